@@ -1,0 +1,125 @@
+"""Checkpoints: one file that holds everything, written so that an interruption never leaves a broken one.
+
+A checkpoint is written beside its final name, synced, and renamed. It loads with `weights_only=True`: a
+file from a stranger can hold numbers and names, not code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asr.config import Config, ModelConfig, from_dict
+from asr.model import AsrModel, with_vocab
+from asr.tokenizer import Tokenizer
+
+FORMAT_VERSION = 1
+_NAME = re.compile(r"checkpoint-(\d+)\.pt")
+
+
+class CheckpointError(ValueError):
+    """A file that is not a usable checkpoint."""
+
+
+@dataclass
+class Checkpoint:
+    config: Config
+    tokenizer: Tokenizer
+    weights: dict[str, Tensor]
+    """The weights as trained."""
+    average: dict[str, Tensor]
+    """Their moving average: what is evaluated and exported."""
+    training: dict[str, Any]
+    """What resuming needs (optimizer, position in the data) and a summary of the training so far."""
+
+    @property
+    def model_config(self) -> ModelConfig:
+        return with_vocab(self.config.model, self.tokenizer.vocab_size)
+
+    def model(self, averaged: bool = True) -> AsrModel:
+        """The network with its (averaged) weights, in evaluation mode."""
+        model = AsrModel(self.model_config)
+        model.load_state_dict(self.average if averaged else self.weights)
+        return model.eval()
+
+    def save(self, path: Path) -> None:
+        """Writes atomically: `path` holds either its former content or all of the new one. OSError if it cannot."""
+        values = {
+            "format_version": FORMAT_VERSION,
+            "config": self.config.to_dict(),
+            "tokenizer": self.tokenizer.to_dict(),
+            "weights": self.weights,
+            "average": self.average,
+            "training": self.training,
+        }
+        part = path.with_name(path.name + ".part")
+        try:
+            with open(part, "wb") as file:
+                torch.save(values, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except RuntimeError as error:  # torch reports a full disk as RuntimeError
+            raise OSError(f"cannot write {part}: {error}") from error
+        finally:
+            part.unlink(missing_ok=True)
+
+    @staticmethod
+    def load(path: str | Path, device: str = "cpu") -> Checkpoint:
+        """Reads a checkpoint; CheckpointError, naming the file and what is wrong with it, if it is not one."""
+        try:
+            values = torch.load(path, map_location=device, weights_only=True)
+        except OSError as error:
+            raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
+        except Exception as error:  # torch.load raises nearly anything on odd bytes
+            raise CheckpointError(
+                f"{path} is not a checkpoint, or it is damaged: {str(error).splitlines()[0]}"
+            ) from error
+        if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
+            found = values.get("format_version") if isinstance(values, dict) else None
+            raise CheckpointError(
+                f"{path} has checkpoint format {found!r}; this version reads format {FORMAT_VERSION}"
+            )
+        try:
+            return Checkpoint(
+                from_dict(Config, values["config"]),
+                Tokenizer.from_dict(values["tokenizer"]),
+                values["weights"],
+                values["average"],
+                values["training"],
+            )
+        except KeyError as error:
+            raise CheckpointError(f"{path} lacks {error} and is no checkpoint of asr-stream") from error
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a training run, oldest first."""
+    found = [
+        (int(match[1]), path)
+        for path in folder.glob("checkpoint-*.pt")
+        if (match := _NAME.fullmatch(path.name))
+    ]
+    return [path for _, path in sorted(found)]
+
+
+def checkpoint_path(folder: Path, step: int) -> Path:
+    return folder / f"checkpoint-{step}.pt"
+
+
+def resolve(path: str | Path) -> Path:
+    """A checkpoint file, or the newest one of a training run's folder (`best.pt` if it has one)."""
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    if (path / "best.pt").is_file():
+        return path / "best.pt"
+    found = checkpoints(path)
+    if not found:
+        raise CheckpointError(f"{path} holds no checkpoint")
+    return found[-1]

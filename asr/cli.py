@@ -1,0 +1,62 @@
+"""The `asr` command: prepare, train, evaluate, export."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+COMMANDS = {
+    "prepare": ("asr.prepare", "check recordings and transcripts, compute features"),
+    "train": ("asr.train", "train a model, or go on with one"),
+    "evaluate": ("asr.evaluate", "word error rate against latency"),
+    "export": ("asr.export.cli", "write the ONNX model that apps embed"),
+}
+
+EXAMPLES = """examples:
+  asr prepare librispeech LibriSpeech --parts train-clean-100 dev-clean --out data
+  asr prepare manifest recordings.tsv --out data
+  asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz
+  asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
+  asr export runs/tiny -o model.onnx --int8
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point: returns the exit status. Errors a user can mend are one line, without a traceback."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    parser = argparse.ArgumentParser(
+        prog="asr",
+        description="Prepare speech, train, evaluate and export streaming recognisers.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    # Only the module of the command at hand is imported: PyTorch takes seconds.
+    for name, (module, summary) in COMMANDS.items():
+        sub = commands.add_parser(name, help=summary, description=summary)
+        if argv[:1] == [name]:
+            try:
+                command = importlib.import_module(module)
+            except ModuleNotFoundError as error:
+                extra = "export" if name == "export" else "train"
+                print(
+                    f"asr {name}: {error}. Install what it needs: pip install 'asr-stream[{extra}]'",
+                    file=sys.stderr,
+                )
+                return 1
+            command.add_arguments(sub)
+    args = parser.parse_args(argv)
+    try:
+        return command.run(args)
+    except (ValueError, OSError) as error:
+        print(f"asr {args.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"asr {args.command}: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,359 @@
+"""Configuration: frozen dataclasses, one YAML file, `section.key=value` overrides.
+
+A configuration is a value. It is read from a YAML file (or the name of a bundled recipe), changed only on
+the command line, stored in every checkpoint and in the metadata of every exported file. An unknown key is
+an error that names the nearest known one. Lengths of audio are in seconds (`_s`), chunks in encoder frames
+of 40 ms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+RECIPES = Path(__file__).parent / "recipes"
+"""Folder of the recipes that ship with the package."""
+
+
+class ConfigError(ValueError):
+    """A configuration key or value that cannot be used."""
+
+
+def _require(condition: bool, name: str, value: object, allowed: str) -> None:
+    if not condition:
+        raise ConfigError(f"{name} = {value!r} is not allowed: it must be {allowed}")
+
+
+def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    _require(value in choices, name, value, "one of " + ", ".join(choices))
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Shape of the network. The same values rebuild it from a checkpoint or an exported file."""
+
+    dim: int = 192
+    """Width of encoder and decoder."""
+    num_heads: int = 4
+    encoder_layers: int = 10
+    encoder_ff_dim: int = 768
+    decoder_layers: int = 2
+    decoder_ff_dim: int = 768
+    subsampling_channels: int = 32
+    """Channels of the two stride-2 convolutions that turn 10 ms frames into 40 ms frames."""
+    position: str = "rope"
+    """rope | relative | sinusoidal | learned | none"""
+    norm: str = "pre"
+    """pre | post"""
+    activation: str = "relu"
+    """relu | gelu | swiglu"""
+    dropout: float = 0.1
+    vocab_size: int = 0
+    """Filled in from the tokenizer; 0 in a recipe."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "dim",
+            "num_heads",
+            "encoder_layers",
+            "encoder_ff_dim",
+            "decoder_layers",
+            "decoder_ff_dim",
+        ):
+            _require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), "at least 1")
+        _require(
+            self.dim % (4 * self.num_heads) == 0,
+            "model.dim",
+            self.dim,
+            f"a multiple of {4 * self.num_heads}, 4 x num_heads",
+        )
+        _require(
+            self.subsampling_channels >= 1,
+            "model.subsampling_channels",
+            self.subsampling_channels,
+            "at least 1",
+        )
+        _require_choice(
+            "model.position", self.position, ("rope", "relative", "sinusoidal", "learned", "none")
+        )
+        _require_choice("model.norm", self.norm, ("pre", "post"))
+        _require_choice("model.activation", self.activation, ("relu", "gelu", "swiglu"))
+        _require(0 <= self.dropout < 1, "model.dropout", self.dropout, "in [0, 1)")
+        _require(self.vocab_size >= 0, "model.vocab_size", self.vocab_size, "at least 0")
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    kind: str = "bpe"
+    """char | bpe | unigram | wordpiece"""
+    vocab_size: int = 256
+    """Number of units, the three special ones included; char takes what the text holds."""
+
+    def __post_init__(self) -> None:
+        _require_choice("tokenizer.kind", self.kind, ("char", "bpe", "unigram", "wordpiece"))
+        _require(4 <= self.vocab_size <= 50_000, "tokenizer.vocab_size", self.vocab_size, "in [4, 50000]")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    train: tuple[str, ...] = ()
+    """Manifests written by `asr prepare` to train on; `path*0.5` takes a random half of it each epoch."""
+    valid: tuple[str, ...] = ()
+    """Manifests to validate on."""
+    valid_utterances: int = 200
+    """Validation uses at most this many utterances, evenly spread over `valid`."""
+    max_batch_s: float = 120.0
+    """Audio per batch, padding included. The hard cap on memory."""
+    min_utterance_s: float = 0.3
+    max_utterance_s: float = 20.0
+    """Longer utterances are left out of training (and counted)."""
+    curriculum_epochs: int = 0
+    """In this many first epochs: utterances of at most `curriculum_s` only, and no augmentation. Short, clean
+    examples are what a small data set needs to leave the plateau on which CTC predicts blanks alone."""
+    curriculum_s: float = 6.0
+    num_buckets: int = 20
+    num_workers: int = 1
+
+    def __post_init__(self) -> None:
+        _require(
+            0 < self.min_utterance_s < self.max_utterance_s,
+            "data.min_utterance_s",
+            self.min_utterance_s,
+            f"above 0 and below data.max_utterance_s = {self.max_utterance_s}",
+        )
+        _require(
+            self.max_utterance_s <= self.max_batch_s,
+            "data.max_utterance_s",
+            self.max_utterance_s,
+            f"at most data.max_batch_s = {self.max_batch_s}, or that utterance fits in no batch",
+        )
+        _require(self.curriculum_epochs >= 0, "data.curriculum_epochs", self.curriculum_epochs, "at least 0")
+        _require(self.curriculum_s > 0, "data.curriculum_s", self.curriculum_s, "above 0")
+        _require(self.num_buckets >= 1, "data.num_buckets", self.num_buckets, "at least 1")
+        _require(self.num_workers >= 0, "data.num_workers", self.num_workers, "at least 0")
+        _require(self.valid_utterances >= 1, "data.valid_utterances", self.valid_utterances, "at least 1")
+
+
+@dataclass(frozen=True)
+class AugmentConfig:
+    """SpecAugment (Park et al. 2019). Speed perturbation is done by `asr prepare --speeds`."""
+
+    probability: float = 0.9
+    num_freq_masks: int = 2
+    max_freq_bins: int = 27
+    num_time_masks: int = 10
+    max_time_frames: int = 40
+    max_time_fraction: float = 0.15
+    """No more than this part of an utterance is masked in time."""
+    time_warp: int = 80
+    """Largest displacement of the warp in feature frames; 0 turns it off."""
+    max_gain_db: float = 12.0
+    """Loudness is changed by up to this much either way: microphones differ, and CMVN is global."""
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.probability <= 1, "augment.probability", self.probability, "in [0, 1]")
+        _require(
+            0 <= self.max_time_fraction <= 1, "augment.max_time_fraction", self.max_time_fraction, "in [0, 1]"
+        )
+        _require(0 <= self.max_freq_bins <= 80, "augment.max_freq_bins", self.max_freq_bins, "in [0, 80]")
+        for name in ("num_freq_masks", "num_time_masks", "max_time_frames", "time_warp", "max_gain_db"):
+            _require(getattr(self, name) >= 0, f"augment.{name}", getattr(self, name), "at least 0")
+
+
+@dataclass(frozen=True)
+class ChunkConfig:
+    """What the chunk mask is drawn from, batch by batch (dynamic chunk training, Zhang et al. 2020)."""
+
+    full_probability: float = 0.4
+    """Share of batches that see the whole utterance."""
+    sizes: tuple[int, ...] = (4, 8, 16, 32)
+    left_contexts: tuple[int, ...] = (32, 64, 128, -1)
+    """Encoder frames before the chunk; -1 is all of them."""
+
+    def __post_init__(self) -> None:
+        _require(
+            0 <= self.full_probability <= 1, "chunk.full_probability", self.full_probability, "in [0, 1]"
+        )
+        _require(all(s >= 1 for s in self.sizes), "chunk.sizes", self.sizes, "frames of at least 1")
+        _require(
+            all(c >= -1 for c in self.left_contexts), "chunk.left_contexts", self.left_contexts, "-1 or more"
+        )
+        _require(
+            self.full_probability == 1 or bool(self.sizes and self.left_contexts),
+            "chunk.sizes",
+            self.sizes,
+            "non-empty (as left_contexts), unless chunk.full_probability is 1",
+        )
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    ctc_weight: float = 0.3
+    """Loss = ctc_weight * CTC + (1 - ctc_weight) * cross-entropy of the decoder."""
+    intermediate_ctc_weight: float = 0.3
+    """Share of the CTC loss that the middle layer of the encoder takes (Lee and Watanabe 2021)."""
+    label_smoothing: float = 0.1
+    scheduled_sampling: float = 0.0
+    """Probability that the decoder is fed its own guess in place of the true token."""
+    cr_ctc_weight: float = 0.0
+    """Weight of the consistency between two augmented views (CR-CTC, Yao et al. 2024); 0 takes one view."""
+
+    def __post_init__(self) -> None:
+        for name in ("ctc_weight", "intermediate_ctc_weight", "label_smoothing", "scheduled_sampling"):
+            _require(0 <= getattr(self, name) <= 1, f"loss.{name}", getattr(self, name), "in [0, 1]")
+        _require(self.cr_ctc_weight >= 0, "loss.cr_ctc_weight", self.cr_ctc_weight, "at least 0")
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """AdamW (Loshchilov and Hutter 2019)."""
+
+    lr: float = 1e-3
+    schedule: str = "cosine"
+    """noam (inverse square root) | linear | cosine; each after a linear warm-up"""
+    warmup_steps: int = 1000
+    betas: tuple[float, float] = (0.9, 0.98)
+    weight_decay: float = 0.01
+    max_grad_norm: float = 5.0
+    ema_decay: float = 0.999
+    """Decay of the moving average of the weights; the average is what is validated and exported."""
+
+    def __post_init__(self) -> None:
+        _require_choice("optim.schedule", self.schedule, ("noam", "linear", "cosine"))
+        _require(self.lr > 0, "optim.lr", self.lr, "above 0")
+        _require(self.warmup_steps >= 0, "optim.warmup_steps", self.warmup_steps, "at least 0")
+        _require(self.max_grad_norm > 0, "optim.max_grad_norm", self.max_grad_norm, "above 0")
+        _require(0 <= self.ema_decay < 1, "optim.ema_decay", self.ema_decay, "in [0, 1)")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    output: str = "runs/asr"
+    seed: int = 1
+    max_steps: int = 50_000
+    valid_every: int = 1000
+    save_every: int = 200
+    log_every: int = 20
+    keep_checkpoints: int = 2
+    precision: str = "bf16"
+    """bf16 | fp32"""
+    device: str = "auto"
+    """auto | cpu | cuda"""
+    init: str = ""
+    """A checkpoint to take the weights from (the optimizer starts afresh)."""
+
+    def __post_init__(self) -> None:
+        _require_choice("train.precision", self.precision, ("bf16", "fp32"))
+        _require_choice("train.device", self.device, ("auto", "cpu", "cuda"))
+        for name in ("max_steps", "valid_every", "save_every", "log_every", "keep_checkpoints"):
+            _require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
+
+
+@dataclass(frozen=True)
+class Config:
+    model: ModelConfig = field(default_factory=ModelConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    chunk: ChunkConfig = field(default_factory=ChunkConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+T = typing.TypeVar("T")
+
+
+def from_dict(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
+    """Builds the frozen dataclass `cls` from plain values; ConfigError for an unknown key or a wrong type."""
+    if not isinstance(values, Mapping):
+        raise ConfigError(
+            f"{where or 'the configuration'} must be a mapping of keys, not {type(values).__name__}"
+        )
+    hints = typing.get_type_hints(cls)
+    known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    kwargs = {}
+    for key, value in values.items():
+        name = f"{where}.{key}" if where else str(key)
+        if key not in known:
+            raise ConfigError(f"unknown key {name!r}{_nearest(str(key), known)}")
+        hint = hints[key]
+        kwargs[key] = (
+            from_dict(hint, value, name) if dataclasses.is_dataclass(hint) else _convert(name, value, hint)
+        )
+    return cls(**kwargs)
+
+
+def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """Reads a YAML file, or the bundled recipe of that name, and applies `section.key=value` overrides."""
+    import yaml
+
+    path = Path(source)
+    if not path.is_file() and (RECIPES / f"{source}.yaml").is_file():
+        path = RECIPES / f"{source}.yaml"
+    if not path.is_file():
+        names = ", ".join(sorted(p.stem for p in RECIPES.glob("*.yaml")))
+        raise ConfigError(
+            f"no configuration file {str(source)!r}, nor a bundled recipe of that name (there are: {names})"
+        )
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        if not isinstance(values, dict):
+            raise ConfigError(f"{path} must hold sections of keys, not a single {type(values).__name__}")
+        for override in overrides:
+            key, separator, text = override.partition("=")
+            if not separator or not key:
+                raise ConfigError(f"{override!r} is not an override: write section.key=value")
+            _set(values, key.split("."), yaml.safe_load(text), key)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not a YAML file: {error}") from error
+    return from_dict(Config, values)
+
+
+def _set(values: dict[str, Any], keys: list[str], value: Any, name: str) -> None:
+    for key in keys[:-1]:
+        values = values.setdefault(key, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"{name}: {key} is not a section")
+    values[keys[-1]] = value
+
+
+def _nearest(key: str, known: set[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
+    return f"; did you mean {close[0]!r}?" if close else f"; known keys: {', '.join(sorted(known))}"
+
+
+def _convert(name: str, value: Any, hint: Any) -> Any:
+    """`value` as the field's type, without guessing: 1 is a float, "1" is not; 1e-3 unquoted in YAML is."""
+    origin = typing.get_origin(hint)
+    if origin is tuple:
+        items = (value,) if isinstance(value, (str, int, float)) else value
+        if not isinstance(items, (list, tuple)):
+            raise ConfigError(f"{name} = {value!r} must be a list")
+        args = typing.get_args(hint)
+        if args[-1] is Ellipsis:
+            return tuple(_convert(name, item, args[0]) for item in items)
+        if len(items) != len(args):
+            raise ConfigError(f"{name} = {value!r} must be a list of {len(args)} values")
+        return tuple(_convert(name, item, arg) for item, arg in zip(items, args, strict=True))
+    if isinstance(hint, types.UnionType):
+        raise TypeError(f"{name}: union types are not supported in a configuration")
+    if hint is float and isinstance(value, str):
+        try:  # YAML 1.1 reads 1e-3 as a string
+            return float(value)
+        except ValueError:
+            pass
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
+        raise ConfigError(f"{name} = {value!r} must be of type {hint.__name__}, not {type(value).__name__}")
+    return value

@@ -1,0 +1,216 @@
+"""Batches of prepared speech: bucketed by duration, capped in size, augmented, reproducible to the bit.
+
+What a batch holds depends on the seed, the epoch and its number in the epoch, never on when it was asked
+for: training resumes in mid-epoch by skipping batch numbers, which reads no audio.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from lhotse import CutSet
+from lhotse.dataset import DynamicBucketingSampler, SpecAugment
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from asr.config import AugmentConfig, DataConfig
+from asr.cuts import load_cuts
+from asr.decoder import IGNORE_ID
+from asr.tokenizer import Tokenizer
+
+
+class Batch(NamedTuple):
+    features: Tensor
+    """(N, T, 80) float32 log-mel, padded with zeros"""
+    num_frames: Tensor
+    """(N,) int64"""
+    targets: Tensor
+    """(N, U) int64, padded with IGNORE_ID"""
+    target_lengths: Tensor
+    """(N,) int64"""
+    seconds: float
+    """Audio in the batch, without padding."""
+
+
+class BatchPlan(NamedTuple):
+    """What a worker needs to make one batch."""
+
+    cuts: CutSet
+    seed: int
+    augment: bool
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in the training data: the next batch to read."""
+
+    epoch: int = 0
+    batch: int = 0
+
+
+def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], int]:
+    """All training manifests that `config` names, each with the share of it to use in an epoch.
+
+    Returns:
+        manifests, filtered by duration, with shares; and the number of utterances that were left out.
+    """
+    parts, left_out = [], 0
+    for name in config.train:
+        path, _, share = name.partition("*")
+        try:
+            fraction = float(share or 1)
+        except ValueError:
+            fraction = -1.0
+        if not 0 < fraction <= 1:
+            raise ValueError(f"data.train {name!r}: the share after * must be a number in (0, 1]")
+        cuts = load_cuts(path).to_eager()
+        kept = cuts.filter(
+            lambda cut: config.min_utterance_s <= cut.duration <= config.max_utterance_s
+        ).to_eager()
+        left_out += len(cuts) - len(kept)
+        parts.append((kept, fraction))
+    if not any(len(cuts) for cuts, _ in parts):
+        raise ValueError(
+            f"no training data: data.train = {list(config.train)} holds no utterance of "
+            f"{config.min_utterance_s} to {config.max_utterance_s} s; run `asr prepare` first"
+        )
+    return parts, left_out
+
+
+class BatchSampler(Sampler):
+    """The batches of one epoch, from a position on; each rank takes its own, equally many."""
+
+    def __init__(
+        self,
+        parts: list[tuple[CutSet, float]],
+        config: DataConfig,
+        seed: int,
+        position: Position,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        warming_up = position.epoch < config.curriculum_epochs
+        longest = config.curriculum_s if warming_up else config.max_utterance_s
+        epoch_cuts = CutSet.from_cuts(
+            cut
+            for cuts, share in parts
+            for cut in cuts
+            if cut.duration <= longest
+            and (share >= 1 or _fraction(f"{seed} {position.epoch} {cut.id}") < share)
+        )
+        if not len(epoch_cuts):
+            raise ValueError(
+                f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s"
+            )
+        self._sampler = DynamicBucketingSampler(
+            epoch_cuts,
+            max_duration=config.max_batch_s,
+            num_buckets=min(config.num_buckets, max(1, len(epoch_cuts) // 100)),
+            buffer_size=len(epoch_cuts),
+            shuffle=True,
+            seed=seed,
+            rank=rank,
+            world_size=world_size,
+            drop_last=False,
+        )
+        self._sampler.set_epoch(position.epoch)
+        self._seed = seed
+        self._position = position
+        self._augment = not warming_up
+
+    def __iter__(self) -> Iterator[BatchPlan]:
+        for index, cuts in enumerate(
+            islice(iter(self._sampler), self._position.batch, None), self._position.batch
+        ):
+            seed = zlib.crc32(f"{self._seed} {self._position.epoch} {index} {self._sampler.rank}".encode())
+            yield BatchPlan(cuts, seed, self._augment)
+
+
+class SpeechDataset(Dataset):
+    """Turns a `BatchPlan` into a `Batch`: reads features, augments, encodes the transcripts."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, augment: AugmentConfig | None = None, num_views: int = 1
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._augment = augment
+        self._num_views = num_views
+        self._spec_augment = None
+        if augment is not None and augment.probability > 0:
+            self._spec_augment = SpecAugment(
+                time_warp_factor=augment.time_warp or None,
+                num_feature_masks=augment.num_freq_masks,
+                features_mask_size=augment.max_freq_bins,
+                num_frame_masks=augment.num_time_masks,
+                frames_mask_size=augment.max_time_frames,
+                max_frames_mask_fraction=augment.max_time_fraction,
+                p=augment.probability,
+            )
+
+    def __getitem__(self, plan: BatchPlan) -> Batch:
+        random.seed(plan.seed)
+        np.random.seed(plan.seed)
+        torch.manual_seed(plan.seed)
+        matrices = [torch.from_numpy(cut.load_features()) for cut in plan.cuts]
+        num_frames = torch.tensor([len(m) for m in matrices])
+        views = [
+            torch.nn.utils.rnn.pad_sequence(
+                [self._augmented(m, plan.augment) for m in matrices], batch_first=True
+            )
+            for _ in range(self._num_views)
+        ]
+        tokens = [
+            torch.tensor(self._tokenizer.encode(c.supervisions[0].text), dtype=torch.int64) for c in plan.cuts
+        ]
+        targets = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=IGNORE_ID)
+        lengths = torch.tensor([len(t) for t in tokens])
+        seconds = sum(cut.duration for cut in plan.cuts)
+        repeat = self._num_views
+        return Batch(
+            torch.cat(views),
+            num_frames.repeat(repeat),
+            targets.repeat(repeat, 1),
+            lengths.repeat(repeat),
+            seconds,
+        )
+
+    def _augmented(self, features: Tensor, augment: bool) -> Tensor:
+        """(T, 80) -> (T, 80)"""
+        if not augment or self._augment is None:
+            return features
+        gain_db = random.uniform(-1, 1) * self._augment.max_gain_db
+        features = features + gain_db * (np.log(10) / 10)  # of a power spectrum, in nepers
+        if self._spec_augment is not None:
+            features = self._spec_augment(features[None])[0]
+        return features
+
+
+def batches(sampler: BatchSampler, dataset: SpeechDataset, num_workers: int) -> DataLoader[Any]:
+    """Batches in the sampler's order, prepared in `num_workers` processes (0: in this one)."""
+    return DataLoader(
+        dataset,
+        sampler=sampler,
+        batch_size=None,
+        num_workers=num_workers,
+        prefetch_factor=4 if num_workers else None,
+        worker_init_fn=_init_worker,
+    )
+
+
+def _init_worker(_: int) -> None:
+    torch.set_num_threads(1)
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group: the main process decides
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _fraction(text: str) -> float:
+    """A number in [0, 1) that depends on `text` alone."""
+    return zlib.crc32(text.encode()) / 2**32

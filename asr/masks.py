@@ -1,0 +1,68 @@
+"""Which frame may see which: the chunk-wise attention mask, and what the same mask is during streaming.
+
+A frame sees its own chunk and the `left_context` frames before that chunk's first frame, whatever its place
+in the chunk (Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model"). Every
+frame sees at least itself, so that the softmax of a padded row stays finite.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def chunk_mask(
+    num_frames: int, chunk_size: int, left_context: int, device: torch.device | str = "cpu"
+) -> Tensor:
+    """The mask of a whole utterance.
+
+    Args:
+        num_frames: encoder frames.
+        chunk_size: encoder frames of a chunk; 0 is full context.
+        left_context: encoder frames seen before the chunk; -1 is all.
+    Returns:
+        (num_frames, num_frames) bool, True where row (query) sees column (key).
+    """
+    if chunk_size < 0 or left_context < -1:
+        raise ValueError(
+            f"chunk_size {chunk_size} must be at least 0 (0: full context), left_context {left_context} at least -1 (-1: all)"
+        )
+    if chunk_size == 0:
+        return torch.ones(num_frames, num_frames, dtype=torch.bool, device=device)
+    frame = torch.arange(num_frames, device=device)
+    chunk_start = frame - frame % chunk_size
+    mask = frame[None, :] < (chunk_start + chunk_size)[:, None]
+    if left_context >= 0:
+        mask = mask & (frame[None, :] >= (chunk_start - left_context)[:, None])
+    return mask
+
+
+def length_mask(lengths: Tensor, max_length: int) -> Tensor:
+    """(N,) int64 lengths -> (N, max_length) bool, True at the valid places."""
+    return torch.arange(max_length, device=lengths.device)[None, :] < lengths[:, None]
+
+
+def full_mask(lengths: Tensor, num_frames: int, chunk_size: int, left_context: int) -> Tensor:
+    """Chunk mask and padding together: (N, 1, num_frames, num_frames) bool."""
+    mask = chunk_mask(num_frames, chunk_size, left_context, lengths.device)
+    itself = torch.eye(num_frames, dtype=torch.bool, device=lengths.device)
+    return (mask[None, None] & length_mask(lengths, num_frames)[:, None, None, :]) | itself
+
+
+def step_mask(num_cached: Tensor, num_new: Tensor, cache_size: int, num_frames: int) -> Tensor:
+    """The rows of `full_mask` that belong to one chunk, over the window [cache | chunk].
+
+    Args:
+        num_cached: (N,) int64, frames processed before this chunk; the newest `cache_size` of them lie
+            right-aligned in the cache.
+        num_new: (N,) int64, valid frames of this chunk.
+        cache_size, num_frames: slots of the cache and of the chunk.
+    Returns:
+        (N, 1, num_frames, cache_size + num_frames) bool.
+    """
+    slot = torch.arange(cache_size + num_frames, device=num_new.device)
+    valid = (slot[None, :] >= cache_size - num_cached[:, None]) & (
+        slot[None, :] < cache_size + num_new[:, None]
+    )
+    itself = slot[None, :] == cache_size + torch.arange(num_frames, device=num_new.device)[:, None]
+    return valid[:, None, None, :] | itself[None, None]

@@ -1,0 +1,88 @@
+"""Where a frame stands: rotary, relative, sinusoidal, learned or no positions, behind one small interface.
+
+The relative kinds (rope, relative, none) depend on slots of the attention window only, so hour ten equals
+minute one and the exported graph needs no absolute offset. The two absolute kinds are the textbook
+baselines; they need the number of frames since the start of the stream.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+MAX_LEARNED_POSITIONS = 4096
+MAX_RELATIVE_DISTANCE = 128
+
+
+class WindowPositions(NamedTuple):
+    """What attention needs to know of positions in a window of `num_slots` keys."""
+
+    rotation: tuple[Tensor, Tensor] | None
+    """cos and sin, each (num_slots, head_dim) float32"""
+    bias: Tensor | None
+    """(num_heads, num_queries, num_slots) float32, added to the scores"""
+
+
+class Positions(nn.Module):
+    """Positions of kind rope (Su et al. 2021) | relative (a learned bias of the clipped distance, after
+    Raffel et al. 2020) | sinusoidal (Vaswani et al. 2017) | learned | none."""
+
+    def __init__(self, kind: str, dim: int, num_heads: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.dim = dim
+        self.head_dim = dim // num_heads
+        if kind == "relative":
+            self.relative_bias = nn.Parameter(torch.zeros(num_heads, 2 * MAX_RELATIVE_DISTANCE + 1))
+        if kind == "learned":
+            self.table = nn.Parameter(torch.randn(MAX_LEARNED_POSITIONS, dim) * 0.02)
+
+    @property
+    def is_absolute(self) -> bool:
+        return self.kind in ("sinusoidal", "learned")
+
+    def add_absolute(self, x: Tensor, offset: Tensor) -> Tensor:
+        """Adds absolute positions offset, offset + 1, ... to x (N, T, dim); `offset` (N,) int64."""
+        if not self.is_absolute:
+            return x
+        position = offset[:, None] + torch.arange(x.shape[1], device=x.device)[None, :]
+        if self.kind == "sinusoidal":
+            return x + sinusoids(position, self.dim).to(x.dtype)
+        last = int(position.max()) if position.numel() else 0
+        if last >= MAX_LEARNED_POSITIONS:
+            raise ValueError(
+                f"encoder frame {last} is beyond the {MAX_LEARNED_POSITIONS} learned positions "
+                f"({MAX_LEARNED_POSITIONS * 0.04:.0f} s); use position=rope for longer audio"
+            )
+        return x + self.table[position].to(x.dtype)
+
+    def window(self, num_slots: int, num_queries: int, device: torch.device) -> WindowPositions:
+        """Positions for the last `num_queries` of `num_slots` slots attending to all of them."""
+        slot = torch.arange(num_slots, device=device)
+        if self.kind == "rope":
+            half = self.head_dim // 2
+            inverse_wavelength = 10_000.0 ** (-torch.arange(half, device=device) / half)
+            angle = (slot[:, None] * inverse_wavelength[None, :]).repeat(1, 2)
+            return WindowPositions((angle.cos(), angle.sin()), None)
+        if self.kind == "relative":
+            distance = slot[None, :] - slot[num_slots - num_queries :, None]
+            index = distance.clamp(-MAX_RELATIVE_DISTANCE, MAX_RELATIVE_DISTANCE) + MAX_RELATIVE_DISTANCE
+            return WindowPositions(None, self.relative_bias[:, index])
+        return WindowPositions(None, None)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary embedding of x (N, num_heads, T, head_dim) by cos, sin (T, head_dim)."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cos.to(x.dtype) + torch.cat((-second, first), dim=-1) * sin.to(x.dtype)
+
+
+def sinusoids(position: Tensor, dim: int) -> Tensor:
+    """position (...) int64 -> (..., dim) float32: sines in the first half, cosines in the second."""
+    half = dim // 2
+    inverse_wavelength = torch.exp(torch.arange(half, device=position.device) * (-math.log(10_000.0) / half))
+    angle = position[..., None].float() * inverse_wavelength
+    return torch.cat((angle.sin(), angle.cos()), dim=-1)

@@ -1,0 +1,323 @@
+"""`asr train`: one process per device, dynamic chunk training, exact resume.
+
+- A step is a function of (seed, step): which batch, which chunk mask, which dropout. Nothing else is
+  random, so a resumed run continues as if it had not stopped.
+- Ctrl-C (or SIGTERM) finishes the step, saves a checkpoint and says how to go on.
+- What is validated, and later exported, is the moving average of the weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import time
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from rich.console import Console
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from asr.checkpoint import Checkpoint, CheckpointError, checkpoint_path, checkpoints, resolve
+from asr.config import ChunkConfig, Config, load_config
+from asr.cuts import load_cuts
+from asr.data import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
+from asr.model import AsrModel, Losses, with_vocab
+from asr.optim import WeightAverage, build_optimizer, learning_rate
+from asr.progress import TrainingProgress
+from asr.tokenizer import Tokenizer
+from asr.validate import VALIDATION_CHUNKS, validate
+
+CMVN_UTTERANCES = 2000
+
+
+class Losing(nn.Module):
+    """The training losses as a module's forward, which is where data-parallel training synchronises."""
+
+    def __init__(self, model: AsrModel, config: Config) -> None:
+        super().__init__()
+        self.model = model
+        self.config = config.loss
+
+    def forward(self, batch: Batch, chunk_size: int, left_context: int, num_tokens: Tensor) -> Losses:
+        return self.model.losses(*batch[:4], self.config, chunk_size, left_context, num_tokens)
+
+
+class Trainer:
+    """A training run: its state, and the loop that moves it."""
+
+    def __init__(self, config: Config, resume: bool, console: Console) -> None:
+        self.config = config
+        self.console = console
+        self.world_size = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.device = _device(config.train.device)
+        if self.world_size > 1 and not dist.is_initialized():
+            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+        self.folder = Path(config.train.output)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        previous = self._find_previous(resume)
+
+        self.parts, left_out = load_training_cuts(config.data)
+        self._say(
+            f"{sum(len(c) for c, _ in self.parts)} training utterances; {left_out} left out by their duration"
+        )
+        self.valid_cuts = [cut for name in config.data.valid for cut in load_cuts(name).to_eager()]
+        every = max(1, len(self.valid_cuts) // config.data.valid_utterances)
+        self.valid_cuts = self.valid_cuts[::every][: config.data.valid_utterances]
+
+        init = previous
+        if init is None and config.train.init:
+            init = Checkpoint.load(resolve(config.train.init))
+        self.tokenizer = init.tokenizer if init else self._train_tokenizer()
+        torch.manual_seed(config.train.seed)
+        self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))
+        if init is None:
+            self.model.encoder.set_cmvn(*self._estimate_cmvn())
+        else:
+            self._load(
+                init.weights if previous else init.average,
+                resolve(config.train.init) if not previous else self.folder,
+            )
+        self.model.to(self.device)
+        self.average = WeightAverage(self.model, config.optim.ema_decay)
+        self.optimizer = build_optimizer(self.model, config.optim)
+        self.step = 0
+        self.position = Position()
+        self.audio_hours = 0.0
+        self.history: list[dict[str, Any]] = []
+        if previous:
+            self._restore(previous)
+        self.losing: nn.Module = Losing(self.model, config)
+        if self.world_size > 1:
+            self.losing = DistributedDataParallel(self.losing, broadcast_buffers=False)
+        self._stop = False
+
+    def run(self) -> None:
+        """Trains until `train.max_steps` or an interruption; saves at the end either way."""
+        config = self.config.train
+        parameters = sum(p.numel() for p in self.model.parameters())
+        self._say(
+            f"{parameters / 1e6:.2f} M parameters, {self.tokenizer.vocab_size} {self.tokenizer.kind} units, "
+            f"{self.world_size} x {self.device.type}, {config.precision}"
+        )
+        previous_handlers = {s: signal.signal(s, self._request_stop) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with TrainingProgress(
+                self.folder, config.max_steps, self.step, self.console, self.rank == 0
+            ) as progress:
+                while self.step < config.max_steps and not self._stop:
+                    self._run_epoch(progress)
+        finally:
+            for number, handler in previous_handlers.items():
+                signal.signal(number, handler)
+        self.save()
+        if self._stop:
+            self._say(f"interrupted at step {self.step}, saved; the same command with --resume goes on")
+
+    def _run_epoch(self, progress: TrainingProgress) -> None:
+        config = self.config
+        sampler = BatchSampler(
+            self.parts, config.data, config.train.seed, self.position, self.rank, self.world_size
+        )
+        views = 2 if config.loss.cr_ctc_weight > 0 else 1
+        dataset = SpeechDataset(self.tokenizer, config.augment, views)
+        for batch in batches(sampler, dataset, config.data.num_workers):
+            started = time.monotonic()
+            losses, grad_norm, lr = self._train_step(batch)
+            self.step += 1
+            self.position = Position(self.position.epoch, self.position.batch + 1)
+            self.audio_hours += batch.seconds * self.world_size / 3600
+            progress.update(
+                self.step,
+                losses,
+                grad_norm,
+                lr,
+                batch.seconds * self.world_size,
+                time.monotonic() - started,
+                self.position.epoch,
+            )
+            if self.step % config.train.valid_every == 0 and self.valid_cuts:
+                self._validate(progress)
+            if self.step % config.train.save_every == 0:
+                self.save()
+            if self.step >= config.train.max_steps or self._agreed_to_stop():
+                return
+        if self.position.batch == 0:
+            raise ValueError(
+                "an epoch without a single batch: more processes than batches; lower data.max_batch_s"
+            )
+        self.position = Position(self.position.epoch + 1, 0)
+
+    def _train_step(self, batch: Batch) -> tuple[Losses, float, float]:
+        config = self.config
+        step = self.step + 1
+        chunk_size, left_context = draw_chunk(config.chunk, f"{config.train.seed} {step}")
+        torch.manual_seed(config.train.seed + step * self.world_size + self.rank)  # dropout
+        batch = Batch(*(t.to(self.device, non_blocking=True) for t in batch[:4]), batch.seconds)  # type: ignore[arg-type]
+        num_tokens = batch.target_lengths.sum()
+        if self.world_size > 1:  # the mean over processes: DDP averages gradients
+            num_tokens = num_tokens.double()
+            dist.all_reduce(num_tokens)
+            num_tokens /= self.world_size
+        with self._autocast():
+            losses = self.losing(batch, chunk_size, left_context, num_tokens)
+        losses.total.backward()
+        grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.max_grad_norm)
+        lr = learning_rate(config.optim, step, config.train.max_steps)
+        if torch.isfinite(grad_norm):
+            for group in self.optimizer.param_groups:
+                group["lr"] = lr
+            self.optimizer.step()
+            self.average.update(self.model)
+        self.optimizer.zero_grad()
+        return Losses(*(loss.detach() for loss in losses)), grad_norm, lr  # type: ignore[return-value]
+
+    def _validate(self, progress: TrainingProgress) -> None:
+        model = AsrModel(self.model.config)
+        model.load_state_dict(self.average.weights)
+        model.to(self.device)
+        share = self.valid_cuts[self.rank :: self.world_size]
+        with self._autocast():
+            errors = validate(model.eval(), self.tokenizer, share, self.config.data.max_batch_s, self.device)
+        counts = torch.tensor([[getattr(e, n) for n in e.__dataclass_fields__] for e in errors.values()])
+        if self.world_size > 1:
+            dist.all_reduce(counts)
+        rates = {name: float(c[:3].sum() / c[3]) for name, c in zip(errors, counts, strict=True)}
+        self.history.append({"step": self.step, "audio_hours": self.audio_hours, "wer": rates})
+        progress.validated(self.step, rates)
+        best = min(h["wer"][VALIDATION_CHUNKS[1][0]] for h in self.history)
+        if rates[VALIDATION_CHUNKS[1][0]] <= best and self.rank == 0:
+            self._checkpoint().save(self.folder / "best.pt")
+
+    def save(self) -> None:
+        """Writes the checkpoint of this step and removes the oldest beyond `train.keep_checkpoints`."""
+        if self.rank == 0:
+            self._checkpoint().save(checkpoint_path(self.folder, self.step))
+            for old in checkpoints(self.folder)[: -self.config.train.keep_checkpoints]:
+                old.unlink()
+
+    def _checkpoint(self) -> Checkpoint:
+        training = {
+            "step": self.step,
+            "epoch": self.position.epoch,
+            "batch": self.position.batch,
+            "world_size": self.world_size,
+            "audio_hours": self.audio_hours,
+            "history": self.history,
+            "average_updates": self.average.num_updates,
+            "optimizer": self.optimizer.state_dict(),
+        }
+        return Checkpoint(
+            self.config, self.tokenizer, self.model.state_dict(), self.average.weights, training
+        )
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        state = checkpoint.training
+        self.average.weights = {name: value.to(self.device) for name, value in checkpoint.average.items()}
+        self.average.num_updates = state["average_updates"]
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.audio_hours, self.history = state["step"], state["audio_hours"], state["history"]
+        # Another number of processes cuts the epoch into other batches: it then starts over.
+        same = state["world_size"] == self.world_size
+        self.position = Position(state["epoch"], state["batch"] if same else 0)
+        self._say(f"resuming at step {self.step}, {self.audio_hours:.1f} hours of audio seen")
+
+    def _load(self, weights: dict[str, Tensor], source: Path) -> None:
+        try:
+            self.model.load_state_dict(weights)
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"the weights of {source} do not fit the model section of this configuration: {str(error).splitlines()[1].strip()}"
+            ) from error
+
+    def _find_previous(self, resume: bool) -> Checkpoint | None:
+        found = checkpoints(self.folder)
+        if found and not resume:
+            raise ValueError(
+                f"{self.folder} holds a training run (step {found[-1].stem.split('-')[1]}): "
+                "add --resume to go on, or choose another train.output"
+            )
+        return Checkpoint.load(found[-1]) if found else None
+
+    def _train_tokenizer(self) -> Tokenizer:
+        config = self.config.tokenizer
+        texts = (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
+        return Tokenizer.train(config.kind, texts, None if config.kind == "char" else config.vocab_size)
+
+    def _estimate_cmvn(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the features, (80,) each, over a sample of the training data."""
+        cuts = [cut for part, _ in self.parts for cut in part]
+        sample = random.Random(self.config.train.seed).sample(cuts, min(CMVN_UTTERANCES, len(cuts)))
+        count, total, squares = 0, torch.zeros(80, dtype=torch.float64), torch.zeros(80, dtype=torch.float64)
+        for cut in sample:
+            features = torch.from_numpy(cut.load_features()).double()
+            count += len(features)
+            total += features.sum(0)
+            squares += features.square().sum(0)
+        mean = total / count
+        return mean.float(), (squares / count - mean.square()).clamp(min=0).sqrt().float()
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.config.train.precision == "bf16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def _request_stop(self, *_: object) -> None:
+        self._stop = True
+
+    def _agreed_to_stop(self) -> bool:
+        """Whether any process was asked to stop: all must leave the loop at the same step."""
+        if self.world_size > 1:
+            flag = torch.tensor(int(self._stop), device=self.device)
+            dist.all_reduce(flag, dist.ReduceOp.MAX)
+            self._stop = bool(flag)
+        return self._stop
+
+    def _say(self, text: str) -> None:
+        if self.rank == 0:
+            self.console.print(text)
+
+
+def draw_chunk(config: ChunkConfig, seed: str) -> tuple[int, int]:
+    """Chunk size (0: full context) and left context (-1: all) of one step."""
+    generator = random.Random(seed)
+    if generator.random() < config.full_probability:
+        return 0, -1
+    return generator.choice(config.sizes), generator.choice(config.left_contexts)
+
+
+def _device(name: str) -> torch.device:
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("train.device = 'cuda', but PyTorch finds no CUDA device; use cpu or auto")
+    if name == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", help="a YAML file, or the name of a bundled recipe")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="e.g. optim.lr=5e-4 train.output=runs/mine"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the newest checkpoint in train.output"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr train`."""
+    trainer = Trainer(load_config(args.config, args.overrides), args.resume, Console())
+    try:
+        trainer.run()
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    return 0

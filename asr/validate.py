@@ -1,0 +1,57 @@
+"""Validation while training: greedy word error rate at full context, 640 ms and 320 ms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asr.model import BLANK_ID, AsrModel
+from asr.tokenizer import Tokenizer
+from asr.wer import WordErrors, count_errors
+
+VALIDATION_CHUNKS = (("full", 0), ("640ms", 16), ("320ms", 8))
+"""Name and chunk size in encoder frames; left context is 64 frames, 2.56 s, in the chunked ones."""
+LEFT_CONTEXT = 64
+
+
+@torch.no_grad()
+def validate(
+    model: AsrModel, tokenizer: Tokenizer, cuts: Sequence[Any], max_batch_s: float, device: torch.device
+) -> dict[str, WordErrors]:
+    """Word errors of `model` on `cuts` for each of VALIDATION_CHUNKS, batch by batch of similar length."""
+    errors = {name: WordErrors() for name, _ in VALIDATION_CHUNKS}
+    for batch in _batches(cuts, max_batch_s):
+        features = torch.nn.utils.rnn.pad_sequence(
+            [torch.from_numpy(cut.load_features()) for cut in batch], batch_first=True
+        )
+        num_frames = torch.tensor([cut.num_frames for cut in batch])
+        references = [cut.supervisions[0].text for cut in batch]
+        for name, chunk_size in VALIDATION_CHUNKS:
+            log_probs, _, lengths = model(
+                features.to(device), num_frames.to(device), chunk_size, LEFT_CONTEXT
+            )
+            hypotheses = [tokenizer.decode(ids) for ids in greedy(log_probs, lengths)]
+            errors[name] += count_errors(references, hypotheses)
+    return errors
+
+
+def greedy(log_probs: Tensor, lengths: Tensor) -> list[list[int]]:
+    """Best path of CTC: (N, T, V), (N,) -> token ids without repeats and blanks."""
+    best = log_probs.argmax(-1).cpu()
+    paths = [
+        torch.unique_consecutive(row[:length]) for row, length in zip(best, lengths.tolist(), strict=True)
+    ]
+    return [path[path != BLANK_ID].tolist() for path in paths]
+
+
+def _batches(cuts: Sequence[Any], max_batch_s: float) -> list[list[Any]]:
+    out: list[list[Any]] = []
+    for cut in sorted(cuts, key=lambda c: c.duration):
+        if out and cut.duration * (len(out[-1]) + 1) <= max_batch_s:
+            out[-1].append(cut)
+        else:
+            out.append([cut])
+    return out

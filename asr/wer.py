@@ -1,0 +1,41 @@
+"""Word errors, counted by jiwer, that add up over utterances, processes and files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class WordErrors:
+    insertions: int = 0
+    deletions: int = 0
+    substitutions: int = 0
+    num_words: int = 0
+    """Words of the reference."""
+
+    def __add__(self, other: WordErrors) -> WordErrors:
+        return WordErrors(*(getattr(self, n) + getattr(other, n) for n in self.__dataclass_fields__))
+
+    @property
+    def rate(self) -> float:
+        """Word error rate: 0.1 is 10 %. Zero where there is nothing to recognise and nothing was."""
+        errors = self.insertions + self.deletions + self.substitutions
+        return errors / self.num_words if self.num_words else float(errors > 0)
+
+
+def count_errors(references: Sequence[str], hypotheses: Sequence[str]) -> WordErrors:
+    """Minimal edits between each reference and its hypothesis, summed."""
+    import jiwer
+
+    if len(references) != len(hypotheses):
+        raise ValueError(f"{len(references)} references for {len(hypotheses)} hypotheses")
+    total = WordErrors()
+    empty = [h for r, h in zip(references, hypotheses, strict=True) if not r.split()]
+    total += WordErrors(insertions=sum(len(h.split()) for h in empty))  # jiwer refuses an empty reference
+    pairs = [(r, h) for r, h in zip(references, hypotheses, strict=True) if r.split()]
+    if pairs:
+        out = jiwer.process_words([r for r, _ in pairs], [h for _, h in pairs])
+        num_words = out.hits + out.substitutions + out.deletions
+        total += WordErrors(out.insertions, out.deletions, out.substitutions, num_words)
+    return total
