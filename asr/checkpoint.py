@@ -49,7 +49,7 @@ class Checkpoint:
         return model.eval()
 
     def save(self, path: Path) -> None:
-        """Writes atomically: `path` holds either its former content or all of the new one. OSError if it cannot."""
+        """Writes atomically: `path` holds its former content or all of the new one. OSError if it cannot."""
         values = {
             "format_version": FORMAT_VERSION,
             "config": self.config.to_dict(),
@@ -72,15 +72,14 @@ class Checkpoint:
 
     @staticmethod
     def load(path: str | Path, device: str = "cpu") -> Checkpoint:
-        """Reads a checkpoint; CheckpointError, naming the file and what is wrong with it, if it is not one."""
+        """Reads a checkpoint; CheckpointError, naming the file and what is wrong with it, otherwise."""
         try:
             values = torch.load(path, map_location=device, weights_only=True)
         except OSError as error:
             raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
         except Exception as error:  # torch.load raises nearly anything on odd bytes
-            raise CheckpointError(
-                f"{path} is not a checkpoint, or it is damaged: {str(error).splitlines()[0]}"
-            ) from error
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise CheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
         if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
             found = values.get("format_version") if isinstance(values, dict) else None
             raise CheckpointError(

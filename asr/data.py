@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import signal
+import warnings
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -110,17 +111,19 @@ class BatchSampler(Sampler):
             raise ValueError(
                 f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s"
             )
-        self._sampler = DynamicBucketingSampler(
-            epoch_cuts,
-            max_duration=config.max_batch_s,
-            num_buckets=min(config.num_buckets, max(1, len(epoch_cuts) // 100)),
-            buffer_size=len(epoch_cuts),
-            shuffle=True,
-            seed=seed,
-            rank=rank,
-            world_size=world_size,
-            drop_last=False,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="You are using DynamicBucketingSampler with an eagerly")
+            self._sampler = DynamicBucketingSampler(
+                epoch_cuts,
+                max_duration=config.max_batch_s,
+                num_buckets=max(2, min(config.num_buckets, len(epoch_cuts) // 100)),
+                buffer_size=max(len(epoch_cuts), 10_000),
+                shuffle=True,
+                seed=seed,
+                rank=rank,
+                world_size=world_size,
+                drop_last=False,
+            )
         self._sampler.set_epoch(position.epoch)
         self._seed = seed
         self._position = position

@@ -38,7 +38,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Transformer decoder with sinusoidal positions and embeddings scaled by sqrt(dim) (Vaswani et al. 2017)."""
+    """Transformer decoder, sinusoidal positions, embeddings scaled by sqrt(dim) (Vaswani et al. 2017)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

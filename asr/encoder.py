@@ -22,7 +22,7 @@ from asr.positions import Positions, WindowPositions
 SUBSAMPLING = 4
 """Feature frames per encoder frame."""
 OVERLAP = 3
-"""A chunk of c encoder frames needs SUBSAMPLING * c + OVERLAP feature frames and advances by SUBSAMPLING * c."""
+"""A chunk of c encoder frames needs 4c + OVERLAP feature frames and advances by 4c."""
 
 
 class EncoderCache(NamedTuple):
@@ -122,7 +122,7 @@ class Encoder(nn.Module):
         """The state before the first chunk: zeros, with `left_context` slots (at least 0) per layer."""
         if left_context < 0:
             raise ValueError(
-                f"left_context {left_context} must be at least 0 in streaming; take it as long as the audio for all"
+                f"left_context {left_context} must be at least 0 when streaming; for all, as long as the audio"
             )
         weight = self.project.weight
         shape = (batch_size, len(self.layers), left_context, self.config.dim)

@@ -20,7 +20,7 @@ class LockedDropout(nn.Module):
     """Dropout whose mask is drawn once per sequence and channel (Gal and Ghahramani 2016).
 
     The element-wise kind draws a random number for every activation, which on a CPU costs more than all the
-    matrix products of this model; on attention weights it also rules out fused attention. There is none there.
+    matrix products of this model; on attention weights, where there is none, it also rules out fused attention.
     """
 
     def __init__(self, probability: float) -> None:
@@ -94,7 +94,7 @@ class CrossAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two linear layers around relu | gelu | swiglu (Shazeer 2020, with 2/3 of the width: equal parameters)."""
+    """Two linear layers around relu | gelu | swiglu (Shazeer 2020; 2/3 of the width: equal parameters)."""
 
     def __init__(self, dim: int, hidden_dim: int, activation: str, dropout: float) -> None:
         super().__init__()

@@ -25,7 +25,8 @@ def chunk_mask(
     """
     if chunk_size < 0 or left_context < -1:
         raise ValueError(
-            f"chunk_size {chunk_size} must be at least 0 (0: full context), left_context {left_context} at least -1 (-1: all)"
+            f"chunk_size {chunk_size} must be at least 0 (0: full context), "
+            f"left_context {left_context} at least -1 (-1: all)"
         )
     if chunk_size == 0:
         return torch.ones(num_frames, num_frames, dtype=torch.bool, device=device)

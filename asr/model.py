@@ -46,14 +46,14 @@ class AsrModel(nn.Module):
     def forward(
         self, features: Tensor, num_frames: Tensor, chunk_size: int = 0, left_context: int = -1
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Whole utterances: (N, T, 80), (N,) -> log_probs (N, T // 4, V) float32, encoder_out, lengths (N,)."""
+        """Whole utterances: (N, T, 80), (N,) -> log_probs (N, T // 4, V), encoder_out, lengths (N,)."""
         encoder_out, lengths, _ = self.encoder(features, num_frames, chunk_size, left_context)
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, lengths
 
     def step(
         self, features: Tensor, num_valid: Tensor, cache: EncoderCache
     ) -> tuple[Tensor, Tensor, EncoderCache]:
-        """One chunk: (N, 4c + 3, 80), (N,) int64, cache -> log_probs (N, c, V), encoder_out (N, c, dim), cache'."""
+        """One chunk: (N, 4c + 3, 80), (N,), cache -> log_probs (N, c, V), encoder_out (N, c, dim), cache'."""
         encoder_out, cache = self.encoder.step(features, num_valid, cache)
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, cache
 
@@ -124,7 +124,7 @@ class AsrModel(nn.Module):
 
 
 def _ctc_loss(log_probs: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:
-    """CTC (Graves et al. 2006), summed over the batch; an utterance too short for its transcript counts zero."""
+    """CTC (Graves et al. 2006), summed over the batch; zero for an utterance too short for its transcript."""
     return F.ctc_loss(
         log_probs.transpose(0, 1),
         targets.clamp(min=0),

@@ -233,7 +233,8 @@ class Trainer:
             self.model.load_state_dict(weights)
         except RuntimeError as error:
             raise CheckpointError(
-                f"the weights of {source} do not fit the model section of this configuration: {str(error).splitlines()[1].strip()}"
+                f"the weights of {source} do not fit the model section of this configuration: "
+                f"{str(error).splitlines()[1].strip()}"
             ) from error
 
     def _find_previous(self, resume: bool) -> Checkpoint | None:

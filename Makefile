@@ -1,0 +1,42 @@
+# Two commands do all set-up on a fresh machine:
+#   make stream                     live captions from the default microphone
+#   make stream ARGS="--file x.wav" captions of a file
+#   make test                       all tests, C++ and Python
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+CPP_SOURCES := $(shell find csrc -type f) CMakeLists.txt pyproject.toml
+
+.PHONY: stream test test-cpp test-python lint clean
+
+stream: $(VENV)/stream.stamp
+	@$(BIN)/asr-stream $(ARGS)
+
+test: test-cpp test-python
+
+test-python: $(VENV)/test.stamp
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/test.stamp
+	$(BIN)/pip install --quiet ruff mypy types-PyYAML
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy asr export streaming
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "Python 3.10 or newer is needed; say which one: make PYTHON=python3.12 ..."; exit 1; }
+	@command -v c++ >/dev/null || { \
+	  echo "A C++ compiler is needed: sudo apt-get install g++ make"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Debian and Ubuntu: sudo apt-get install python3-venv python3-dev"; exit 1; }
+
+# The stamps are made anew when the C++ or the dependencies change.
+$(VENV)/stream.stamp: $(BIN)/python $(CPP_SOURCES)
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/test.stamp: $(BIN)/python $(CPP_SOURCES)
+	$(BIN)/pip install --quiet --editable '.[test]'
+	@touch $@ $(VENV)/stream.stamp
+
+clean:
+	rm -rf $(VENV) build

@@ -1,0 +1,28 @@
+"""asr-stream: a streaming speech recogniser that one person can train, export and embed.
+
+from asr import Recognizer
+
+stream = Recognizer().stream()
+stream.accept_waveform(samples)  # float32 in ±1 or int16, any length
+for event in stream.events():
+    print(event.text)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asr.streaming.recognizer import Recognizer
+
+__version__ = "0.1.0"
+__all__ = ["Recognizer", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    # `import asr` stays cheap: numpy and ONNX Runtime load with the first use of the recogniser.
+    if name == "Recognizer":
+        from asr.streaming.recognizer import Recognizer
+
+        return Recognizer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

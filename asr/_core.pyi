@@ -1,0 +1,255 @@
+"""The C++ front end: ring buffer, log-mel filterbank, CTC search, endpointing.
+
+Arrays are never cast or copied silently: a dtype that is not listed raises TypeError; a wrong number of dimensions
+or memory that is not C-contiguous raises ValueError. Long calls let other Python threads run. An object serves one
+thread at a time, and a second thread that enters meanwhile gets RuntimeError; only `RingBuffer` is meant for two
+threads, one that writes and one that reads.
+"""
+
+from typing import Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+_Samples = npt.NDArray[np.float32] | npt.NDArray[np.int16]
+
+@final
+class RingBuffer:
+    """Bounded queue of float32 samples from one producer thread to one consumer thread.
+
+    A full ring drops the new samples and counts them. `read` tells of the loss where it happened, so that times stay
+    true. Neither side ever waits for the other.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        """`capacity` in samples, rounded up to a power of two. ValueError outside [1, 2**30]."""
+
+    def write(self, samples: _Samples) -> int:
+        """Append `samples`, shape (num_samples,); int16 is scaled by 1/32768.
+
+        Returns how many were accepted, the first ones; the rest is dropped and counted.
+        RuntimeError while another thread, or the PortAudio callback, is writing.
+        """
+
+    def read(self, max_samples: int) -> tuple[npt.NDArray[np.float32], int]:
+        """Take up to `max_samples`: `(samples, gap)`, where `gap` samples were lost just before `samples[0]`.
+
+        Stops in front of a gap. With an empty ring `samples` is empty, and `gap` counts what was lost since.
+        ValueError when `max_samples` is negative. RuntimeError while another thread is reading.
+        """
+
+    def callback_pointers(self, channel: int = 0, num_channels: int = 1) -> tuple[int, int]:
+        """Addresses of a C function and of its user data: a PaStreamCallback that writes into this ring.
+
+        The stream must deliver interleaved float32 input with `num_channels` channels, of which `channel` is kept.
+        No Python runs in the callback. Both addresses are valid as long as this object: close the stream first.
+        ValueError unless 0 <= channel < num_channels <= 1024.
+        """
+
+    @property
+    def capacity(self) -> int:
+        """Samples that fit."""
+    @property
+    def num_available(self) -> int:
+        """Samples that wait to be read."""
+    @property
+    def num_written(self) -> int:
+        """Samples accepted since the start."""
+    @property
+    def num_dropped(self) -> int:
+        """Samples lost since the start because the ring was full."""
+    @property
+    def sample_offset(self) -> int:
+        """Device time, in samples, just after what `read` has returned, gaps included.
+
+        After `samples, gap = ring.read(n)`, `samples[0]` is at `ring.sample_offset - len(samples)`.
+        """
+    @property
+    def num_callbacks(self) -> int:
+        """Calls of the PortAudio callback."""
+    @property
+    def num_input_overflows(self) -> int:
+        """Callbacks that came with paInputOverflow: audio, no one knows how much, was lost before the callback."""
+    @property
+    def first_callback_ns(self) -> int:
+        """Time of the first callback on the clock of `time.monotonic_ns`; 0 before it."""
+    @property
+    def last_callback_ns(self) -> int:
+        """Time of the last callback on the clock of `time.monotonic_ns`; 0 before the first."""
+
+@final
+class Fbank:
+    """Streaming log-mel filterbank, equal to `torchaudio.compliance.kaldi.fbank` within 1e-4.
+
+    25 ms frames every 10 ms, povey window, pre-emphasis 0.97, frame mean removed, `snip_edges=False`, no dither,
+    power spectrum, natural logarithm floored at float32 epsilon. Samples are in [-1, 1]. How the audio is cut into
+    calls does not change a bit of the features. `num_samples` of audio give
+    `(num_samples + shift // 2) // shift` frames, `shift` being 10 ms; audio shorter than a frame is reflected as
+    often as it takes.
+    """
+
+    def __init__(
+        self,
+        *,
+        sample_rate: int = 16000,
+        num_bins: int = 80,
+        low_freq: float = 20.0,
+        high_freq: float = 7600.0,
+    ) -> None:
+        """Rates in Hz. ValueError unless 2000 <= sample_rate <= 192000, 4 <= num_bins <= 512 and
+        0 <= low_freq < high_freq <= sample_rate / 2."""
+
+    def accept_waveform(self, samples: _Samples) -> None:
+        """Append `samples`, shape (num_samples,), of any length; int16 is scaled by 1/32768.
+
+        Samples that are not finite, or above 1e9 in magnitude, are replaced by 0 and counted.
+        ValueError after `input_finished`.
+        """
+
+    def input_finished(self) -> None:
+        """Compute the last frames, whose windows reach past the end of the audio."""
+
+    def get_frames(self, start: int, count: int) -> npt.NDArray[np.float32]:
+        """A copy of frames [start, start + count), shape (count, num_bins).
+
+        ValueError outside [first_frame, num_frames_ready).
+        """
+
+    def discard_frames(self, before: int) -> None:
+        """Free the frames before `before`. ValueError when it is negative or above `num_frames_ready`."""
+
+    def reset(self) -> None:
+        """Forget everything: the next sample is the first of a new stream."""
+
+    @property
+    def sample_rate(self) -> int:
+        """Hz."""
+    @property
+    def num_bins(self) -> int: ...
+    @property
+    def num_samples(self) -> int:
+        """Samples accepted since the start."""
+    @property
+    def num_frames_ready(self) -> int:
+        """Frames computed since the start."""
+    @property
+    def first_frame(self) -> int:
+        """The first frame that is still held."""
+    @property
+    def num_nonfinite_samples(self) -> int:
+        """Samples replaced by 0 since the start."""
+
+@final
+class Hypothesis:
+    """What was said since the last reset, as tokens with times.
+
+    Token i occupies encoder frames [start_frames[i], end_frames[i]), counted from the start of the stream, along the
+    best alignment. `confidences[i]`, in (0, 1], is the geometric mean of its posteriors over these frames.
+    """
+
+    @property
+    def tokens(self) -> list[int]: ...
+    @property
+    def log_prob(self) -> float:
+        """Natural log-probability since the last reset: of the prefix (beam search) or the best path (greedy)."""
+    @property
+    def start_frames(self) -> list[int]: ...
+    @property
+    def end_frames(self) -> list[int]: ...
+    @property
+    def confidences(self) -> list[float]: ...
+
+@final
+class CtcGreedySearch:
+    """Best-path CTC decoding: the likeliest token of each frame, repeats merged, blanks removed."""
+
+    def __init__(self, blank_id: int = 0) -> None: ...
+    def advance(self, log_probs: npt.NDArray[np.float32]) -> None:
+        """Continue with `log_probs`, shape (num_frames, vocab_size): natural log-probabilities, a chunk of any length.
+
+        ValueError, and nothing is used, when vocab_size is not that of earlier chunks, or a row holds NaN or values
+        above 0, or nothing finite.
+        """
+
+    def hypotheses(self, num_best: int = 1) -> list[Hypothesis]:
+        """The best hypothesis, as a list of one. ValueError when `num_best` is below 1."""
+
+    def reset(self) -> None:
+        """Start a new utterance. `num_frames` goes on."""
+
+    @property
+    def num_frames(self) -> int:
+        """Encoder frames since the start of the stream."""
+    @property
+    def num_trailing_blanks(self) -> int:
+        """Frames since the last token, or since the last reset when nothing was said."""
+
+@final
+class CtcPrefixBeamSearch:
+    """CTC prefix beam search (Graves et al. 2006, Hannun et al. 2014), streaming.
+
+    Results do not depend on how the log-probabilities are cut into chunks. A token said twice survives as two when
+    the model puts a blank between.
+    """
+
+    def __init__(self, *, beam_size: int = 8, blank_id: int = 0, max_tokens_per_frame: int = 0) -> None:
+        """ValueError unless 1 <= beam_size <= 1024.
+
+        A frame extends hypotheses by its `max_tokens_per_frame` likeliest tokens only; 0 stands for beam_size + 1,
+        which gives the same hypotheses as looking at all tokens.
+        """
+
+    def advance(self, log_probs: npt.NDArray[np.float32]) -> None:
+        """Continue with `log_probs`, shape (num_frames, vocab_size): natural log-probabilities, a chunk of any length.
+
+        ValueError, and nothing is used, when vocab_size is not that of earlier chunks, or a row holds NaN or values
+        above 0, or nothing finite.
+        """
+
+    def hypotheses(self, num_best: int = 1) -> list[Hypothesis]:
+        """Up to `num_best` hypotheses, best first, at least one: the empty one when nothing was said.
+
+        ValueError when `num_best` is below 1.
+        """
+
+    def reset(self) -> None:
+        """Start a new utterance. `num_frames` goes on."""
+
+    @property
+    def num_frames(self) -> int:
+        """Encoder frames since the start of the stream."""
+    @property
+    def num_trailing_blanks(self) -> int:
+        """Frames since the last token of the best hypothesis, or since the last reset when it is empty."""
+
+@final
+class Endpointer:
+    """Rule-based endpointing on decoded silence. Immutable; threads may share it."""
+
+    def __init__(
+        self,
+        *,
+        silence_after_speech_s: float = 0.8,
+        silence_without_speech_s: float = 5.0,
+        max_utterance_s: float = 20.0,
+        frame_s: float = 0.04,
+    ) -> None:
+        """Seconds, all above 0, or ValueError; infinity switches a rule off. `frame_s` is an encoder frame."""
+
+    def update(
+        self, *, num_frames: int, num_trailing_silence_frames: int, has_speech: bool
+    ) -> Literal["silence_after_speech", "silence_without_speech", "max_utterance"] | None:
+        """The rule that ends the utterance now, or None. Counts are encoder frames since the utterance began.
+
+        `max_utterance` waits for a pause of two frames, so as not to cut a word, up to 1.5 times its limit.
+        ValueError unless 0 <= num_trailing_silence_frames <= num_frames.
+        """
+
+    @property
+    def silence_after_speech_s(self) -> float: ...
+    @property
+    def silence_without_speech_s(self) -> float: ...
+    @property
+    def max_utterance_s(self) -> float: ...
+    @property
+    def frame_s(self) -> float: ...

@@ -1,0 +1,364 @@
+"""`asr evaluate`: word error rate against latency, of a checkpoint or of an exported file.
+
+A checkpoint runs whole utterances under the chunk mask, in batches: the same numbers as streaming, by parity.
+An .onnx file is stepped chunk by chunk with its cache on one thread, as an app would run it; its full context
+is one chunk as long as the utterance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from asr.cuts import load_cuts
+from asr.onnx_model import OnnxModel
+from asr.plots import plot_wer
+from asr.search import SEARCHES, decode, text
+from asr.wer import WordErrors, count_errors
+
+FRAME_MS = 40
+MAX_CHUNK_MS = 5120
+FULL = "full"
+MAX_BATCH_S = 60.0
+
+FloatArray = npt.NDArray[np.float32]
+Encoded = tuple[FloatArray, FloatArray]
+"""Log-probabilities (T', V) and encoder output (T', dim) of one utterance."""
+
+
+class Engine(Protocol):
+    """Something that runs a model on whole utterances."""
+
+    tokens: tuple[str, ...]
+    batched: bool
+    """Whether utterances are worth batching."""
+    rescore_ctc_weight: float
+
+    def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
+        """features: (T, 80) float32 each; chunk_size in encoder frames, 0 for the whole utterance."""
+        ...
+
+    def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
+        """Decoder scores (N,) of N token sequences for one utterance."""
+        ...
+
+    def seconds(self) -> float:
+        """The clock that the work is measured by."""
+        ...
+
+
+class CheckpointEngine:
+    """PyTorch: the full pass under the chunk mask."""
+
+    batched = True
+
+    def __init__(self, path: Path, device: str) -> None:
+        import torch
+
+        from asr.checkpoint import Checkpoint
+
+        if device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("--device cuda: PyTorch finds no CUDA device; use --device cpu")
+        checkpoint = Checkpoint.load(path)
+        self.tokens = tuple(checkpoint.tokenizer.tokens)
+        self.rescore_ctc_weight = 0.5
+        self._device = torch.device(device)
+        self._model = checkpoint.model().to(self._device)
+
+    def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
+        import torch
+
+        num_frames = torch.tensor([len(f) for f in features])
+        padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(f) for f in features], batch_first=True)
+        with torch.no_grad():
+            log_probs, encoder_out, lengths = self._model(
+                padded.to(self._device), num_frames.to(self._device), chunk_size, left_context
+            )
+        outputs = zip(log_probs.cpu().numpy(), encoder_out.cpu().numpy(), lengths.tolist(), strict=True)
+        return [(p[:length], e[:length]) for p, e, length in outputs]
+
+    def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
+        import torch
+
+        lengths = torch.tensor([len(row) for row in tokens])
+        padded = torch.zeros(len(tokens), max(int(lengths.max()), 1), dtype=torch.int64)
+        for index, row in enumerate(tokens):
+            padded[index, : len(row)] = torch.tensor(row, dtype=torch.int64)
+        memory = torch.from_numpy(encoder_out).expand(len(tokens), -1, -1)
+        inputs = (padded, lengths, memory, torch.full_like(lengths, len(encoder_out)))
+        with torch.no_grad():
+            return self._model.decoder.score(*(t.to(self._device) for t in inputs)).cpu().numpy()
+
+    def seconds(self) -> float:
+        # All threads of the process count on a CPU; a GPU's work shows on the wall clock only.
+        return time.process_time() if self._device.type == "cpu" else time.perf_counter()
+
+
+class OnnxEngine:
+    """ONNX Runtime: step by step with the cache carried."""
+
+    batched = False
+
+    def __init__(self, path: Path, device: str) -> None:
+        self._model = OnnxModel(path, provider=device)
+        self._device = device
+        self.tokens = self._model.tokens
+        self.rescore_ctc_weight = self._model.metadata.rescore_ctc_weight
+        if not self._model.has_decoder:
+            self.score = None  # type: ignore[assignment,method-assign]
+
+    def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
+        return [self._stream(f, chunk_size, left_context) for f in features]
+
+    def _stream(self, features: FloatArray, chunk_size: int, left_context: int) -> Encoded:
+        meta = self._model.metadata
+        num_out = len(features) // meta.subsampling
+        if chunk_size == 0:
+            chunk_size, left_context = max(num_out, 1), 0
+        advance = meta.subsampling * chunk_size
+        window = advance + meta.feature_overlap
+        cache = self._model.init_cache(1, left_context)
+        pieces = []
+        for start in range(0, max(meta.subsampling * num_out, 1), advance):
+            valid = features[start : start + window]
+            chunk = np.zeros((1, window, meta.num_mel_bins), np.float32)
+            chunk[0, : len(valid)] = valid
+            log_probs, encoder_out, cache = self._model.step(chunk, np.array([len(valid)], np.int64), cache)
+            length = len(valid) // meta.subsampling
+            pieces.append((log_probs[0, : min(length, chunk_size)], encoder_out[0, : min(length, chunk_size)]))
+        return np.concatenate([p for p, _ in pieces]), np.concatenate([e for _, e in pieces])
+
+    def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
+        return self._model.score(tokens, encoder_out)
+
+    def seconds(self) -> float:
+        return time.thread_time() if self._device == "cpu" else time.perf_counter()
+
+
+@dataclass
+class Result:
+    """Outcome of one data set at one latency with one search."""
+
+    data: str
+    chunk_ms: int | None
+    """None is the whole utterance."""
+    search: str
+    errors: WordErrors = field(default_factory=WordErrors)
+    audio_s: float = 0.0
+    encoder_s: float = 0.0
+    """CPU time of the encoder."""
+    search_s: float = 0.0
+    """CPU time of the search, rescoring included."""
+    hypotheses: list[tuple[str, str, str]] = field(default_factory=list, repr=False)
+    """Utterance id, reference, hypothesis."""
+
+    @property
+    def real_time_factor(self) -> float:
+        return (self.encoder_s + self.search_s) / self.audio_s if self.audio_s else 0.0
+
+    @property
+    def chunk(self) -> str:
+        return FULL if self.chunk_ms is None else str(self.chunk_ms)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the JSON report: numbers only."""
+        return {
+            "data": self.data,
+            "chunk_ms": self.chunk_ms,
+            "search": self.search,
+            "wer": self.errors.rate,
+            **asdict(self.errors),
+            "audio_s": round(self.audio_s, 3),
+            "encoder_s": round(self.encoder_s, 4),
+            "search_s": round(self.search_s, 4),
+            "real_time_factor": self.real_time_factor,
+        }
+
+
+def open_engine(path: str | Path, device: str = "cpu") -> Engine:
+    """An .onnx file, a checkpoint, or the folder of a training run."""
+    if Path(path).suffix == ".onnx":
+        return OnnxEngine(Path(path), device)
+    from asr.checkpoint import resolve
+
+    return CheckpointEngine(resolve(path), device)
+
+
+def evaluate(
+    engine: Engine,
+    cuts: Sequence[Any],
+    data: str,
+    chunks_ms: Sequence[int | None],
+    left_context_ms: int,
+    searches: Sequence[str],
+    beam_size: int = 8,
+) -> Iterator[list[Result] | int]:
+    """Recognises `cuts` at every latency with every search.
+
+    Yields the number of utterances done, again and again, and last the results: one per latency and search.
+    """
+    results = [Result(data, chunk, search) for chunk in chunks_ms for search in searches]
+    for chunk_ms in chunks_ms:
+        rows = [result for result in results if result.chunk_ms == chunk_ms]
+        for batch in _batches(cuts, MAX_BATCH_S if engine.batched else 0.0):
+            features = [cut.load_features() for cut in batch]
+            started = engine.seconds()
+            encoded = engine.encode(features, (chunk_ms or 0) // FRAME_MS, left_context_ms // FRAME_MS)
+            encoder_s = engine.seconds() - started
+            for result in rows:
+                result.encoder_s += encoder_s
+                for cut, utterance in zip(batch, encoded, strict=True):
+                    _recognise(engine, result, cut, utterance, beam_size)
+            yield len(batch)
+    yield results
+
+
+def _recognise(engine: Engine, result: Result, cut: Any, encoded: Encoded, beam_size: int) -> None:
+    log_probs, encoder_out = encoded
+    started = engine.seconds()
+    hypothesis = decode(
+        log_probs,
+        result.search,
+        beam_size,
+        (lambda tokens: engine.score(tokens, encoder_out)) if engine.score else None,
+        engine.rescore_ctc_weight,
+    )
+    recognised = text(hypothesis, engine.tokens)
+    result.search_s += engine.seconds() - started
+    result.audio_s += cut.duration
+    reference = cut.supervisions[0].text
+    result.errors += count_errors([reference], [recognised])
+    result.hypotheses.append((cut.id, reference, recognised))
+
+
+def _batches(cuts: Sequence[Any], max_batch_s: float) -> list[list[Any]]:
+    """Cuts of similar length together, padding included at most `max_batch_s`; one each for 0."""
+    out: list[list[Any]] = []
+    for cut in sorted(cuts, key=lambda c: c.duration):
+        if out and cut.duration * (len(out[-1]) + 1) <= max_batch_s:
+            out[-1].append(cut)
+        else:
+            out.append([cut])
+    return out
+
+
+def parse_chunks(option: str) -> list[int | None]:
+    """ "full,640,320" -> [None, 640, 320]; ValueError for what is no multiple of 40 ms in [40, 5120]."""
+    chunks: list[int | None] = []
+    for part in option.split(","):
+        part = part.strip().lower()
+        value = None if part == FULL else int(part) if part.isdigit() else 0
+        if value is not None and (value % FRAME_MS or not FRAME_MS <= value <= MAX_CHUNK_MS):
+            raise ValueError(f"--chunk-ms {part!r}: give {FULL} or multiples of {FRAME_MS} in [{FRAME_MS}, {MAX_CHUNK_MS}]")
+        if value not in chunks:
+            chunks.append(value)
+    return chunks
+
+
+def parse_searches(option: str) -> list[str]:
+    """ "greedy,beam" -> ["greedy", "beam"]; ValueError for an unknown one."""
+    searches = list(dict.fromkeys(part.strip() for part in option.split(",")))
+    for search in searches:
+        if search not in SEARCHES:
+            raise ValueError(f"--search {search!r} is not known: choose from {', '.join(SEARCHES)}")
+    return searches
+
+
+def table(results: Sequence[Result]) -> Table:
+    """What a person reads: one line per data set, latency and search."""
+    out = Table(title="word error rate")
+    for column in ("data", "chunk ms", "search"):
+        out.add_column(column)
+    for column in ("WER %", "ins", "del", "sub", "words", "RTF"):
+        out.add_column(column, justify="right")
+    for r in results:
+        e = r.errors
+        counts = (e.insertions, e.deletions, e.substitutions, e.num_words)
+        out.add_row(
+            r.data, r.chunk, r.search, f"{100 * e.rate:.2f}", *map(str, counts), f"{r.real_time_factor:.4f}"
+        )
+    return out
+
+
+def write_hypotheses(results: Sequence[Result], path: Path) -> None:
+    """A TSV of what was said and what was recognised."""
+    lines = ["data\tchunk_ms\tsearch\tid\treference\thypothesis"]
+    lines += [
+        "\t".join((r.data, r.chunk, r.search, *(" ".join(part.split()) for part in row)))
+        for r in results
+        for row in r.hypotheses
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="an .onnx file, a checkpoint, or the folder of a training run")
+    parser.add_argument("--data", nargs="+", required=True, metavar="DATA.jsonl.gz", help="written by `asr prepare`")
+    parser.add_argument("--chunk-ms", default="full,1280,640,320,160", metavar="MS,...", help="full is the whole utterance")
+    parser.add_argument("--left-context-ms", type=int, default=2560, metavar="MS", help="past that a chunk sees (2560)")
+    parser.add_argument("--search", default="greedy,beam,rescore", metavar="NAME,...")
+    parser.add_argument("--beam", type=int, default=8, metavar="N", help="hypotheses kept, and rescored (8)")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread over each data set; default: all")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--plot", type=Path, metavar="OUT.png", help="word error rate against latency")
+    parser.add_argument("--json", type=Path, metavar="OUT.json", help="the table's numbers")
+    parser.add_argument("--hypotheses", type=Path, metavar="OUT.tsv", help="every reference and what was recognised")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr evaluate`."""
+    chunks, searches = parse_chunks(args.chunk_ms), parse_searches(args.search)
+    if args.left_context_ms < 0 or args.left_context_ms % FRAME_MS:
+        raise ValueError(f"--left-context-ms {args.left_context_ms} must be a multiple of {FRAME_MS}, at least 0")
+    if args.num_utterances is not None and args.num_utterances < 1:
+        raise ValueError(f"--num-utterances {args.num_utterances} must be at least 1")
+    for path in (args.plot, args.json, args.hypotheses):
+        if path is not None and not path.parent.is_dir():  # before an hour of work, not after
+            raise ValueError(f"there is no folder {path.parent} to write {path.name} into")
+    data = {Path(name).name.removesuffix(".gz").removesuffix(".jsonl"): _select(name, args.num_utterances) for name in args.data}
+    engine = open_engine(args.model, args.device)
+
+    results: list[Result] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        for name, cuts in data.items():
+            task = progress.add_task(name, total=len(cuts) * len(chunks))
+            for done in evaluate(engine, cuts, name, chunks, args.left_context_ms, searches, args.beam):
+                if isinstance(done, int):
+                    progress.advance(task, done)
+                else:
+                    results += done
+    Console().print(table(results))
+    if args.json:
+        report = {"model": str(args.model), "left_context_ms": args.left_context_ms, "beam": args.beam}
+        report["results"] = [result.to_dict() for result in results]
+        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if args.hypotheses:
+        write_hypotheses(results, args.hypotheses)
+    if args.plot:
+        curves: dict[str, list[tuple[int | None, float]]] = {}
+        for r in results:
+            name = f"{r.data}, {r.search}" if len(data) > 1 else r.search
+            curves.setdefault(name, []).append((r.chunk_ms, r.errors.rate))
+        plot_wer(curves, args.plot, " + ".join(data))
+    return 0
+
+
+def _select(name: str, num_utterances: int | None) -> list[Any]:
+    cuts = list(load_cuts(name))
+    if not cuts:
+        raise ValueError(f"{name} holds no utterance")
+    if num_utterances is None or num_utterances >= len(cuts):
+        return cuts
+    return [cuts[index * len(cuts) // num_utterances] for index in range(num_utterances)]

@@ -1,0 +1,196 @@
+"""What an exported model says about itself: the one schema that export writes and every runtime reads.
+
+All of it lies in the `metadata_props` of the .onnx file (the "custom metadata map" of ONNX Runtime, in every
+language), as flat strings: numbers in decimal, truth values as `true` and `false`, tokens one a line, objects
+as JSON, the decoder's scoring graph as base64. So one file is all an app needs. Imports the standard library
+only.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from asr.features import (
+    FRAME_LENGTH_S,
+    FRAME_SHIFT_S,
+    HIGH_FREQ_HZ,
+    LOW_FREQ_HZ,
+    NUM_MEL_BINS,
+    PREEMPHASIS,
+    SAMPLE_RATE,
+    WINDOW,
+)
+
+MODEL_TYPE = "asr_stream"
+FORMAT_VERSION = 1
+QUANTIZATIONS = ("none", "int8")
+
+_EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"
+
+
+class MetadataError(ValueError):
+    """Metadata that is missing, damaged or of another version."""
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """Everything a runtime must know beyond the graph. Frames are encoder frames of 40 ms unless said otherwise."""
+
+    tokens: tuple[str, ...]
+    """Spelling of every token id: 0 is the CTC blank; "▁" marks the beginning of a word (see asr.text)."""
+    num_layers: int
+    """Layers of the encoder: the second axis of the cache."""
+    dim: int
+    """Width of the encoder: the last axis of the cache and of `encoder_out`."""
+    default_chunk_size: int = 16
+    default_left_context: int = 64
+    rescore_ctc_weight: float = 0.5
+    """A hypothesis is worth weight * its CTC log-probability + (1 - weight) * its decoder score."""
+    quantization: str = "none"
+    """none | int8"""
+    licence: str = ""
+    """SPDX identifier of the weights' licence; empty when nobody has stated one."""
+    cmvn_mean: tuple[float, ...] = ()
+    """(num_mel_bins,) for the record: the graph normalises by itself."""
+    cmvn_std: tuple[float, ...] = ()
+    config: dict[str, Any] = field(default_factory=dict)
+    """The configuration the model was trained with."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """Summary of the training: steps, hours of audio, last word error rates, data."""
+    decoder_onnx: bytes = field(default=b"", repr=False)
+    """The decoder's scoring graph, an ONNX file of its own; empty when the model has none."""
+
+    # The front end and the striding, as asr.features and asr.encoder define them.
+    sample_rate: int = SAMPLE_RATE
+    num_mel_bins: int = NUM_MEL_BINS
+    frame_length_ms: float = FRAME_LENGTH_S * 1000
+    frame_shift_ms: float = FRAME_SHIFT_S * 1000
+    low_freq: float = LOW_FREQ_HZ
+    high_freq: float = HIGH_FREQ_HZ
+    preemphasis: float = PREEMPHASIS
+    window: str = WINDOW
+    snip_edges: bool = False
+    remove_dc_offset: bool = True
+    dither: float = 0.0
+    subsampling: int = 4
+    """Feature frames per encoder frame."""
+    feature_overlap: int = 3
+    """A chunk of c frames takes subsampling * c + feature_overlap feature frames, advances by subsampling * c."""
+
+    def __post_init__(self) -> None:
+        for name in ("num_layers", "dim", "default_chunk_size", "sample_rate", "num_mel_bins", "subsampling"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("default_left_context", "feature_overlap"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
+        _require(0 <= self.rescore_ctc_weight <= 1, "rescore_ctc_weight", self.rescore_ctc_weight, "in [0, 1]")
+        _require(self.quantization in QUANTIZATIONS, "quantization", self.quantization, f"one of {QUANTIZATIONS}")
+        _require(len(self.tokens) >= 4, "tokens", f"{len(self.tokens)} tokens", "at least 4")
+        for index, token in enumerate(self.tokens):
+            _require(
+                bool(token) and not any(c.isspace() for c in token), f"tokens[{index}]", token, "text without space"
+            )
+        _require(len(set(self.tokens)) == len(self.tokens), "tokens", "a list with repeats", "different tokens")
+        for name in ("cmvn_mean", "cmvn_std"):
+            value = getattr(self, name)
+            _require(len(value) in (0, self.num_mel_bins), name, f"{len(value)} numbers", f"0 or {self.num_mel_bins}")
+            _require(all(map(math.isfinite, value)), name, value, "finite numbers")
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def encoder_frame_s(self) -> float:
+        """Duration of an encoder frame in seconds."""
+        return self.frame_shift_ms * self.subsampling / 1000
+
+    def to_properties(self) -> dict[str, str]:
+        """The strings for `metadata_props`."""
+        values = {"model_type": MODEL_TYPE, "format_version": str(FORMAT_VERSION)}
+        for f in fields(self):
+            values[f.name] = _CODECS[str(f.type)][0](getattr(self, f.name))
+        return values
+
+    @staticmethod
+    def from_properties(properties: Mapping[str, str]) -> ModelMetadata:
+        """Inverse of `to_properties`; keys it does not know are left alone.
+
+        Raises MetadataError, naming the key and the way out, where one is missing, damaged or of another version.
+        """
+        found = properties.get("model_type")
+        if found != MODEL_TYPE:
+            raise MetadataError(
+                f"metadata key model_type is {found!r}, not {MODEL_TYPE!r}: this is no model of asr-stream; "
+                "`asr export` writes one"
+            )
+        version = properties.get("format_version")
+        if version != str(FORMAT_VERSION):
+            raise MetadataError(
+                f"metadata key format_version is {version!r}; this release reads {FORMAT_VERSION}: "
+                "update asr-stream, or write the file again with this release's `asr export`"
+            )
+        values: dict[str, Any] = {}
+        for f in fields(ModelMetadata):
+            text = properties.get(f.name)
+            if text is None:
+                raise MetadataError(f"metadata key {f.name} is missing: {_EXPORT_AGAIN}")
+            try:
+                values[f.name] = _CODECS[str(f.type)][1](text)
+            except (ValueError, RecursionError) as error:
+                raise MetadataError(f"metadata key {f.name} is damaged ({text!r:.60}): {_EXPORT_AGAIN}") from error
+        return ModelMetadata(**values)
+
+
+def _require(condition: bool, name: str, value: object, allowed: str) -> None:
+    if not condition:
+        raise MetadataError(f"metadata key {name} is {value!r:.60}, it must be {allowed}: {_EXPORT_AGAIN}")
+
+
+def _to_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def _to_bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def _to_floats(text: str) -> tuple[float, ...]:
+    return tuple(_to_float(part) for part in text.split(",")) if text else ()
+
+
+def _to_object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(text)
+    return value
+
+
+def _to_bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(str(error)) from error
+
+
+# How a field of each type becomes a string and back.
+_CODECS: dict[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
+    "int": (str, int),
+    "float": (repr, _to_float),
+    "bool": (lambda value: str(value).lower(), _to_bool),
+    "str": (str, str),
+    "tuple[str, ...]": ("\n".join, lambda text: tuple(text.split("\n"))),
+    "tuple[float, ...]": (lambda value: ",".join(map(repr, value)), _to_floats),
+    "dict[str, Any]": (lambda value: json.dumps(value, ensure_ascii=False, allow_nan=False), _to_object),
+    "bytes": (lambda value: base64.b64encode(value).decode("ascii"), _to_bytes),
+}

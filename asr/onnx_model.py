@@ -1,0 +1,227 @@
+"""An exported model in ONNX Runtime: the step function and the decoder's scores, on numpy arrays.
+
+`OnnxModel` holds weights only and may be shared by threads; what a stream remembers is the `Cache` it passes
+in and gets back. Imports no PyTorch, and ONNX Runtime only when a model is opened.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.metadata import MetadataError, ModelMetadata
+
+FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
+
+INPUTS = ("x", "num_valid", "key_cache", "value_cache", "num_frames")
+OUTPUTS = ("log_probs", "encoder_out", "new_key_cache", "new_value_cache", "new_num_frames")
+DECODER_INPUTS = ("tokens", "token_lengths", "encoder_out")
+DECODER_OUTPUTS = ("scores",)
+
+_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+_BUNDLED = {"int8": "tiny.int8.onnx", "float32": "tiny.onnx"}
+
+
+class ModelError(ValueError):
+    """A file that is not a usable model, or a way of running it that this machine does not have."""
+
+
+class Cache(NamedTuple):
+    """Everything a stream remembers of its past. A value: `OnnxModel.step` returns a new one."""
+
+    keys: FloatArray
+    """(N, num_layers, left_context, dim) float32, the newest frame last"""
+    values: FloatArray
+    """(N, num_layers, left_context, dim) float32"""
+    num_frames: IntArray
+    """(N,) int64, encoder frames processed since the start of each stream"""
+
+
+def bundled_model(name: str = "int8") -> Path:
+    """The model that ships with the package: "int8" (small, for CPUs) or "float32".
+
+    Raises ModelError for another name, and where the package came without the file.
+    """
+    if name not in _BUNDLED:
+        raise ModelError(f"bundled model {name!r} does not exist: choose one of {', '.join(_BUNDLED)}")
+    path = Path(__file__).parent / "models" / _BUNDLED[name]
+    if not path.is_file():
+        raise ModelError(f"this installation lacks the bundled model {path}: install asr-stream again, or name a file")
+    return path
+
+
+class OnnxModel:
+    """A model file, opened. Immutable; any number of threads may call it at once."""
+
+    metadata: ModelMetadata
+
+    def __init__(self, path: str | Path, provider: str = "cpu", num_threads: int = 1) -> None:
+        """Opens the .onnx file at `path`.
+
+        provider: "cpu" or "cuda". num_threads: CPU threads inside one operator (0: all cores).
+        Raises ModelError where the file is missing, damaged or not one of asr-stream, or the provider is missing.
+        """
+        if provider not in _PROVIDERS:
+            raise ModelError(f"provider {provider!r} is not known: choose one of {', '.join(_PROVIDERS)}")
+        if num_threads < 0:
+            raise ModelError(f"num_threads {num_threads} must be at least 0 (0: all cores)")
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise ModelError(f"there is no model file {self.path}: `asr export` writes one")
+        self._provider = provider
+        self._num_threads = num_threads
+        self._session = self._open(str(self.path), str(self.path), INPUTS, OUTPUTS)
+        try:
+            properties = self._session.get_modelmeta().custom_metadata_map
+            self.metadata = ModelMetadata.from_properties(properties)
+        except (MetadataError, UnicodeDecodeError) as error:
+            raise ModelError(f"{self.path}: {error}") from error
+        self._check_shapes()
+        self._decoder: Any = None
+        self._decoder_lock = threading.Lock()
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return self.metadata.tokens
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether `score` works."""
+        return bool(self.metadata.decoder_onnx)
+
+    def init_cache(self, batch_size: int, left_context: int) -> Cache:
+        """The state before the first chunk of `batch_size` streams that see `left_context` frames of their past."""
+        if batch_size < 1 or left_context < 0:
+            raise ValueError(f"batch_size {batch_size} must be at least 1, left_context {left_context} at least 0")
+        shape = (batch_size, self.metadata.num_layers, left_context, self.metadata.dim)
+        return Cache(np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(batch_size, np.int64))
+
+    def step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> tuple[FloatArray, FloatArray, Cache]:
+        """One chunk of every stream of a batch.
+
+        Args:
+            features: (N, 4c + 3, 80) float32 log-mel of a chunk of c encoder frames.
+            num_valid: (N,) int64, feature frames that are real: 4c + 3 but for a stream's last, ragged chunk, of
+                which num_valid // 4 encoder frames are valid.
+            cache: of the same N streams.
+        Returns:
+            log_probs (N, c, vocab_size) float32, encoder_out (N, c, dim) float32, the cache for the next chunk.
+        Raises ValueError for arrays of other shapes or dtypes.
+        """
+        self._check_step(features, num_valid, cache)
+        outputs = self._session.run(OUTPUTS, dict(zip(INPUTS, (features, num_valid, *cache), strict=True)))
+        return outputs[0], outputs[1], Cache(*outputs[2:])
+
+    def score(self, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
+        """Log-probability that the attention decoder gives to whole sentences, their end included.
+
+        Args:
+            tokens: N hypotheses, token ids without sentence marks.
+            encoder_out: (T, dim) float32, valid frames only.
+        Returns:
+            (N,) float32.
+        Raises ValueError for ids outside the vocabulary or another shape; ModelError for a model without decoder.
+        """
+        meta = self.metadata
+        if encoder_out.ndim != 2 or encoder_out.shape[1] != meta.dim or encoder_out.dtype != np.float32:
+            raise ValueError(
+                f"encoder_out is {encoder_out.dtype} of shape {encoder_out.shape}; expected float32 (T, {meta.dim})"
+            )
+        if not tokens:
+            return np.zeros(0, np.float32)
+        lengths = np.array([len(row) for row in tokens], np.int64)
+        padded = np.zeros((len(tokens), max(int(lengths.max()), 1)), np.int64)
+        for index, row in enumerate(tokens):
+            padded[index, : len(row)] = row
+        if padded.min() < 0 or padded.max() >= meta.vocab_size:
+            odd = padded.min() if padded.min() < 0 else padded.max()
+            raise ValueError(f"token id {odd} is outside 0 to {meta.vocab_size - 1}")
+        if len(encoder_out) == 0:  # nothing was heard: the decoder attends to one frame of zeros
+            encoder_out = np.zeros((1, meta.dim), np.float32)
+        feeds = dict(zip(DECODER_INPUTS, (padded, lengths, encoder_out[None]), strict=True))
+        return self._decoder_session().run(DECODER_OUTPUTS, feeds)[0]
+
+    def _open(self, source: str | bytes, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
+        import onnxruntime
+
+        wanted = _PROVIDERS[self._provider]
+        if wanted not in onnxruntime.get_available_providers():
+            raise ModelError(
+                f"this ONNX Runtime has no {wanted}: pip uninstall onnxruntime, then "
+                "pip install 'asr-stream[gpu]' (onnxruntime-gpu; the two share one folder), or use provider cpu"
+            )
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self._num_threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # what goes wrong is raised, not printed
+        # Threads that wait for the next chunk must sleep: a live process would otherwise burn its cores in between.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+        try:
+            session = onnxruntime.InferenceSession(source, options, providers=[wanted])
+        except Exception as error:  # ONNX Runtime raises its own kinds, RuntimeError, and more on odd bytes
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ModelError(f"{name} is not an ONNX file, or it is damaged: {reason:.200}") from error
+        if wanted not in session.get_providers():  # it falls back to the CPU without an error
+            raise ModelError(
+                f"ONNX Runtime could not start {wanted}: its CUDA and cuDNN libraries are missing or do not match "
+                "the driver; pip install 'onnxruntime-gpu[cuda,cudnn]', or use provider cpu"
+            )
+        found = ([i.name for i in session.get_inputs()], [o.name for o in session.get_outputs()])
+        if found != (list(inputs), list(outputs)):
+            raise ModelError(
+                f"{name} is no model of asr-stream: its graph takes {', '.join(found[0])} and gives "
+                f"{', '.join(found[1])}; expected {', '.join(inputs)} and {', '.join(outputs)}. `asr export` writes one"
+            )
+        return session
+
+    def _decoder_session(self) -> Any:
+        # Opened when it is first needed: greedy and beam search never do.
+        with self._decoder_lock:
+            if self._decoder is None:
+                if not self.has_decoder:
+                    raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
+                name = f"the decoder in {self.path}"
+                self._decoder = self._open(self.metadata.decoder_onnx, name, DECODER_INPUTS, DECODER_OUTPUTS)
+            return self._decoder
+
+    def _check_shapes(self) -> None:
+        meta = self.metadata
+        shapes = {i.name: i.shape for i in (*self._session.get_inputs(), *self._session.get_outputs())}
+        found = (*shapes["key_cache"][1::2], shapes["x"][2], shapes["log_probs"][2])
+        expected = (meta.num_layers, meta.dim, meta.num_mel_bins, meta.vocab_size)
+        if found != expected:
+            raise ModelError(
+                f"{self.path} is damaged: its graph has (layers, dim, bins, tokens) {found}, its metadata says {expected}"
+            )
+
+    def _check_step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> None:
+        meta = self.metadata
+        if features.ndim != 3 or features.dtype != np.float32 or features.shape[2] != meta.num_mel_bins:
+            raise ValueError(
+                f"features are {features.dtype} of shape {features.shape}; expected float32 (N, 4c + 3, {meta.num_mel_bins})"
+            )
+        batch_size, num_frames, _ = features.shape
+        new = num_frames - meta.feature_overlap
+        if batch_size < 1 or new < meta.subsampling or new % meta.subsampling:
+            raise ValueError(
+                f"features have shape {features.shape}; expected (N, 4c + 3, {meta.num_mel_bins}) with N and c at least 1"
+            )
+        if num_valid.shape != (batch_size,) or num_valid.dtype != np.int64:
+            raise ValueError(
+                f"num_valid is {num_valid.dtype} of shape {num_valid.shape}; expected int64 ({batch_size},)"
+            )
+        if num_valid.min() < 0 or num_valid.max() > num_frames:
+            raise ValueError(f"num_valid is {num_valid.tolist()}; expected 0 to {num_frames}")
+        shape = (batch_size, meta.num_layers, cache.keys.shape[2] if cache.keys.ndim == 4 else 0, meta.dim)
+        if (cache.keys.shape, cache.values.shape, cache.num_frames.shape) != (shape, shape, (batch_size,)):
+            raise ValueError(
+                f"cache has shapes {cache.keys.shape}, {cache.values.shape} and {cache.num_frames.shape}; expected "
+                f"{shape} twice and ({batch_size},): take it from init_cache({batch_size}, left_context) or the last step"
+            )

@@ -1,0 +1,32 @@
+"""Word error rate against latency, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+Point = tuple[int | None, float]
+"""Chunk in milliseconds (None: the whole utterance) and word error rate (0.1 is 10 %)."""
+
+
+def plot_wer(curves: Mapping[str, Sequence[Point]], path: str | Path, title: str) -> None:
+    """Writes a PNG with one line per named curve; the full context stands apart at the right."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    chunks = sorted({chunk for points in curves.values() for chunk, _ in points}, key=lambda c: (c is None, c or 0))
+    place = {chunk: index for index, chunk in enumerate(chunks)}
+    figure = Figure(figsize=(7, 4.5), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for name, points in curves.items():
+        ordered = sorted(points, key=lambda point: place[point[0]])
+        axes.plot([place[c] for c, _ in ordered], [100 * rate for _, rate in ordered], marker="o", label=name)
+    axes.set_xticks(range(len(chunks)), ["full" if chunk is None else str(chunk) for chunk in chunks])
+    axes.set_xlabel("chunk in ms (the longest that audio waits to be heard)")
+    axes.set_ylabel("word error rate in %")
+    axes.set_title(title)
+    axes.grid(alpha=0.3)
+    if curves:
+        axes.legend()
+    figure.savefig(Path(path), format="png")

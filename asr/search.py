@@ -1,0 +1,113 @@
+"""Decoding one utterance: CTC search, attention rescoring, and words with times and confidence.
+
+Live recognition and evaluation share what is here. Imports no PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.text import group_words
+
+if TYPE_CHECKING:
+    from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis
+
+SEARCHES = ("greedy", "beam", "rescore")
+ENCODER_FRAME_S = 0.04
+
+Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
+"""Decoder scores (N,) of N token sequences against the utterance at hand."""
+
+_UNSPOKEN_IDS = (0, 2)
+"""Blank and sentence mark: in no text (see asr.tokenizer)."""
+
+
+class Word(NamedTuple):
+    """A recognised word. Times in seconds since the start of the stream."""
+
+    word: str
+    start_s: float
+    end_s: float
+    confidence: float
+    """In (0, 1]: that of its least certain token."""
+
+
+def words(hypothesis: Hypothesis, tokens: Sequence[str], frame_s: float = ENCODER_FRAME_S) -> list[Word]:
+    """The words of a hypothesis; joined by spaces they are its text.
+
+    tokens: spelling of every token id. frame_s: duration of an encoder frame.
+
+    A word is wrong as soon as one of its tokens is, so its confidence is the smallest of theirs. A mean would hide
+    the one doubtful letter of a long word; a product would punish long words for their length.
+    """
+    ids, starts, ends, confidences = (
+        hypothesis.tokens, hypothesis.start_frames, hypothesis.end_frames, hypothesis.confidences
+    )  # fmt: skip
+    spoken = [index for index, id in enumerate(ids) if id not in _UNSPOKEN_IDS]
+    return [
+        Word(
+            word,
+            starts[spoken[first]] * frame_s,
+            ends[spoken[last - 1]] * frame_s,
+            min(confidences[index] for index in spoken[first:last]),
+        )
+        for word, first, last in group_words([tokens[ids[index]] for index in spoken])
+    ]
+
+
+def text(hypothesis: Hypothesis, tokens: Sequence[str]) -> str:
+    """The text of a hypothesis."""
+    return " ".join(word.word for word in words(hypothesis, tokens))
+
+
+def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc_weight: float) -> int:
+    """Index of the best hypothesis by ctc_weight * CTC log-probability + (1 - ctc_weight) * decoder score.
+
+    The second pass of Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model". Both are
+    log-probabilities of the whole sentence. Of equals the first wins.
+    Raises ValueError for no hypotheses, another number of scores, or a weight outside [0, 1].
+    """
+    scores = np.asarray(decoder_scores, np.float64)
+    if not hypotheses or scores.shape != (len(hypotheses),):
+        raise ValueError(f"{len(hypotheses)} hypotheses with scores of shape {scores.shape}; expected one or more, one score each")
+    if not 0 <= ctc_weight <= 1:
+        raise ValueError(f"ctc_weight {ctc_weight} must be in [0, 1]")
+    ctc = np.array([hypothesis.log_prob for hypothesis in hypotheses])
+    return int(np.argmax(ctc_weight * ctc + (1 - ctc_weight) * scores))
+
+
+def new_search(name: str, beam_size: int = 8) -> CtcGreedySearch | CtcPrefixBeamSearch:
+    """A fresh CTC search for `name` of SEARCHES; ValueError for another name."""
+    from asr._core import CtcGreedySearch, CtcPrefixBeamSearch
+
+    if name not in SEARCHES:
+        raise ValueError(f"search {name!r} is not known: choose one of {', '.join(SEARCHES)}")
+    return CtcGreedySearch() if name == "greedy" else CtcPrefixBeamSearch(beam_size=beam_size)
+
+
+def decode(
+    log_probs: npt.NDArray[np.float32],
+    name: str,
+    beam_size: int = 8,
+    score: Score | None = None,
+    ctc_weight: float = 0.5,
+) -> Hypothesis:
+    """The best hypothesis of a whole utterance.
+
+    Args:
+        log_probs: (T, V) float32, natural log-probabilities of valid encoder frames.
+        name: of the search, "greedy" | "beam" | "rescore".
+        score: decoder scores; needed by "rescore" only.
+    """
+    search = new_search(name, beam_size)
+    search.advance(np.ascontiguousarray(log_probs))
+    if name != "rescore":
+        return search.hypotheses()[0]
+    if score is None:
+        raise ValueError("search rescore needs a model with a decoder; use search beam")
+    hypotheses = search.hypotheses(beam_size)
+    return hypotheses[rescore(hypotheses, score([h.tokens for h in hypotheses]), ctc_weight)]

@@ -1,0 +1,146 @@
+"""Text: from tokens to words, and from transcripts to the characters a model may write.
+
+Tokens of every kind follow one convention: "▁" (U+2581) marks the beginning of a word, as in
+SentencePiece (Kudo and Richardson, 2018); characters use it as a token of its own between words.
+Imports the standard library only: live recognition reads it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+WORD_BOUNDARY = "\u2581"
+
+CASES = ("upper", "lower", "keep")
+OUTSIDE_POLICIES = ("punctuation", "refuse", "strip")
+DEFAULT_ALPHABETS = {"upper": "A-Z'", "lower": "a-z'", "keep": "A-Za-z'"}
+
+_APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\uff07\u2032"), "'")
+# Punctuation by its Unicode category, yet a reader says it aloud: never dropped in silence.
+_SPOKEN_PUNCTUATION = frozenset("&%@#*/\\§‰†")
+
+
+def detokenize(tokens: Iterable[str]) -> str:
+    """Join tokens into text: "▁" becomes one space between words, none at the ends."""
+    return " ".join("".join(tokens).replace(WORD_BOUNDARY, " ").split())
+
+
+def group_words(tokens: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Words with the tokens they are made of: (word, first_token, last_token_exclusive) each.
+
+    A bare "▁" belongs to no word: it only separates. The words joined by spaces equal `detokenize`.
+    """
+    words: list[tuple[str, int, int]] = []
+    new_word = True
+    for index, token in enumerate(tokens):
+        piece = token.removeprefix(WORD_BOUNDARY)
+        new_word = new_word or piece != token
+        if not piece:
+            continue
+        if new_word:
+            words.append((piece, index, index + 1))
+        else:
+            word, first, _ = words[-1]
+            words[-1] = (word + piece, first, index + 1)
+        new_word = False
+    return words
+
+
+def parse_alphabet(spec: str) -> frozenset[str] | None:
+    """Characters named by `spec`: single characters and ranges, as in "A-Z'"; the space is always in.
+
+    "-" first or last stands for itself. "any" allows every character: returns None.
+    Raises ValueError for an empty alphabet and for a range that runs backwards.
+    """
+    if spec == "any":
+        return None
+    characters = {" "}
+    index = 0
+    while index < len(spec):
+        if index + 2 < len(spec) and spec[index + 1] == "-":
+            low, high = spec[index], spec[index + 2]
+            if low > high:
+                raise ValueError(f"alphabet range {low}-{high} runs backwards; write {high}-{low}")
+            characters.update(map(chr, range(ord(low), ord(high) + 1)))
+            index += 3
+        else:
+            characters.add(spec[index])
+            index += 1
+    if characters == {" "}:
+        raise ValueError(f'alphabet {spec!r} holds no character; write e.g. "A-Z\'", or any')
+    return frozenset(characters)
+
+
+@dataclass(frozen=True)
+class NormalizedText:
+    """Outcome of normalising one transcript.
+
+    text: the transcript in the alphabet. outside: characters outside the alphabet, with counts.
+    refused: those of them that the policy does not allow to drop; the utterance is unusable if any.
+    """
+
+    text: str
+    outside: Counter[str]
+    refused: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TextNormalizer:
+    """Brings transcripts into one case and one alphabet.
+
+    case: "upper", "lower" or "keep". alphabet: see `parse_alphabet`; None for the case's default.
+    outside: what to do with a character outside the alphabet: "punctuation" turns punctuation into a
+    space and refuses the utterance for anything else (a digit is spoken: without it the text would be
+    wrong); "refuse" refuses for either; "strip" turns everything into a space.
+    """
+
+    case: str = "upper"
+    alphabet: str | None = None
+    outside: str = "punctuation"
+
+    def __post_init__(self) -> None:
+        if self.case not in CASES:
+            raise ValueError(f"case is {self.case!r}; choose one of {', '.join(CASES)}")
+        if self.outside not in OUTSIDE_POLICIES:
+            raise ValueError(f"outside is {self.outside!r}; choose one of {', '.join(OUTSIDE_POLICIES)}")
+        characters = parse_alphabet(DEFAULT_ALPHABETS[self.case] if self.alphabet is None else self.alphabet)
+        unreachable = sorted(c for c in characters or () if self._cased(c) != c)
+        if unreachable:
+            raise ValueError(
+                f"alphabet holds {''.join(unreachable[:30])!r}, which --{self.case} text never contains; "
+                "change the alphabet, or use --keep-case"
+            )
+        object.__setattr__(self, "_characters", characters)
+
+    def _cased(self, text: str) -> str:
+        if self.case == "keep":
+            return text
+        return text.upper() if self.case == "upper" else text.lower()
+
+    def __call__(self, text: str) -> NormalizedText:
+        characters: frozenset[str] | None = self._characters  # type: ignore[attr-defined]
+        # Compatibility forms (ligatures, full-width letters, the ellipsis) have a plain spelling.
+        plain = self._cased(unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)))
+        outside: Counter[str] = Counter()
+        refused: dict[str, None] = {}
+        kept = []
+        for character in plain:
+            if character.isspace():
+                kept.append(" ")
+            elif character == WORD_BOUNDARY or (characters is not None and character not in characters):
+                outside[character] += 1
+                kept.append(" ")
+                if self.outside == "refuse" or (self.outside != "strip" and not is_punctuation(character)):
+                    refused[character] = None
+            else:
+                kept.append(character)
+        return NormalizedText(" ".join("".join(kept).split()), outside, tuple(refused))
+
+
+def is_punctuation(character: str) -> bool:
+    """Whether the character is punctuation or invisible, so that a reader does not say it."""
+    category = unicodedata.category(character)
+    return (category[0] == "P" and character not in _SPOKEN_PUNCTUATION) or category in ("Sk", "Cf", "Cc")

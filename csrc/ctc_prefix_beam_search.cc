@@ -1,0 +1,223 @@
+#include "ctc_prefix_beam_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+namespace asr_stream {
+
+namespace {
+
+double log_add(double a, double b) {
+  if (a < b) std::swap(a, b);
+  return std::isinf(b) ? a : a + std::log1p(std::exp(b - a));
+}
+
+}  // namespace
+
+CtcPrefixBeamSearch::CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options)
+    : options_(options), checker_(options.blank_id) {
+  if (options.beam_size < 1 || options.beam_size > 1024) {
+    throw std::invalid_argument("beam_size must be between 1 and 1024, got " + std::to_string(options.beam_size));
+  }
+  if (options.max_tokens_per_frame < 0) {
+    throw std::invalid_argument("max_tokens_per_frame must not be negative (0 stands for beam_size + 1), got " +
+                                std::to_string(options.max_tokens_per_frame));
+  }
+  reset();
+}
+
+void CtcPrefixBeamSearch::reset() {
+  for (const Entry& entry : beam_) release(entry);
+  Entry empty;
+  empty.blank.log_prob = 0.0;
+  beam_.assign(1, empty);
+  utterance_start_ = num_frames_;
+}
+
+void CtcPrefixBeamSearch::advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size) {
+  checker_.check(log_probs, num_frames, vocab_size);
+  is_child_.resize(static_cast<std::size_t>(vocab_size), 0);
+  for (std::int64_t t = 0; t < num_frames; ++t) {
+    advance_frame(log_probs + t * vocab_size, static_cast<std::int32_t>(vocab_size));
+  }
+}
+
+void CtcPrefixBeamSearch::advance_frame(const float* log_probs, std::int32_t vocab_size) {
+  choose_tokens(log_probs, vocab_size);
+  find_parents();
+  propose(log_probs);
+  select();
+  next_beam_.clear();
+  for (const Candidate& candidate : candidates_) {
+    next_beam_.push_back(candidate.token < 0 ? keep(candidate, log_probs) : extend(candidate, log_probs));
+  }
+  for (const Entry& entry : beam_) release(entry);
+  beam_.swap(next_beam_);
+  ++num_frames_;
+}
+
+void CtcPrefixBeamSearch::choose_tokens(const float* log_probs, std::int32_t vocab_size) {
+  const std::int32_t wanted =
+      options_.max_tokens_per_frame > 0 ? options_.max_tokens_per_frame : options_.beam_size + 1;
+  const auto limit = static_cast<std::size_t>(std::min(wanted, vocab_size - 1));
+  // Ties go to the lower id, so that the choice is the same on every machine.
+  const auto likelier = [log_probs](std::int32_t a, std::int32_t b) {
+    return log_probs[a] > log_probs[b] || (log_probs[a] == log_probs[b] && a < b);
+  };
+  // A heap of the best so far, the worst of them in front: most tokens fail its test and cost one comparison.
+  tokens_.clear();
+  for (std::int32_t token = 0; token < vocab_size; ++token) {
+    if (token == checker_.blank_id()) continue;
+    if (tokens_.size() < limit) {
+      tokens_.push_back(token);
+      std::push_heap(tokens_.begin(), tokens_.end(), likelier);
+    } else if (log_probs[token] > log_probs[tokens_.front()]) {
+      std::pop_heap(tokens_.begin(), tokens_.end(), likelier);
+      tokens_.back() = token;
+      std::push_heap(tokens_.begin(), tokens_.end(), likelier);
+    }
+  }
+}
+
+void CtcPrefixBeamSearch::find_parents() {
+  parents_.assign(beam_.size(), -1);
+  for (std::size_t i = 0; i < beam_.size(); ++i) {
+    if (beam_[i].prefix == PrefixTree::kRoot) continue;
+    const std::int32_t parent = prefixes_.parent(beam_[i].prefix);
+    for (std::size_t j = 0; j < beam_.size(); ++j) {
+      if (beam_[j].prefix == parent) parents_[i] = static_cast<std::int32_t>(j);
+    }
+  }
+}
+
+// Candidates are distinct prefixes: each entry itself, which also collects its parent's extension into it, and the
+// extensions that are not in the beam, which have no other parent.
+void CtcPrefixBeamSearch::propose(const float* log_probs) {
+  const double blank_log_prob = log_probs[checker_.blank_id()];
+  candidates_.clear();
+  for (std::size_t i = 0; i < beam_.size(); ++i) {
+    const Entry& entry = beam_[i];
+    const auto source = static_cast<std::int32_t>(i);
+    const std::int32_t last = last_token(entry);
+    const double blank = entry.log_prob + blank_log_prob;
+    double token_sum = kNever;
+    if (last >= 0) {
+      token_sum = entry.log_prob_token;
+      if (parents_[i] >= 0) {
+        token_sum = log_add(token_sum, extension_source(beam_[static_cast<std::size_t>(parents_[i])], last));
+      }
+      token_sum += log_probs[last];
+    }
+    candidates_.push_back({log_add(blank, token_sum), blank, token_sum, source, -1});
+    const auto mark_children = [&](char mark) {
+      for (std::size_t j = 0; j < beam_.size(); ++j) {
+        if (parents_[j] == source) is_child_[static_cast<std::size_t>(prefixes_.last_token(beam_[j].prefix))] = mark;
+      }
+    };
+    mark_children(1);
+    for (const std::int32_t token : tokens_) {
+      if (is_child_[static_cast<std::size_t>(token)] != 0) continue;
+      const double log_prob = extension_source(entry, token) + log_probs[token];
+      candidates_.push_back({log_prob, kNever, log_prob, source, token});
+    }
+    mark_children(0);
+  }
+}
+
+void CtcPrefixBeamSearch::select() {
+  candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(),
+                                   [](const Candidate& candidate) { return std::isinf(candidate.log_prob); }),
+                    candidates_.end());
+  const std::size_t count = std::min(candidates_.size(), static_cast<std::size_t>(options_.beam_size));
+  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count), candidates_.end(),
+                    [](const Candidate& a, const Candidate& b) {
+                      if (a.log_prob != b.log_prob) return a.log_prob > b.log_prob;
+                      return a.source != b.source ? a.source < b.source : a.token < b.token;
+                    });
+  candidates_.resize(count);
+}
+
+CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::keep(const Candidate& candidate, const float* log_probs) {
+  const auto i = static_cast<std::size_t>(candidate.source);
+  const Entry& entry = beam_[i];
+  Entry next{entry.prefix, candidate.log_prob, candidate.log_prob_blank, candidate.log_prob_token, {}, {}};
+  prefixes_.retain(next.prefix);
+  next.blank = entry.best_alignment();
+  next.blank.log_prob += log_probs[checker_.blank_id()];
+  histories_.retain(next.blank.history);
+  const std::int32_t last = last_token(entry);
+  if (last < 0) return next;
+  const double log_prob = log_probs[last];
+  const Entry* parent = parents_[i] >= 0 ? &beam_[static_cast<std::size_t>(parents_[i])] : nullptr;
+  if (parent != nullptr && alignment_source(*parent, last).log_prob > entry.token.log_prob) {
+    next.token = start_token(*parent, last, log_prob);
+  } else {
+    next.token = entry.token;
+    next.token.log_prob += log_prob;
+    next.token.last.log_prob += log_prob;
+    next.token.last.end = num_frames_ + 1;
+    histories_.retain(next.token.history);
+  }
+  return next;
+}
+
+CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::extend(const Candidate& candidate, const float* log_probs) {
+  const Entry& entry = beam_[static_cast<std::size_t>(candidate.source)];
+  Entry next{prefixes_.extend(entry.prefix, candidate.token),
+             candidate.log_prob,
+             candidate.log_prob_blank,
+             candidate.log_prob_token,
+             {},
+             {}};
+  next.token = start_token(entry, candidate.token, log_probs[candidate.token]);
+  return next;
+}
+
+CtcPrefixBeamSearch::Alignment CtcPrefixBeamSearch::start_token(const Entry& entry, std::int32_t token,
+                                                                double log_prob) {
+  const Alignment& source = alignment_source(entry, token);
+  Alignment next{source.log_prob + log_prob, SharedLists<TokenSpan>::kEmpty,
+                 {num_frames_, num_frames_ + 1, log_prob}};
+  if (entry.prefix != PrefixTree::kRoot) next.history = histories_.append(source.history, source.last);
+  return next;
+}
+
+void CtcPrefixBeamSearch::release(const Entry& entry) {
+  prefixes_.release(entry.prefix);
+  histories_.release(entry.blank.history);
+  histories_.release(entry.token.history);
+}
+
+std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best) const {
+  if (num_best < 1) throw std::invalid_argument("num_best must be at least 1, got " + std::to_string(num_best));
+  std::vector<Hypothesis> result;
+  for (const Entry& entry : beam_) {
+    if (static_cast<std::int64_t>(result.size()) == num_best) break;
+    Hypothesis& hypothesis = result.emplace_back();
+    hypothesis.log_prob = entry.log_prob;
+    for (std::int32_t p = entry.prefix; p != PrefixTree::kRoot; p = prefixes_.parent(p)) {
+      hypothesis.tokens.push_back(prefixes_.last_token(p));
+    }
+    if (hypothesis.tokens.empty()) continue;
+    const Alignment& alignment = entry.best_alignment();
+    alignment.last.append_to(hypothesis);
+    for (std::int32_t h = alignment.history; h != SharedLists<TokenSpan>::kEmpty; h = histories_.parent(h)) {
+      histories_[h].append_to(hypothesis);
+    }
+    std::reverse(hypothesis.tokens.begin(), hypothesis.tokens.end());
+    std::reverse(hypothesis.start_frames.begin(), hypothesis.start_frames.end());
+    std::reverse(hypothesis.end_frames.begin(), hypothesis.end_frames.end());
+    std::reverse(hypothesis.confidences.begin(), hypothesis.confidences.end());
+  }
+  return result;
+}
+
+std::int64_t CtcPrefixBeamSearch::num_trailing_blanks() const noexcept {
+  const Entry& best = beam_.front();
+  const bool empty = best.prefix == PrefixTree::kRoot;
+  return num_frames_ - (empty ? utterance_start_ : best.best_alignment().last.end);
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,119 @@
+// CTC prefix beam search (Graves et al. 2006; Hannun et al. 2014, "First-Pass Large Vocabulary Continuous Speech
+// Recognition using Bi-Directional Recurrent DNNs"), streaming.
+//
+// Each prefix in the beam carries the probability of all its alignments that end in blank and of all that end in
+// its last token; a repeated token needs a blank between. Beside these sums it carries the best single alignment
+// of either kind (Viterbi), which gives token times and confidences.
+//
+// With `max_tokens_per_frame` = 0 each frame looks at the beam_size + 1 likeliest tokens. That loses nothing: any
+// other extension of a prefix is worse than beam_size other candidates, and extensions into prefixes that are
+// already in the beam are always summed.
+//
+// Memory: at most 2 * beam_size new nodes a frame, used again when no hypothesis needs them. What remains is the
+// hypotheses themselves, about 70 bytes for each token since the last reset.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "ctc_search.h"
+#include "prefix_tree.h"
+
+namespace asr_stream {
+
+struct CtcPrefixBeamSearchOptions {
+  std::int32_t beam_size = 8;             // 1 .. 1024
+  std::int32_t blank_id = 0;
+  std::int32_t max_tokens_per_frame = 0;  // 0: beam_size + 1, which is exact
+};
+
+// For one thread at a time. Errors: std::invalid_argument.
+class CtcPrefixBeamSearch {
+ public:
+  explicit CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options = {});
+
+  // log_probs: (num_frames, vocab_size), row-major.
+  void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
+
+  // Up to `num_best` hypotheses, best first, never none. log_prob sums over the alignments kept.
+  std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1) const;
+
+  // Forgets the hypotheses of this utterance.
+  void reset();
+
+  std::int64_t num_frames() const noexcept { return num_frames_; }
+  // Frames since the last token of the best hypothesis, or since the start of the utterance when it is empty.
+  std::int64_t num_trailing_blanks() const noexcept;
+
+  // Tree and alignment nodes in use, for tests of memory.
+  std::size_t num_nodes() const noexcept { return prefixes_.num_nodes() + histories_.num_nodes(); }
+
+ private:
+  static constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+  // The best alignment of a prefix: the spans of all its tokens but the last, and the last.
+  struct Alignment {
+    double log_prob = kNever;
+    std::int32_t history = SharedLists<TokenSpan>::kEmpty;
+    TokenSpan last{0, 0, 0.0};
+  };
+
+  struct Entry {
+    std::int32_t prefix = PrefixTree::kRoot;
+    double log_prob = 0.0;  // sum of the two below
+    double log_prob_blank = 0.0;
+    double log_prob_token = kNever;
+    Alignment blank;
+    Alignment token;
+
+    const Alignment& best_alignment() const { return blank.log_prob >= token.log_prob ? blank : token; }
+  };
+
+  // The prefix of an entry kept (token < 0) or extended by a token.
+  struct Candidate {
+    double log_prob;
+    double log_prob_blank;
+    double log_prob_token;
+    std::int32_t source;
+    std::int32_t token;
+  };
+
+  void advance_frame(const float* log_probs, std::int32_t vocab_size);
+  void choose_tokens(const float* log_probs, std::int32_t vocab_size);
+  void find_parents();
+  void propose(const float* log_probs);
+  void select();
+  Entry keep(const Candidate& candidate, const float* log_probs);
+  Entry extend(const Candidate& candidate, const float* log_probs);
+
+  std::int32_t last_token(const Entry& entry) const {
+    return entry.prefix == PrefixTree::kRoot ? -1 : prefixes_.last_token(entry.prefix);
+  }
+  // A prefix can be extended by its own last token only after a blank.
+  double extension_source(const Entry& entry, std::int32_t token) const {
+    return token == last_token(entry) ? entry.log_prob_blank : entry.log_prob;
+  }
+  const Alignment& alignment_source(const Entry& entry, std::int32_t token) const {
+    return token == last_token(entry) ? entry.blank : entry.best_alignment();
+  }
+  Alignment start_token(const Entry& entry, std::int32_t token, double log_prob);
+  void release(const Entry& entry);
+
+  CtcPrefixBeamSearchOptions options_;
+  LogProbChecker checker_;
+  std::int64_t num_frames_ = 0;
+  std::int64_t utterance_start_ = 0;
+  PrefixTree prefixes_;
+  SharedLists<TokenSpan> histories_;
+  std::vector<Entry> beam_;  // best first
+  // Of the frame in work, kept for their memory.
+  std::vector<Entry> next_beam_;
+  std::vector<std::int32_t> tokens_;   // the likeliest, without blank
+  std::vector<std::int32_t> parents_;  // beam index of the parent prefix of each entry, or -1
+  std::vector<char> is_child_;         // by token: this extension is in the beam already
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace asr_stream

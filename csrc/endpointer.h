@@ -1,0 +1,40 @@
+// Rule-based endpointing on decoded silence: when does an utterance end?
+#pragma once
+
+#include <cstdint>
+
+namespace asr_stream {
+
+enum class EndpointRule { kNone, kSilenceAfterSpeech, kSilenceWithoutSpeech, kMaxUtterance };
+
+struct EndpointerOptions {
+  double silence_after_speech_s = 0.8;    // end after this much silence once something was said
+  double silence_without_speech_s = 5.0;  // end after this much silence when nothing was said
+  double max_utterance_s = 20.0;          // end a longer utterance at the next pause, or at 1.5 times this length
+  double frame_s = 0.04;                  // length of an encoder frame
+};
+
+// Immutable; safe to share between threads. A duration of infinity switches its rule off.
+class Endpointer {
+ public:
+  // std::invalid_argument for a duration that is not positive, and for an infinite `frame_s`.
+  explicit Endpointer(const EndpointerOptions& options);
+
+  // Counts are in encoder frames since the start of the utterance. std::invalid_argument when a count is negative
+  // or the silence is longer than the utterance.
+  EndpointRule update(std::int64_t num_frames, std::int64_t num_trailing_silence_frames, bool has_speech) const;
+
+  const EndpointerOptions& options() const noexcept { return options_; }
+
+ private:
+  EndpointerOptions options_;
+  std::int64_t silence_after_speech_frames_;
+  std::int64_t silence_without_speech_frames_;
+  std::int64_t max_utterance_frames_;
+  std::int64_t hard_max_utterance_frames_;
+};
+
+// "silence_after_speech", "silence_without_speech", "max_utterance", or nullptr for kNone.
+const char* name(EndpointRule rule) noexcept;
+
+}  // namespace asr_stream

@@ -1,0 +1,54 @@
+// Views of NumPy arguments without any cast or copy, with messages that say what to do.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace asr_stream {
+
+namespace py = pybind11;
+
+inline std::string type_name(const py::handle& object) {
+  return py::str(py::type::handle_of(object).attr("__name__"));
+}
+
+// TypeError unless `object` is a NumPy array; ValueError unless it has `ndim` dimensions, C-contiguous and aligned.
+inline py::array require_array(const py::object& object, py::ssize_t ndim, const char* what) {
+  if (!py::isinstance<py::array>(object)) {
+    throw py::type_error(std::string(what) + " must be a numpy.ndarray, got " + type_name(object));
+  }
+  auto array = py::reinterpret_borrow<py::array>(object);
+  if (array.ndim() != ndim) {
+    throw py::value_error(std::string(what) + " must have " + std::to_string(ndim) + " dimension" +
+                          (ndim == 1 ? "" : "s") + ", got " + std::to_string(array.ndim()) +
+                          (ndim == 1 ? "; pass one channel at a time" : ""));
+  }
+  const int wanted = py::array::c_style | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
+  if ((array.flags() & wanted) != wanted) {
+    throw py::value_error(std::string(what) + " must be C-contiguous and aligned; use numpy.ascontiguousarray or a copy");
+  }
+  return array;
+}
+
+[[noreturn]] inline void throw_dtype_error(const py::array& array, const char* what, const char* wanted) {
+  throw py::type_error(std::string(what) + " must be " + wanted + ", got " +
+                       std::string(py::str(array.dtype())) + "; nothing is cast silently, convert it first");
+}
+
+// Calls `use(const float*, size_t)` or `use(const int16_t*, size_t)`. `object` keeps the memory alive meanwhile.
+template <typename Use>
+auto with_samples(const py::object& object, Use use) {
+  const py::array array = require_array(object, 1, "samples");
+  const auto count = static_cast<std::size_t>(array.size());
+  if (py::isinstance<py::array_t<float>>(array)) return use(static_cast<const float*>(array.data()), count);
+  if (py::isinstance<py::array_t<std::int16_t>>(array)) {
+    return use(static_cast<const std::int16_t*>(array.data()), count);
+  }
+  throw_dtype_error(array, "samples", "float32 in [-1, 1] or int16");
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,243 @@
+// asr._core: the C++ front end in Python. Signatures and documentation of the module are in asr/_core.pyi.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "arrays.h"
+#include "capture_buffer.h"
+#include "ctc_greedy_search.h"
+#include "ctc_prefix_beam_search.h"
+#include "endpointer.h"
+#include "exclusive_use.h"
+#include "fbank.h"
+
+namespace asr_stream {
+namespace {
+
+using namespace pybind11::literals;
+
+// An object for one thread at a time: a second thread is refused with RuntimeError while the first is inside.
+// The interpreter lock is let go, so that other objects go on.
+template <typename T>
+class Exclusive {
+ public:
+  template <typename... Args>
+  explicit Exclusive(const char* name, Args&&... args) : name_(name), object_(std::forward<Args>(args)...) {}
+
+  template <typename Use>
+  auto operator()(Use use) {
+    const ExclusiveUse::Scope scope(use_, name_);
+    const py::gil_scoped_release release;
+    return use(object_);
+  }
+
+ private:
+  const char* name_;
+  ExclusiveUse use_;
+  T object_;
+};
+
+// Copies of this many samples hold up other Python threads for tens of microseconds; shorter ones are cheaper than
+// getting the interpreter lock back, which a busy thread may keep for 5 ms.
+constexpr std::size_t kLongCopy = std::size_t{1} << 16;
+
+template <typename Copy>
+auto copy_samples(std::size_t count, Copy copy) {
+  if (count < kLongCopy) return copy();
+  const py::gil_scoped_release release;
+  return copy();
+}
+
+std::size_t ring_write(CaptureBuffer& buffer, const py::object& samples) {
+  return with_samples(samples, [&](auto* data, std::size_t count) {
+    const ExclusiveUse::Scope scope(buffer.producer, "RingBuffer.write");
+    return copy_samples(count, [&] { return buffer.ring.write(data, count); });
+  });
+}
+
+py::tuple ring_read(CaptureBuffer& buffer, std::int64_t max_samples) {
+  if (max_samples < 0) {
+    throw py::value_error("max_samples must not be negative, got " + std::to_string(max_samples));
+  }
+  const ExclusiveUse::Scope scope(buffer.consumer, "RingBuffer.read");
+  // An array for what is there now, at least 1 so that an empty ring can tell of a gap at its end.
+  const std::size_t count =
+      std::min(static_cast<std::size_t>(max_samples), std::max<std::size_t>(1, buffer.ring.num_available()));
+  py::array_t<float> samples(static_cast<py::ssize_t>(count));
+  float* out = samples.mutable_data();
+  const RingBuffer::ReadResult result = copy_samples(count, [&] { return buffer.ring.read(out, count); });
+  if (result.num_samples != count) samples.resize({static_cast<py::ssize_t>(result.num_samples)});
+  return py::make_tuple(std::move(samples), result.gap);
+}
+
+void bind_ring_buffer(py::module_& m) {
+  py::class_<CaptureBuffer>(m, "RingBuffer")
+      .def(py::init<std::int64_t>(), "capacity"_a)
+      .def("write", &ring_write, "samples"_a)
+      .def("read", &ring_read, "max_samples"_a)
+      .def(
+          "callback_pointers",
+          [](CaptureBuffer& buffer, int channel, int num_channels) {
+            const CaptureBuffer::Callback callback = buffer.callback(channel, num_channels);
+            return py::make_tuple(reinterpret_cast<std::uintptr_t>(callback.function),
+                                  reinterpret_cast<std::uintptr_t>(callback.user_data));
+          },
+          "channel"_a = 0, "num_channels"_a = 1)
+      .def_property_readonly("capacity", [](const CaptureBuffer& b) { return b.ring.capacity(); })
+      .def_property_readonly("num_available", [](const CaptureBuffer& b) { return b.ring.num_available(); })
+      .def_property_readonly("num_written", [](const CaptureBuffer& b) { return b.ring.num_written(); })
+      .def_property_readonly("num_dropped", [](const CaptureBuffer& b) { return b.ring.num_dropped(); })
+      .def_property_readonly("sample_offset", [](const CaptureBuffer& b) { return b.ring.sample_offset(); })
+      .def_property_readonly("num_callbacks", &CaptureBuffer::num_callbacks)
+      .def_property_readonly("num_input_overflows", &CaptureBuffer::num_input_overflows)
+      .def_property_readonly("first_callback_ns", &CaptureBuffer::first_callback_ns)
+      .def_property_readonly("last_callback_ns", &CaptureBuffer::last_callback_ns);
+}
+
+using ExclusiveFbank = Exclusive<Fbank>;
+
+void bind_fbank(py::module_& m) {
+  py::class_<ExclusiveFbank>(m, "Fbank")
+      .def(py::init([](int sample_rate, int num_bins, double low_freq, double high_freq) {
+             return std::make_unique<ExclusiveFbank>("Fbank",
+                                                     FbankOptions{sample_rate, num_bins, low_freq, high_freq});
+           }),
+           py::kw_only(), "sample_rate"_a = 16000, "num_bins"_a = 80, "low_freq"_a = 20.0, "high_freq"_a = 7600.0)
+      .def(
+          "accept_waveform",
+          [](ExclusiveFbank& self, const py::object& samples) {
+            with_samples(samples, [&](auto* data, std::size_t count) {
+              self([&](Fbank& fbank) { fbank.accept_waveform(data, count); });
+            });
+          },
+          "samples"_a)
+      .def("input_finished", [](ExclusiveFbank& self) { self([](Fbank& fbank) { fbank.input_finished(); }); })
+      .def(
+          "get_frames",
+          [](ExclusiveFbank& self, std::int64_t start, std::int64_t count) {
+            const int num_bins = self([&](Fbank& fbank) {
+              fbank.check_range(start, count);  // before the memory is asked for
+              return fbank.num_bins();
+            });
+            py::array_t<float> frames({static_cast<py::ssize_t>(count), static_cast<py::ssize_t>(num_bins)});
+            float* out = frames.mutable_data();
+            self([&](Fbank& fbank) { fbank.get_frames(start, count, out); });
+            return frames;
+          },
+          "start"_a, "count"_a)
+      .def(
+          "discard_frames",
+          [](ExclusiveFbank& self, std::int64_t before) {
+            self([&](Fbank& fbank) { fbank.discard_frames(before); });
+          },
+          "before"_a)
+      .def("reset", [](ExclusiveFbank& self) { self([](Fbank& fbank) { fbank.reset(); }); })
+      .def_property_readonly(
+          "num_bins", [](ExclusiveFbank& self) { return self([](Fbank& fbank) { return fbank.num_bins(); }); })
+      .def_property_readonly(
+          "sample_rate", [](ExclusiveFbank& self) { return self([](Fbank& fbank) { return fbank.sample_rate(); }); })
+      .def_property_readonly(
+          "num_samples", [](ExclusiveFbank& self) { return self([](Fbank& fbank) { return fbank.num_samples(); }); })
+      .def_property_readonly(
+          "num_frames_ready",
+          [](ExclusiveFbank& self) { return self([](Fbank& fbank) { return fbank.num_frames_ready(); }); })
+      .def_property_readonly(
+          "first_frame", [](ExclusiveFbank& self) { return self([](Fbank& fbank) { return fbank.first_frame(); }); })
+      .def_property_readonly("num_nonfinite_samples", [](ExclusiveFbank& self) {
+        return self([](Fbank& fbank) { return fbank.num_nonfinite_samples(); });
+      });
+}
+
+template <typename Search>
+void bind_search_methods(py::class_<Exclusive<Search>>& cls) {
+  using Self = Exclusive<Search>;
+  cls.def(
+         "advance",
+         [](Self& self, const py::object& log_probs) {
+           const py::array array = require_array(log_probs, 2, "log_probs");
+           if (!py::isinstance<py::array_t<float>>(array)) throw_dtype_error(array, "log_probs", "float32");
+           const auto* data = static_cast<const float*>(array.data());
+           const std::int64_t num_frames = array.shape(0), vocab_size = array.shape(1);
+           self([&](Search& search) { search.advance(data, num_frames, vocab_size); });
+         },
+         "log_probs"_a)
+      .def(
+          "hypotheses",
+          [](Self& self, std::int64_t num_best) {
+            return self([&](Search& search) { return search.hypotheses(num_best); });
+          },
+          "num_best"_a = 1)
+      .def("reset", [](Self& self) { self([](Search& search) { search.reset(); }); })
+      .def_property_readonly("num_frames",
+                             [](Self& self) { return self([](Search& search) { return search.num_frames(); }); })
+      .def_property_readonly("num_trailing_blanks", [](Self& self) {
+        return self([](Search& search) { return search.num_trailing_blanks(); });
+      });
+}
+
+void bind_ctc(py::module_& m) {
+  py::class_<Hypothesis>(m, "Hypothesis")
+      .def_readonly("tokens", &Hypothesis::tokens)
+      .def_readonly("log_prob", &Hypothesis::log_prob)
+      .def_readonly("start_frames", &Hypothesis::start_frames)
+      .def_readonly("end_frames", &Hypothesis::end_frames)
+      .def_readonly("confidences", &Hypothesis::confidences)
+      .def("__repr__", [](const Hypothesis& h) {
+        return "Hypothesis(tokens=" + std::string(py::repr(py::cast(h.tokens))) +
+               ", log_prob=" + std::string(py::repr(py::float_(h.log_prob))) + ")";
+      });
+
+  using Greedy = Exclusive<CtcGreedySearch>;
+  py::class_<Greedy> greedy(m, "CtcGreedySearch");
+  greedy.def(
+      py::init([](std::int32_t blank_id) { return std::make_unique<Greedy>("CtcGreedySearch", blank_id); }),
+      "blank_id"_a = 0);
+  bind_search_methods<CtcGreedySearch>(greedy);
+
+  using Beam = Exclusive<CtcPrefixBeamSearch>;
+  py::class_<Beam> beam(m, "CtcPrefixBeamSearch");
+  beam.def(py::init([](std::int32_t beam_size, std::int32_t blank_id, std::int32_t max_tokens_per_frame) {
+             return std::make_unique<Beam>("CtcPrefixBeamSearch",
+                                           CtcPrefixBeamSearchOptions{beam_size, blank_id, max_tokens_per_frame});
+           }),
+           py::kw_only(), "beam_size"_a = 8, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0);
+  bind_search_methods<CtcPrefixBeamSearch>(beam);
+}
+
+void bind_endpointer(py::module_& m) {
+  py::class_<Endpointer>(m, "Endpointer")
+      .def(py::init([](double after_speech, double without_speech, double max_utterance, double frame) {
+             return Endpointer(EndpointerOptions{after_speech, without_speech, max_utterance, frame});
+           }),
+           py::kw_only(), "silence_after_speech_s"_a = 0.8, "silence_without_speech_s"_a = 5.0,
+           "max_utterance_s"_a = 20.0, "frame_s"_a = 0.04)
+      .def(
+          "update",
+          [](const Endpointer& self, std::int64_t num_frames, std::int64_t num_trailing_silence_frames,
+             bool has_speech) { return name(self.update(num_frames, num_trailing_silence_frames, has_speech)); },
+          py::kw_only(), "num_frames"_a, "num_trailing_silence_frames"_a, "has_speech"_a)
+      .def_property_readonly("silence_after_speech_s",
+                             [](const Endpointer& self) { return self.options().silence_after_speech_s; })
+      .def_property_readonly("silence_without_speech_s",
+                             [](const Endpointer& self) { return self.options().silence_without_speech_s; })
+      .def_property_readonly("max_utterance_s", [](const Endpointer& self) { return self.options().max_utterance_s; })
+      .def_property_readonly("frame_s", [](const Endpointer& self) { return self.options().frame_s; });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "Streaming front end of asr-stream: ring buffer, log-mel filterbank, CTC search, endpointing.";
+  bind_ring_buffer(m);
+  bind_fbank(m);
+  bind_ctc(m);
+  bind_endpointer(m);
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,11 @@
+// ASR_STREAM_MULTIVERSION compiles a function for several x86-64 levels and picks one when the library loads.
+// The build turns contraction into fused multiply-add off, so every version gives the same bits.
+#pragma once
+
+#if defined(ASR_STREAM_HAVE_TARGET_CLONES)
+#define ASR_STREAM_MULTIVERSION __attribute__((target_clones("arch=haswell", "default")))
+#else
+#define ASR_STREAM_MULTIVERSION
+#endif
+
+#define ASR_STREAM_RESTRICT __restrict

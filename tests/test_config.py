@@ -1,0 +1,63 @@
+"""Configuration: what is unknown or impossible is refused by name; what is written is read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asr.config import RECIPES, Config, ConfigError, from_dict, load_config
+
+
+@pytest.mark.parametrize("recipe", sorted(p.stem for p in RECIPES.glob("*.yaml")))
+def test_bundled_recipes_are_valid(recipe: str) -> None:
+    config = load_config(recipe)
+    assert from_dict(Config, config.to_dict()) == config
+
+
+def test_overrides_take_the_type_of_the_field() -> None:
+    config = load_config(
+        "tiny", ["optim.lr=1e-4", "data.train=[a, b*0.5]", "chunk.sizes=[4]", "model.norm=post"]
+    )
+    assert config.optim.lr == 1e-4
+    assert config.data.train == ("a", "b*0.5")
+    assert config.chunk.sizes == (4,)
+    assert config.model.norm == "post"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.dimm=3", r"unknown key 'model\.dimm'; did you mean 'dim'"),
+        ("modell.dim=3", r"unknown key 'modell'; did you mean 'model'"),
+        ("model.dim=190", r"model\.dim = 190 .*multiple of 16"),
+        ("model.dim=big", r"model\.dim = 'big' must be of type int"),
+        ("model.dim=true", r"model\.dim = True must be of type int"),
+        ("model.position=absolute", "rope, relative, sinusoidal, learned, none"),
+        ("model.dropout=1.0", r"in \[0, 1\)"),
+        ("data.max_utterance_s=1000", "at most data.max_batch_s"),
+        ("chunk.sizes=[]", "non-empty"),
+        ("optim.betas=[0.9]", "list of 2"),
+        ("train.max_steps=0", "at least 1"),
+        ("model=3", "must be a mapping"),
+        ("model.dim.x=3", "not a section"),
+        ("nonsense", "write section.key=value"),
+        ("optim.lr=[1", "not a YAML"),
+    ],
+)
+def test_errors_name_value_and_range(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config("tiny", [override])
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"[1, 2]", b"just text", b"a: [", b"model: {dim: }"])
+def test_odd_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError):
+        load_config(path)
+
+
+def test_a_missing_file_lists_the_recipes() -> None:
+    with pytest.raises(ConfigError, match="tiny"):
+        load_config("nowhere")

@@ -1,0 +1,243 @@
+"""Text units and words: every kind returns the text it was given, and travels as one JSON object."""
+
+import itertools
+import json
+import pickle
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asr.text import WORD_BOUNDARY, TextNormalizer, detokenize, group_words, parse_alphabet
+from asr.tokenizer import BLANK_ID, KINDS, SOS_EOS_ID, UNK_ID, Tokenizer
+
+SENTENCE = "THE QUICK BROWN FOX JUMPS OVER A LAZY DOG IT'S THE FOX'S JUMPING AND THE DOG'S SLEEPING"
+WORDS = SENTENCE.split()
+TEXTS = [" ".join(WORDS[i : i + 5]) for i in range(len(WORDS) - 4)] * 4
+CHARACTERS = "".join(sorted(set("".join(WORDS))))
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> dict[str, Tokenizer]:
+    sizes = {"char": None, "bpe": 60, "unigram": 45, "wordpiece": 70}
+    return {kind: Tokenizer.train(kind, TEXTS, sizes[kind]) for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=150, deadline=None)
+@given(st.text(CHARACTERS + " \t\n", max_size=40))
+def test_decode_returns_what_encode_was_given(tokenizers, kind, text):
+    tokenizer = tokenizers[kind]
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == " ".join(text.split())
+    assert detokenize(tokenizer.tokens[id] for id in ids) == " ".join(text.split())
+    assert not {BLANK_ID, UNK_ID, SOS_EOS_ID} & set(ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_are_grouped_with_their_tokens(tokenizers, kind):
+    tokenizer = tokenizers[kind]
+    tokens = [tokenizer.tokens[id] for id in tokenizer.encode("THE FOX'S JUMPING  DOG")]
+    words = group_words(tokens)
+    assert [word for word, _, _ in words] == ["THE", "FOX'S", "JUMPING", "DOG"]
+    for word, first, end in words:
+        assert "".join(tokens[first:end]).removeprefix(WORD_BOUNDARY) == word
+
+
+@given(st.lists(st.sampled_from(["▁", "▁A", "B", "▁CD", "'", "<unk>"]), max_size=12))
+def test_words_equal_the_text(tokens):
+    words = group_words(tokens)
+    assert " ".join(word for word, _, _ in words) == detokenize(tokens)
+    covered = [i for _, first, end in words for i in range(first, end)]
+    assert covered == [i for i, token in enumerate(tokens) if token != "▁"]
+
+
+def test_characters_have_a_boundary_between_words_and_none_first(tokenizers):
+    tokenizer = tokenizers["char"]
+    assert tokenizer.tokens[:4] == ("<blk>", "<unk>", "<sos/eos>", "▁")
+    assert [tokenizer.tokens[id] for id in tokenizer.encode(" A  DOG ")] == ["A", "▁", "D", "O", "G"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_spelled_is_unknown(tokenizers, kind):
+    tokenizer = tokenizers[kind]
+    assert UNK_ID in tokenizer.encode("THE É DOG")
+    assert UNK_ID in tokenizer.encode("THE ▁ DOG"), "a word boundary in the text is no word boundary"
+    assert BLANK_ID not in tokenizer.encode("<blk>") and SOS_EOS_ID not in tokenizer.encode("<sos/eos>")
+    assert tokenizer.encode("") == tokenizer.encode(" \n ") == []
+
+
+def test_decode_leaves_out_blanks_and_refuses_strange_ids(tokenizers):
+    tokenizer = tokenizers["char"]
+    a = tokenizer.tokens.index("A")
+    assert tokenizer.decode([SOS_EOS_ID, a, BLANK_ID, a, SOS_EOS_ID]) == "AA"
+    for id in (-1, tokenizer.vocab_size):
+        with pytest.raises(ValueError, match=f"token id {id} is outside 0 to {tokenizer.vocab_size - 1}"):
+            tokenizer.decode([id])
+
+
+def test_wordpiece_encodes_as_its_library_does(tokenizers):
+    from tokenizers import Tokenizer as Reference
+    from tokenizers.models import WordPiece
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+
+    tokenizer = tokenizers["wordpiece"]
+    vocab = {"<unk>": 1}
+    for id, token in enumerate(tokenizer.tokens[3:], 3):
+        vocab[token[1:] if token.startswith("▁") else f"##{token}"] = id
+    reference = Reference(WordPiece(vocab, unk_token="<unk>", max_input_chars_per_word=100))
+    reference.pre_tokenizer = WhitespaceSplit()
+    for length in range(1, 4):
+        for letters in itertools.product("TEHOX'É", repeat=length):
+            text = "".join(letters) + " JUMPS"
+            assert tokenizer.encode(text) == reference.encode(text).ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_save_load_pickle(tokenizers, kind, tmp_path):
+    tokenizer = tokenizers[kind]
+    ids = tokenizer.encode("THE LAZY DOG")
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert [p.name for p in tmp_path.iterdir()] == ["tokenizer.json"]
+    for copy in (
+        Tokenizer.load(tmp_path / "tokenizer.json"),
+        Tokenizer.from_dict(json.loads(json.dumps(tokenizer.to_dict()))),
+        pickle.loads(pickle.dumps(tokenizer)),
+    ):
+        assert copy == tokenizer
+        assert copy.encode("THE LAZY DOG") == ids
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "morse"}, "kind is 'morse'; choose one of char, bpe"),
+        ({"tokens": ["<unk>", "<blk>", "<sos/eos>", "A"]}, "tokens begin with"),
+        ({"tokens": ["<blk>", "<unk>", "<sos/eos>"]}, "3 tokens; expected 4"),
+        ({"tokens": ["<blk>", "<unk>", "<sos/eos>", "A", "A"]}, "token 4 is 'A'"),
+        ({"tokens": ["<blk>", "<unk>", "<sos/eos>", "A B"]}, "token 3 is 'A B'"),
+        ({"tokens": ["<blk>", "<unk>", "<sos/eos>", "A▁B"]}, "token 3 is 'A▁B'"),
+        ({"tokens": ["<blk>", "<unk>", "<sos/eos>", 7]}, "tokens holds 7; expected strings"),
+        ({"tokens": "ABCD"}, "tokens is 'ABCD'; expected list"),
+        ({"format_version": 2}, "format_version is 2; this release reads 1"),
+        ({"format_version": True}, "format_version is True; expected int"),
+        ({"model": "ä"}, "model is not base64"),
+        ({"model": "QUJD"}, "a char tokenizer has no model"),
+        ({"extra": 1}, "missing or unknown: extra"),
+    ],
+)
+def test_a_damaged_tokenizer_is_refused(tokenizers, change, message):
+    with pytest.raises(ValueError, match=message):
+        Tokenizer.from_dict(tokenizers["char"].to_dict() | change)
+
+
+def test_a_damaged_sentencepiece_model_is_refused(tokenizers):
+    data = tokenizers["bpe"].to_dict()
+    with pytest.raises(ValueError, match="a bpe tokenizer needs a model"):
+        Tokenizer.from_dict(data | {"model": ""})
+    with pytest.raises(ValueError, match="not a SentencePiece model"):
+        Tokenizer.from_dict(data | {"model": "QUJD"}).encode("A")
+    swapped = data["tokens"][:3] + data["tokens"][:2:-1]
+    with pytest.raises(ValueError, match="differs from the pieces"):
+        Tokenizer.from_dict(data | {"tokens": swapped}).encode("A")
+
+
+def test_files_that_are_no_tokenizer_are_refused(tmp_path):
+    file = tmp_path / "tokenizer.json"
+    with pytest.raises(ValueError, match="cannot be read as a tokenizer"):
+        Tokenizer.load(file)
+    for content, message in ((b"\xff\xfe", "cannot be read"), (b"[]", "an object with"), (b"{}", "missing")):
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            Tokenizer.load(file)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("morse", ["A"]), "kind is 'morse'"),
+        (("bpe", []), "no text to train"),
+        (("bpe", [" \n"]), "no text to train"),
+        (("char", ["ABC"], 6), "vocab_size is 6; 3 characters need at least 7"),
+        (("bpe", ["ABC"], 70000), "65536 is the most"),
+        (("char", ["A▁B"]), "remove it"),
+    ],
+)
+def test_training_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Tokenizer.train(*arguments)
+
+
+def test_wordpiece_spells_words_that_begin_with_its_usual_prefix():
+    tokenizer = Tokenizer.train("wordpiece", ["##A B#A"], 20)
+    assert tokenizer.decode(tokenizer.encode("##A #B A#")) == "##A #B A#"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_twice_gives_the_same(tokenizers, kind):
+    assert Tokenizer.train(kind, TEXTS, tokenizers[kind].vocab_size) == tokenizers[kind]
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "text", "expected", "refused"),
+    [
+        (TextNormalizer(), "“Well-known,” he said…  DON’T!", "WELL KNOWN HE SAID DON'T", ""),
+        (TextNormalizer(), "route 66", "ROUTE", "6"),
+        (TextNormalizer(), "café & bar", "CAF BAR", "É&"),
+        (TextNormalizer(), "ﬁve Ｆｕｌｌ", "FIVE FULL", ""),
+        (TextNormalizer("lower"), "Hello There.", "hello there", ""),
+        (TextNormalizer("keep"), "Hello There.", "Hello There", ""),
+        (TextNormalizer(outside="refuse"), "HI!", "HI", "!"),
+        (TextNormalizer(outside="strip"), "ROUTE 66!", "ROUTE", ""),
+        (TextNormalizer("keep", "any"), "Ça va? 3€", "Ça va? 3€", ""),
+        (TextNormalizer("upper", "A-ZÄÖÜ-"), "Öl-Fass", "ÖL-FASS", ""),
+        (TextNormalizer(), "?!", "", ""),
+    ],
+)
+def test_text_is_brought_into_the_alphabet(normalizer, text, expected, refused):
+    normalized = normalizer(text)
+    assert normalized.text == expected
+    assert "".join(normalized.refused) == refused
+
+
+def test_characters_outside_are_counted():
+    assert TextNormalizer()("1 + 1, 2").outside == {"1": 2, "+": 1, ",": 1, "2": 1}
+
+
+@given(st.text(max_size=60), st.sampled_from(["upper", "lower", "keep"]))
+def test_normalised_text_stays_in_the_alphabet_and_stays_the_same(text, case):
+    normalizer = TextNormalizer(case)
+    once = normalizer(text).text
+    assert set(once) <= (parse_alphabet("A-Za-z'") or set())
+    assert normalizer(once).text == once == " ".join(once.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("title",), "case is 'title'"),
+        (("upper", None, "ignore"), "outside is 'ignore'"),
+        (("upper", "Z-A"), "runs backwards; write A-Z"),
+        (("upper", " "), "holds no character"),
+        (("upper", "A-Za-c"), "holds 'abc', which --upper text never contains"),
+    ],
+)
+def test_strange_normalizers_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TextNormalizer(*arguments)
+
+
+def test_run_time_needs_neither_pytorch_nor_a_tokenizer_library(tokenizers, tmp_path):
+    tokenizers["bpe"].save(tmp_path / "tokenizer.json")
+    code = (
+        "import sys, asr.text, asr.features, asr.manifests, asr.tokenizer as t\n"
+        f"tokenizer = t.Tokenizer.load({str(tmp_path / 'tokenizer.json')!r})\n"
+        "print(tokenizer.decode([7, 8]))\n"
+        "heavy = {'torch', 'torchaudio', 'lhotse', 'sentencepiece', 'tokenizers', 'numpy'}\n"
+        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == tokenizers["bpe"].decode([7, 8])
