@@ -115,8 +115,6 @@ class OnnxEngine:
         self._device = device
         self.tokens = self._model.tokens
         self.rescore_ctc_weight = self._model.metadata.rescore_ctc_weight
-        if not self._model.has_decoder:
-            self.score = None  # type: ignore[assignment,method-assign]
 
     def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
         return [self._stream(f, chunk_size, left_context) for f in features]
@@ -136,7 +134,7 @@ class OnnxEngine:
             chunk[0, : len(valid)] = valid
             log_probs, encoder_out, cache = self._model.step(chunk, np.array([len(valid)], np.int64), cache)
             length = len(valid) // meta.subsampling
-            pieces.append((log_probs[0, : min(length, chunk_size)], encoder_out[0, : min(length, chunk_size)]))
+            pieces.append((log_probs[0, :length], encoder_out[0, :length]))
         return np.concatenate([p for p, _ in pieces]), np.concatenate([e for _, e in pieces])
 
     def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
@@ -203,10 +201,12 @@ def evaluate(
     left_context_ms: int,
     searches: Sequence[str],
     beam_size: int = 8,
+    ctc_weight: float | None = None,
 ) -> Iterator[list[Result] | int]:
     """Recognises `cuts` at every latency with every search.
 
-    Yields the number of utterances done, again and again, and last the results: one per latency and search.
+    ctc_weight: of CTC against the decoder in rescoring; None takes the model's own.
+    Yields the number of utterances done in between, and last the results, one per latency and search.
     """
     results = [Result(data, chunk, search) for chunk in chunks_ms for search in searches]
     for chunk_ms in chunks_ms:
@@ -219,20 +219,22 @@ def evaluate(
             for result in rows:
                 result.encoder_s += encoder_s
                 for cut, utterance in zip(batch, encoded, strict=True):
-                    _recognise(engine, result, cut, utterance, beam_size)
+                    _recognise(engine, result, cut, utterance, beam_size, ctc_weight)
             yield len(batch)
     yield results
 
 
-def _recognise(engine: Engine, result: Result, cut: Any, encoded: Encoded, beam_size: int) -> None:
+def _recognise(
+    engine: Engine, result: Result, cut: Any, encoded: Encoded, beam_size: int, ctc_weight: float | None
+) -> None:
     log_probs, encoder_out = encoded
     started = engine.seconds()
     hypothesis = decode(
         log_probs,
         result.search,
         beam_size,
-        (lambda tokens: engine.score(tokens, encoder_out)) if engine.score else None,
-        engine.rescore_ctc_weight,
+        lambda tokens: engine.score(tokens, encoder_out),
+        engine.rescore_ctc_weight if ctc_weight is None else ctc_weight,
     )
     recognised = text(hypothesis, engine.tokens)
     result.search_s += engine.seconds() - started
@@ -309,6 +311,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--left-context-ms", type=int, default=2560, metavar="MS", help="past that a chunk sees (2560)")
     parser.add_argument("--search", default="greedy,beam,rescore", metavar="NAME,...")
     parser.add_argument("--beam", type=int, default=8, metavar="N", help="hypotheses kept, and rescored (8)")
+    parser.add_argument("--rescore-ctc-weight", type=float, metavar="W", help="of CTC against the decoder; default: the model's own")
     parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread over each data set; default: all")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="word error rate against latency")
@@ -334,7 +337,7 @@ def run(args: argparse.Namespace) -> int:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         for name, cuts in data.items():
             task = progress.add_task(name, total=len(cuts) * len(chunks))
-            for done in evaluate(engine, cuts, name, chunks, args.left_context_ms, searches, args.beam):
+            for done in evaluate(engine, cuts, name, chunks, args.left_context_ms, searches, args.beam, args.rescore_ctc_weight):
                 if isinstance(done, int):
                     progress.advance(task, done)
                 else:

@@ -225,3 +225,6 @@ class OnnxModel:
                 f"cache has shapes {cache.keys.shape}, {cache.values.shape} and {cache.num_frames.shape}; expected "
                 f"{shape} twice and ({batch_size},): take it from init_cache({batch_size}, left_context) or the last step"
             )
+        dtypes = [str(array.dtype) for array in cache]
+        if dtypes != ["float32", "float32", "int64"]:
+            raise ValueError(f"cache has dtypes {', '.join(dtypes)}; expected float32, float32, int64")

@@ -16,7 +16,7 @@ def learning_rate(config: OptimConfig, step: int, max_steps: int) -> float:
 
     noam: inverse square root of the step (Vaswani et al. 2017); linear, cosine: to zero at `max_steps`.
     """
-    warmup = min(config.warmup_steps, max_steps)
+    warmup = config.warmup_steps
     if step <= warmup:
         return config.lr * step / warmup
     if config.schedule == "noam":

@@ -121,7 +121,7 @@ class Tokenizer:
         rest = WORD_BOUNDARY + word
         while rest:
             length = min(len(rest), self._longest_piece)
-            while length and (rest[:length] not in self._ids or rest[:length] == WORD_BOUNDARY):
+            while length and rest[:length] not in self._ids:
                 length -= 1
             if not length:
                 return [UNK_ID]

@@ -192,6 +192,7 @@ def test_training_twice_gives_the_same(tokenizers, kind):
         (TextNormalizer(outside="refuse"), "HI!", "HI", "!"),
         (TextNormalizer(outside="strip"), "ROUTE 66!", "ROUTE", ""),
         (TextNormalizer("keep", "any"), "Ça va? 3€", "Ça va? 3€", ""),
+        (TextNormalizer("keep", "any"), "a▁b", "a b", "▁"),
         (TextNormalizer("upper", "A-ZÄÖÜ-"), "Öl-Fass", "ÖL-FASS", ""),
         (TextNormalizer(), "?!", "", ""),
     ],
