@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from asr.config import ModelConfig
 from asr.layers import CrossAttention, FeedForward, LockedDropout, Residual, SelfAttention
 from asr.masks import length_mask
-from asr.positions import WindowPositions, sinusoids
+from asr.positions import mask_bias, sinusoids
 
 SOS_EOS_ID = 2
 """Starts and ends every sentence; see asr.tokenizer."""
@@ -30,10 +30,9 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.dim, config.decoder_ff_dim, config.activation, config.dropout)
         self.residuals = nn.ModuleList(Residual(config.dim, config.norm, config.dropout) for _ in range(3))
 
-    def forward(self, x: Tensor, causal_mask: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
-        none = WindowPositions(None, None)
-        x = self.residuals[0](x, lambda y: self.self_attention(y, causal_mask, none, None, None)[0])
-        x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, memory_mask))
+    def forward(self, x: Tensor, causal_bias: Tensor, memory: Tensor, memory_bias: Tensor) -> Tensor:
+        x = self.residuals[0](x, lambda y: self.self_attention(y, causal_bias, None, None, None)[0])
+        x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, memory_bias))
         return self.residuals[2](x, self.feed_forward)
 
 
@@ -63,11 +62,11 @@ class Decoder(nn.Module):
         position = torch.arange(length, device=tokens.device)
         x = self.embedding(tokens) * math.sqrt(self.config.dim) + sinusoids(position, self.config.dim)
         x = self.dropout(x)
-        causal_mask = (position[None, :] <= position[:, None])[None, None]
+        causal_bias = mask_bias(position[None, :] <= position[:, None])[None, None]
         # Frame 0 stays visible in an empty memory, so that the softmax of its row is finite.
-        memory_mask = length_mask(memory_lengths.clamp(min=1), memory.shape[1])[:, None, None]
+        memory_bias = mask_bias(length_mask(memory_lengths.clamp(min=1), memory.shape[1]))[:, None, None]
         for layer in self.layers:
-            x = layer(x, causal_mask, memory, memory_mask)
+            x = layer(x, causal_bias, memory, memory_bias)
         return self.out(self.final_norm(x))
 
     def score(self, tokens: Tensor, token_lengths: Tensor, memory: Tensor, memory_lengths: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from asr.config import ModelConfig
 from asr.features import NUM_MEL_BINS
 from asr.layers import FeedForward, LockedDropout, Residual, SelfAttention
 from asr.masks import full_mask, length_mask, step_mask
-from asr.positions import Positions, WindowPositions
+from asr.positions import Positions, Rotation
 
 SUBSAMPLING = 4
 """Feature frames per encoder frame."""
@@ -47,8 +47,8 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor,
-        positions: WindowPositions,
+        bias: Tensor,
+        rotation: Rotation | None,
         key_cache: Tensor | None,
         value_cache: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -56,7 +56,7 @@ class EncoderLayer(nn.Module):
 
         def attend(y: Tensor) -> Tensor:
             nonlocal window
-            y, *window = self.attention(y, mask, positions, key_cache, value_cache)  # type: ignore[assignment]
+            y, *window = self.attention(y, bias, rotation, key_cache, value_cache)  # type: ignore[assignment]
             return y
 
         x = self.attention_residual(x, attend)
@@ -109,11 +109,11 @@ class Encoder(nn.Module):
         missing = SUBSAMPLING * num_out + OVERLAP - features.shape[1]
         x = self._subsample(F.pad(features, (0, 0, 0, max(missing, 0))), num_frames)
         x = self.dropout(self.positions.add_absolute(x, torch.zeros_like(lengths)))
-        mask = full_mask(lengths, num_out, chunk_size, left_context)
-        positions = self.positions.window(num_out, num_out, x.device)
+        bias = self.positions.bias(full_mask(lengths, num_out, chunk_size, left_context))
+        rotation = self.positions.rotation(num_out, x.device)
         middle = x
         for index, layer in enumerate(self.layers):
-            x, _, _ = layer(x, mask, positions, None, None)
+            x, _, _ = layer(x, bias, rotation, None, None)
             if index + 1 == len(self.layers) // 2:
                 middle = x
         return self.final_norm(x), lengths, self.final_norm(middle)
@@ -146,11 +146,11 @@ class Encoder(nn.Module):
         num_new = num_valid // SUBSAMPLING
         cache_size, num_out = cache.keys.shape[2], x.shape[1]
         x = self.positions.add_absolute(x, cache.num_frames)
-        mask = step_mask(cache.num_frames, num_new, cache_size, num_out)
-        positions = self.positions.window(cache_size + num_out, num_out, x.device)
+        bias = self.positions.bias(step_mask(cache.num_frames, num_new, cache_size, num_out))
+        rotation = self.positions.rotation(cache_size + num_out, x.device)
         all_keys, all_values = [], []
         for index, layer in enumerate(self.layers):
-            x, keys, values = layer(x, mask, positions, cache.keys[:, index], cache.values[:, index])
+            x, keys, values = layer(x, bias, rotation, cache.keys[:, index], cache.values[:, index])
             all_keys.append(keys[:, num_out:])  # the newest cache_size frames
             all_values.append(values[:, num_out:])
         new_cache = EncoderCache(

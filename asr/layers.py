@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asr.positions import WindowPositions, rotate
+from asr.positions import Rotation, rotate
 
 
 class LockedDropout(nn.Module):
@@ -47,15 +47,16 @@ class SelfAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor,
-        positions: WindowPositions,
+        bias: Tensor,
+        rotation: Rotation | None,
         key_cache: Tensor | None,
         value_cache: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """
         Args:
             x: (N, T, dim)
-            mask: (N or 1, 1, T, C + T) bool
+            bias: (N or 1, 1 or num_heads, T, C + T) float32, added to the scores; -inf hides a slot.
+            rotation: cos and sin of the window's slots, (C + T, head_dim) each; None without rotary positions.
             key_cache, value_cache: (N, C, dim) of earlier frames, keys unrotated; None when there are none.
         Returns:
             output (N, T, dim); keys and values of the whole window, (N, C + T, dim) each.
@@ -65,14 +66,11 @@ class SelfAttention(nn.Module):
             keys = torch.cat((key_cache.to(keys.dtype), keys), dim=1)
             values = torch.cat((value_cache.to(values.dtype), values), dim=1)
         q, k, v = (_split_heads(t, self.num_heads) for t in (query, keys, values))
-        if positions.rotation is not None:
-            cos, sin = positions.rotation
+        if rotation is not None:
+            cos, sin = rotation
             q = rotate(q, cos[-q.shape[2] :], sin[-q.shape[2] :])
             k = rotate(k, cos, sin)
-        if positions.bias is not None:
-            mask = torch.where(mask, positions.bias.to(q.dtype), float("-inf"))
-        x = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out(_merge_heads(x)), keys, values
+        return self.out(_merge_heads(attend(q, k, v, bias))), keys, values
 
 
 class CrossAttention(nn.Module):
@@ -85,12 +83,11 @@ class CrossAttention(nn.Module):
         self.key_value = nn.Linear(dim, 2 * dim)
         self.out = nn.Linear(dim, dim)
 
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-        """x (N, U, dim), memory (N, T, dim), mask (N, 1, 1, T) bool -> (N, U, dim)"""
+    def forward(self, x: Tensor, memory: Tensor, bias: Tensor) -> Tensor:
+        """x (N, U, dim), memory (N, T, dim), bias (N, 1, 1, T) float32 -> (N, U, dim)"""
         key, value = self.key_value(memory).chunk(2, dim=-1)
         q, k, v = (_split_heads(t, self.num_heads) for t in (self.query(x), key, value))
-        x = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out(_merge_heads(x))
+        return self.out(_merge_heads(attend(q, k, v, bias)))
 
 
 class FeedForward(nn.Module):
@@ -127,6 +124,19 @@ class Residual(nn.Module):
         if self.pre:
             return x + self.dropout(f(self.norm(x)))
         return self.norm(x + self.dropout(f(x)))
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
+    """Scaled dot-product attention of (N, num_heads, T or S, head_dim), with `bias` added to the scores.
+
+    On a CPU, PyTorch's fused kernel takes six times as long as these three operations in a bf16 training step
+    of short utterances (27 ms against 4.6 ms a layer); on a GPU it is the one to use.
+    """
+    bias = bias.to(query.dtype)
+    if query.is_cuda:
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2) + bias
+    return scores.softmax(-1) @ value
 
 
 def _split_heads(x: Tensor, num_heads: int) -> Tensor:

@@ -164,7 +164,8 @@ class OnnxModel:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.inter_op.allow_spinning", "0")
         try:
-            session = onnxruntime.InferenceSession(source, options, providers=[wanted])
+            # Its fallback prints, and tries a damaged file twice.
+            session = onnxruntime.InferenceSession(source, options, providers=[wanted], enable_fallback=0)
         except Exception as error:  # ONNX Runtime raises its own kinds, RuntimeError, and more on odd bytes
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ModelError(f"{name} is not an ONNX file, or it is damaged: {reason:.200}") from error

@@ -8,7 +8,6 @@ baselines; they need the number of frames since the start of the stream.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +15,7 @@ from torch import Tensor, nn
 MAX_LEARNED_POSITIONS = 4096
 MAX_RELATIVE_DISTANCE = 128
 
-
-class WindowPositions(NamedTuple):
-    """What attention needs to know of positions in a window of `num_slots` keys."""
-
-    rotation: tuple[Tensor, Tensor] | None
-    """cos and sin, each (num_slots, head_dim) float32"""
-    bias: Tensor | None
-    """(num_heads, num_queries, num_slots) float32, added to the scores"""
+Rotation = tuple[Tensor, Tensor]
 
 
 class Positions(nn.Module):
@@ -59,19 +51,33 @@ class Positions(nn.Module):
             )
         return x + self.table[position].to(x.dtype)
 
-    def window(self, num_slots: int, num_queries: int, device: torch.device) -> WindowPositions:
-        """Positions for the last `num_queries` of `num_slots` slots attending to all of them."""
-        slot = torch.arange(num_slots, device=device)
-        if self.kind == "rope":
-            half = self.head_dim // 2
-            inverse_wavelength = 10_000.0 ** (-torch.arange(half, device=device) / half)
-            angle = (slot[:, None] * inverse_wavelength[None, :]).repeat(1, 2)
-            return WindowPositions((angle.cos(), angle.sin()), None)
-        if self.kind == "relative":
-            distance = slot[None, :] - slot[num_slots - num_queries :, None]
-            index = distance.clamp(-MAX_RELATIVE_DISTANCE, MAX_RELATIVE_DISTANCE) + MAX_RELATIVE_DISTANCE
-            return WindowPositions(None, self.relative_bias[:, index])
-        return WindowPositions(None, None)
+    def rotation(self, num_slots: int, device: torch.device) -> Rotation | None:
+        """cos and sin of the slots of an attention window, each (num_slots, head_dim) float32; rope only."""
+        if self.kind != "rope":
+            return None
+        half = self.head_dim // 2
+        inverse_wavelength = 10_000.0 ** (-torch.arange(half, device=device) / half)
+        angle = (torch.arange(num_slots, device=device)[:, None] * inverse_wavelength[None, :]).repeat(1, 2)
+        return angle.cos(), angle.sin()
+
+    def bias(self, mask: Tensor) -> Tensor:
+        """What attention adds to its scores: -inf where the mask hides a slot, else the relative bias or 0.
+
+        mask: (N, 1, num_queries, num_slots) bool, the queries being the last slots of the window.
+        Returns (N, 1 or num_heads, num_queries, num_slots) float32.
+        """
+        if self.kind != "relative":
+            return mask_bias(mask)
+        num_queries, num_slots = mask.shape[-2:]
+        slot = torch.arange(num_slots, device=mask.device)
+        distance = slot[None, :] - slot[num_slots - num_queries :, None]
+        index = distance.clamp(-MAX_RELATIVE_DISTANCE, MAX_RELATIVE_DISTANCE) + MAX_RELATIVE_DISTANCE
+        return torch.where(mask, self.relative_bias[:, index], float("-inf"))
+
+
+def mask_bias(mask: Tensor) -> Tensor:
+    """bool, True where visible -> float32 of the same shape, 0 or -inf."""
+    return torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, float("-inf"))
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
