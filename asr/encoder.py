@@ -122,7 +122,7 @@ class Encoder(nn.Module):
         """The state before the first chunk: zeros, with `left_context` slots (at least 0) per layer."""
         if left_context < 0:
             raise ValueError(
-                f"left_context {left_context} must be at least 0 when streaming; for all, as long as the audio"
+                f"left_context {left_context} must be at least 0 in streaming; for all, the audio's length"
             )
         weight = self.project.weight
         shape = (batch_size, len(self.layers), left_context, self.config.dim)

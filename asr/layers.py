@@ -20,7 +20,7 @@ class LockedDropout(nn.Module):
     """Dropout whose mask is drawn once per sequence and channel (Gal and Ghahramani 2016).
 
     The element-wise kind draws a random number for every activation, which on a CPU costs more than all the
-    matrix products of this model; on attention weights, where there is none, it also rules out fused attention.
+    matrix products of this model. There is none on attention weights, where it would rule out fused kernels.
     """
 
     def __init__(self, probability: float) -> None:
@@ -56,7 +56,7 @@ class SelfAttention(nn.Module):
         Args:
             x: (N, T, dim)
             bias: (N or 1, 1 or num_heads, T, C + T) float32, added to the scores; -inf hides a slot.
-            rotation: cos and sin of the window's slots, (C + T, head_dim) each; None without rotary positions.
+            rotation: cos and sin of the window's slots, (C + T, head_dim) each; None without rope.
             key_cache, value_cache: (N, C, dim) of earlier frames, keys unrotated; None when there are none.
         Returns:
             output (N, T, dim); keys and values of the whole window, (N, C + T, dim) each.
@@ -91,7 +91,7 @@ class CrossAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two linear layers around relu | gelu | swiglu (Shazeer 2020; 2/3 of the width: equal parameters)."""
+    """Two linear layers around relu, gelu or swiglu (Shazeer 2020; at 2/3 of the width: equal parameters)."""
 
     def __init__(self, dim: int, hidden_dim: int, activation: str, dropout: float) -> None:
         super().__init__()

@@ -9,8 +9,8 @@
 // other extension of a prefix is worse than beam_size other candidates, and extensions into prefixes that are
 // already in the beam are always summed.
 //
-// Memory: at most 2 * beam_size new nodes a frame, used again when no hypothesis needs them. What remains is the
-// hypotheses themselves, about 70 bytes for each token since the last reset.
+// Memory: nodes are used again when no hypothesis needs them. What remains is the hypotheses since the last reset,
+// their common beginnings stored once, at about 60 bytes a token.
 #pragma once
 
 #include <cstddef>

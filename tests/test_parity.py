@@ -96,6 +96,13 @@ def test_no_ragged_tail_is_dropped(num_frames: int) -> None:
     assert (stepped - full[0, : lengths[0]]).abs().max() <= TOLERANCE
 
 
+def test_cache_counts_the_valid_frames_only() -> None:
+    model = make_model()
+    with torch.no_grad():
+        _, _, cache = model.step(speech(2, 35), torch.tensor([35, 22]), model.encoder.init_cache(2, 16))
+    assert cache.num_frames.tolist() == [8, 5]
+
+
 def test_every_feature_frame_reaches_the_output() -> None:
     model = make_model()
     for num_frames in (16, 17, 18, 19):
