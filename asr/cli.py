@@ -47,7 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                 )
                 return 1
             command.add_arguments(sub)
-    args = parser.parse_args(argv)
+    args, rest = parser.parse_known_args(argv)
+    overrides = [text for text in rest if "=" in text and not text.startswith("-")]
+    if rest and (args.command != "train" or len(overrides) < len(rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if overrides:  # given after an option, where argparse does not look for them
+        args.overrides += overrides
     try:
         return command.run(args)
     except (ValueError, OSError) as error:

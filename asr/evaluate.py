@@ -262,7 +262,9 @@ def parse_chunks(option: str) -> list[int | None]:
         part = part.strip().lower()
         value = None if part == FULL else int(part) if part.isdigit() else 0
         if value is not None and (value % FRAME_MS or not FRAME_MS <= value <= MAX_CHUNK_MS):
-            raise ValueError(f"--chunk-ms {part!r}: give {FULL} or multiples of {FRAME_MS} in [{FRAME_MS}, {MAX_CHUNK_MS}]")
+            raise ValueError(
+                f"--chunk-ms {part!r}: give {FULL} or multiples of {FRAME_MS} in [{FRAME_MS}, {MAX_CHUNK_MS}]"
+            )
         if value not in chunks:
             chunks.append(value)
     return chunks
@@ -306,30 +308,50 @@ def write_hypotheses(results: Sequence[Result], path: Path) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="an .onnx file, a checkpoint, or the folder of a training run")
-    parser.add_argument("--data", nargs="+", required=True, metavar="DATA.jsonl.gz", help="written by `asr prepare`")
-    parser.add_argument("--chunk-ms", default="full,1280,640,320,160", metavar="MS,...", help="full is the whole utterance")
-    parser.add_argument("--left-context-ms", type=int, default=2560, metavar="MS", help="past that a chunk sees (2560)")
+    parser.add_argument(
+        "--data", nargs="+", required=True, metavar="DATA.jsonl.gz", help="written by `asr prepare`"
+    )
+    parser.add_argument(
+        "--chunk-ms", default="full,1280,640,320,160", metavar="MS,...", help="full is the whole utterance"
+    )
+    parser.add_argument(
+        "--left-context-ms", type=int, default=2560, metavar="MS", help="past that a chunk sees (2560)"
+    )
     parser.add_argument("--search", default="greedy,beam,rescore", metavar="NAME,...")
     parser.add_argument("--beam", type=int, default=8, metavar="N", help="hypotheses kept, and rescored (8)")
-    parser.add_argument("--rescore-ctc-weight", type=float, metavar="W", help="of CTC against the decoder; default: the model's own")
-    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread over each data set; default: all")
+    parser.add_argument(
+        "--rescore-ctc-weight",
+        type=float,
+        metavar="W",
+        help="of CTC against the decoder; default: the model's own",
+    )
+    parser.add_argument(
+        "--num-utterances", type=int, metavar="N", help="evenly spread over each data set; default: all"
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="word error rate against latency")
     parser.add_argument("--json", type=Path, metavar="OUT.json", help="the table's numbers")
-    parser.add_argument("--hypotheses", type=Path, metavar="OUT.tsv", help="every reference and what was recognised")
+    parser.add_argument(
+        "--hypotheses", type=Path, metavar="OUT.tsv", help="every reference and what was recognised"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr evaluate`."""
     chunks, searches = parse_chunks(args.chunk_ms), parse_searches(args.search)
     if args.left_context_ms < 0 or args.left_context_ms % FRAME_MS:
-        raise ValueError(f"--left-context-ms {args.left_context_ms} must be a multiple of {FRAME_MS}, at least 0")
+        raise ValueError(
+            f"--left-context-ms {args.left_context_ms} must be a multiple of {FRAME_MS}, at least 0"
+        )
     if args.num_utterances is not None and args.num_utterances < 1:
         raise ValueError(f"--num-utterances {args.num_utterances} must be at least 1")
     for path in (args.plot, args.json, args.hypotheses):
         if path is not None and not path.parent.is_dir():  # before an hour of work, not after
             raise ValueError(f"there is no folder {path.parent} to write {path.name} into")
-    data = {Path(name).name.removesuffix(".gz").removesuffix(".jsonl"): _select(name, args.num_utterances) for name in args.data}
+    data = {
+        Path(name).name.removesuffix(".gz").removesuffix(".jsonl"): _select(name, args.num_utterances)
+        for name in args.data
+    }
     engine = open_engine(args.model, args.device)
 
     results: list[Result] = []
@@ -337,7 +359,9 @@ def run(args: argparse.Namespace) -> int:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         for name, cuts in data.items():
             task = progress.add_task(name, total=len(cuts) * len(chunks))
-            for done in evaluate(engine, cuts, name, chunks, args.left_context_ms, searches, args.beam, args.rescore_ctc_weight):
+            for done in evaluate(
+                engine, cuts, name, chunks, args.left_context_ms, searches, args.beam, args.rescore_ctc_weight
+            ):
                 if isinstance(done, int):
                     progress.advance(task, done)
                 else:

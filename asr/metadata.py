@@ -40,7 +40,7 @@ class MetadataError(ValueError):
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """Everything a runtime must know beyond the graph. Frames are encoder frames of 40 ms unless said otherwise."""
+    """Everything a runtime must know beyond the graph; sizes in encoder frames of 40 ms."""
 
     tokens: tuple[str, ...]
     """Spelling of every token id: 0 is the CTC blank; "▁" marks the beginning of a word (see asr.text)."""
@@ -81,24 +81,39 @@ class ModelMetadata:
     subsampling: int = 4
     """Feature frames per encoder frame."""
     feature_overlap: int = 3
-    """A chunk of c frames takes subsampling * c + feature_overlap feature frames, advances by subsampling * c."""
+    """A chunk of c frames takes subsampling * c + feature_overlap feature frames; the next one starts
+    subsampling * c later."""
 
     def __post_init__(self) -> None:
         for name in ("num_layers", "dim", "default_chunk_size", "sample_rate", "num_mel_bins", "subsampling"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in ("default_left_context", "feature_overlap"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
-        _require(0 <= self.rescore_ctc_weight <= 1, "rescore_ctc_weight", self.rescore_ctc_weight, "in [0, 1]")
-        _require(self.quantization in QUANTIZATIONS, "quantization", self.quantization, f"one of {QUANTIZATIONS}")
+        _require(
+            0 <= self.rescore_ctc_weight <= 1, "rescore_ctc_weight", self.rescore_ctc_weight, "in [0, 1]"
+        )
+        _require(
+            self.quantization in QUANTIZATIONS, "quantization", self.quantization, f"one of {QUANTIZATIONS}"
+        )
         _require(len(self.tokens) >= 4, "tokens", f"{len(self.tokens)} tokens", "at least 4")
         for index, token in enumerate(self.tokens):
             _require(
-                bool(token) and not any(c.isspace() for c in token), f"tokens[{index}]", token, "text without space"
+                bool(token) and not any(c.isspace() for c in token),
+                f"tokens[{index}]",
+                token,
+                "text without space",
             )
-        _require(len(set(self.tokens)) == len(self.tokens), "tokens", "a list with repeats", "different tokens")
+        _require(
+            len(set(self.tokens)) == len(self.tokens), "tokens", "a list with repeats", "different tokens"
+        )
         for name in ("cmvn_mean", "cmvn_std"):
             value = getattr(self, name)
-            _require(len(value) in (0, self.num_mel_bins), name, f"{len(value)} numbers", f"0 or {self.num_mel_bins}")
+            _require(
+                len(value) in (0, self.num_mel_bins),
+                name,
+                f"{len(value)} numbers",
+                f"0 or {self.num_mel_bins}",
+            )
             _require(all(map(math.isfinite, value)), name, value, "finite numbers")
 
     @property
@@ -121,7 +136,8 @@ class ModelMetadata:
     def from_properties(properties: Mapping[str, str]) -> ModelMetadata:
         """Inverse of `to_properties`; keys it does not know are left alone.
 
-        Raises MetadataError, naming the key and the way out, where one is missing, damaged or of another version.
+        Raises MetadataError, naming the key and the way out, where one is missing, damaged or of
+        another version.
         """
         found = properties.get("model_type")
         if found != MODEL_TYPE:
@@ -143,7 +159,9 @@ class ModelMetadata:
             try:
                 values[f.name] = _CODECS[str(f.type)][1](text)
             except (ValueError, RecursionError) as error:
-                raise MetadataError(f"metadata key {f.name} is damaged ({text!r:.60}): {_EXPORT_AGAIN}") from error
+                raise MetadataError(
+                    f"metadata key {f.name} is damaged ({text!r:.60}): {_EXPORT_AGAIN}"
+                ) from error
         return ModelMetadata(**values)
 
 

@@ -52,7 +52,9 @@ def bundled_model(name: str = "int8") -> Path:
         raise ModelError(f"bundled model {name!r} does not exist: choose one of {', '.join(_BUNDLED)}")
     path = Path(__file__).parent / "models" / _BUNDLED[name]
     if not path.is_file():
-        raise ModelError(f"this installation lacks the bundled model {path}: install asr-stream again, or name a file")
+        raise ModelError(
+            f"this installation lacks the bundled model {path}: install asr-stream again, or name a file"
+        )
     return path
 
 
@@ -65,7 +67,8 @@ class OnnxModel:
         """Opens the .onnx file at `path`.
 
         provider: "cpu" or "cuda". num_threads: CPU threads inside one operator (0: all cores).
-        Raises ModelError where the file is missing, damaged or not one of asr-stream, or the provider is missing.
+        Raises ModelError where the file is missing, damaged or not one of asr-stream, or the provider
+        is missing.
         """
         if provider not in _PROVIDERS:
             raise ModelError(f"provider {provider!r} is not known: choose one of {', '.join(_PROVIDERS)}")
@@ -96,22 +99,27 @@ class OnnxModel:
         return bool(self.metadata.decoder_onnx)
 
     def init_cache(self, batch_size: int, left_context: int) -> Cache:
-        """The state before the first chunk of `batch_size` streams that see `left_context` frames of their past."""
+        """The state before the first chunk: `batch_size` streams, `left_context` frames of their past."""
         if batch_size < 1 or left_context < 0:
-            raise ValueError(f"batch_size {batch_size} must be at least 1, left_context {left_context} at least 0")
+            raise ValueError(
+                f"batch_size {batch_size} must be at least 1, left_context {left_context} at least 0"
+            )
         shape = (batch_size, self.metadata.num_layers, left_context, self.metadata.dim)
         return Cache(np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(batch_size, np.int64))
 
-    def step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> tuple[FloatArray, FloatArray, Cache]:
+    def step(
+        self, features: FloatArray, num_valid: IntArray, cache: Cache
+    ) -> tuple[FloatArray, FloatArray, Cache]:
         """One chunk of every stream of a batch.
 
         Args:
             features: (N, 4c + 3, 80) float32 log-mel of a chunk of c encoder frames.
-            num_valid: (N,) int64, feature frames that are real: 4c + 3 but for a stream's last, ragged chunk, of
-                which num_valid // 4 encoder frames are valid.
+            num_valid: (N,) int64, feature frames that are real: 4c + 3 but for a stream's last, ragged
+                chunk, of which num_valid // 4 encoder frames are valid.
             cache: of the same N streams.
         Returns:
-            log_probs (N, c, vocab_size) float32, encoder_out (N, c, dim) float32, the cache for the next chunk.
+            log_probs (N, c, vocab_size) float32, encoder_out (N, c, dim) float32, the cache for the
+            next chunk.
         Raises ValueError for arrays of other shapes or dtypes.
         """
         self._check_step(features, num_valid, cache)
@@ -126,12 +134,14 @@ class OnnxModel:
             encoder_out: (T, dim) float32, valid frames only.
         Returns:
             (N,) float32.
-        Raises ValueError for ids outside the vocabulary or another shape; ModelError for a model without decoder.
+        Raises ValueError for ids outside the vocabulary or another shape; ModelError for a model
+        without decoder.
         """
         meta = self.metadata
         if encoder_out.ndim != 2 or encoder_out.shape[1] != meta.dim or encoder_out.dtype != np.float32:
             raise ValueError(
-                f"encoder_out is {encoder_out.dtype} of shape {encoder_out.shape}; expected float32 (T, {meta.dim})"
+                f"encoder_out is {encoder_out.dtype} of shape {encoder_out.shape}; expected float32 "
+                f"(T, {meta.dim})"
             )
         if not tokens:
             return np.zeros(0, np.float32)
@@ -154,13 +164,14 @@ class OnnxModel:
         if wanted not in onnxruntime.get_available_providers():
             raise ModelError(
                 f"this ONNX Runtime has no {wanted}: pip uninstall onnxruntime, then "
-                "pip install 'asr-stream[gpu]' (onnxruntime-gpu; the two share one folder), or use provider cpu"
+                "pip install 'asr-stream[gpu]' (onnxruntime-gpu; the two share one folder), or use "
+                "provider cpu"
             )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._num_threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4  # what goes wrong is raised, not printed
-        # Threads that wait for the next chunk must sleep: a live process would otherwise burn its cores in between.
+        # Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.inter_op.allow_spinning", "0")
         try:
@@ -171,14 +182,15 @@ class OnnxModel:
             raise ModelError(f"{name} is not an ONNX file, or it is damaged: {reason:.200}") from error
         if wanted not in session.get_providers():  # it falls back to the CPU without an error
             raise ModelError(
-                f"ONNX Runtime could not start {wanted}: its CUDA and cuDNN libraries are missing or do not match "
-                "the driver; pip install 'onnxruntime-gpu[cuda,cudnn]', or use provider cpu"
+                f"ONNX Runtime could not start {wanted}: its CUDA and cuDNN libraries are missing or do not "
+                "match the driver; pip install 'onnxruntime-gpu[cuda,cudnn]', or use provider cpu"
             )
         found = ([i.name for i in session.get_inputs()], [o.name for o in session.get_outputs()])
         if found != (list(inputs), list(outputs)):
             raise ModelError(
                 f"{name} is no model of asr-stream: its graph takes {', '.join(found[0])} and gives "
-                f"{', '.join(found[1])}; expected {', '.join(inputs)} and {', '.join(outputs)}. `asr export` writes one"
+                f"{', '.join(found[1])}; expected {', '.join(inputs)} and {', '.join(outputs)}. "
+                "`asr export` writes one"
             )
         return session
 
@@ -187,7 +199,9 @@ class OnnxModel:
         with self._decoder_lock:
             if self._decoder is None:
                 if not self.has_decoder:
-                    raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
+                    raise ModelError(
+                        f"{self.path} holds no decoder, so that nothing can be rescored: use search beam"
+                    )
                 name = f"the decoder in {self.path}"
                 self._decoder = self._open(self.metadata.decoder_onnx, name, DECODER_INPUTS, DECODER_OUTPUTS)
             return self._decoder
@@ -199,20 +213,23 @@ class OnnxModel:
         expected = (meta.num_layers, meta.dim, meta.num_mel_bins, meta.vocab_size)
         if found != expected:
             raise ModelError(
-                f"{self.path} is damaged: its graph has (layers, dim, bins, tokens) {found}, its metadata says {expected}"
+                f"{self.path} is damaged: its graph has (layers, dim, bins, tokens) {found}, its "
+                f"metadata says {expected}"
             )
 
     def _check_step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> None:
         meta = self.metadata
         if features.ndim != 3 or features.dtype != np.float32 or features.shape[2] != meta.num_mel_bins:
             raise ValueError(
-                f"features are {features.dtype} of shape {features.shape}; expected float32 (N, 4c + 3, {meta.num_mel_bins})"
+                f"features are {features.dtype} of shape {features.shape}; expected float32 "
+                f"(N, 4c + 3, {meta.num_mel_bins})"
             )
         batch_size, num_frames, _ = features.shape
         new = num_frames - meta.feature_overlap
         if batch_size < 1 or new < meta.subsampling or new % meta.subsampling:
             raise ValueError(
-                f"features have shape {features.shape}; expected (N, 4c + 3, {meta.num_mel_bins}) with N and c at least 1"
+                f"features have shape {features.shape}; expected (N, 4c + 3, {meta.num_mel_bins}) with "
+                "N and c at least 1"
             )
         if num_valid.shape != (batch_size,) or num_valid.dtype != np.int64:
             raise ValueError(
@@ -223,8 +240,9 @@ class OnnxModel:
         shape = (batch_size, meta.num_layers, cache.keys.shape[2] if cache.keys.ndim == 4 else 0, meta.dim)
         if (cache.keys.shape, cache.values.shape, cache.num_frames.shape) != (shape, shape, (batch_size,)):
             raise ValueError(
-                f"cache has shapes {cache.keys.shape}, {cache.values.shape} and {cache.num_frames.shape}; expected "
-                f"{shape} twice and ({batch_size},): take it from init_cache({batch_size}, left_context) or the last step"
+                f"cache has shapes {cache.keys.shape}, {cache.values.shape} and {cache.num_frames.shape}; "
+                f"expected {shape} twice and ({batch_size},): take it from "
+                f"init_cache({batch_size}, left_context) or the last step"
             )
         dtypes = [str(array.dtype) for array in cache]
         if dtypes != ["float32", "float32", "int64"]:

@@ -41,8 +41,8 @@ def words(hypothesis: Hypothesis, tokens: Sequence[str], frame_s: float = ENCODE
 
     tokens: spelling of every token id. frame_s: duration of an encoder frame.
 
-    A word is wrong as soon as one of its tokens is, so its confidence is the smallest of theirs. A mean would hide
-    the one doubtful letter of a long word; a product would punish long words for their length.
+    A word is wrong as soon as one of its tokens is, so its confidence is the smallest of theirs. A mean
+    would hide the one doubtful letter of a long word; a product would punish long words for their length.
     """
     ids, starts, ends, confidences = (
         hypothesis.tokens, hypothesis.start_frames, hypothesis.end_frames, hypothesis.confidences
@@ -67,13 +67,16 @@ def text(hypothesis: Hypothesis, tokens: Sequence[str]) -> str:
 def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc_weight: float) -> int:
     """Index of the best hypothesis by ctc_weight * CTC log-probability + (1 - ctc_weight) * decoder score.
 
-    The second pass of Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model". Both are
-    log-probabilities of the whole sentence. Of equals the first wins.
+    The second pass of Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model".
+    Both are log-probabilities of the whole sentence. Of equals the first wins.
     Raises ValueError for no hypotheses, another number of scores, or a weight outside [0, 1].
     """
     scores = np.asarray(decoder_scores, np.float64)
     if not hypotheses or scores.shape != (len(hypotheses),):
-        raise ValueError(f"{len(hypotheses)} hypotheses with scores of shape {scores.shape}; expected one or more, one score each")
+        raise ValueError(
+            f"{len(hypotheses)} hypotheses with scores of shape {scores.shape}; expected one or more, "
+            "one score each"
+        )
     if not 0 <= ctc_weight <= 1:
         raise ValueError(f"ctc_weight {ctc_weight} must be in [0, 1]")
     ctc = np.array([hypothesis.log_prob for hypothesis in hypotheses])

@@ -47,8 +47,9 @@ class CtcPrefixBeamSearch {
   // Frames since the last token of the best hypothesis, or since the start of the utterance when it is empty.
   std::int64_t num_trailing_blanks() const noexcept;
 
-  // Tree and alignment nodes in use, for tests of memory.
-  std::size_t num_nodes() const noexcept { return prefixes_.num_nodes() + histories_.num_nodes(); }
+  // Nodes in use, for tests of memory.
+  std::size_t num_prefixes() const noexcept { return prefixes_.num_nodes(); }
+  std::size_t num_histories() const noexcept { return histories_.num_nodes(); }
 
  private:
   static constexpr double kNever = -std::numeric_limits<double>::infinity();

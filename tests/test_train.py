@@ -71,7 +71,7 @@ def test_resume_is_exact(arguments: list[str], tmp_path: Path, extra: list[str])
         == 0
     )
     for steps in (7, 16, 24):  # 16 is in the second epoch
-        assert main([*arguments, f"train.max_steps={steps}", "optim.schedule=noam", "--resume"]) == 0
+        assert main([*arguments, "optim.schedule=noam", "--resume", f"train.max_steps={steps}"]) == 0
     straight = Checkpoint.load(checkpoint_path(tmp_path / "straight", 24))
     resumed = Checkpoint.load(checkpoint_path(tmp_path / "run", 24))
     assert straight.training["epoch"] >= 1

@@ -1,0 +1,83 @@
+"""Latency and cost of live recognition: python benchmarks/latency.py [--model M] [--file F] [--chunk-ms MS]
+
+Feeds audio in blocks of 20 ms, as a microphone does, and times what happens when a block completes a chunk
+(the delay of a partial) or an utterance (the delay of its final, rescoring included). The goals are ratios:
+1.00 and less is good. Run it pinned to a core, `taskset -c 0`, on an otherwise idle machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+
+import numpy as np
+
+GOALS_MS = {"partial": 50.0, "final": 100.0}
+GOAL_RTF = 0.05
+GOAL_RSS_MB = 200.0
+BLOCK = 320  # samples
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", help="default: the bundled one")
+    parser.add_argument("--file", help="default: the bundled recording")
+    parser.add_argument("--chunk-ms", type=int, default=640)
+    parser.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore")
+    parser.add_argument(
+        "--seconds", type=float, default=120.0, help="of audio; the file is repeated (default 120)"
+    )
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+
+    from asr.streaming.audio_file import read_blocks
+    from asr.streaming.cli import SAMPLE
+
+    from asr import Recognizer
+
+    pieces, rates = zip(*read_blocks(args.file or SAMPLE), strict=True)
+    if rates[0] != 16000:
+        sys.exit(f"{args.file} has {rates[0]} Hz; the benchmark takes 16000 Hz")
+    pause = np.zeros(16000, np.float32)  # so that every round ends an utterance
+    audio = np.resize(np.concatenate([*pieces, pause]), int(args.seconds * 16000))
+
+    stream = Recognizer(args.model, chunk_ms=args.chunk_ms, search=args.search).stream()
+    delays_ms: dict[str, list[float]] = {"partial": [], "final": []}
+    started_cpu = time.process_time()
+    for begin in range(0, len(audio), BLOCK):
+        started = time.perf_counter()
+        stream.accept_waveform(audio[begin : begin + BLOCK])
+        elapsed_ms = 1000 * (time.perf_counter() - started)
+        for kind in {event.type for event in stream.events()} & set(delays_ms):
+            delays_ms[kind].append(elapsed_ms)
+    cpu_s = time.process_time() - started_cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+
+    found: dict[str, dict[str, float]] = {}
+    for kind, values in delays_ms.items():
+        if values:
+            p50, p95 = np.percentile(values, [50, 95])
+            found[f"{kind}_ms"] = {
+                "n": len(values),
+                "p50": p50,
+                "p95": p95,
+                "goal": GOALS_MS[kind],
+                "ratio": p95 / GOALS_MS[kind],
+            }
+    rtf = cpu_s / args.seconds
+    found["real_time_factor"] = {"value": rtf, "goal": GOAL_RTF, "ratio": rtf / GOAL_RTF}
+    found["peak_memory_mb"] = {"value": peak, "goal": GOAL_RSS_MB, "ratio": peak / GOAL_RSS_MB}
+    if args.json:
+        print(json.dumps(found))
+        return
+    for name, row in found.items():
+        print(f"{name:18}" + "  ".join(f"{key} {value:8.3f}" for key, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()

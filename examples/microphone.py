@@ -1,0 +1,25 @@
+"""Prints what is said, as it is said: python examples/microphone.py [model.onnx]; Ctrl-C ends."""
+
+import contextlib
+import sys
+
+from asr.streaming import Microphone
+
+from asr import Recognizer
+
+
+def main(model: str | None = None) -> None:
+    stream = Recognizer(model, chunk_ms=320).stream()
+    with Microphone() as microphone, contextlib.suppress(KeyboardInterrupt):
+        print("Listening to", microphone.device.name, flush=True)
+        while True:
+            microphone.read_into(stream)
+            for event in stream.events():
+                print(f"{event.start:7.2f}  {event.type:7}  {event.text}", flush=True)
+    stream.finish()  # the last words
+    for event in stream.events():
+        print(f"{event.start:7.2f}  {event.type:7}  {event.text}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,89 @@
+"""`asr export`: a checkpoint becomes the one .onnx file that apps embed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from asr.export.parity import CASES
+from asr.export.write import ExportReport, export_model
+
+from asr.checkpoint import Checkpoint, resolve
+from asr.search import ENCODER_FRAME_S
+
+FRAME_MS = round(ENCODER_FRAME_S * 1000)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", help="a checkpoint, or the folder of a training run (its best one)")
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar="MODEL.onnx")
+    parser.add_argument(
+        "--int8", action="store_true", help="8-bit weights: a quarter of the size, faster on CPUs"
+    )
+    parser.add_argument(
+        "--chunk-ms",
+        type=int,
+        default=640,
+        metavar="MS",
+        help="default chunk; any other works at run time (640)",
+    )
+    parser.add_argument(
+        "--left-context-ms",
+        type=int,
+        default=2560,
+        metavar="MS",
+        help="default past that a chunk sees (2560)",
+    )
+    parser.add_argument(
+        "--rescore-ctc-weight",
+        type=float,
+        default=0.5,
+        metavar="W",
+        help="weight of CTC against the decoder (0.5)",
+    )
+    parser.add_argument("--licence", default="", help="of the weights, as an SPDX identifier: CC-BY-4.0, ...")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr export`."""
+    chunk_size = _frames("--chunk-ms", args.chunk_ms, 1)
+    left_context = _frames("--left-context-ms", args.left_context_ms, 0)
+    source = resolve(args.checkpoint)
+    report = export_model(
+        Checkpoint.load(source),
+        args.output,
+        int8=args.int8,
+        chunk_size=chunk_size,
+        left_context=left_context,
+        rescore_ctc_weight=args.rescore_ctc_weight,
+        licence=args.licence,
+    )
+    print(summary(report, source, args.int8))
+    return 0
+
+
+def summary(report: ExportReport, source: Path, int8: bool) -> str:
+    """A few lines on what was written."""
+    parity = report.parity
+    if int8:
+        closeness = (
+            f"KL divergence {parity.divergence:.2g} nats a frame, "
+            f"same best token in {parity.agreement:.2%} of frames, relative error {parity.relative_error:.2g}"
+        )
+    else:
+        closeness = f"largest error {parity.max_error:.1e}"
+    return (
+        f"{source} -> {report.path}\n"
+        f"  {report.size / 1e6:.1f} MB, {report.num_nodes} nodes, {'int8' if int8 else 'float32'}\n"
+        f"  against PyTorch over {parity.num_chunks} chunks in {len(CASES)} settings: {closeness}; "
+        f"decoder {parity.score_error:.1e} a token"
+    )
+
+
+def _frames(option: str, milliseconds: int, least: int) -> int:
+    frames, rest = divmod(milliseconds, FRAME_MS)
+    if rest or frames < least:
+        raise ValueError(
+            f"{option} {milliseconds} must be a multiple of {FRAME_MS}, at least {least * FRAME_MS}"
+        )
+    return frames

@@ -1,0 +1,175 @@
+"""From PyTorch modules to ONNX graphs: the native step and the decoder's scores.
+
+Both graphs are AsrModel's own code, traced. What is added here: attention spelled with the fewest nodes,
+named dynamic dimensions, and no traces of the machine that exported. Opset 18, standard operators only.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+import onnx
+import torch
+from onnxscript import opset18 as op
+from torch import Tensor, nn
+
+from asr.encoder import OVERLAP, SUBSAMPLING, EncoderCache
+from asr.features import NUM_MEL_BINS
+from asr.model import AsrModel
+from asr.onnx_model import DECODER_INPUTS, DECODER_OUTPUTS, INPUTS, OUTPUTS
+
+OPSET = 18
+_DYNAMIC = torch.export.Dim.DYNAMIC
+
+
+class ExportError(ValueError):
+    """A model that cannot be exported, or an export that failed its checks."""
+
+
+class StepGraph(nn.Module):
+    """`AsrModel.step` with the cache as three tensors."""
+
+    def __init__(self, model: AsrModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, x: Tensor, num_valid: Tensor, key_cache: Tensor, value_cache: Tensor, num_frames: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Inputs and outputs as in asr.onnx_model.OnnxModel.step."""
+        cache = EncoderCache(key_cache, value_cache, num_frames)
+        log_probs, encoder_out, new = self.model.step(x, num_valid, cache)
+        return log_probs, encoder_out, new.keys, new.values, new.num_frames
+
+
+class ScoreGraph(nn.Module):
+    """`Decoder.score` of N hypotheses of one utterance, whose keys and values are computed once."""
+
+    def __init__(self, model: AsrModel) -> None:
+        super().__init__()
+        self.decoder = model.decoder
+
+    def forward(self, tokens: Tensor, token_lengths: Tensor, encoder_out: Tensor) -> Tensor:
+        """tokens (N, U) int64, token_lengths (N,) int64, encoder_out (1, T, dim) -> scores (N,) float32"""
+        num_frames = torch.full_like(token_lengths[:1], encoder_out.shape[1])
+        return self.decoder.score(tokens, token_lengths, encoder_out, num_frames)
+
+
+def step_graph(model: AsrModel) -> onnx.ModelProto:
+    """The native step graph; batch, chunk and left context are dynamic.
+
+    Raises ExportError for absolute positions: their graph would need the stream's offset and end with
+    the table.
+    """
+    if model.encoder.positions.is_absolute:
+        raise ExportError(
+            f"model.position = {model.config.position!r} cannot be exported: an absolute position grows "
+            "without end in a live stream; train with position rope, relative or none"
+        )
+    config = model.config
+    num_frames = SUBSAMPLING * 4 + OVERLAP
+    cache = torch.zeros(2, config.encoder_layers, 8, config.dim)
+    counts = torch.zeros(2, dtype=torch.int64)
+    example = (torch.zeros(2, num_frames, NUM_MEL_BINS), counts + num_frames, cache, cache.clone(), counts)
+    shapes = ({0: "N", 1: "T"}, {0: "N"}, {0: "N", 2: "C"}, {0: "N", 2: "C"}, {0: "N"})
+    out = ({0: "N", 1: "(T-3)/4"}, {0: "N", 1: "(T-3)/4"}, *shapes[2:])
+    return _trace(StepGraph(model), example, shapes, out, INPUTS, OUTPUTS)
+
+
+def decoder_graph(model: AsrModel) -> onnx.ModelProto:
+    """The graph that scores N hypotheses of one utterance; N, their length and the utterance's are
+    dynamic."""
+    tokens = torch.full((3, 5), 3)
+    example = (tokens, torch.tensor([5, 4, 3]), torch.zeros(1, 7, model.config.dim))
+    shapes = ({0: "N", 1: "U"}, {0: "N"}, {1: "T"})
+    return _trace(ScoreGraph(model), example, shapes, ({0: "N"},), DECODER_INPUTS, DECODER_OUTPUTS)
+
+
+def _attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    # The exporter's own version scales query and key apart and guards against rows that see nothing, in 11
+    # more nodes a layer. Here every row sees at least itself.
+    scale_by = op.Constant(value_float=float(query.shape[-1]) ** -0.5)
+    scores = op.MatMul(op.Mul(query, scale_by), op.Transpose(key, perm=[0, 1, 3, 2]))
+    if attn_mask.dtype.name == "BOOL":
+        scores = op.Where(attn_mask, scores, op.Constant(value_float=float("-inf")))
+    else:
+        scores = op.Add(scores, attn_mask)
+    return op.MatMul(op.Softmax(scores, axis=-1), value)
+
+
+def _trace(
+    module: nn.Module,
+    example: tuple[Tensor, ...],
+    input_dims: Sequence[dict[int, str]],
+    output_dims: Sequence[dict[int, str]],
+    input_names: Sequence[str],
+    output_names: Sequence[str],
+) -> onnx.ModelProto:
+    with torch.no_grad(), _quiet():
+        program = torch.onnx.export(
+            module.eval(),
+            example,
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=list(input_names),
+            output_names=list(output_names),
+            dynamic_shapes=tuple({axis: _DYNAMIC for axis in dims} for dims in input_dims),
+            custom_translation_table={torch.ops.aten.scaled_dot_product_attention.default: _attention},
+            verbose=False,
+        )
+    assert program is not None
+    graph = _clean(program.model_proto)
+    for value, dims in zip(
+        (*graph.graph.input, *graph.graph.output), (*input_dims, *output_dims), strict=True
+    ):
+        for axis, name in dims.items():
+            value.type.tensor_type.shape.dim[axis].dim_param = name
+    onnx.checker.check_model(graph, full_check=True)
+    return graph
+
+
+def _clean(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """Drops what only a debugger reads: source lines and names of modules, and the inferred inner shapes."""
+    for holder in (
+        graph,
+        graph.graph,
+        *graph.graph.node,
+        *graph.graph.input,
+        *graph.graph.output,
+        *graph.graph.initializer,
+    ):
+        holder.ClearField("doc_string")
+        del holder.metadata_props[:]
+    del graph.graph.value_info[:]
+    graph.graph.name = "asr_stream"
+    return graph
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    # The exporter tells of its inner workings on stdout, by warnings and by loggers.
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

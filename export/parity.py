@@ -1,0 +1,218 @@
+"""The parity gate: the exported file against PyTorch, as live streams see them.
+
+Both step through the same streams, each with its own cache carried for at least 50 chunks, in several batch
+sizes, chunks and left contexts, with tails that end at different frames, and streams that have ended beside
+streams that go on. Then both score sentences with the decoder.
+
+float32 must agree number by number. int8 cannot: its activations are rounded to 256 steps of a range that
+changes with every chunk. There the gate bounds what the rounding does to the posteriors (Kullback-Leibler
+divergence) and, because a model without training has near-uniform posteriors that hide damage, to the
+encoder's output (relative error). These bounds tell broken weights from rounding; the graph itself is checked
+in float32 before it is quantised. What int8 costs in words is for `asr evaluate` to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from asr.export.graph import ExportError
+
+from asr.encoder import OVERLAP, SUBSAMPLING, EncoderCache
+from asr.features import NUM_MEL_BINS
+from asr.model import AsrModel
+from asr.onnx_model import OnnxModel
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class Case(NamedTuple):
+    batch_size: int
+    chunk_size: int
+    left_context: int
+    num_chunks: int
+
+
+CASES = (
+    Case(1, 16, 64, 50),
+    Case(3, 8, 32, 50),
+    Case(2, 4, 0, 50),
+    Case(2, 1, 7, 60),
+    Case(1, 40, 128, 50),
+)
+"""Chunks from 40 ms to 1.6 s, windows with and without a past; 128 frames of it fill after several chunks."""
+
+MAX_ERROR = 1e-3
+"""float32: largest absolute difference of log-probabilities, encoder output and cache."""
+MAX_DIVERGENCE = 0.05
+"""int8: mean KL(PyTorch || file) of a frame in nats."""
+MAX_RELATIVE_ERROR = 0.1
+"""int8: norm of the difference of the encoder's outputs over their norm."""
+MAX_SCORE_ERROR = {"none": 0.02, "int8": 0.2}
+"""Difference of a sentence's score per token, in nats; the float file keeps its decoder in half precision."""
+
+
+@dataclass(frozen=True)
+class ParityReport:
+    """How far a file is from PyTorch."""
+
+    num_chunks: int
+    max_error: float
+    """Largest absolute difference of log-probabilities, encoder output and cache."""
+    divergence: float
+    """Mean KL divergence of a frame's posteriors in nats."""
+    agreement: float
+    """Share of frames with the same best token."""
+    relative_error: float
+    """Of the encoder's output."""
+    score_error: float
+    """Largest difference of a decoder score, per token."""
+
+
+def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
+    """Measures `onnx_model` against `model` on the CPU. ExportError where it is too far away."""
+    torch_streams, onnx_streams = [], []
+    max_error = 0.0
+    threads = torch.get_num_threads()
+    torch.set_num_threads(
+        1
+    )  # steps are too short to share, and beside a training run sharing costs ten times as much
+    try:
+        for seed, case in enumerate(CASES):
+            features, num_frames = speech_like(model, case, seed)
+            expected, cache = step_torch(model, features, num_frames, case)
+            found, onnx_cache = step_onnx(onnx_model, features, num_frames, case)
+            torch_streams += expected
+            onnx_streams += found
+            for a, b in zip((*_flat(expected), *cache), (*_flat(found), *onnx_cache), strict=True):
+                max_error = max(max_error, float(np.abs(a - b).max(initial=0.0)))
+            if not np.array_equal(cache[2], onnx_cache[2]):
+                raise ExportError(
+                    "the exported graph counts frames differently from PyTorch; nothing was written"
+                )
+        score_error = _score_error(model, onnx_model, torch_streams[0][1])
+    except RuntimeError as error:  # and what ONNX Runtime raises derives from it
+        raise ExportError(f"the exported graph does not run: {str(error).splitlines()[0]}") from error
+    finally:
+        torch.set_num_threads(threads)
+    log_p, log_q = (np.concatenate([s[0] for s in streams]) for streams in (torch_streams, onnx_streams))
+    p, q = (np.concatenate([s[1] for s in streams]) for streams in (torch_streams, onnx_streams))
+    report = ParityReport(
+        num_chunks=sum(case.num_chunks for case in CASES),
+        max_error=max_error,
+        divergence=float((np.exp(log_p) * (log_p - log_q)).sum(-1).mean()),
+        agreement=float((log_p.argmax(-1) == log_q.argmax(-1)).mean()),
+        relative_error=float(np.linalg.norm(p - q) / np.linalg.norm(p)),
+        score_error=score_error,
+    )
+    _judge(report, onnx_model.metadata.quantization)
+    return report
+
+
+def _judge(report: ParityReport, quantization: str) -> None:
+    bounds = [("decoder score error per token", report.score_error, MAX_SCORE_ERROR[quantization])]
+    if quantization == "none":
+        bounds.append(("error", report.max_error, MAX_ERROR))
+    else:
+        bounds.append(("divergence of posteriors", report.divergence, MAX_DIVERGENCE))
+        bounds.append(("relative error of the encoder output", report.relative_error, MAX_RELATIVE_ERROR))
+    for name, value, bound in bounds:
+        if not value <= bound:  # NaN fails too
+            raise ExportError(
+                f"the exported graph differs from PyTorch: {name} {value:.3g}, allowed {bound:g}; "
+                "nothing was written" + (". Export without --int8" if quantization == "int8" else "")
+            )
+
+
+def speech_like(model: AsrModel, case: Case, seed: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Features (N, T, 80) float32 around the model's own mean, and the frames (N,) of each stream.
+
+    Noise, smooth over 80 ms and 5 bins as speech is, with pauses. The first stream lasts to within the last
+    chunk; each further one is a third shorter and a few frames odd.
+    """
+    random = np.random.default_rng(seed)
+    window = SUBSAMPLING * case.chunk_size
+    total = window * case.num_chunks + OVERLAP
+    smooth = random.standard_normal((case.batch_size, total + 8, NUM_MEL_BINS + 5))
+    smooth = np.lib.stride_tricks.sliding_window_view(smooth, (1, 8, 5))[:, :total, :NUM_MEL_BINS].mean(
+        (-1, -2, -3)
+    )
+    smooth *= np.sqrt(8 * 5)
+    pause = np.sin(np.arange(total) / 30 + seed) > 0.8
+    smooth[:, pause] = 0.1 * smooth[:, pause] - 1.5
+    mean, std = model.encoder.mean.numpy(), 1.0 / model.encoder.inverse_std.numpy()
+    num_frames = [int((total - window // 2) * (2 / 3) ** row) + row for row in range(case.batch_size)]
+    return (mean + std * smooth).astype(np.float32), np.array(num_frames, np.int64)
+
+
+Stream = tuple[FloatArray, FloatArray]
+"""Log-probabilities (T', V) and encoder output (T', dim) of one stream."""
+
+
+@torch.no_grad()
+def step_torch(
+    model: AsrModel, features: FloatArray, num_frames: npt.NDArray[np.int64], case: Case
+) -> tuple[list[Stream], tuple[npt.NDArray, ...]]:
+    """Chunk by chunk through PyTorch: each stream's outputs, and the last cache."""
+    cache = model.encoder.init_cache(case.batch_size, case.left_context)
+    pieces = []
+    for chunk, num_valid in _chunks(features, num_frames, case):
+        log_probs, encoder_out, cache = model.step(
+            torch.from_numpy(chunk), torch.from_numpy(num_valid), cache
+        )
+        pieces.append((log_probs.numpy(), encoder_out.numpy(), num_valid))
+    return _join(pieces), tuple(t.numpy() for t in EncoderCache(*cache))
+
+
+def step_onnx(
+    onnx_model: OnnxModel, features: FloatArray, num_frames: npt.NDArray[np.int64], case: Case
+) -> tuple[list[Stream], tuple[npt.NDArray, ...]]:
+    """The same through the file."""
+    cache = onnx_model.init_cache(case.batch_size, case.left_context)
+    pieces = []
+    for chunk, num_valid in _chunks(features, num_frames, case):
+        log_probs, encoder_out, cache = onnx_model.step(chunk, num_valid, cache)
+        pieces.append((log_probs, encoder_out, num_valid))
+    return _join(pieces), tuple(cache)
+
+
+def _chunks(
+    features: FloatArray, num_frames: npt.NDArray[np.int64], case: Case
+) -> list[tuple[FloatArray, npt.NDArray[np.int64]]]:
+    advance = SUBSAMPLING * case.chunk_size
+    starts = range(0, advance * case.num_chunks, advance)
+    window = advance + OVERLAP
+    return [(features[:, s : s + window].copy(), np.clip(num_frames - s, 0, window)) for s in starts]
+
+
+def _join(pieces: list[tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]]) -> list[Stream]:
+    streams = []
+    for row in range(len(pieces[0][2])):
+        valid = [(p[row, : n[row] // SUBSAMPLING], e[row, : n[row] // SUBSAMPLING]) for p, e, n in pieces]
+        streams.append((np.concatenate([p for p, _ in valid]), np.concatenate([e for _, e in valid])))
+    return streams
+
+
+def _flat(streams: list[Stream]) -> list[FloatArray]:
+    return [array for stream in streams for array in stream]
+
+
+@torch.no_grad()
+def _score_error(model: AsrModel, onnx_model: OnnxModel, encoder_out: FloatArray) -> float:
+    random = np.random.default_rng(0)
+    vocab_size = onnx_model.metadata.vocab_size
+    worst = 0.0
+    for lengths, num_frames in (([12], 40), ([30, 0, 7, 30, 1, 22, 90, 5], 300), ([0], 1)):
+        tokens = [random.integers(3, vocab_size, length).tolist() for length in lengths]
+        memory = encoder_out[:num_frames]
+        found = onnx_model.score(tokens, memory)
+        for row, score in zip(tokens, found, strict=True):
+            # One at a time: the file must not depend on the company a hypothesis keeps.
+            ids, count = torch.tensor([row or [0]]), torch.tensor([len(row)])
+            frames = torch.from_numpy(memory)[None]
+            expected = model.decoder.score(ids, count, frames, torch.tensor([len(memory)]))
+            worst = max(worst, abs(float(expected) - float(score)) / (len(row) + 1))
+    return worst

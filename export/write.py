@@ -1,0 +1,124 @@
+"""One model file: graphs, metadata, the gate, and an atomic write."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+from asr.export.graph import ExportError, decoder_graph, step_graph
+from asr.export.parity import ParityReport, check_parity
+from asr.export.quantize import halve, quantize
+
+from asr.checkpoint import Checkpoint
+from asr.encoder import OVERLAP, SUBSAMPLING
+from asr.metadata import ModelMetadata
+from asr.model import AsrModel
+from asr.onnx_model import ModelError, OnnxModel
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was written and how close it is to PyTorch."""
+
+    path: Path
+    size: int
+    """Bytes of the file."""
+    num_nodes: int
+    """Nodes of the step graph."""
+    parity: ParityReport
+
+
+def export_model(
+    checkpoint: Checkpoint,
+    path: str | Path,
+    *,
+    int8: bool = False,
+    chunk_size: int = 16,
+    left_context: int = 64,
+    rescore_ctc_weight: float = 0.5,
+    licence: str = "",
+) -> ExportReport:
+    """Writes the averaged weights of `checkpoint` as one .onnx file that holds everything an app needs.
+
+    Args:
+        path: replaced atomically, and only by a file that passed the parity gate.
+        int8: quantise the matrix products (see asr.export.quantize).
+        chunk_size, left_context: defaults of the file in encoder frames; any others work at run time.
+        rescore_ctc_weight: see asr.metadata.ModelMetadata.
+        licence: of the weights, SPDX.
+    Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
+    """
+    path = Path(path)
+    if path.suffix != ".onnx":
+        raise ExportError(f"output {path} must end in .onnx")
+    if not path.parent.is_dir():
+        raise ExportError(f"there is no folder {path.parent} to write {path.name} into")
+    metadata = describe(
+        checkpoint,
+        default_chunk_size=chunk_size,
+        default_left_context=left_context,
+        rescore_ctc_weight=rescore_ctc_weight,
+        licence=licence,
+    )
+    model = checkpoint.model()
+    graph, decoder = step_graph(model), decoder_graph(model)
+    part = path.with_name(path.name + ".part")
+    try:
+        # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
+        parity = _write_and_check(model, graph, halve(decoder), metadata, part)
+        if int8:
+            graph, metadata = quantize(graph), replace(metadata, quantization="int8")
+            parity = _write_and_check(model, graph, quantize(decoder), metadata, part)
+        report = ExportReport(path, part.stat().st_size, len(graph.graph.node), parity)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    return report
+
+
+def _write_and_check(
+    model: AsrModel, graph: onnx.ModelProto, decoder: onnx.ModelProto, metadata: ModelMetadata, path: Path
+) -> ParityReport:
+    metadata = replace(metadata, decoder_onnx=decoder.SerializeToString(deterministic=True))
+    onnx.helper.set_model_props(graph, metadata.to_properties())
+    with open(path, "wb") as file:
+        file.write(graph.SerializeToString(deterministic=True))
+        file.flush()
+        os.fsync(file.fileno())
+    del graph.metadata_props[:]
+    try:
+        return check_parity(model, OnnxModel(path))  # what is on the disk, opened as an app would
+    except ModelError as error:
+        raise ExportError(f"the exported file cannot be used: {error}") from error
+
+
+def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
+    """The metadata of a checkpoint; `settings` are fields of ModelMetadata."""
+    model_config = checkpoint.model_config
+    weights = checkpoint.average
+    config = checkpoint.config.to_dict()
+    training = checkpoint.training
+    history = training.get("history") or [{}]
+    summary = {
+        "steps": training.get("step", 0),
+        "audio_hours": round(float(training.get("audio_hours", 0.0)), 2),
+        "wer": {name: round(float(rate), 4) for name, rate in history[-1].get("wer", {}).items()},
+        "data": [Path(name).name for name in checkpoint.config.data.train],
+        "torch": torch.__version__.split("+")[0],
+    }
+    return ModelMetadata(
+        tokens=tuple(checkpoint.tokenizer.tokens),
+        num_layers=model_config.encoder_layers,
+        dim=model_config.dim,
+        cmvn_mean=tuple(weights["encoder.mean"].tolist()),
+        cmvn_std=tuple((1.0 / weights["encoder.inverse_std"]).tolist()),
+        config=config,
+        training=summary,
+        subsampling=SUBSAMPLING,
+        feature_overlap=OVERLAP,
+        **settings,
+    )

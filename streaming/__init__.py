@@ -1,0 +1,41 @@
+"""Live recognition: audio in as it is spoken, words out a fraction of a second later. Never imports PyTorch.
+
+Importing this package is cheap: every name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asr.streaming.events import Error, Event, Final, Gap, Partial
+    from asr.streaming.microphone import Microphone, MicrophoneError, list_devices
+    from asr.streaming.recognizer import Recognizer
+    from asr.streaming.stream import Stream
+
+_HOME = {
+    **dict.fromkeys(("Error", "Event", "Final", "Gap", "Partial"), "events"),
+    **dict.fromkeys(("Microphone", "MicrophoneError", "list_devices"), "microphone"),
+    "Recognizer": "recognizer",
+    "Stream": "stream",
+}
+
+__all__ = [
+    "Error",
+    "Event",
+    "Final",
+    "Gap",
+    "Microphone",
+    "MicrophoneError",
+    "Partial",
+    "Recognizer",
+    "Stream",
+    "list_devices",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"asr.streaming.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

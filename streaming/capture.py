@@ -1,0 +1,116 @@
+"""One opening of an input device: PortAudio fills a ring buffer, and no Python runs for it.
+
+PortAudio calls the ring's own C function, so that capture goes on while the interpreter is busy: sounddevice
+takes a function pointer in place of a callable (an idea of python-rtmixer). Where a release of sounddevice
+lacks that private way in, a Python callback writes into the ring instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import Any
+
+import numpy as np
+
+from asr._core import RingBuffer
+
+BLOCK_S = 0.02
+"""Audio per callback."""
+RING_S = 30.0
+"""How far recognition may fall behind before audio is lost."""
+CLOSE_TIMEOUT_S = 2.0
+
+
+class Capture:
+    """A running input stream. `ring` is what it has captured; it may be read after `close` as well."""
+
+    def __init__(self, sounddevice: Any, device: int, sample_rate: int, num_channels: int) -> None:
+        """Opens and starts the device; its first channel is kept. Raises sounddevice.PortAudioError."""
+        self.sample_rate = sample_rate
+        self.ring = RingBuffer(int(RING_S * sample_rate))
+        self._python_callback_ns = [0, 0]
+        self._num_python_overflows = 0
+        options: dict[str, Any] = {
+            "samplerate": sample_rate,
+            "blocksize": int(BLOCK_S * sample_rate),
+            "device": device,
+            "channels": num_channels,
+            "dtype": "float32",
+        }
+        self._stream = self._open_native(sounddevice, options) or self._open_python(sounddevice, options)
+        self._stream.start()
+
+    def _open_native(self, sounddevice: Any, options: dict[str, Any]) -> Any:
+        function, userdata = self.ring.callback_pointers(0, options["channels"])
+        try:
+            return sounddevice._StreamBase(
+                kind="input",
+                callback=sounddevice._ffi.cast("PaStreamCallback*", function),
+                userdata=sounddevice._ffi.cast("void*", userdata),
+                **options,
+            )
+        except (AttributeError, TypeError, AssertionError):  # private names: they may change
+            return None
+
+    def _open_python(self, sounddevice: Any, options: dict[str, Any]) -> Any:
+        def write(data: Any, num_frames: int, times: Any, status: Any) -> None:
+            self.ring.write(np.frombuffer(data, np.float32)[:: options["channels"]].copy())
+            self._num_python_overflows += bool(status.input_overflow)
+            now = time.monotonic_ns()
+            self._python_callback_ns = [self._python_callback_ns[0] or now, now]
+
+        return sounddevice.RawInputStream(callback=write, **options)
+
+    @property
+    def num_received(self) -> int:
+        """Samples that came so far, those included for which the ring had no room."""
+        return self.ring.num_written + self.ring.num_dropped
+
+    @property
+    def num_input_overflows(self) -> int:
+        """How often the sound system said that it lost audio, no one knows how much, before it got here."""
+        return self.ring.num_input_overflows + self._num_python_overflows
+
+    @property
+    def first_sample_ns(self) -> int:
+        """When the first sample was heard, on the clock of `time.monotonic_ns`; 0 before it came."""
+        first = self.ring.first_callback_ns or self._python_callback_ns[0]
+        return first and first - int(BLOCK_S * 1e9)
+
+    @property
+    def last_sample_ns(self) -> int:
+        """When the last sample was heard, on the same clock; 0 before the first came."""
+        return self.ring.last_callback_ns or self._python_callback_ns[1]
+
+    @property
+    def active(self) -> bool:
+        """False when the stream has ended by itself."""
+        return bool(self._stream.active)
+
+    def close(self, abort: bool = False) -> bool:
+        """Stops the device: after what it still holds was delivered, or at once (`abort`).
+
+        Returns False when it does not answer within two seconds, as a device that was pulled out may; it is
+        then left to itself.
+        """
+
+        def stop() -> None:
+            try:
+                if abort:
+                    self._stream.abort()
+                else:
+                    self._stream.stop()
+            finally:
+                self._stream.close()
+
+        thread = threading.Thread(target=_quietly, args=(stop,), name="close-microphone", daemon=True)
+        thread.start()
+        thread.join(CLOSE_TIMEOUT_S)
+        return not thread.is_alive()
+
+
+def _quietly(stop: Any) -> None:
+    with contextlib.suppress(Exception):  # a lost device cannot be stopped, and no one is left to care
+        stop()

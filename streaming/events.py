@@ -1,0 +1,76 @@
+"""What a stream reports: partial and final text, gaps in the audio, errors.
+
+Times are seconds from the start of the stream; lost audio counts as time that passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from asr.search import Word
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events.
+
+    text: words separated by spaces; for Gap and Error a sentence for people.
+    start, end: seconds from the start of the stream. words: empty for Gap and Error.
+    """
+
+    type: ClassVar[str]
+
+    text: str
+    start: float
+    end: float
+    words: tuple[Word, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: times to the millisecond, confidences to three digits."""
+        return {
+            "type": self.type,
+            "text": self.text,
+            "start": round(self.start, 3),
+            "end": round(self.end, 3),
+            "words": [
+                {
+                    "word": word.word,
+                    "start": round(word.start_s, 3),
+                    "end": round(word.end_s, 3),
+                    "confidence": round(word.confidence, 3),
+                }
+                for word in self.words
+            ],
+        }
+
+
+class Partial(Event):
+    """The current utterance as understood so far. The next Partial or Final replaces it; it may be empty."""
+
+    type = "partial"
+
+
+class Final(Event):
+    """An utterance that has ended. It will not change, and it is never empty."""
+
+    type = "final"
+
+
+class Gap(Event):
+    """Audio between `start` and `end` never arrived. The utterance before it was ended by a Final."""
+
+    type = "gap"
+
+
+class Error(Event):
+    """Something is wrong with the audio or its source; the stream goes on."""
+
+    type = "error"
+
+
+def spoken(cls: type[Partial] | type[Final], words: Sequence[Word], now: float) -> Partial | Final:
+    """The event for `words`, which may be empty: then it lasts from `now` to `now` (seconds)."""
+    start, end = (words[0].start_s, words[-1].end_s) if words else (now, now)
+    return cls(" ".join(word.word for word in words), start, end, tuple(words))

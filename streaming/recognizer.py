@@ -1,0 +1,152 @@
+"""The recogniser: a model and how to run it. Immutable, shared by any number of streams and threads.
+
+recognizer = Recognizer()                      # the bundled model
+stream = recognizer.stream()
+stream.accept_waveform(samples)                # float32 in ±1 or int16, any length, again and again
+stream.finish()
+for event in stream.events(): print(event.type, event.text)
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from asr.streaming.segment import OVERLAP, SUBSAMPLING
+from asr.streaming.stream import Stream
+
+from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Endpointer
+from asr.metadata import ModelMetadata
+from asr.onnx_model import ModelError, OnnxModel, bundled_model
+from asr.search import new_search
+
+FRAME_MS = 40
+"""Length of an encoder frame: chunk and left context are multiples of it."""
+MAX_CHUNK_MS = 5120
+MAX_LEFT_CONTEXT_MS = 20480
+MAX_UTTERANCE_S = 120.0
+"""Bounds what a stream keeps for rescoring. The endpointer may go on to 1.5 times its limit."""
+FRONT_END = (
+    "sample_rate",
+    "num_mel_bins",
+    "frame_length_ms",
+    "frame_shift_ms",
+    "low_freq",
+    "high_freq",
+    "preemphasis",
+    "window",
+    "snip_edges",
+    "remove_dc_offset",
+    "dither",
+    "subsampling",
+    "feature_overlap",
+)
+"""Fields of the metadata that live recognition has only one answer to: the defaults of `ModelMetadata`."""
+
+
+@dataclass(frozen=True)
+class Recognizer:
+    """How to recognise: model, latency, search, endpoint rules.
+
+    model: an exported `.onnx` file, an `OnnxModel` to share, or None for the bundled int8 model.
+    chunk_ms: audio per step, a multiple of 40 in [40, 5120]; text appears once per chunk.
+    left_context_ms: what the encoder remembers before the chunk, a multiple of 40 in [0, 20480].
+    search: "greedy" | "beam" (CTC prefix beam search) | "rescore" (beam; at the endpoint the attention
+        decoder picks among the hypotheses of the beam).
+    beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
+    provider: "cpu" | "cuda".
+    silence_after_speech_s, silence_without_speech_s, max_utterance_s: the endpoint rules, see
+        `asr._core.Endpointer`; the last one in (0, 120].
+
+    Raises ValueError for a value outside these, and for a model that cannot be used.
+    """
+
+    model: str | Path | OnnxModel | None = None
+    _: KW_ONLY
+    chunk_ms: int = 640
+    left_context_ms: int = 2560
+    search: str = "rescore"
+    beam_size: int = 8
+    provider: str = "cpu"
+    num_threads: int = 1
+    silence_after_speech_s: float = 0.8
+    silence_without_speech_s: float = 5.0
+    max_utterance_s: float = 20.0
+
+    def __post_init__(self) -> None:
+        _check_duration("chunk_ms", self.chunk_ms, FRAME_MS, MAX_CHUNK_MS)
+        _check_duration("left_context_ms", self.left_context_ms, 0, MAX_LEFT_CONTEXT_MS)
+        if not 0 < self.max_utterance_s <= MAX_UTTERANCE_S:
+            raise ValueError(
+                f"max_utterance_s is {self.max_utterance_s}; it must be in (0, {MAX_UTTERANCE_S:g}]"
+            )
+        # Made here rather than with the first audio, so that what is wrong is said where it was written.
+        self.new_search()
+        _ = self.endpointer
+        _check_front_end(self.onnx.metadata)
+        if self.search == "rescore" and not self.onnx.has_decoder:
+            raise ValueError(
+                "this model has no decoder to rescore with; use search='beam' or export it again"
+            )
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """The first run of each graph takes several times as long: better now than with the first words."""
+        chunk = np.zeros(
+            (1, SUBSAMPLING * self.chunk_size + OVERLAP, self.onnx.metadata.num_mel_bins), np.float32
+        )
+        self.onnx.step(chunk, np.array([chunk.shape[1]]), self.onnx.init_cache(1, self.left_context))
+        if self.search == "rescore":
+            self.onnx.score([[0]], np.zeros((1, self.onnx.metadata.dim), np.float32))
+
+    @cached_property
+    def onnx(self) -> OnnxModel:
+        """The model itself."""
+        if isinstance(self.model, OnnxModel):
+            return self.model
+        path = bundled_model() if self.model is None else Path(self.model)
+        return OnnxModel(path, provider=self.provider, num_threads=self.num_threads)
+
+    @cached_property
+    def endpointer(self) -> Endpointer:
+        return Endpointer(
+            silence_after_speech_s=self.silence_after_speech_s,
+            silence_without_speech_s=self.silence_without_speech_s,
+            max_utterance_s=self.max_utterance_s,
+            frame_s=FRAME_MS / 1000,
+        )
+
+    @property
+    def chunk_size(self) -> int:
+        """Encoder frames per chunk."""
+        return self.chunk_ms // FRAME_MS
+
+    @property
+    def left_context(self) -> int:
+        """Encoder frames seen before the chunk."""
+        return self.left_context_ms // FRAME_MS
+
+    def new_search(self) -> CtcGreedySearch | CtcPrefixBeamSearch:
+        """An empty CTC search."""
+        return new_search(self.search, self.beam_size)
+
+    def stream(self) -> Stream:
+        """A new stream: it holds all state of one source of audio, and serves one thread at a time."""
+        return Stream(self)
+
+
+def _check_duration(name: str, value: int, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value % FRAME_MS or not low <= value <= high:
+        raise ValueError(f"{name} is {value!r}; it must be a multiple of {FRAME_MS} in [{low}, {high}]")
+
+
+def _check_front_end(metadata: ModelMetadata) -> None:
+    """ModelError when the model was trained on other features than `asr._core.Fbank` computes here."""
+    for name in FRONT_END:
+        wanted, computed = getattr(metadata, name), getattr(ModelMetadata, name)
+        if wanted != computed:
+            raise ModelError(
+                f"the model needs {name} = {wanted!r}; live recognition computes {computed!r} only"
+            )

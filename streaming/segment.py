@@ -1,0 +1,149 @@
+"""A segment: audio without a gap, on its way from samples over feature and encoder frames to events.
+
+- The chunk grid starts with the segment, and audio is taken up to exactly the next chunk's end: how the
+  audio was cut into pushes cannot show.
+- An endpoint ends an utterance: the search starts afresh, while the encoder keeps its cache, because what the
+  speaker and the room sound like stays true.
+- Endpoints are looked for at every encoder frame, not at every chunk: the latency does not decide where an
+  utterance ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from asr.streaming.events import Error, Event, Final, Partial, spoken
+
+from asr._core import Fbank
+from asr.search import ENCODER_FRAME_S, Word, rescore, words
+
+if TYPE_CHECKING:
+    from asr.streaming.recognizer import Recognizer
+
+    from asr._core import Hypothesis
+
+SUBSAMPLING = 4
+"""Feature frames per encoder frame."""
+OVERLAP = 3
+"""A chunk of c encoder frames needs 4c + 3 feature frames and advances by 4c."""
+FRAME_SHIFT = 160
+"""Samples per feature frame."""
+FRAME_REACH = 280
+"""Samples from where a feature frame's 10 ms begin to the end of its window."""
+
+
+class Segment:
+    """State of one segment. Events are appended to `events`."""
+
+    def __init__(self, recognizer: Recognizer, start_s: float, events: list[Event]) -> None:
+        """`start_s`: seconds of the stream before this segment's first sample."""
+        self._recognizer = recognizer
+        self._start_s = start_s
+        self._events = events
+        self._fbank = Fbank()
+        self._cache = recognizer.onnx.init_cache(1, recognizer.left_context)
+        self._search = recognizer.new_search()
+        self._next_frame = 0  # feature frame: the first of the next chunk
+        self._num_frames = 0  # encoder frames decoded
+        self._utterance_start = 0  # encoder frame
+        self._encoder_out: list[np.ndarray] = []  # (num_frames, dim) float32 each, of the current utterance
+        self._partial_text = ""
+        self._reported_nonfinite = False
+        self.num_nonfinite_before = 0
+        """Samples that were not finite and were replaced before they came here."""
+
+    def accept(self, samples: np.ndarray) -> int:
+        """Continue with `samples`, (num_samples,) float32 in ±1 or int16, 16 kHz, up to the end of a chunk.
+
+        Returns how many were used: all of them, or as many as completed the chunk that is now decoded.
+        """
+        window = SUBSAMPLING * self._recognizer.chunk_size + OVERLAP
+        chunk_end = (self._next_frame + window - 1) * FRAME_SHIFT + FRAME_REACH
+        samples = samples[: chunk_end - self._fbank.num_samples]
+        self._fbank.accept_waveform(samples)
+        if self._fbank.num_frames_ready >= self._next_frame + window:
+            self._decode(window)
+            self._report_partial()
+            self._report_nonfinite()
+        return len(samples)
+
+    def finish(self) -> None:
+        """Decode what is left, ragged as it is, and end the utterance."""
+        self._fbank.input_finished()
+        # The last feature frames come only now: together they may be a little more than a chunk.
+        while (num_left := self._fbank.num_frames_ready - self._next_frame) >= SUBSAMPLING:
+            self._decode(num_left)
+        self._end_utterance()
+        self._report_nonfinite()
+
+    def _decode(self, num_valid: int) -> None:
+        """One step of the model over the next `num_valid` feature frames, a chunk at most, and the search."""
+        num_new = min(num_valid // SUBSAMPLING, self._recognizer.chunk_size)
+        features = np.zeros((1, SUBSAMPLING * num_new + OVERLAP, self._fbank.num_bins), np.float32)
+        num_valid = min(num_valid, features.shape[1])
+        features[0, :num_valid] = self._fbank.get_frames(self._next_frame, num_valid)
+        self._next_frame += SUBSAMPLING * num_new
+        self._fbank.discard_frames(min(self._next_frame, self._fbank.num_frames_ready))
+        log_probs, encoder_out, self._cache = self._recognizer.onnx.step(
+            features, np.array([num_valid], np.int64), self._cache
+        )
+        first = 0  # encoder frame of this chunk with which the current utterance begins
+        for frame in range(num_new):
+            self._search.advance(log_probs[0, frame : frame + 1])
+            self._num_frames += 1
+            num_frames = self._num_frames - self._utterance_start
+            num_blanks = self._search.num_trailing_blanks
+            if self._recognizer.endpointer.update(
+                num_frames=num_frames,
+                num_trailing_silence_frames=num_blanks,
+                has_speech=num_blanks < num_frames,
+            ):
+                self._encoder_out.append(encoder_out[0, first : frame + 1])
+                self._end_utterance()
+                first = frame + 1
+        # A copy, so that the rest of the chunk can be freed.
+        self._encoder_out.append(encoder_out[0, first:num_new].copy())
+
+    def _report_partial(self) -> None:
+        found = self._words(self._search.hypotheses(1)[0])
+        partial = spoken(Partial, found, self._now())
+        if partial.text != self._partial_text:
+            self._partial_text = partial.text
+            self._events.append(partial)
+
+    def _end_utterance(self) -> None:
+        """Report the current utterance, if anything was said, and begin the next one."""
+        recognizer = self._recognizer
+        hypotheses = self._search.hypotheses(recognizer.beam_size if recognizer.search == "rescore" else 1)
+        best = hypotheses[0]
+        if recognizer.search == "rescore" and best.tokens and len(hypotheses) > 1:
+            scores = recognizer.onnx.score([h.tokens for h in hypotheses], np.concatenate(self._encoder_out))
+            best = hypotheses[rescore(hypotheses, scores, recognizer.onnx.metadata.rescore_ctc_weight)]
+        found = self._words(best)
+        if found:
+            self._events.append(spoken(Final, found, self._now()))
+        elif self._partial_text:
+            self._events.append(spoken(Partial, [], self._now()))  # takes back what it seemed to be
+        self._search.reset()
+        self._utterance_start = self._num_frames
+        self._encoder_out = []
+        self._partial_text = ""
+
+    def _report_nonfinite(self) -> None:
+        count = self._fbank.num_nonfinite_samples + self.num_nonfinite_before
+        if count and not self._reported_nonfinite:
+            self._reported_nonfinite = True
+            verb = "samples were" if count > 1 else "sample was"
+            text = f"{count} {verb} not finite (NaN or infinity) and taken for silence; more are not reported"
+            self._events.append(Error(text, self._now(), self._now()))
+
+    def _words(self, hypothesis: Hypothesis) -> list[Word]:
+        """Words of a hypothesis, in seconds of the stream."""
+        return [
+            word._replace(start_s=word.start_s + self._start_s, end_s=word.end_s + self._start_s)
+            for word in words(hypothesis, self._recognizer.onnx.tokens)
+        ]
+
+    def _now(self) -> float:
+        return self._start_s + self._num_frames * ENCODER_FRAME_S

@@ -1,0 +1,128 @@
+"""A stream: one source of audio, of any sample rate, with a clock that lost audio cannot set wrong.
+
+After a gap everything starts afresh, the encoder's cache included: what follows is recognised as a new stream
+whose times go on. A cache across the gap would put sounds next to each other that were not, which the model
+has never seen in training, and the text would depend on a loss that nobody can reproduce.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from asr.streaming.events import Error, Event, Gap
+from asr.streaming.resampler import SAMPLE_RATE, Resampler, check_sample_rate, check_samples
+from asr.streaming.segment import Segment
+
+if TYPE_CHECKING:
+    from asr.streaming.recognizer import Recognizer
+
+
+class Stream:
+    """Takes audio, gives events. Made by `Recognizer.stream`; serves one thread at a time.
+
+    The text depends on the audio only, not on how it was cut into calls.
+    """
+
+    def __init__(self, recognizer: Recognizer) -> None:
+        self._recognizer = recognizer
+        self._events: list[Event] = []
+        self._sample_rate = SAMPLE_RATE
+        self._resampler: Resampler | None = None
+        self._anchor = Fraction(0)  # seconds: where audio of this sample rate without a gap began
+        self._num_samples = 0  # since then
+        self._segment = Segment(recognizer, 0.0, self._events)
+        self._finished = False
+
+    @property
+    def sample_offset(self) -> int:
+        """Position of the next sample in the stream, in samples of 16 kHz, gaps included."""
+        return round(self._clock * SAMPLE_RATE)
+
+    def accept_waveform(
+        self, samples: npt.NDArray[np.float32] | npt.NDArray[np.int16], sample_rate: int = SAMPLE_RATE
+    ) -> None:
+        """Continue with `samples`, shape (num_samples,), float32 in ±1 or int16, mono, of any length.
+
+        `sample_rate` in Hz, in [4000, 384000]; anything but 16000 is resampled.
+        Samples that are not finite count as silence; an Error event says so, once until the next gap.
+        Raises ValueError for another shape, dtype or rate, and after `finish`.
+        """
+        self._check_open()
+        check_samples(samples)
+        self._set_sample_rate(sample_rate)
+        audio: np.ndarray = np.ascontiguousarray(samples)
+        self._num_samples += len(audio)
+        if self._resampler is None:
+            self._recognize(audio)
+        else:
+            # In pieces, so that a long recording is not held three times.
+            for begin in range(0, len(audio), sample_rate):
+                resampled, num_nonfinite = self._resampler.accept(audio[begin : begin + sample_rate])
+                self._segment.num_nonfinite_before += num_nonfinite
+                self._recognize(resampled)
+
+    def gap(self, num_samples: int, sample_rate: int = SAMPLE_RATE) -> None:
+        """Say that `num_samples` of audio were lost here: ends the utterance, reports a Gap. 0 does nothing.
+
+        Raises ValueError for a negative number, another rate, and after `finish`.
+        """
+        self._check_open()
+        check_sample_rate(sample_rate)
+        if num_samples < 0:
+            raise ValueError(f"num_samples is {num_samples}; it must be at least 0")
+        if num_samples == 0:
+            return
+        self._flush()
+        start = self._clock
+        self._anchor, self._num_samples = start + Fraction(num_samples, sample_rate), 0
+        lost_s = num_samples / sample_rate
+        self._events.append(Gap(f"{lost_s:.3f} s of audio were lost", float(start), float(self._anchor)))
+        self._segment = Segment(self._recognizer, float(self._anchor), self._events)
+
+    def report_error(self, text: str) -> None:
+        """Put an Error event, a sentence about the source of the audio, among the others."""
+        now = float(self._clock)
+        self._events.append(Error(text, now, now))
+
+    def finish(self) -> None:
+        """Say that no more audio comes: the rest is decoded, the last utterance reported. Twice is once."""
+        if not self._finished:
+            self._flush()
+            self._finished = True
+
+    def events(self) -> list[Event]:
+        """What happened since the last call, oldest first."""
+        events = self._events.copy()
+        self._events.clear()
+        return events
+
+    @property
+    def _clock(self) -> Fraction:
+        """Seconds of the stream before the next sample."""
+        return self._anchor + Fraction(self._num_samples, self._sample_rate)
+
+    def _recognize(self, samples: np.ndarray) -> None:
+        while len(samples):
+            samples = samples[self._segment.accept(samples) :]
+
+    def _flush(self) -> None:
+        if self._resampler is not None:
+            self._recognize(self._resampler.finish())
+        self._segment.finish()
+
+    def _set_sample_rate(self, sample_rate: int) -> None:
+        if sample_rate == self._sample_rate:
+            return
+        check_sample_rate(sample_rate)
+        if self._resampler is not None:
+            self._recognize(self._resampler.finish())
+        self._anchor, self._num_samples = self._clock, 0
+        self._sample_rate = sample_rate
+        self._resampler = None if sample_rate == SAMPLE_RATE else Resampler(sample_rate)
+
+    def _check_open(self) -> None:
+        if self._finished:
+            raise ValueError("this stream is finished; take a new one from Recognizer.stream()")

@@ -1,0 +1,103 @@
+"""Fixtures that several test files share: a small exported model, speech-like audio, a virtual microphone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from virtual_microphone import VirtualMicrophone
+
+if TYPE_CHECKING:
+    from asr.model import AsrModel
+
+SAMPLE = Path(__file__).parent.parent / "asr" / "samples" / "sample.wav"
+TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "'")
+
+
+@pytest.fixture(scope="session")
+def tiny_model(conversation: np.ndarray) -> AsrModel:
+    """A small random network. It writes blanks in silence and many different words over `conversation`."""
+    import torch
+    import torch.nn.functional as F
+
+    from asr.config import ModelConfig
+    from asr.features import fbank
+    from asr.model import AsrModel
+
+    torch.manual_seed(3)
+    model = AsrModel(
+        ModelConfig(
+            dim=64,
+            num_heads=4,
+            encoder_layers=3,
+            encoder_ff_dim=128,
+            decoder_layers=1,
+            decoder_ff_dim=128,
+            subsampling_channels=8,
+            vocab_size=len(TOKENS),
+        )
+    ).eval()
+    model.encoder.set_cmvn(torch.full((80,), -9.0), torch.full((80,), 3.0))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+        # The CTC head alone is fitted, by least squares: blank where it is silent, elsewhere a token that
+        # depends on the sound, every fourth of them a word boundary.
+        features = fbank(conversation)[None]
+        hidden = model(features, torch.tensor([features.shape[1]]), 16, 64)[1][0]
+        sound = features[0, 3::4][: len(hidden)]
+        kinds = ((sound - sound.mean(0)) @ torch.randn(80, len(TOKENS) - 3)).argmax(1)
+        kinds[kinds % 4 == 0] = 0
+        target = F.one_hot(kinds + 3, len(TOKENS)).float()
+        target[sound.mean(1) < -14.0] = torch.eye(len(TOKENS))[0]
+        inputs = torch.cat((hidden, torch.ones(len(hidden), 1)), 1)
+        ridge = 1e-2 * torch.eye(inputs.shape[1])
+        solution = 12.0 * torch.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ target)
+        model.ctc.weight.copy_(solution[:-1].T)
+        model.ctc.bias.copy_(solution[-1])
+    return model
+
+
+@pytest.fixture(scope="session")
+def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) -> Path:
+    """`tiny_model`, exported."""
+    from asr.export.write import export_model
+
+    from asr.checkpoint import Checkpoint
+    from asr.config import Config
+    from asr.tokenizer import Tokenizer
+
+    weights = tiny_model.state_dict()
+    training = {"step": 0, "audio_hours": 0.0, "history": []}
+    checkpoint = Checkpoint(
+        Config(model=tiny_model.config), Tokenizer("char", TOKENS), weights, weights, training
+    )
+    path = tmp_path_factory.mktemp("model") / "tiny.onnx"
+    export_model(checkpoint, path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def sample() -> np.ndarray:
+    """The bundled recording: (num_samples,) int16, 16 kHz."""
+    import soundfile
+
+    return soundfile.read(SAMPLE, dtype="int16")[0]
+
+
+@pytest.fixture(scope="session")
+def conversation(sample: np.ndarray) -> np.ndarray:
+    """Three utterances with pauses of 1.5 s, about 14 s: (num_samples,) float32, 16 kHz."""
+    pause = np.zeros(24000, np.float32)
+    speech = sample.astype(np.float32) / 32768.0
+    return np.concatenate([speech, pause, speech[:40000], pause, 0.3 * speech[20000:60000]])
+
+
+@pytest.fixture(scope="session")
+def virtual_microphone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMicrophone]:
+    """A private sound server: what it plays is the default microphone of programs started with its `env`."""
+    with VirtualMicrophone(tmp_path_factory.mktemp("sound")) as microphone:
+        yield microphone

@@ -1,0 +1,50 @@
+#include "endpointer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace asr_stream {
+namespace {
+
+TEST(Endpointer, RulesFireAtTheirFrame) {
+  const Endpointer endpointer(EndpointerOptions{});
+  EXPECT_EQ(endpointer.update(100, 19, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(100, 20, true), EndpointRule::kSilenceAfterSpeech);
+  EXPECT_EQ(endpointer.update(124, 124, false), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(125, 125, false), EndpointRule::kSilenceWithoutSpeech);
+}
+
+TEST(Endpointer, LongUtteranceWaitsForAPause) {
+  const Endpointer endpointer(EndpointerOptions{});
+  EXPECT_EQ(endpointer.update(499, 2, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(500, 1, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(500, 2, true), EndpointRule::kMaxUtterance);
+  EXPECT_EQ(endpointer.update(749, 0, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(750, 0, true), EndpointRule::kMaxUtterance);
+}
+
+TEST(Endpointer, InfinitySwitchesARuleOff) {
+  EndpointerOptions options;
+  options.silence_without_speech_s = std::numeric_limits<double>::infinity();
+  options.max_utterance_s = std::numeric_limits<double>::infinity();
+  const Endpointer endpointer(options);
+  EXPECT_EQ(endpointer.update(1000000000, 1000000000, false), EndpointRule::kNone);
+}
+
+TEST(Endpointer, BadValuesAreRefused) {
+  const auto make = [](double a, double b, double c, double d) { Endpointer(EndpointerOptions{a, b, c, d}); };
+  EXPECT_THROW(make(0, 5, 20, 0.04), std::invalid_argument);
+  EXPECT_THROW(make(0.8, -1, 20, 0.04), std::invalid_argument);
+  EXPECT_THROW(make(0.8, 5, std::nan(""), 0.04), std::invalid_argument);
+  EXPECT_THROW(make(0.8, 5, 20, std::numeric_limits<double>::infinity()), std::invalid_argument);
+  const Endpointer endpointer(EndpointerOptions{});
+  EXPECT_THROW(endpointer.update(-1, 0, true), std::invalid_argument);
+  EXPECT_THROW(endpointer.update(5, 6, true), std::invalid_argument);
+  EXPECT_THROW(endpointer.update(5, -1, true), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace asr_stream

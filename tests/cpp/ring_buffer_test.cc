@@ -1,0 +1,256 @@
+#include "ring_buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <limits>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "allocation_counter.h"
+#include "capture_buffer.h"
+
+#ifndef ASR_STREAM_NUM_ITEMS
+#define ASR_STREAM_NUM_ITEMS 100000000
+#endif
+
+namespace asr_stream {
+namespace {
+
+// The sample at device time `position`: distinct for 2^24 positions in a row, exact in float.
+float sample_at(std::uint64_t position) { return static_cast<float>(position & 0xffffff); }
+
+std::vector<float> ramp(std::uint64_t first, std::size_t count) {
+  std::vector<float> samples(count);
+  for (std::size_t i = 0; i < count; ++i) samples[i] = sample_at(first + i);
+  return samples;
+}
+
+// Writes 1..N-sample blocks in one thread while another reads; every sample read must be the one that belongs to
+// its device time, and nothing may be unaccounted for. With `wait_for_space` nothing may be lost at all.
+void run_threads(RingBuffer& ring, std::uint64_t num_items, bool wait_for_space) {
+  std::atomic<bool> done{false};
+  std::thread producer([&] {
+    std::minstd_rand random(1);
+    std::vector<float> block;
+    for (std::uint64_t position = 0; position < num_items;) {
+      std::size_t count = 1 + random() % 700;
+      count = static_cast<std::size_t>(std::min<std::uint64_t>(count, num_items - position));
+      if (wait_for_space) {
+        while (ring.capacity() - ring.num_available() < count) std::this_thread::yield();
+      }
+      block.resize(count);
+      for (std::size_t i = 0; i < count; ++i) block[i] = sample_at(position + i);
+      ring.write(block.data(), count);
+      position += count;
+      if (!wait_for_space && random() % 64 == 0) std::this_thread::yield();
+    }
+    done.store(true, std::memory_order_release);
+  });
+  std::minstd_rand random(2);
+  std::vector<float> out(1000);
+  std::uint64_t position = 0, num_read = 0, num_gap = 0, num_wrong = 0;
+  for (;;) {
+    const bool last = done.load(std::memory_order_acquire);
+    const RingBuffer::ReadResult result = ring.read(out.data(), 1 + random() % out.size());
+    position += result.gap;
+    for (std::size_t i = 0; i < result.num_samples; ++i) num_wrong += out[i] != sample_at(position + i);
+    position += result.num_samples;
+    num_read += result.num_samples;
+    num_gap += result.gap;
+    if (result.num_samples == 0 && result.gap == 0) {
+      if (last) break;
+      std::this_thread::yield();
+    } else if (!wait_for_space && random() % 16 == 0) {
+      for (int i = 0; i < 20; ++i) std::this_thread::yield();  // a slow consumer
+    }
+  }
+  producer.join();
+  EXPECT_EQ(num_wrong, 0u);
+  EXPECT_EQ(num_read + num_gap, num_items);
+  EXPECT_EQ(num_gap, ring.num_dropped());
+  EXPECT_EQ(num_read, ring.num_written());
+  EXPECT_EQ(ring.sample_offset(), static_cast<std::int64_t>(num_items));
+  if (wait_for_space) {
+    EXPECT_EQ(num_gap, 0u);
+  } else {
+    EXPECT_GT(num_gap, 0u);
+  }
+}
+
+TEST(RingBuffer, ThreadsLoseAndReorderNothing) {
+  RingBuffer ring(1 << 16);
+  run_threads(ring, ASR_STREAM_NUM_ITEMS, true);
+}
+
+TEST(RingBuffer, GapsUnderASlowConsumerAreTrue) {
+  RingBuffer ring(1024);
+  run_threads(ring, ASR_STREAM_NUM_ITEMS / 10, false);
+}
+
+TEST(RingBuffer, ThreadsAcrossTheIndexWrap) {
+  RingBuffer ring(1024, std::numeric_limits<std::uint64_t>::max() - 50000);
+  run_threads(ring, 200000, true);
+  RingBuffer lossy(1024, std::numeric_limits<std::uint64_t>::max() - 50000);
+  run_threads(lossy, 1000000, false);
+}
+
+TEST(RingBuffer, EverySlotIsUsableAcrossTheIndexWrap) {
+  RingBuffer ring(8, std::numeric_limits<std::uint64_t>::max() - 2);
+  const std::vector<float> in = ramp(0, 8);
+  EXPECT_EQ(ring.write(in.data(), 8), 8u);
+  EXPECT_EQ(ring.num_available(), 8u);
+  EXPECT_EQ(ring.write(in.data(), 1), 0u);
+  std::vector<float> out(9);
+  const auto result = ring.read(out.data(), 9);
+  EXPECT_EQ(result.num_samples, 8u);
+  EXPECT_EQ(result.gap, 0u);
+  out.resize(8);
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(ring.num_written(), 8u);
+}
+
+TEST(RingBuffer, DropsTheNewSamplesAndStopsAtTheGap) {
+  RingBuffer ring(8);
+  const std::vector<float> in = ramp(0, 32);
+  EXPECT_EQ(ring.write(in.data(), 12), 8u);  // 8..11 lost
+  std::vector<float> out(32);
+  EXPECT_EQ(ring.read(out.data(), 3).num_samples, 3u);
+  EXPECT_EQ(ring.write(in.data() + 12, 2), 2u);
+  auto result = ring.read(out.data(), 32);
+  EXPECT_EQ(result.num_samples, 5u);
+  EXPECT_EQ(result.gap, 0u);
+  EXPECT_EQ(ring.sample_offset(), 8);
+  result = ring.read(out.data(), 32);
+  EXPECT_EQ(result.num_samples, 2u);
+  EXPECT_EQ(result.gap, 4u);
+  EXPECT_EQ(out[0], 12.0f);
+  EXPECT_EQ(ring.sample_offset(), 14);
+}
+
+TEST(RingBuffer, TellsOfAGapAtTheEnd) {
+  RingBuffer ring(4);
+  const std::vector<float> in = ramp(0, 16);
+  ring.write(in.data(), 6);
+  std::vector<float> out(16);
+  EXPECT_EQ(ring.read(out.data(), 16).num_samples, 4u);
+  auto result = ring.read(out.data(), 16);
+  EXPECT_EQ(result.num_samples, 0u);
+  EXPECT_EQ(result.gap, 2u);
+  // Told once.
+  ring.write(in.data() + 6, 1);
+  result = ring.read(out.data(), 16);
+  EXPECT_EQ(result.num_samples, 1u);
+  EXPECT_EQ(result.gap, 0u);
+  EXPECT_EQ(out[0], 6.0f);
+}
+
+TEST(RingBuffer, AFullListOfGapsLosesNoCount) {
+  RingBuffer ring(512);
+  const std::vector<float> in = ramp(0, 4096);
+  std::vector<float> out(4096);
+  std::uint64_t position = 0, read_position = 0;
+  ring.write(in.data(), 512);
+  position = 512;
+  // Each round loses one sample, frees one slot and fills it: a gap each, more of them than the list holds.
+  for (std::size_t round = 0; round < 3 * RingBuffer::kMaxGaps; ++round) {
+    ring.write(in.data() + position, 1);
+    ++position;
+    ASSERT_EQ(ring.read(out.data(), 1).gap, 0u);
+    ASSERT_EQ(out[0], sample_at(read_position++));
+    ring.write(in.data() + position, 1);
+    ++position;
+  }
+  EXPECT_EQ(ring.num_written() + ring.num_dropped(), position);
+  EXPECT_EQ(ring.num_written(), 512u + RingBuffer::kMaxGaps);
+  for (;;) {
+    const auto result = ring.read(out.data(), out.size());
+    read_position += result.gap;
+    for (std::size_t i = 0; i < result.num_samples; ++i) ASSERT_EQ(out[i], sample_at(read_position + i));
+    read_position += result.num_samples;
+    if (result.num_samples == 0 && result.gap == 0) break;
+  }
+  EXPECT_EQ(read_position, position);
+}
+
+TEST(RingBuffer, WriteAllocatesNothing) {
+  CaptureBuffer buffer(256);
+  const auto callback = buffer.callback(1, 2);
+  const std::vector<float> in = ramp(0, 600);
+  const std::vector<std::int16_t> in16(600, 5);
+  const long before = num_allocations();
+  for (int i = 0; i < 100; ++i) {
+    buffer.ring.write(in.data(), 100);
+    buffer.ring.write(in16.data(), 100);
+    callback.function(in.data(), nullptr, 300, nullptr, 0, callback.user_data);
+  }
+  EXPECT_EQ(num_allocations(), before);
+  const std::vector<float> counted(3);
+  EXPECT_GT(num_allocations(), before);  // the counter counts
+}
+
+TEST(RingBuffer, Int16IsScaled) {
+  RingBuffer ring(4);
+  const std::int16_t in[] = {-32768, 0, 16384, 32767};
+  ring.write(in, 4);
+  float out[4];
+  ring.read(out, 4);
+  EXPECT_EQ(out[0], -1.0f);
+  EXPECT_EQ(out[1], 0.0f);
+  EXPECT_EQ(out[2], 0.5f);
+  EXPECT_EQ(out[3], 32767.0f / 32768.0f);
+}
+
+TEST(RingBuffer, CapacityIsChecked) {
+  EXPECT_THROW(RingBuffer(0), std::invalid_argument);
+  EXPECT_THROW(RingBuffer(-1), std::invalid_argument);
+  EXPECT_THROW(RingBuffer((std::int64_t{1} << 30) + 1), std::invalid_argument);
+  EXPECT_EQ(RingBuffer(1).capacity(), 1u);
+  EXPECT_EQ(RingBuffer(5).capacity(), 8u);
+  EXPECT_EQ(RingBuffer(8).capacity(), 8u);
+}
+
+TEST(CaptureBuffer, CallbackTakesOneChannelAndCounts) {
+  CaptureBuffer buffer(64);
+  EXPECT_EQ(buffer.first_callback_ns(), 0);
+  const auto callback = buffer.callback(1, 3);
+  const std::vector<float> in = ramp(0, 30);
+  EXPECT_EQ(callback.function(in.data(), nullptr, 10, nullptr, 0, callback.user_data), 0);
+  const std::int64_t first = buffer.first_callback_ns();
+  EXPECT_GT(first, 0);
+  EXPECT_EQ(callback.function(in.data(), nullptr, 0, nullptr, 0x2, callback.user_data), 0);
+  EXPECT_EQ(buffer.num_callbacks(), 2);
+  EXPECT_EQ(buffer.num_input_overflows(), 1);
+  EXPECT_EQ(buffer.first_callback_ns(), first);
+  EXPECT_GE(buffer.last_callback_ns(), first);
+  std::vector<float> out(64);
+  ASSERT_EQ(buffer.ring.read(out.data(), 64).num_samples, 10u);
+  for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(out[i], in[3 * i + 1]);
+  // No input at all is a loss that is placed.
+  callback.function(nullptr, nullptr, 7, nullptr, 0, callback.user_data);
+  EXPECT_EQ(buffer.ring.read(out.data(), 64).gap, 7u);
+}
+
+TEST(CaptureBuffer, CallbackGivesWayToAnotherProducer) {
+  CaptureBuffer buffer(64);
+  const auto callback = buffer.callback(0, 1);
+  const std::vector<float> in = ramp(0, 8);
+  ASSERT_TRUE(buffer.producer.try_enter());
+  callback.function(in.data(), nullptr, 8, nullptr, 0, callback.user_data);
+  buffer.producer.leave();
+  EXPECT_EQ(buffer.ring.num_written(), 0u);
+  EXPECT_EQ(buffer.num_input_overflows(), 1);
+}
+
+TEST(CaptureBuffer, ChannelsAreChecked) {
+  CaptureBuffer buffer(64);
+  EXPECT_THROW(buffer.callback(0, 0), std::invalid_argument);
+  EXPECT_THROW(buffer.callback(2, 2), std::invalid_argument);
+  EXPECT_THROW(buffer.callback(-1, 2), std::invalid_argument);
+  EXPECT_EQ(buffer.callback(1, 2).user_data, buffer.callback(1, 2).user_data);
+  EXPECT_NE(buffer.callback(1, 2).user_data, buffer.callback(0, 2).user_data);
+}
+
+}  // namespace
+}  // namespace asr_stream

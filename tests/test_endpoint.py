@@ -1,0 +1,63 @@
+"""Endpoint rules: each fires at its frame and says which it was."""
+
+import math
+
+import pytest
+
+from asr._core import Endpointer
+
+
+def rule(endpointer: Endpointer, frames: int, silence: int, speech: bool) -> str | None:
+    return endpointer.update(num_frames=frames, num_trailing_silence_frames=silence, has_speech=speech)
+
+
+def test_silence_after_speech() -> None:
+    endpointer = Endpointer()
+    assert rule(endpointer, 100, 19, True) is None
+    assert rule(endpointer, 100, 20, True) == "silence_after_speech"  # 20 frames of 40 ms are 0.8 s
+
+
+def test_silence_without_speech() -> None:
+    endpointer = Endpointer()
+    assert rule(endpointer, 124, 124, False) is None
+    assert rule(endpointer, 125, 125, False) == "silence_without_speech"
+
+
+def test_long_utterance_ends_at_a_pause() -> None:
+    endpointer = Endpointer()
+    assert rule(endpointer, 499, 10, True) is None
+    assert rule(endpointer, 500, 1, True) is None
+    assert rule(endpointer, 500, 2, True) == "max_utterance"
+    assert rule(endpointer, 749, 1, True) is None
+    assert rule(endpointer, 750, 0, True) == "max_utterance"
+
+
+def test_frame_length_counts() -> None:
+    for frame_s in (0.01, 0.02, 0.03, 0.07, 0.1):
+        endpointer = Endpointer(silence_after_speech_s=12 * frame_s, frame_s=frame_s)
+        assert rule(endpointer, 50, 11, True) is None
+        assert rule(endpointer, 50, 12, True) == "silence_after_speech"
+
+
+def test_infinity_switches_a_rule_off() -> None:
+    endpointer = Endpointer(silence_without_speech_s=math.inf, max_utterance_s=math.inf)
+    assert rule(endpointer, 10**12, 10**12, False) is None
+    assert endpointer.max_utterance_s == math.inf
+
+
+@pytest.mark.parametrize("name", ["silence_after_speech_s", "silence_without_speech_s", "max_utterance_s", "frame_s"])
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
+def test_durations_are_checked(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        Endpointer(**{name: value})
+
+
+def test_frame_length_must_be_finite() -> None:
+    with pytest.raises(ValueError, match="frame_s"):
+        Endpointer(frame_s=math.inf)
+
+
+@pytest.mark.parametrize(("frames", "silence"), [(-1, 0), (5, 6), (5, -1)])
+def test_counts_are_checked(frames: int, silence: int) -> None:
+    with pytest.raises(ValueError, match="num_"):
+        rule(Endpointer(), frames, silence, True)

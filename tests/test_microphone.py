@@ -1,0 +1,326 @@
+"""The microphone, end to end: PulseAudio plays, PortAudio captures, the recogniser reads.
+
+Whatever uses PortAudio runs in a process of its own, whose default microphone is the virtual one.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from asr.streaming import Final, MicrophoneError
+from asr.streaming.microphone import Block, Microphone
+from virtual_microphone import VirtualMicrophone
+
+from asr import Recognizer
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "microphone.py"
+LEAD_IN = np.zeros(8000, np.int16)
+"""Silence to begin a playback with."""
+
+
+def run(virtual_microphone: VirtualMicrophone, code: str, *arguments: str) -> str:
+    """Runs Python `code` where the virtual microphone is the default; returns what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=virtual_microphone.env, capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+# Captures for some seconds, in one of several ways; saves the samples and prints a summary.
+CAPTURE = """
+import ctypes, json, sys, threading, time
+import numpy as np
+from asr.streaming.capture import Capture
+from asr.streaming.microphone import Microphone
+
+how, seconds, path = sys.argv[1:]
+if how == "python-callback":
+    Capture._open_native = lambda *_: None
+if how == "refuses-16-khz":
+    import sounddevice
+    opened = Capture.__init__
+    def refuse(self, sounddevice, device, sample_rate, num_channels):
+        if sample_rate == 16000:
+            raise sounddevice.PortAudioError("Invalid sample rate")
+        opened(self, sounddevice, device, sample_rate, num_channels)
+    Capture.__init__ = refuse
+if how == "held-interpreter":
+    sleep = ctypes.PyDLL(None).usleep  # a C function that does not let go of the interpreter
+    def hold():
+        while True:
+            sleep(500_000)
+            time.sleep(0.001)
+    threading.Thread(target=hold, daemon=True).start()
+pieces, gaps, errors = [], 0, []
+with Microphone() as microphone:
+    print("open", microphone.sample_rate, flush=True)
+    end = None
+    while end is None or time.monotonic() < end:
+        block = microphone.read(0.05)
+        if block is not None:
+            end = end or time.monotonic() + float(seconds)  # the clock starts with the first sample
+            pieces.append(block.samples)
+            gaps += block.gap
+            errors += [block.error] * bool(block.error)
+while (block := microphone.read()) is not None:
+    pieces.append(block.samples)
+np.save(path, np.concatenate(pieces))
+print(json.dumps({"gaps": gaps, "errors": errors}))
+"""
+
+
+def capture(
+    virtual_microphone: VirtualMicrophone, folder: Path, audio: np.ndarray, how: str
+) -> tuple[np.ndarray, int]:
+    """Plays `audio`, (num_samples,) int16, while another process captures it: its samples and their rate."""
+    soundfile.write(folder / "play.wav", np.concatenate([LEAD_IN, audio]), 16000)
+    seconds = len(audio) / 16000 + 3
+    command = [sys.executable, "-c", CAPTURE, how, str(seconds), str(folder / "heard.npy")]
+    with subprocess.Popen(command, env=virtual_microphone.env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        rate = int(process.stdout.readline().split()[1])
+        time.sleep(2)  # callbacks begin up to two seconds after the device is open
+        with virtual_microphone.play(folder / "play.wav") as player:
+            assert player.wait(timeout=60) == 0
+        summary = json.loads(process.stdout.read())
+    assert process.returncode == 0 and summary == {"gaps": 0, "errors": []}
+    return np.load(folder / "heard.npy"), rate
+
+
+@pytest.fixture
+def noise() -> np.ndarray:
+    """Four seconds of noise: (num_samples,) int16 without zeros, so that each can be told from silence."""
+    samples = np.random.default_rng(0).integers(-9000, 9000, 64000).astype(np.int16)
+    samples[samples == 0] = 1
+    return samples
+
+
+@pytest.mark.parametrize("how", ["native-callback", "held-interpreter", "python-callback"])
+def test_not_a_sample_is_lost_or_changed(
+    virtual_microphone: VirtualMicrophone, tmp_path: Path, noise: np.ndarray, how: str
+) -> None:
+    """Also while a thread holds the interpreter for half a second at a time: capture does not need it."""
+    heard, rate = capture(virtual_microphone, tmp_path, noise, how)
+    assert rate == 16000
+    loud = np.flatnonzero(heard)
+    assert len(loud) == loud[-1] - loud[0] + 1 == len(noise)
+    np.testing.assert_array_equal(heard[loud] * 32768, noise)
+
+
+def test_a_device_that_refuses_16_khz_is_opened_at_its_own_rate(
+    virtual_microphone: VirtualMicrophone, tmp_path: Path, noise: np.ndarray
+) -> None:
+    heard, rate = capture(virtual_microphone, tmp_path, noise, "refuses-16-khz")
+    assert rate == 44100
+    loud = np.flatnonzero(np.abs(heard) > 1e-3)
+    assert (loud[-1] - loud[0]) / rate == pytest.approx(4.0, abs=0.01)
+    assert np.std(heard[loud[0] : loud[-1]]) == pytest.approx(np.std(noise) / 32768, rel=0.1)
+
+
+class Command:
+    """A running `asr-stream --json`: its events, each with the time at which it came."""
+
+    def __init__(self, virtual_microphone: VirtualMicrophone, *arguments: str) -> None:
+        command = [sys.executable, "-m", "asr.streaming.cli", "--json", *arguments]
+        self.process = subprocess.Popen(
+            command, env=virtual_microphone.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.events: list[tuple[float, dict[str, Any]]] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.events.append((time.monotonic(), json.loads(line)))
+
+    def of(self, *types: str) -> list[dict[str, Any]]:
+        return [event for _, event in list(self.events) if event["type"] in types]
+
+    def wait_for(self, type: str, seconds: float = 30.0) -> dict[str, Any]:
+        """The first event of that type; fails when none comes in time."""
+        end = time.monotonic() + seconds
+        while not self.of(type):
+            assert time.monotonic() < end and self.process.poll() is None, f"no {type} among {self.events}"
+            time.sleep(0.02)
+        return self.of(type)[0]
+
+    def stop(self) -> None:
+        """Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.stderr is not None
+        error = self.process.stderr.read()
+        assert self.process.wait(timeout=60) == 0, error
+        self._reader.join()
+        assert error == ""
+
+
+def test_speech_becomes_text_while_it_is_spoken(
+    virtual_microphone: VirtualMicrophone, tiny_onnx: Path, sample: np.ndarray, tmp_path: Path
+) -> None:
+    """The captured text is that of the file: the pause before the speech is all that differs."""
+    soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
+    command = Command(
+        virtual_microphone, "--model", str(tiny_onnx), "--search", "greedy", "--chunk-ms", "160"
+    )
+    time.sleep(4)
+    with virtual_microphone.play(tmp_path / "play.wav") as player:
+        assert player.wait(timeout=60) == 0
+        played = time.monotonic()
+    time.sleep(1)
+    command.stop()  # in the silence that ends the utterance, or after it
+    partials = [when for when, event in command.events if event["type"] == "partial"]
+    assert sum(when < played for when in partials) >= 5, "text came only after the audio"
+    assert command.of("gap", "error") == []
+    (final,) = command.of("final")
+    # The chunk grid lies elsewhere on the speech, by less than a chunk: one such shift must match.
+    possible = []
+    for shift in range(0, 16000 * 160 // 1000, 160):
+        stream = Recognizer(tiny_onnx, search="greedy", chunk_ms=160).stream()
+        stream.accept_waveform(np.concatenate([np.zeros(16000 * 3 + shift, np.int16), sample]))
+        stream.finish()
+        possible += [event for event in stream.events() if isinstance(event, Final)]
+    nearest = max(possible, key=lambda event: similarity(final["text"], event.text))
+    assert similarity(final["text"], nearest.text) > 0.75
+    assert final["end"] - final["start"] == pytest.approx(nearest.end - nearest.start, abs=0.3)
+
+
+def similarity(first: str, second: str) -> float:
+    import difflib
+
+    return difflib.SequenceMatcher(None, first, second, autojunk=False).ratio()
+
+
+def test_the_example_prints_what_it_hears(
+    virtual_microphone: VirtualMicrophone, tiny_onnx: Path, sample: np.ndarray, tmp_path: Path
+) -> None:
+    soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
+    command = [sys.executable, str(EXAMPLE), str(tiny_onnx)]
+    with subprocess.Popen(command, env=virtual_microphone.env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "Listening to default\n"
+        with virtual_microphone.play(tmp_path / "play.wav") as player:
+            assert " partial " in process.stdout.readline()
+            player.kill()
+        process.send_signal(signal.SIGINT)
+        assert " final " in process.stdout.read().splitlines()[-1]
+    assert process.returncode == 0
+
+
+def test_ctrl_c_in_mid_sentence_flushes_the_last_words(
+    virtual_microphone: VirtualMicrophone, tiny_onnx: Path, sample: np.ndarray, tmp_path: Path
+) -> None:
+    soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
+    command = Command(virtual_microphone, "--model", str(tiny_onnx))
+    time.sleep(4)
+    with virtual_microphone.play(tmp_path / "play.wav") as player:
+        command.wait_for("partial")
+        time.sleep(1)
+        command.stop()
+        assert player.poll() is None  # it was still speaking
+        player.kill()
+    last = command.events[-1][1]
+    assert last["type"] == "final" and last["end"] > command.of("partial")[-1]["start"]
+
+
+@pytest.mark.parametrize("how", ["falls silent", "is taken away"])
+def test_a_device_that_is_lost_is_reported_opened_again_and_the_gap_is_true(
+    virtual_microphone: VirtualMicrophone, tiny_onnx: Path, sample: np.ndarray, tmp_path: Path, how: str
+) -> None:
+    soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
+    command = Command(virtual_microphone, "--model", str(tiny_onnx))
+    with virtual_microphone.play(tmp_path / "play.wav"):
+        command.wait_for("partial")
+    lost = time.monotonic()
+    virtual_microphone.signal(signal.SIGSTOP if how == "falls silent" else signal.SIGKILL)
+    error = command.wait_for("error")
+    time.sleep(1)
+    if how == "falls silent":
+        virtual_microphone.signal(signal.SIGCONT)
+    else:
+        virtual_microphone.start()
+    gap = command.wait_for("gap")
+    found = time.monotonic()
+    time.sleep(1)
+    with virtual_microphone.play(tmp_path / "play.wav"):
+        while not [event for event in command.of("partial") if event["start"] > gap["end"]]:
+            assert time.monotonic() < found + 30 and command.process.poll() is None
+            time.sleep(0.02)
+    command.stop()
+    assert "stopped; opening it again" in error["text"]
+    assert 1.0 < gap["end"] - gap["start"] <= found - lost + 0.5
+    assert command.of("error", "gap") == [error, gap]
+
+
+def test_the_devices_are_listed(virtual_microphone: VirtualMicrophone) -> None:
+    found = run(virtual_microphone, "from asr.streaming.cli import main; main(['--list-devices'])")
+    assert found == "*   0  default  (ALSA, 32 channels, 44100 Hz)\n"
+    code = """
+from asr.streaming import Microphone, MicrophoneError
+for wanted in (0, "def", "default", None):
+    Microphone(wanted).close()
+for wanted in (7, "nowhere"):
+    try:
+        Microphone(wanted)
+    except MicrophoneError as error:
+        print(error)
+"""
+    assert run(virtual_microphone, code) == (
+        "no input device 7; there are: 0 'default'\nno input device 'nowhere'; there are: 0 'default'\n"
+    )
+
+
+USB = {"index": 0, "name": "USB", "num_channels": 2, "default_sample_rate": 48000}
+
+
+def test_a_device_that_cannot_be_opened_is_named() -> None:
+    class Broken:
+        class PortAudioError(Exception):
+            pass
+
+        def __getattr__(self, name: str) -> Any:
+            def refuse(*_: object, **__: object) -> None:
+                raise self.PortAudioError("Device unavailable")
+
+            return refuse
+
+    microphone = Microphone.__new__(Microphone)
+    microphone._sounddevice = Broken()
+    microphone.device = type("Device", (), USB)()
+    with pytest.raises(MicrophoneError, match="cannot open microphone 'USB': Device unavailable"):
+        microphone._open()
+
+
+def test_what_the_ring_could_not_hold_becomes_a_gap(tiny_onnx: Path) -> None:
+    class Played(Microphone):
+        """A microphone whose blocks are given."""
+
+        def __init__(self, blocks: list[Block]) -> None:
+            self.blocks = blocks
+
+        def read(self, timeout_s: float = 0.1) -> Block | None:
+            return self.blocks.pop(0) if self.blocks else None
+
+    second = np.zeros(16000, np.float32)
+    microphone = Played(
+        [Block(second, 16000), Block(second, 16000, gap=4000), Block(second[:0], 16000, error="hum")]
+    )
+    stream = Recognizer(tiny_onnx).stream()
+    while microphone.read_into(stream):
+        pass
+    assert [(event.type, event.text, event.start, event.end) for event in stream.events()] == [
+        ("gap", "0.250 s of audio were lost", 1.0, 1.25),
+        ("error", "hum", 2.25, 2.25),
+    ]
+    assert stream.sample_offset == 36000

@@ -1,0 +1,126 @@
+"""Search of one utterance: words with times and confidence, rescoring."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from asr.search import Word, decode, new_search, rescore, text, words
+
+TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B", "▁C")
+
+
+class Spoken(NamedTuple):
+    """A hypothesis made by hand."""
+
+    tokens: list[int]
+    log_prob: float = 0.0
+    start_frames: list[int] = []  # noqa: RUF012
+    end_frames: list[int] = []  # noqa: RUF012
+    confidences: list[float] = []  # noqa: RUF012
+
+
+def spoken(tokens: list[int], log_prob: float = 0.0) -> Spoken:
+    """Token i occupies frames [10 i, 10 i + 2) with a confidence of 1 / (i + 1)."""
+    places = range(len(tokens))
+    return Spoken(
+        tokens,
+        log_prob,
+        [10 * i for i in places],
+        [10 * i + 2 for i in places],
+        [1 / (i + 1) for i in places],
+    )
+
+
+def path(*ids: int) -> np.ndarray:
+    """Log-probabilities (T, V) that are sure of these ids."""
+    out = np.full((len(ids), len(TOKENS)), np.log(0.01 / (len(TOKENS) - 1)), np.float32)
+    out[range(len(ids)), ids] = np.log(0.99)
+    return out
+
+
+def test_words_have_the_times_of_their_tokens_and_the_least_confidence() -> None:
+    found = words(spoken([4, 5, 3, 6, 5]), TOKENS)  # type: ignore[arg-type]
+    assert found == [
+        Word("AB", 0.0, pytest.approx(12 * 0.04), 1 / 2),
+        Word("CB", pytest.approx(30 * 0.04), pytest.approx(42 * 0.04), 1 / 5),
+    ]
+
+
+def test_sentence_marks_are_in_no_word() -> None:
+    hypothesis = spoken([2, 4, 2, 5, 2])
+    assert words(hypothesis, TOKENS) == [Word("AB", 0.4, pytest.approx(1.28), 1 / 4)]  # type: ignore[arg-type]
+    assert text(hypothesis, TOKENS) == "AB"  # type: ignore[arg-type]
+
+
+def test_nothing_said_is_no_word() -> None:
+    assert words(spoken([]), TOKENS) == []  # type: ignore[arg-type]
+    assert words(spoken([3, 2]), TOKENS) == []  # type: ignore[arg-type]
+
+
+def test_frame_duration_scales_times() -> None:
+    assert words(spoken([4]), TOKENS, frame_s=0.5)[0].end_s == 1.0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("weight", "best"), [(0.0, 2), (0.5, 1), (1.0, 0)])
+def test_rescoring_weighs_ctc_against_the_decoder(weight: float, best: int) -> None:
+    hypotheses = [spoken([4], -1.0), spoken([5], -2.0), spoken([6], -9.0)]
+    scores = np.array([-9.0, -2.0, -1.0], np.float32)
+    assert rescore(hypotheses, scores, weight) == best  # type: ignore[arg-type]
+
+
+def test_rescoring_keeps_the_order_of_equals() -> None:
+    assert rescore([spoken([4], -1.0), spoken([5], -1.0)], [-3.0, -3.0], 0.3) == 0  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "scores", "weight"),
+    [
+        ([], [], 0.5),
+        ([spoken([4])], [-1.0, -2.0], 0.5),
+        ([spoken([4])], [[-1.0]], 0.5),
+        ([spoken([4])], [-1.0], 1.01),
+    ],
+)
+def test_rescoring_refuses_what_it_cannot_weigh(hypotheses: list, scores: list, weight: float) -> None:
+    with pytest.raises(ValueError, match=r"score|ctc_weight 1.01"):
+        rescore(hypotheses, scores, weight)
+
+
+@pytest.mark.parametrize("name", ["greedy", "beam"])
+def test_words_said_again_survive(name: str) -> None:
+    log_probs = path(4, 4, 0, 4, 3, 0, 5, 0, 0)
+    hypothesis = decode(log_probs, name)
+    assert text(hypothesis, TOKENS) == "AA B"
+    first, second = words(hypothesis, TOKENS)
+    assert (first.start_s, first.end_s) == (0.0, pytest.approx(0.16))
+    assert (second.start_s, second.end_s) == (pytest.approx(0.24), pytest.approx(0.28))
+    assert 0.9 < first.confidence <= 1.0
+
+
+def test_rescoring_takes_the_decoders_word_for_it() -> None:
+    log_probs = path(4, 0, 5)
+    log_probs[2] = np.log(1e-6)
+    log_probs[2, 5], log_probs[2, 4] = np.log(0.55), np.log(0.449)  # A B before A A
+
+    def score(hypotheses: list[list[int]]) -> np.ndarray:
+        assert hypotheses[0] == [4, 5]
+        return np.array([0.0 if h == [4, 4] else -50.0 for h in hypotheses], np.float32)
+
+    assert decode(log_probs, "beam").tokens == [4, 5]
+    assert decode(log_probs, "rescore", score=score).tokens == [4, 4]
+    assert decode(log_probs, "rescore", score=score, ctc_weight=1.0).tokens == [4, 5]
+
+
+def test_an_utterance_without_frames_is_empty() -> None:
+    empty = np.zeros((0, len(TOKENS)), np.float32)
+    assert decode(empty, "greedy").tokens == decode(empty, "beam").tokens == []
+
+
+def test_unknown_search_and_missing_decoder_are_named() -> None:
+    with pytest.raises(ValueError, match=r"'viterbi'.*greedy, beam, rescore"):
+        new_search("viterbi")
+    with pytest.raises(ValueError, match="search beam"):
+        decode(path(4), "rescore")

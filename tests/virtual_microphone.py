@@ -1,0 +1,83 @@
+"""A virtual microphone: a private PulseAudio server with a null sink whose monitor is the default ALSA input.
+
+Needs the system packages pulseaudio, pulseaudio-utils, libasound2-plugins and libportaudio2, but no sound
+card and no rights.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+SAMPLE_RATE = 16000
+SINK = "speaker"
+
+
+class VirtualMicrophone:
+    """A running sound server. `play` a 16 kHz WAV: programs started with `env` hear it, sample by sample."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        # A socket's path may have no more than 108 characters: not below pytest's folders.
+        self._socket = Path(tempfile.mkdtemp(prefix="pa-")) / "s"
+        self._server: subprocess.Popen[bytes] | None = None
+        alsa = folder / "asound.conf"
+        device = f'{{ type pulse server "unix:{self._socket}" device "{SINK}.monitor" }}'
+        alsa.write_text(f"pcm.!default {device}\nctl.!default {device}\n")
+        private = {name: str(folder) for name in ("HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME")}
+        self.env = (
+            os.environ | private | {"ALSA_CONFIG_PATH": str(alsa), "PULSE_SERVER": f"unix:{self._socket}"}
+        )
+
+    def start(self) -> None:
+        """Starts the server and waits until it answers."""
+        sink = f"module-null-sink sink_name={SINK} rate={SAMPLE_RATE} channels=1 format=float32le"
+        door = f"module-native-protocol-unix socket={self._socket} auth-anonymous=1"
+        command = [
+            "pulseaudio",
+            "-n",
+            "--daemonize=no",
+            "--exit-idle-time=-1",
+            "--use-pid-file=no",
+            "--disable-shm=yes",
+        ]
+        self._socket.unlink(missing_ok=True)
+        with open(self._folder / "pulseaudio.log", "ab") as log:
+            self._server = subprocess.Popen(
+                [*command, "-L", sink, "-L", door], env=self.env, stdout=log, stderr=log
+            )
+        for _ in range(100):
+            if subprocess.run(["pactl", "info"], env=self.env, capture_output=True).returncode == 0:
+                return
+            time.sleep(0.1)
+        raise RuntimeError((self._folder / "pulseaudio.log").read_text())
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to the server: SIGSTOP makes the microphone fall silent, SIGKILL takes it away."""
+        assert self._server is not None
+        self._server.send_signal(number)
+        if number == signal.SIGKILL:
+            self._server.wait()
+
+    def play(self, path: Path) -> subprocess.Popen[bytes]:
+        """Plays a 16 kHz mono file; the process ends when it was played to its end.
+
+        Begin the file with half a second of silence: the first milliseconds of a playback do not always reach
+        the monitor.
+        """
+        return subprocess.Popen(["paplay", "-d", SINK, str(path)], env=self.env)
+
+    def __enter__(self) -> VirtualMicrophone:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.kill()
+        self._server.wait()
+        shutil.rmtree(self._socket.parent, ignore_errors=True)
