@@ -287,9 +287,8 @@ def from_dict(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
         if key not in known:
             raise ConfigError(f"unknown key {name!r}{_nearest(str(key), known)}")
         hint = hints[key]
-        kwargs[key] = (
-            from_dict(hint, value, name) if dataclasses.is_dataclass(hint) else _convert(name, value, hint)
-        )
+        is_section = isinstance(hint, type) and dataclasses.is_dataclass(hint)
+        kwargs[key] = from_dict(hint, value, name) if is_section else _convert(name, value, hint)
     return cls(**kwargs)
 
 

@@ -56,7 +56,7 @@ class EncoderLayer(nn.Module):
 
         def attend(y: Tensor) -> Tensor:
             nonlocal window
-            y, *window = self.attention(y, bias, rotation, key_cache, value_cache)  # type: ignore[assignment]
+            y, *window = self.attention(y, bias, rotation, key_cache, value_cache)
             return y
 
         x = self.attention_residual(x, attend)

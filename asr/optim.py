@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -28,7 +29,7 @@ def learning_rate(config: OptimConfig, step: int, max_steps: int) -> float:
 def build_optimizer(model: nn.Module, config: OptimConfig) -> AdamW:
     """AdamW over all parameters; biases, norms and other vectors are not decayed."""
     parameters = [p for p in model.parameters() if p.requires_grad]
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": [p for p in parameters if p.ndim >= 2]},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]

@@ -159,7 +159,8 @@ class Trainer:
         step = self.step + 1
         chunk_size, left_context = draw_chunk(config.chunk, f"{config.train.seed} {step}")
         torch.manual_seed(config.train.seed + step * self.world_size + self.rank)  # dropout
-        batch = Batch(*(t.to(self.device, non_blocking=True) for t in batch[:4]), batch.seconds)  # type: ignore[arg-type]
+        features, num_frames, targets, lengths = (t.to(self.device, non_blocking=True) for t in batch[:4])
+        batch = Batch(features, num_frames, targets, lengths, batch.seconds)
         num_tokens = batch.target_lengths.sum()
         if self.world_size > 1:  # the mean over processes: DDP averages gradients
             num_tokens = num_tokens.double()

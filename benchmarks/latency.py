@@ -35,10 +35,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
 
+    from asr import Recognizer
     from asr.streaming.audio_file import read_blocks
     from asr.streaming.cli import SAMPLE
-
-    from asr import Recognizer
 
     pieces, rates = zip(*read_blocks(args.file or SAMPLE), strict=True)
     if rates[0] != 16000:

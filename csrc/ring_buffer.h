@@ -159,7 +159,7 @@ class RingBuffer {
       const std::size_t first = std::min(accepted, capacity_ - begin);
       copy(samples_.get() + begin, 0, first);
       if (first < accepted) copy(samples_.get(), first, accepted - first);
-      write_index_.store(index + accepted, std::memory_order_relaxed);
+      write_index_.store(index + accepted, std::memory_order_release);
     }
     if (accepted < count) drop(count - accepted);
     return accepted;

@@ -3,9 +3,8 @@
 import contextlib
 import sys
 
-from asr.streaming import Microphone
-
 from asr import Recognizer
+from asr.streaming import Microphone
 
 
 def main(model: str | None = None) -> None:

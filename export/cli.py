@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from asr.checkpoint import Checkpoint, resolve
 from asr.export.parity import CASES
 from asr.export.write import ExportReport, export_model
-
-from asr.checkpoint import Checkpoint, resolve
 from asr.search import ENCODER_FRAME_S
 
 FRAME_MS = round(ENCODER_FRAME_S * 1000)

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from asr.export.graph import ExportError
 
 from asr.encoder import OVERLAP, SUBSAMPLING, EncoderCache
+from asr.export.graph import ExportError
 from asr.features import NUM_MEL_BINS
 from asr.model import AsrModel
 from asr.onnx_model import OnnxModel

@@ -9,12 +9,12 @@ from typing import Any
 
 import onnx
 import torch
-from asr.export.graph import ExportError, decoder_graph, step_graph
-from asr.export.parity import ParityReport, check_parity
-from asr.export.quantize import halve, quantize
 
 from asr.checkpoint import Checkpoint
 from asr.encoder import OVERLAP, SUBSAMPLING
+from asr.export.graph import ExportError, decoder_graph, step_graph
+from asr.export.parity import ParityReport, check_parity
+from asr.export.quantize import halve, quantize
 from asr.metadata import ModelMetadata
 from asr.model import AsrModel
 from asr.onnx_model import ModelError, OnnxModel

@@ -130,9 +130,8 @@ def _complain(message: object) -> None:
 
 def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Recognizer | None:
     """None when the model cannot be used; what is wrong has then been said."""
-    from asr.streaming.recognizer import Recognizer
-
     from asr.onnx_model import ModelError
+    from asr.streaming.recognizer import Recognizer
 
     try:
         return Recognizer(

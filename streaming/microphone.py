@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from asr.streaming.capture import BLOCK_S, CLOSE_TIMEOUT_S, Capture
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from asr.streaming.segment import OVERLAP, SUBSAMPLING
-from asr.streaming.stream import Stream
 
 from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Endpointer
 from asr.metadata import ModelMetadata
 from asr.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.search import new_search
+from asr.streaming.segment import OVERLAP, SUBSAMPLING
+from asr.streaming.stream import Stream
 
 FRAME_MS = 40
 """Length of an encoder frame: chunk and left context are multiples of it."""

@@ -13,15 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from asr.streaming.events import Error, Event, Final, Partial, spoken
 
 from asr._core import Fbank
 from asr.search import ENCODER_FRAME_S, Word, rescore, words
+from asr.streaming.events import Error, Event, Final, Partial, spoken
 
 if TYPE_CHECKING:
-    from asr.streaming.recognizer import Recognizer
-
     from asr._core import Hypothesis
+    from asr.streaming.recognizer import Recognizer
 
 SUBSAMPLING = 4
 """Feature frames per encoder frame."""

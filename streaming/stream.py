@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
 from asr.streaming.events import Error, Event, Gap
 from asr.streaming.resampler import SAMPLE_RATE, Resampler, check_sample_rate, check_samples
 from asr.streaming.segment import Segment

@@ -64,10 +64,9 @@ def tiny_model(conversation: np.ndarray) -> AsrModel:
 @pytest.fixture(scope="session")
 def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) -> Path:
     """`tiny_model`, exported."""
-    from asr.export.write import export_model
-
     from asr.checkpoint import Checkpoint
     from asr.config import Config
+    from asr.export.write import export_model
     from asr.tokenizer import Tokenizer
 
     weights = tiny_model.state_dict()

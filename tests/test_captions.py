@@ -7,10 +7,10 @@ import json
 import re
 
 import pytest
-from asr.streaming.captions import Captions, JsonLines, PlainText, open_output
-from asr.streaming.events import Error, Event, Final, Gap, Partial, spoken
 
 from asr.search import Word
+from asr.streaming.captions import Captions, JsonLines, PlainText, open_output
+from asr.streaming.events import Error, Event, Final, Gap, Partial, spoken
 
 LONG = " ".join(f"WORD{i}" for i in range(60))
 

@@ -10,14 +10,14 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from asr.export import write as export_write
-from asr.export.graph import OPSET, ExportError, decoder_graph, step_graph
-from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
-from asr.export.write import export_model
 
 from asr.checkpoint import Checkpoint
 from asr.cli import main
 from asr.config import Config, DataConfig, ModelConfig
+from asr.export import write as export_write
+from asr.export.graph import OPSET, ExportError, decoder_graph, step_graph
+from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
+from asr.export.write import export_model
 from asr.model import AsrModel
 from asr.onnx_model import INPUTS, OUTPUTS, OnnxModel
 from asr.tokenizer import Tokenizer

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import soxr
 import torch
-from asr.streaming import Error, Event, Final, Gap, Partial
 from conftest import TOKENS
 
 from asr import Recognizer
@@ -21,6 +20,7 @@ from asr._core import CtcPrefixBeamSearch
 from asr.features import fbank, num_frames
 from asr.model import AsrModel
 from asr.onnx_model import ModelError, OnnxModel
+from asr.streaming import Error, Event, Final, Gap, Partial
 from asr.text import detokenize
 
 
@@ -474,9 +474,8 @@ print(sorted(m for m in sys.modules if m.split(".")[0] in heavy or m == "asr.exp
 
 
 def test_unknown_names_are_attribute_errors() -> None:
-    import asr.streaming
-
     import asr
+    import asr.streaming
 
     for module in (asr, asr.streaming):
         assert all(hasattr(module, name) for name in module.__all__)

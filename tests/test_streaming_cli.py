@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from asr.streaming import Final
-from asr.streaming.cli import SAMPLE, main
 
 from asr import Recognizer
+from asr.streaming import Final
+from asr.streaming.cli import SAMPLE, main
 
 COMMAND = [sys.executable, "-m", "asr.streaming.cli"]
 
