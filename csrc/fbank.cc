@@ -134,7 +134,7 @@ void Fbank::compute_ready_frames() {
       edge.resize(static_cast<std::size_t>(window_size_));
       for (int i = 0; i < window_size_; ++i) {
         const std::int64_t at = start + i;
-        edge[static_cast<std::size_t>(i)] = samples_[static_cast<std::size_t>(at < 0 ? -at : at)];
+        edge[static_cast<std::size_t>(i)] = samples_[static_cast<std::size_t>(at < 0 ? -1 - at : at)];
       }
       compute_frame(edge.data());
     }

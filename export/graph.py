@@ -1,7 +1,7 @@
 """From PyTorch modules to ONNX graphs: the native step and the decoder's scores.
 
-Both graphs are AsrModel's own code, traced. What is added here: attention spelled with the fewest nodes,
-named dynamic dimensions, and no traces of the machine that exported. Opset 18, standard operators only.
+Both graphs are AsrModel's own code, traced. What is added here: named dynamic dimensions, and no traces of the
+machine that exported. Opset 18, standard operators only.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import Any
 
 import onnx
 import torch
-from onnxscript import opset18 as op
 from torch import Tensor, nn
 
 from asr.encoder import OVERLAP, SUBSAMPLING, EncoderCache
@@ -90,27 +88,6 @@ def decoder_graph(model: AsrModel) -> onnx.ModelProto:
     return _trace(ScoreGraph(model), example, shapes, ({0: "N"},), DECODER_INPUTS, DECODER_OUTPUTS)
 
 
-def _attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Any:
-    # The exporter's own version scales query and key apart and guards against rows that see nothing, in 11
-    # more nodes a layer. Here every row sees at least itself.
-    scale_by = op.Constant(value_float=float(query.shape[-1]) ** -0.5)
-    scores = op.MatMul(op.Mul(query, scale_by), op.Transpose(key, perm=[0, 1, 3, 2]))
-    if attn_mask.dtype.name == "BOOL":
-        scores = op.Where(attn_mask, scores, op.Constant(value_float=float("-inf")))
-    else:
-        scores = op.Add(scores, attn_mask)
-    return op.MatMul(op.Softmax(scores, axis=-1), value)
-
-
 def _trace(
     module: nn.Module,
     example: tuple[Tensor, ...],
@@ -128,7 +105,6 @@ def _trace(
             input_names=list(input_names),
             output_names=list(output_names),
             dynamic_shapes=tuple({axis: _DYNAMIC for axis in dims} for dims in input_dims),
-            custom_translation_table={torch.ops.aten.scaled_dot_product_attention.default: _attention},
             verbose=False,
         )
     assert program is not None

@@ -80,9 +80,7 @@ print(json.dumps({"gaps": gaps, "errors": errors}))
 """
 
 
-def capture(
-    virtual_microphone: VirtualMicrophone, folder: Path, audio: np.ndarray, how: str
-) -> tuple[np.ndarray, int]:
+def capture(virtual_microphone: VirtualMicrophone, folder: Path, audio: np.ndarray, how: str) -> tuple[np.ndarray, int]:
     """Plays `audio`, (num_samples,) int16, while another process captures it: its samples and their rate."""
     soundfile.write(folder / "play.wav", np.concatenate([LEAD_IN, audio]), 16000)
     seconds = len(audio) / 16000 + 3
@@ -169,7 +167,7 @@ class Command:
 def test_speech_becomes_text_while_it_is_spoken(
     virtual_microphone: VirtualMicrophone, sample: np.ndarray, tmp_path: Path
 ) -> None:
-    """With the bundled model. The text is that of the file, as far as a chunk grid that lies elsewhere allows."""
+    """With the bundled model. The text is that of the file, as far as another chunk grid on it allows."""
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
     command = Command(virtual_microphone, "--chunk-ms", "320")
     time.sleep(4)
@@ -190,7 +188,6 @@ def test_speech_becomes_text_while_it_is_spoken(
         stream.finish()
         possible += [event for event in stream.events() if isinstance(event, Final)]
     nearest = max(possible, key=lambda event: similarity(final["text"], event.text))
-    print("SIM", similarity(final["text"], nearest.text), final["text"], "|", nearest.text, len(partials), sum(w < played for w in partials))
     assert similarity(final["text"], nearest.text) > 0.75
     assert final["end"] - final["start"] == pytest.approx(nearest.end - nearest.start, abs=0.5)
 
@@ -312,9 +309,7 @@ def test_what_the_ring_could_not_hold_becomes_a_gap(tiny_onnx: Path) -> None:
             return self.blocks.pop(0) if self.blocks else None
 
     second = np.zeros(16000, np.float32)
-    microphone = Played(
-        [Block(second, 16000), Block(second, 16000, gap=4000), Block(second[:0], 16000, error="hum")]
-    )
+    microphone = Played([Block(second, 16000), Block(second, 16000, gap=4000), Block(second[:0], 16000, error="hum")])
     stream = Recognizer(tiny_onnx).stream()
     while microphone.read_into(stream):
         pass

@@ -58,9 +58,7 @@ def random_cuts(rng: np.random.Generator, length: int) -> list[int]:
 # ---- what is recognised ----
 
 
-def test_partials_grow_into_finals_one_for_each_utterance(
-    recognizer: Recognizer, conversation: np.ndarray
-) -> None:
+def test_partials_grow_into_finals_one_for_each_utterance(recognizer: Recognizer, conversation: np.ndarray) -> None:
     events = recognize(recognizer, conversation)
     ends = [i for i, event in enumerate(events) if isinstance(event, Final)]
     assert len(ends) == 3
@@ -87,9 +85,7 @@ def test_equals_the_masked_full_pass_in_pytorch(
     with torch.no_grad():
         log_probs = tiny_model(features, torch.tensor([features.shape[1]]), chunk_ms // 40, 64)[0][0]
     best = log_probs.argmax(-1)
-    kept = [
-        int(t) for t, before in zip(best, [-1, *best[:-1].tolist()], strict=True) if t != before and t != 0
-    ]
+    kept = [int(t) for t, before in zip(best, [-1, *best[:-1].tolist()], strict=True) if t != before and t != 0]
     # An utterance that ends is a word that ends, whether or not the model wrote a boundary.
     assert finals(events).replace(" ", "") == detokenize(TOKENS[t] for t in kept).replace(" ", "")
 
@@ -110,13 +106,9 @@ def test_rescoring_takes_the_hypothesis_that_search_and_decoder_like_best(
     hypotheses = search.hypotheses(8)
     scores = onnx.score([h.tokens for h in hypotheses], np.concatenate(outputs))
     weight = onnx.metadata.rescore_ctc_weight
-    best = max(
-        zip(hypotheses, scores, strict=True), key=lambda p: weight * p[0].log_prob + (1 - weight) * p[1]
-    )[0]
+    best = max(zip(hypotheses, scores, strict=True), key=lambda p: weight * p[0].log_prob + (1 - weight) * p[1])[0]
     assert best.tokens != hypotheses[0].tokens  # or this test could not tell
-    assert finals(recognize(Recognizer(onnx, search="rescore"), audio)) == detokenize(
-        TOKENS[t] for t in best.tokens
-    )
+    assert finals(recognize(Recognizer(onnx, search="rescore"), audio)) == detokenize(TOKENS[t] for t in best.tokens)
     beam = detokenize(TOKENS[t] for t in hypotheses[0].tokens)
     assert finals(recognize(Recognizer(onnx, search="beam"), audio)) == beam
 
@@ -144,9 +136,7 @@ def test_the_decoder_hears_each_frame_in_one_utterance(onnx: OnnxModel, conversa
     np.testing.assert_allclose(np.concatenate(heard), np.concatenate(outputs), atol=1e-3)
 
 
-def test_the_last_words_are_never_cut(
-    onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray
-) -> None:
+def test_the_last_words_are_never_cut(onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray) -> None:
     """Whatever the length of the tail, all of its frames are decoded."""
     recognizer = Recognizer(onnx, search="greedy")
     for num_samples in range(30000, 42000, 617):
@@ -203,9 +193,7 @@ def test_text_does_not_depend_on_200_random_splits(onnx: OnnxModel, conversation
         assert recognize(recognizer, audio, random_cuts(rng, len(audio))) == expected
 
 
-def test_text_does_not_depend_on_pushes_of_one_sample(
-    recognizer: Recognizer, conversation: np.ndarray
-) -> None:
+def test_text_does_not_depend_on_pushes_of_one_sample(recognizer: Recognizer, conversation: np.ndarray) -> None:
     audio = conversation[4000:40000]
     assert recognize(recognizer, audio, list(range(1, len(audio)))) == recognize(recognizer, audio)
 
@@ -230,18 +218,23 @@ def test_any_sample_rate_in_any_split(recognizer: Recognizer, conversation: np.n
         assert recognize(recognizer, audio, random_cuts(rng, len(audio)), rate) == events
 
 
-def test_int16_and_float32_and_strided_arrays_give_the_same(
-    recognizer: Recognizer, sample: np.ndarray
-) -> None:
+@pytest.mark.parametrize("rate", [8000, 11025, 48000])
+def test_the_resampler_keeps_nothing_back_at_the_end(recognizer: Recognizer, rate: int) -> None:
+    stream = recognizer.stream()
+    for _ in range(100):
+        stream.accept_waveform(np.zeros(rate // 100, np.float32), rate)
+    stream.finish()
+    assert stream._segment._fbank.num_samples == round(100 * (rate // 100) * 16000 / rate)
+
+
+def test_int16_and_float32_and_strided_arrays_give_the_same(recognizer: Recognizer, sample: np.ndarray) -> None:
     events = recognize(recognizer, sample)
     assert finals(events)
     assert events == recognize(recognizer, sample.astype(np.float32) / 32768)
     assert events == recognize(recognizer, np.repeat(sample, 2)[::2])
 
 
-def test_streams_in_threads_do_not_disturb_each_other(
-    recognizer: Recognizer, conversation: np.ndarray
-) -> None:
+def test_streams_in_threads_do_not_disturb_each_other(recognizer: Recognizer, conversation: np.ndarray) -> None:
     audios = [conversation[i * 16000 : 160000] for i in range(4)]
     expected = [recognize(recognizer, audio) for audio in audios]
     found: dict[int, list[Event]] = {}
@@ -296,9 +289,7 @@ def test_gaps_and_changes_of_the_sample_rate_keep_the_clock_true(
     stream.gap(44101, 44100)
     stream.accept_waveform(np.zeros(48001, np.float32), 48000)
     stream.accept_waveform(np.zeros(16000, np.float32))
-    seconds = (
-        len(soxr.resample(conversation[:44100], 16000, 44100)) / 44100 + 1 + 44101 / 44100 + 48001 / 48000 + 1
-    )
+    seconds = len(soxr.resample(conversation[:44100], 16000, 44100)) / 44100 + 1 + 44101 / 44100 + 48001 / 48000 + 1
     assert stream.sample_offset == round(seconds * 16000)
     gaps = [event for event in stream.events() if isinstance(event, Gap)]
     assert gaps[0].end == gaps[1].start == pytest.approx(gaps[0].start + 1)
@@ -342,9 +333,7 @@ def test_an_hour_of_silence_takes_no_memory(onnx: OnnxModel) -> None:
     assert stream.events() == []
 
 
-def test_what_is_kept_for_rescoring_is_bounded_without_any_pause(
-    onnx: OnnxModel, conversation: np.ndarray
-) -> None:
+def test_what_is_kept_for_rescoring_is_bounded_without_any_pause(onnx: OnnxModel, conversation: np.ndarray) -> None:
     stream = Recognizer(onnx, max_utterance_s=3, silence_after_speech_s=float("inf")).stream()
     speech = conversation[4000:80000]
     for _ in range(10):
