@@ -50,7 +50,7 @@ def run_theirs(samples: np.ndarray, fetch: bool) -> np.ndarray | None:
     options.mel_opts.low_freq = 20.0
     options.mel_opts.high_freq = 7600.0
     fbank = knf.OnlineFbank(options)
-    frames = []
+    frames: list[np.ndarray] = []
     for start in range(0, samples.size, PUSH):
         fbank.accept_waveform(SAMPLE_RATE, samples[start : start + PUSH])
         if fetch:

@@ -29,7 +29,8 @@ inline py::array require_array(const py::object& object, py::ssize_t ndim, const
   }
   const int wanted = py::array::c_style | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
   if ((array.flags() & wanted) != wanted) {
-    throw py::value_error(std::string(what) + " must be C-contiguous and aligned; use numpy.ascontiguousarray or a copy");
+    throw py::value_error(std::string(what) +
+                          " must be C-contiguous and aligned; use numpy.ascontiguousarray or a copy");
   }
   return array;
 }
