@@ -22,16 +22,12 @@ BLOCK = 320  # samples
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="default: the bundled one")
     parser.add_argument("--file", help="default: the bundled recording")
     parser.add_argument("--chunk-ms", type=int, default=640)
     parser.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore")
-    parser.add_argument(
-        "--seconds", type=float, default=120.0, help="of audio; the file is repeated (default 120)"
-    )
+    parser.add_argument("--seconds", type=float, default=120.0, help="of audio; the file is repeated (default 120)")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
 

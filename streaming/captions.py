@@ -77,9 +77,7 @@ class Captions:
         from rich.text import Text
 
         self._text = Text
-        self._console = Console(
-            file=file, width=width, force_terminal=True, highlight=False, legacy_windows=False
-        )
+        self._console = Console(file=file, width=width, force_terminal=True, highlight=False, legacy_windows=False)
         # Drawn when something changed and at no other time, in one write: it cannot flicker.
         self._live = Live(
             Text(""),
@@ -122,7 +120,7 @@ class Captions:
             text = mark + " ".join(words)
             while cell_len(text) > room:  # a single word, longer than the line
                 text = mark + text[len(mark) + 1 :]
-        return self._text(text, self._dim, no_wrap=True, overflow="crop", end="")
+        return self._text(text, self._dim, end="")
 
     def __enter__(self) -> Captions:
         self._live.start()

@@ -64,21 +64,15 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     source = parser.add_argument_group("source").add_mutually_exclusive_group()
-    source.add_argument(
-        "--device", metavar="ID", help="microphone: a number or part of a name from --list-devices"
-    )
+    source.add_argument("--device", metavar="ID", help="microphone: a number or part of a name from --list-devices")
     source.add_argument("--file", nargs="+", metavar="PATH", help="recognise files instead")
-    source.add_argument(
-        "--sample", action="store_true", help="recognise the recording that comes with the package"
-    )
+    source.add_argument("--sample", action="store_true", help="recognise the recording that comes with the package")
     source.add_argument("--list-devices", action="store_true", help="list microphones and end")
     parser.add_argument("--realtime", action="store_true", help="read files no faster than they were spoken")
     parser.add_argument("--json", action="store_true", help="one JSON event per line")
     how = parser.add_argument_group("recognition")
     how.add_argument("--model", metavar="PATH", help="a file from `asr export`; default: the bundled one")
-    how.add_argument(
-        "--chunk-ms", type=int, default=640, metavar="MS", help="text appears this often (default 640)"
-    )
+    how.add_argument("--chunk-ms", type=int, default=640, metavar="MS", help="text appears this often (default 640)")
     how.add_argument(
         "--left-context-ms",
         type=int,
@@ -86,13 +80,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="MS",
         help="how far the encoder looks back (default 2560)",
     )
-    how.add_argument(
-        "--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore"
-    )
+    how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
     how.add_argument("--beam", type=int, default=8, metavar="N", help="hypotheses kept (default 8)")
-    how.add_argument(
-        "--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)"
-    )
+    how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
     return parser
 
@@ -197,9 +187,7 @@ def _microphone(args: argparse.Namespace, parser: argparse.ArgumentParser, inter
         microphone = Microphone(device, rescan=True)
     except MicrophoneError as error:
         _complain(error)
-        print(
-            f"Without a microphone, try the bundled recording:\n  asr-stream --file {SAMPLE}", file=sys.stderr
-        )
+        print(f"Without a microphone, try the bundled recording:\n  asr-stream --file {SAMPLE}", file=sys.stderr)
         return 1
     with microphone:
         if sys.stderr.isatty():

@@ -175,13 +175,8 @@ class Microphone:
         if self._silent_s > (SILENCE_LIMIT_S if self._num_received else START_LIMIT_S) or not capture.active:
             self._opening = threading.Thread(target=self._reopen, name="reopen-microphone", daemon=True)
             self._opening.start()
-            return Block(
-                _EMPTY, capture.sample_rate, 0, f"microphone {self.device.name!r} stopped; opening it again"
-            )
-        if (
-            capture.num_input_overflows > self._num_overflows
-            and now - self._overflow_reported > OVERFLOW_REPORT_S
-        ):
+            return Block(_EMPTY, capture.sample_rate, 0, f"microphone {self.device.name!r} stopped; opening it again")
+        if capture.num_input_overflows > self._num_overflows and now - self._overflow_reported > OVERFLOW_REPORT_S:
             self._num_overflows = capture.num_input_overflows
             self._overflow_reported = now
             text = f"the sound system lost audio before it got here ({self._num_overflows} times so far)"
@@ -204,12 +199,7 @@ class Microphone:
             except MicrophoneError:
                 continue
             deadline = time.monotonic() + START_LIMIT_S
-            while (
-                not capture.num_received
-                and capture.active
-                and time.monotonic() < deadline
-                and not self._closed
-            ):
+            while not capture.num_received and capture.active and time.monotonic() < deadline and not self._closed:
                 time.sleep(POLL_S)
             if capture.num_received and not self._closed:
                 self._reopened = capture
@@ -239,9 +229,7 @@ class Microphone:
                 return Capture(self._sounddevice, device.index, rate, channels)
             except (self._sounddevice.PortAudioError, ValueError) as error:
                 reason = error
-        raise MicrophoneError(
-            f"cannot open microphone {device.name!r}: {reason}; is another program using it?"
-        )
+        raise MicrophoneError(f"cannot open microphone {device.name!r}: {reason}; is another program using it?")
 
 
 _EMPTY = np.zeros(0, np.float32)

@@ -79,24 +79,18 @@ class Recognizer:
         _check_duration("chunk_ms", self.chunk_ms, FRAME_MS, MAX_CHUNK_MS)
         _check_duration("left_context_ms", self.left_context_ms, 0, MAX_LEFT_CONTEXT_MS)
         if not 0 < self.max_utterance_s <= MAX_UTTERANCE_S:
-            raise ValueError(
-                f"max_utterance_s is {self.max_utterance_s}; it must be in (0, {MAX_UTTERANCE_S:g}]"
-            )
+            raise ValueError(f"max_utterance_s is {self.max_utterance_s}; it must be in (0, {MAX_UTTERANCE_S:g}]")
         # Made here rather than with the first audio, so that what is wrong is said where it was written.
         self.new_search()
         _ = self.endpointer
         _check_front_end(self.onnx.metadata)
         if self.search == "rescore" and not self.onnx.has_decoder:
-            raise ValueError(
-                "this model has no decoder to rescore with; use search='beam' or export it again"
-            )
+            raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
         self._warm_up()
 
     def _warm_up(self) -> None:
         """The first run of each graph takes several times as long: better now than with the first words."""
-        chunk = np.zeros(
-            (1, SUBSAMPLING * self.chunk_size + OVERLAP, self.onnx.metadata.num_mel_bins), np.float32
-        )
+        chunk = np.zeros((1, SUBSAMPLING * self.chunk_size + OVERLAP, self.onnx.metadata.num_mel_bins), np.float32)
         self.onnx.step(chunk, np.array([chunk.shape[1]]), self.onnx.init_cache(1, self.left_context))
         if self.search == "rescore":
             self.onnx.score([[0]], np.zeros((1, self.onnx.metadata.dim), np.float32))
@@ -147,6 +141,4 @@ def _check_front_end(metadata: ModelMetadata) -> None:
     for name in FRONT_END:
         wanted, computed = getattr(metadata, name), getattr(ModelMetadata, name)
         if wanted != computed:
-            raise ModelError(
-                f"the model needs {name} = {wanted!r}; live recognition computes {computed!r} only"
-            )
+            raise ModelError(f"the model needs {name} = {wanted!r}; live recognition computes {computed!r} only")

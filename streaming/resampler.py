@@ -52,17 +52,14 @@ def check_sample_rate(sample_rate: int) -> None:
     whole = isinstance(sample_rate, (int, np.integer)) and not isinstance(sample_rate, bool)
     if not whole or not MIN_SAMPLE_RATE <= sample_rate <= MAX_SAMPLE_RATE:
         raise ValueError(
-            f"sample_rate is {sample_rate!r}; it must be a whole number of Hz in "
-            f"[{MIN_SAMPLE_RATE}, {MAX_SAMPLE_RATE}]"
+            f"sample_rate is {sample_rate!r}; it must be a whole number of Hz in [{MIN_SAMPLE_RATE}, {MAX_SAMPLE_RATE}]"
         )
 
 
 def check_samples(samples: np.ndarray) -> None:
     """ValueError unless `samples` is a one-dimensional array of float32 or int16."""
     if not isinstance(samples, np.ndarray):
-        raise ValueError(
-            f"samples are a {type(samples).__name__}; expected a NumPy array of float32 or int16"
-        )
+        raise ValueError(f"samples are a {type(samples).__name__}; expected a NumPy array of float32 or int16")
     if samples.dtype != np.float32 and samples.dtype != np.int16:
         raise ValueError(
             f"samples have dtype {samples.dtype}; expected float32 in ±1 or int16: convert with "

@@ -71,9 +71,7 @@ def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) ->
 
     weights = tiny_model.state_dict()
     training = {"step": 0, "audio_hours": 0.0, "history": []}
-    checkpoint = Checkpoint(
-        Config(model=tiny_model.config), Tokenizer("char", TOKENS), weights, weights, training
-    )
+    checkpoint = Checkpoint(Config(model=tiny_model.config), Tokenizer("char", TOKENS), weights, weights, training)
     path = tmp_path_factory.mktemp("model") / "tiny.onnx"
     export_model(checkpoint, path)
     return path

@@ -177,9 +177,7 @@ def damaged(kind: str, folder: Path, sample: np.ndarray) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "kind", ["missing", "folder", "empty", "text", "no-samples", "raw", "cut", "header-only"]
-)
+@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "text", "no-samples", "raw", "cut", "header-only"])
 def test_broken_files_are_said_to_be_broken_and_the_others_are_read(
     tiny_onnx: Path,
     recording: Path,

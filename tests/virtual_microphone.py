@@ -30,9 +30,7 @@ class VirtualMicrophone:
         device = f'{{ type pulse server "unix:{self._socket}" device "{SINK}.monitor" }}'
         alsa.write_text(f"pcm.!default {device}\nctl.!default {device}\n")
         private = {name: str(folder) for name in ("HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME")}
-        self.env = (
-            os.environ | private | {"ALSA_CONFIG_PATH": str(alsa), "PULSE_SERVER": f"unix:{self._socket}"}
-        )
+        self.env = os.environ | private | {"ALSA_CONFIG_PATH": str(alsa), "PULSE_SERVER": f"unix:{self._socket}"}
 
     def start(self) -> None:
         """Starts the server and waits until it answers."""
@@ -48,9 +46,7 @@ class VirtualMicrophone:
         ]
         self._socket.unlink(missing_ok=True)
         with open(self._folder / "pulseaudio.log", "ab") as log:
-            self._server = subprocess.Popen(
-                [*command, "-L", sink, "-L", door], env=self.env, stdout=log, stderr=log
-            )
+            self._server = subprocess.Popen([*command, "-L", sink, "-L", door], env=self.env, stdout=log, stderr=log)
         for _ in range(100):
             if subprocess.run(["pactl", "info"], env=self.env, capture_output=True).returncode == 0:
                 return

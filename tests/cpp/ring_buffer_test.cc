@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <limits>
+#include <new>
 #include <random>
 #include <thread>
 #include <vector>
@@ -186,7 +187,7 @@ TEST(RingBuffer, WriteAllocatesNothing) {
     callback.function(in.data(), nullptr, 300, nullptr, 0, callback.user_data);
   }
   EXPECT_EQ(num_allocations(), before);
-  const std::vector<float> counted(3);
+  ::operator delete(::operator new(1));  // calls of the functions, which no compiler leaves out
   EXPECT_GT(num_allocations(), before);  // the counter counts
 }
 
