@@ -180,7 +180,7 @@ def test_troubles_stand_above_the_partial_and_say_when() -> None:
 
 def test_elsewhere_only_finals_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     written = io.BytesIO()
-    out = io.TextIOWrapper(io.BufferedWriter(written, 1 << 16))  # type: ignore[arg-type]
+    out = io.TextIOWrapper(io.BufferedWriter(written, 1 << 16))
     with open_output(out, as_json=False) as output:
         assert isinstance(output, PlainText)
         for event in (partial("A"), final("A B"), Error("trouble", 1, 1), final(LONG)):
