@@ -82,9 +82,7 @@ class Checkpoint:
             raise CheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
         if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
             found = values.get("format_version") if isinstance(values, dict) else None
-            raise CheckpointError(
-                f"{path} has checkpoint format {found!r}; this version reads format {FORMAT_VERSION}"
-            )
+            raise CheckpointError(f"{path} has checkpoint format {found!r}; this version reads format {FORMAT_VERSION}")
         try:
             return Checkpoint(
                 from_dict(Config, values["config"]),
@@ -99,11 +97,7 @@ class Checkpoint:
 
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a training run, oldest first."""
-    found = [
-        (int(match[1]), path)
-        for path in folder.glob("checkpoint-*.pt")
-        if (match := _NAME.fullmatch(path.name))
-    ]
+    found = [(int(match[1]), path) for path in folder.glob("checkpoint-*.pt") if (match := _NAME.fullmatch(path.name))]
     return [path for _, path in sorted(found)]
 
 

@@ -79,9 +79,7 @@ class ModelConfig:
             self.subsampling_channels,
             "at least 1",
         )
-        _require_choice(
-            "model.position", self.position, ("rope", "relative", "sinusoidal", "learned", "none")
-        )
+        _require_choice("model.position", self.position, ("rope", "relative", "sinusoidal", "learned", "none"))
         _require_choice("model.norm", self.norm, ("pre", "post"))
         _require_choice("model.activation", self.activation, ("relu", "gelu", "swiglu"))
         _require(0 <= self.dropout < 1, "model.dropout", self.dropout, "in [0, 1)")
@@ -158,9 +156,7 @@ class AugmentConfig:
 
     def __post_init__(self) -> None:
         _require(0 <= self.probability <= 1, "augment.probability", self.probability, "in [0, 1]")
-        _require(
-            0 <= self.max_time_fraction <= 1, "augment.max_time_fraction", self.max_time_fraction, "in [0, 1]"
-        )
+        _require(0 <= self.max_time_fraction <= 1, "augment.max_time_fraction", self.max_time_fraction, "in [0, 1]")
         _require(0 <= self.max_freq_bins <= 80, "augment.max_freq_bins", self.max_freq_bins, "in [0, 80]")
         for name in ("num_freq_masks", "num_time_masks", "max_time_frames", "time_warp", "max_gain_db"):
             _require(getattr(self, name) >= 0, f"augment.{name}", getattr(self, name), "at least 0")
@@ -177,13 +173,9 @@ class ChunkConfig:
     """Encoder frames before the chunk; -1 is all of them."""
 
     def __post_init__(self) -> None:
-        _require(
-            0 <= self.full_probability <= 1, "chunk.full_probability", self.full_probability, "in [0, 1]"
-        )
+        _require(0 <= self.full_probability <= 1, "chunk.full_probability", self.full_probability, "in [0, 1]")
         _require(all(s >= 1 for s in self.sizes), "chunk.sizes", self.sizes, "frames of at least 1")
-        _require(
-            all(c >= -1 for c in self.left_contexts), "chunk.left_contexts", self.left_contexts, "-1 or more"
-        )
+        _require(all(c >= -1 for c in self.left_contexts), "chunk.left_contexts", self.left_contexts, "-1 or more")
         _require(
             self.full_probability == 1 or bool(self.sizes and self.left_contexts),
             "chunk.sizes",
@@ -246,7 +238,8 @@ class TrainConfig:
     device: str = "auto"
     """auto | cpu | cuda"""
     init: str = ""
-    """A checkpoint to take the weights from (the optimizer starts afresh)."""
+    """Weights to start from, while the optimizer starts afresh: a checkpoint, the folder of a run, a float32
+    file of `asr export`, or "bundled", the model that ships with the package."""
 
     def __post_init__(self) -> None:
         _require_choice("train.precision", self.precision, ("bf16", "fp32"))
@@ -276,9 +269,7 @@ T = typing.TypeVar("T")
 def from_dict(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     """Builds the frozen dataclass `cls` from plain values; ConfigError for an unknown key or a wrong type."""
     if not isinstance(values, Mapping):
-        raise ConfigError(
-            f"{where or 'the configuration'} must be a mapping of keys, not {type(values).__name__}"
-        )
+        raise ConfigError(f"{where or 'the configuration'} must be a mapping of keys, not {type(values).__name__}")
     hints = typing.get_type_hints(cls)
     known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     kwargs = {}

@@ -102,9 +102,7 @@ class Float16Reader(FeaturesReader):
     def __init__(self, storage_path: str | Path) -> None:
         self._path = Path(storage_path)
 
-    def read(
-        self, key: str, left_offset_frames: int = 0, right_offset_frames: int | None = None
-    ) -> np.ndarray:
+    def read(self, key: str, left_offset_frames: int = 0, right_offset_frames: int | None = None) -> np.ndarray:
         """Frames [left, right) of one matrix, (num_frames, num_bins) float32."""
         offset, num_frames, num_bins = (int(part) for part in key.split(":"))
         right = num_frames if right_offset_frames is None else min(right_offset_frames, num_frames)

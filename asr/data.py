@@ -73,9 +73,7 @@ def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], 
         if not 0 < fraction <= 1:
             raise ValueError(f"data.train {name!r}: the share after * must be a number in (0, 1]")
         cuts = load_cuts(path).to_eager()
-        kept = cuts.filter(
-            lambda cut: config.min_utterance_s <= cut.duration <= config.max_utterance_s
-        ).to_eager()
+        kept = cuts.filter(lambda cut: config.min_utterance_s <= cut.duration <= config.max_utterance_s).to_eager()
         left_out += len(cuts) - len(kept)
         parts.append((kept, fraction))
     if not any(len(cuts) for cuts, _ in parts):
@@ -104,13 +102,10 @@ class BatchSampler(Sampler):
             cut
             for cuts, share in parts
             for cut in cuts
-            if cut.duration <= longest
-            and (share >= 1 or _fraction(f"{seed} {position.epoch} {cut.id}") < share)
+            if cut.duration <= longest and (share >= 1 or _fraction(f"{seed} {position.epoch} {cut.id}") < share)
         )
         if not len(epoch_cuts):
-            raise ValueError(
-                f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s"
-            )
+            raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using DynamicBucketingSampler with an eagerly")
             self._sampler = DynamicBucketingSampler(
@@ -130,9 +125,7 @@ class BatchSampler(Sampler):
         self._augment = not warming_up
 
     def __iter__(self) -> Iterator[BatchPlan]:
-        for index, cuts in enumerate(
-            islice(iter(self._sampler), self._position.batch, None), self._position.batch
-        ):
+        for index, cuts in enumerate(islice(iter(self._sampler), self._position.batch, None), self._position.batch):
             seed = zlib.crc32(f"{self._seed} {self._position.epoch} {index} {self._sampler.rank}".encode())
             yield BatchPlan(cuts, seed, self._augment)
 
@@ -140,9 +133,7 @@ class BatchSampler(Sampler):
 class SpeechDataset(Dataset):
     """Turns a `BatchPlan` into a `Batch`: reads features, augments, encodes the transcripts."""
 
-    def __init__(
-        self, tokenizer: Tokenizer, augment: AugmentConfig | None = None, num_views: int = 1
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, augment: AugmentConfig | None = None, num_views: int = 1) -> None:
         self._tokenizer = tokenizer
         self._augment = augment
         self._num_views = num_views
@@ -165,14 +156,10 @@ class SpeechDataset(Dataset):
         matrices = [torch.from_numpy(cut.load_features()) for cut in plan.cuts]
         num_frames = torch.tensor([len(m) for m in matrices])
         views = [
-            torch.nn.utils.rnn.pad_sequence(
-                [self._augmented(m, plan.augment) for m in matrices], batch_first=True
-            )
+            torch.nn.utils.rnn.pad_sequence([self._augmented(m, plan.augment) for m in matrices], batch_first=True)
             for _ in range(self._num_views)
         ]
-        tokens = [
-            torch.tensor(self._tokenizer.encode(c.supervisions[0].text), dtype=torch.int64) for c in plan.cuts
-        ]
+        tokens = [torch.tensor(self._tokenizer.encode(c.supervisions[0].text), dtype=torch.int64) for c in plan.cuts]
         targets = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=IGNORE_ID)
         lengths = torch.tensor([len(t) for t in tokens])
         seconds = sum(cut.duration for cut in plan.cuts)

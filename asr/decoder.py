@@ -80,9 +80,7 @@ class Decoder(nn.Module):
             (N,) float32
         """
         sos = torch.full_like(tokens[:, :1], SOS_EOS_ID)
-        log_probs = (
-            self.forward(torch.cat((sos, tokens), dim=1), memory, memory_lengths).float().log_softmax(-1)
-        )
+        log_probs = self.forward(torch.cat((sos, tokens), dim=1), memory, memory_lengths).float().log_softmax(-1)
         position = torch.arange(tokens.shape[1] + 1, device=tokens.device)[None, :]
         target = torch.cat((tokens, sos), dim=1)
         target = torch.where(position == token_lengths[:, None], SOS_EOS_ID, target)

@@ -153,9 +153,7 @@ class Encoder(nn.Module):
             x, keys, values = layer(x, bias, rotation, cache.keys[:, index], cache.values[:, index])
             all_keys.append(keys[:, num_out:])  # the newest cache_size frames
             all_values.append(values[:, num_out:])
-        new_cache = EncoderCache(
-            torch.stack(all_keys, 1), torch.stack(all_values, 1), cache.num_frames + num_new
-        )
+        new_cache = EncoderCache(torch.stack(all_keys, 1), torch.stack(all_values, 1), cache.num_frames + num_new)
         return self.final_norm(x), new_cache
 
     def _subsample(self, features: Tensor, num_valid: Tensor) -> Tensor:

@@ -289,9 +289,7 @@ def table(results: Sequence[Result]) -> Table:
     for r in results:
         e = r.errors
         counts = (e.insertions, e.deletions, e.substitutions, e.num_words)
-        out.add_row(
-            r.data, r.chunk, r.search, f"{100 * e.rate:.2f}", *map(str, counts), f"{r.real_time_factor:.4f}"
-        )
+        out.add_row(r.data, r.chunk, r.search, f"{100 * e.rate:.2f}", *map(str, counts), f"{r.real_time_factor:.4f}")
     return out
 
 
@@ -308,15 +306,11 @@ def write_hypotheses(results: Sequence[Result], path: Path) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="an .onnx file, a checkpoint, or the folder of a training run")
-    parser.add_argument(
-        "--data", nargs="+", required=True, metavar="DATA.jsonl.gz", help="written by `asr prepare`"
-    )
+    parser.add_argument("--data", nargs="+", required=True, metavar="DATA.jsonl.gz", help="written by `asr prepare`")
     parser.add_argument(
         "--chunk-ms", default="full,1280,640,320,160", metavar="MS,...", help="full is the whole utterance"
     )
-    parser.add_argument(
-        "--left-context-ms", type=int, default=2560, metavar="MS", help="past that a chunk sees (2560)"
-    )
+    parser.add_argument("--left-context-ms", type=int, default=2560, metavar="MS", help="past that a chunk sees (2560)")
     parser.add_argument("--search", default="greedy,beam,rescore", metavar="NAME,...")
     parser.add_argument("--beam", type=int, default=8, metavar="N", help="hypotheses kept, and rescored (8)")
     parser.add_argument(
@@ -331,18 +325,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="word error rate against latency")
     parser.add_argument("--json", type=Path, metavar="OUT.json", help="the table's numbers")
-    parser.add_argument(
-        "--hypotheses", type=Path, metavar="OUT.tsv", help="every reference and what was recognised"
-    )
+    parser.add_argument("--hypotheses", type=Path, metavar="OUT.tsv", help="every reference and what was recognised")
 
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr evaluate`."""
     chunks, searches = parse_chunks(args.chunk_ms), parse_searches(args.search)
     if args.left_context_ms < 0 or args.left_context_ms % FRAME_MS:
-        raise ValueError(
-            f"--left-context-ms {args.left_context_ms} must be a multiple of {FRAME_MS}, at least 0"
-        )
+        raise ValueError(f"--left-context-ms {args.left_context_ms} must be a multiple of {FRAME_MS}, at least 0")
     if args.num_utterances is not None and args.num_utterances < 1:
         raise ValueError(f"--num-utterances {args.num_utterances} must be at least 1")
     for path in (args.plot, args.json, args.hypotheses):

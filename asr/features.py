@@ -53,9 +53,7 @@ def fbank(samples: torch.Tensor | np.ndarray) -> torch.Tensor:
             "average the channels and pass one recording at a time"
         )
     if waveform.dtype != torch.float32:
-        raise ValueError(
-            f"samples have dtype {waveform.dtype}; expected float32 in ±1 (divide int16 by 32768)"
-        )
+        raise ValueError(f"samples have dtype {waveform.dtype}; expected float32 in ±1 (divide int16 by 32768)")
     if not torch.isfinite(waveform).all():
         raise ValueError("samples contain NaN or infinite values; expected finite float32 in ±1")
     frames = num_frames(waveform.numel())

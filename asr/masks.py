@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 
-def chunk_mask(
-    num_frames: int, chunk_size: int, left_context: int, device: torch.device | str = "cpu"
-) -> Tensor:
+def chunk_mask(num_frames: int, chunk_size: int, left_context: int, device: torch.device | str = "cpu") -> Tensor:
     """The mask of a whole utterance.
 
     Args:
@@ -62,8 +60,6 @@ def step_mask(num_cached: Tensor, num_new: Tensor, cache_size: int, num_frames: 
         (N, 1, num_frames, cache_size + num_frames) bool.
     """
     slot = torch.arange(cache_size + num_frames, device=num_new.device)
-    valid = (slot[None, :] >= cache_size - num_cached[:, None]) & (
-        slot[None, :] < cache_size + num_new[:, None]
-    )
+    valid = (slot[None, :] >= cache_size - num_cached[:, None]) & (slot[None, :] < cache_size + num_new[:, None])
     itself = slot[None, :] == cache_size + torch.arange(num_frames, device=num_new.device)[:, None]
     return valid[:, None, None, :] | itself[None, None]

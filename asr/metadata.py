@@ -89,12 +89,8 @@ class ModelMetadata:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in ("default_left_context", "feature_overlap"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
-        _require(
-            0 <= self.rescore_ctc_weight <= 1, "rescore_ctc_weight", self.rescore_ctc_weight, "in [0, 1]"
-        )
-        _require(
-            self.quantization in QUANTIZATIONS, "quantization", self.quantization, f"one of {QUANTIZATIONS}"
-        )
+        _require(0 <= self.rescore_ctc_weight <= 1, "rescore_ctc_weight", self.rescore_ctc_weight, "in [0, 1]")
+        _require(self.quantization in QUANTIZATIONS, "quantization", self.quantization, f"one of {QUANTIZATIONS}")
         _require(len(self.tokens) >= 4, "tokens", f"{len(self.tokens)} tokens", "at least 4")
         for index, token in enumerate(self.tokens):
             _require(
@@ -103,9 +99,7 @@ class ModelMetadata:
                 token,
                 "text without space",
             )
-        _require(
-            len(set(self.tokens)) == len(self.tokens), "tokens", "a list with repeats", "different tokens"
-        )
+        _require(len(set(self.tokens)) == len(self.tokens), "tokens", "a list with repeats", "different tokens")
         for name in ("cmvn_mean", "cmvn_std"):
             value = getattr(self, name)
             _require(
@@ -159,9 +153,7 @@ class ModelMetadata:
             try:
                 values[f.name] = _CODECS[str(f.type)][1](text)
             except (ValueError, RecursionError) as error:
-                raise MetadataError(
-                    f"metadata key {f.name} is damaged ({text!r:.60}): {_EXPORT_AGAIN}"
-                ) from error
+                raise MetadataError(f"metadata key {f.name} is damaged ({text!r:.60}): {_EXPORT_AGAIN}") from error
         return ModelMetadata(**values)
 
 

@@ -35,9 +35,7 @@ class AsrModel(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         if config.vocab_size < 4:
-            raise ValueError(
-                f"model.vocab_size {config.vocab_size} must be at least 4: take it from the tokenizer"
-            )
+            raise ValueError(f"model.vocab_size {config.vocab_size} must be at least 4: take it from the tokenizer")
         self.config = config
         self.encoder = Encoder(config)
         self.ctc = nn.Linear(config.dim, config.vocab_size)
@@ -50,9 +48,7 @@ class AsrModel(nn.Module):
         encoder_out, lengths, _ = self.encoder(features, num_frames, chunk_size, left_context)
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, lengths
 
-    def step(
-        self, features: Tensor, num_valid: Tensor, cache: EncoderCache
-    ) -> tuple[Tensor, Tensor, EncoderCache]:
+    def step(self, features: Tensor, num_valid: Tensor, cache: EncoderCache) -> tuple[Tensor, Tensor, EncoderCache]:
         """One chunk: (N, 4c + 3, 80), (N,), cache -> log_probs (N, c, V), encoder_out (N, c, dim), cache'."""
         encoder_out, cache = self.encoder.step(features, num_valid, cache)
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, cache
@@ -86,9 +82,7 @@ class AsrModel(nn.Module):
             middle_log_probs = self.ctc(middle).float().log_softmax(-1)
             ctc = (1.0 - share) * ctc + share * _ctc_loss(middle_log_probs, lengths, targets, target_lengths)
         attention = self._attention_loss(encoder_out, lengths, targets, target_lengths, config)
-        consistency = (
-            consistency_loss(log_probs, lengths) if config.cr_ctc_weight > 0 else torch.zeros_like(ctc)
-        )
+        consistency = consistency_loss(log_probs, lengths) if config.cr_ctc_weight > 0 else torch.zeros_like(ctc)
         ctc, attention, consistency = ctc * scale, attention * scale, consistency * scale
         joint = config.ctc_weight * ctc + (1.0 - config.ctc_weight) * attention
         return Losses(joint + config.cr_ctc_weight * consistency, ctc, attention, consistency)
@@ -110,9 +104,7 @@ class AsrModel(nn.Module):
                 guess = self.decoder(tokens, encoder_out, lengths).argmax(-1)
             replace = torch.rand(guess.shape, device=guess.device) < config.scheduled_sampling
             replace &= expected != IGNORE_ID
-            tokens = torch.cat(
-                (tokens[:, :1], torch.where(replace, guess, expected.clamp(min=0))[:, :-1]), dim=1
-            )
+            tokens = torch.cat((tokens[:, :1], torch.where(replace, guess, expected.clamp(min=0))[:, :-1]), dim=1)
         logits = self.decoder(tokens, encoder_out, lengths)
         return F.cross_entropy(
             logits.float().transpose(1, 2),

@@ -52,9 +52,7 @@ def bundled_model(name: str = "int8") -> Path:
         raise ModelError(f"bundled model {name!r} does not exist: choose one of {', '.join(_BUNDLED)}")
     path = Path(__file__).parent / "models" / _BUNDLED[name]
     if not path.is_file():
-        raise ModelError(
-            f"this installation lacks the bundled model {path}: install asr-stream again, or name a file"
-        )
+        raise ModelError(f"this installation lacks the bundled model {path}: install asr-stream again, or name a file")
     return path
 
 
@@ -101,15 +99,11 @@ class OnnxModel:
     def init_cache(self, batch_size: int, left_context: int) -> Cache:
         """The state before the first chunk: `batch_size` streams, `left_context` frames of their past."""
         if batch_size < 1 or left_context < 0:
-            raise ValueError(
-                f"batch_size {batch_size} must be at least 1, left_context {left_context} at least 0"
-            )
+            raise ValueError(f"batch_size {batch_size} must be at least 1, left_context {left_context} at least 0")
         shape = (batch_size, self.metadata.num_layers, left_context, self.metadata.dim)
         return Cache(np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(batch_size, np.int64))
 
-    def step(
-        self, features: FloatArray, num_valid: IntArray, cache: Cache
-    ) -> tuple[FloatArray, FloatArray, Cache]:
+    def step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> tuple[FloatArray, FloatArray, Cache]:
         """One chunk of every stream of a batch.
 
         Args:
@@ -140,8 +134,7 @@ class OnnxModel:
         meta = self.metadata
         if encoder_out.ndim != 2 or encoder_out.shape[1] != meta.dim or encoder_out.dtype != np.float32:
             raise ValueError(
-                f"encoder_out is {encoder_out.dtype} of shape {encoder_out.shape}; expected float32 "
-                f"(T, {meta.dim})"
+                f"encoder_out is {encoder_out.dtype} of shape {encoder_out.shape}; expected float32 (T, {meta.dim})"
             )
         if not tokens:
             return np.zeros(0, np.float32)
@@ -199,9 +192,7 @@ class OnnxModel:
         with self._decoder_lock:
             if self._decoder is None:
                 if not self.has_decoder:
-                    raise ModelError(
-                        f"{self.path} holds no decoder, so that nothing can be rescored: use search beam"
-                    )
+                    raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
                 name = f"the decoder in {self.path}"
                 self._decoder = self._open(self.metadata.decoder_onnx, name, DECODER_INPUTS, DECODER_OUTPUTS)
             return self._decoder

@@ -14,9 +14,7 @@ def plot_wer(curves: Mapping[str, Sequence[Point]], path: str | Path, title: str
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    chunks = sorted(
-        {chunk for points in curves.values() for chunk, _ in points}, key=lambda c: (c is None, c or 0)
-    )
+    chunks = sorted({chunk for points in curves.values() for chunk, _ in points}, key=lambda c: (c is None, c or 0))
     place = {chunk: index for index, chunk in enumerate(chunks)}
     figure = Figure(figsize=(7, 4.5), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)

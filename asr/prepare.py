@@ -152,9 +152,7 @@ def _normalized(
             yield replace(utterance, text=normalized.text)
 
 
-def _prepare_batch(
-    batch: Sequence[Utterance | Refusal], options: PrepareOptions
-) -> list[list[Prepared | Refusal]]:
+def _prepare_batch(batch: Sequence[Utterance | Refusal], options: PrepareOptions) -> list[list[Prepared | Refusal]]:
     return [[u] if isinstance(u, Refusal) else prepare_utterance(u, options) for u in batch]
 
 
@@ -207,9 +205,7 @@ def _prepare_all(
         while pending:
             yield from pending.popleft().result()
     except BrokenProcessPool as error:
-        raise ChildProcessError(
-            "a worker process died, perhaps for want of memory; use fewer --jobs"
-        ) from error
+        raise ChildProcessError("a worker process died, perhaps for want of memory; use fewer --jobs") from error
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -257,9 +253,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     kinds = parser.add_subparsers(dest="kind", required=True)
     librispeech = kinds.add_parser("librispeech", parents=[shared], help="the LibriSpeech folder tree")
-    librispeech.add_argument(
-        "corpus", type=Path, metavar="DIR", help="LibriSpeech, or the folder that holds it"
-    )
+    librispeech.add_argument("corpus", type=Path, metavar="DIR", help="LibriSpeech, or the folder that holds it")
     librispeech.add_argument("--parts", nargs="+", metavar="PART", help="e.g. train-clean-100 (default: all)")
     librispeech.add_argument("--name", help="one data set of this name (default: one for every part)")
     table = kinds.add_parser("manifest", parents=[shared], help="a TSV, CSV or JSONL of path and text")

@@ -45,9 +45,7 @@ class TrainingProgress:
                 console=console,
                 disable=not console.is_terminal,
             )
-            self._task = self._bar.add_task(
-                "train", total=max_steps, completed=step, epoch=0, status="starting"
-            )
+            self._task = self._bar.add_task("train", total=max_steps, completed=step, epoch=0, status="starting")
 
     def __enter__(self) -> TrainingProgress:
         if self._visible:
@@ -89,8 +87,6 @@ class TrainingProgress:
         """Word error rates of a validation, by the name of the latency."""
         if not self._visible:
             return
-        self._console.print(
-            f"step {step}: WER " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items())
-        )
+        self._console.print(f"step {step}: WER " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
         for name, rate in rates.items():
             self._writer.add_scalar(f"valid/wer_{name}", rate, step)

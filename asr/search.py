@@ -74,8 +74,7 @@ def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc
     scores = np.asarray(decoder_scores, np.float64)
     if not hypotheses or scores.shape != (len(hypotheses),):
         raise ValueError(
-            f"{len(hypotheses)} hypotheses with scores of shape {scores.shape}; expected one or more, "
-            "one score each"
+            f"{len(hypotheses)} hypotheses with scores of shape {scores.shape}; expected one or more, one score each"
         )
     if not 0 <= ctc_weight <= 1:
         raise ValueError(f"ctc_weight {ctc_weight} must be in [0, 1]")

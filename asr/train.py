@@ -23,12 +23,13 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from asr.checkpoint import Checkpoint, CheckpointError, checkpoint_path, checkpoints, resolve
+from asr.checkpoint import Checkpoint, CheckpointError, checkpoint_path, checkpoints
 from asr.config import ChunkConfig, Config, load_config
 from asr.cuts import load_cuts
 from asr.data import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.model import AsrModel, Losses, with_vocab
 from asr.optim import WeightAverage, build_optimizer, learning_rate
+from asr.pretrained import load_pretrained
 from asr.progress import TrainingProgress
 from asr.tokenizer import Tokenizer
 from asr.validate import VALIDATION_CHUNKS, validate
@@ -64,26 +65,20 @@ class Trainer:
         previous = self._find_previous(resume)
 
         self.parts, left_out = load_training_cuts(config.data)
-        self._say(
-            f"{sum(len(c) for c, _ in self.parts)} training utterances; {left_out} left out by their duration"
-        )
+        self._say(f"{sum(len(c) for c, _ in self.parts)} training utterances; {left_out} left out by their duration")
         self.valid_cuts = [cut for name in config.data.valid for cut in load_cuts(name).to_eager()]
         every = max(1, len(self.valid_cuts) // config.data.valid_utterances)
         self.valid_cuts = self.valid_cuts[::every][: config.data.valid_utterances]
 
-        init = previous
-        if init is None and config.train.init:
-            init = Checkpoint.load(resolve(config.train.init))
-        self.tokenizer = init.tokenizer if init else self._train_tokenizer()
+        pretrained = load_pretrained(config.train.init) if config.train.init and not previous else None
+        start = previous or pretrained
+        self.tokenizer = start.tokenizer if start else self._train_tokenizer()
         torch.manual_seed(config.train.seed)
         self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))
-        if init is None:
+        if start is None:
             self.model.encoder.set_cmvn(*self._estimate_cmvn())
         else:
-            self._load(
-                init.weights if previous else init.average,
-                resolve(config.train.init) if not previous else self.folder,
-            )
+            self._load(start.weights, self.folder if previous else config.train.init)
         self.model.to(self.device)
         self.average = WeightAverage(self.model, config.optim.ema_decay)
         self.optimizer = build_optimizer(self.model, config.optim)
@@ -108,9 +103,7 @@ class Trainer:
         )
         previous_handlers = {s: signal.signal(s, self._request_stop) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
-            with TrainingProgress(
-                self.folder, config.max_steps, self.step, self.console, self.rank == 0
-            ) as progress:
+            with TrainingProgress(self.folder, config.max_steps, self.step, self.console, self.rank == 0) as progress:
                 while self.step < config.max_steps and not self._stop:
                     self._run_epoch(progress)
         finally:
@@ -122,9 +115,7 @@ class Trainer:
 
     def _run_epoch(self, progress: TrainingProgress) -> None:
         config = self.config
-        sampler = BatchSampler(
-            self.parts, config.data, config.train.seed, self.position, self.rank, self.world_size
-        )
+        sampler = BatchSampler(self.parts, config.data, config.train.seed, self.position, self.rank, self.world_size)
         views = 2 if config.loss.cr_ctc_weight > 0 else 1
         dataset = SpeechDataset(self.tokenizer, config.augment, views)
         for batch in batches(sampler, dataset, config.data.num_workers):
@@ -149,9 +140,7 @@ class Trainer:
             if self.step >= config.train.max_steps or self._agreed_to_stop():
                 return
         if self.position.batch == 0:
-            raise ValueError(
-                "an epoch without a single batch: more processes than batches; lower data.max_batch_s"
-            )
+            raise ValueError("an epoch without a single batch: more processes than batches; lower data.max_batch_s")
         self.position = Position(self.position.epoch + 1, 0)
 
     def _train_step(self, batch: Batch) -> tuple[Losses, float, float]:
@@ -214,9 +203,7 @@ class Trainer:
             "average_updates": self.average.num_updates,
             "optimizer": self.optimizer.state_dict(),
         }
-        return Checkpoint(
-            self.config, self.tokenizer, self.model.state_dict(), self.average.weights, training
-        )
+        return Checkpoint(self.config, self.tokenizer, self.model.state_dict(), self.average.weights, training)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         state = checkpoint.training
@@ -229,7 +216,7 @@ class Trainer:
         self.position = Position(state["epoch"], state["batch"] if same else 0)
         self._say(f"resuming at step {self.step}, {self.audio_hours:.1f} hours of audio seen")
 
-    def _load(self, weights: dict[str, Tensor], source: Path) -> None:
+    def _load(self, weights: dict[str, Tensor], source: str | Path) -> None:
         try:
             self.model.load_state_dict(weights)
         except RuntimeError as error:
@@ -306,12 +293,8 @@ def _device(name: str) -> torch.device:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", help="a YAML file, or the name of a bundled recipe")
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="e.g. optim.lr=5e-4 train.output=runs/mine"
-    )
-    parser.add_argument(
-        "--resume", action="store_true", help="go on from the newest checkpoint in train.output"
-    )
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. optim.lr=5e-4 train.output=runs/mine")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in train.output")
 
 
 def run(args: argparse.Namespace) -> int:

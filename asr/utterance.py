@@ -84,9 +84,7 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
         with soundfile.SoundFile(path) as file:
             rate, stated = file.samplerate, file.frames
             if not 1000 <= rate <= 384000 or file.channels > 64:
-                raise ValueError(
-                    f"has {file.channels} channels at {rate} Hz; expected at most 64, 1 to 384 kHz"
-                )
+                raise ValueError(f"has {file.channels} channels at {rate} Hz; expected at most 64, 1 to 384 kHz")
             if stated > max_duration_s * rate:  # not decoded: it might fill the memory
                 raise TooLongError(f"{stated / rate:.1f} s")
             if _is_cut_off_wav(file.extra_info):

@@ -30,9 +30,7 @@ def validate(
         num_frames = torch.tensor([cut.num_frames for cut in batch])
         references = [cut.supervisions[0].text for cut in batch]
         for name, chunk_size in VALIDATION_CHUNKS:
-            log_probs, _, lengths = model(
-                features.to(device), num_frames.to(device), chunk_size, LEFT_CONTEXT
-            )
+            log_probs, _, lengths = model(features.to(device), num_frames.to(device), chunk_size, LEFT_CONTEXT)
             hypotheses = [tokenizer.decode(ids) for ids in greedy(log_probs, lengths)]
             errors[name] += count_errors(references, hypotheses)
     return errors
@@ -41,9 +39,7 @@ def validate(
 def greedy(log_probs: Tensor, lengths: Tensor) -> list[list[int]]:
     """Best path of CTC: (N, T, V), (N,) -> token ids without repeats and blanks."""
     best = log_probs.argmax(-1).cpu()
-    paths = [
-        torch.unique_consecutive(row[:length]) for row, length in zip(best, lengths.tolist(), strict=True)
-    ]
+    paths = [torch.unique_consecutive(row[:length]) for row, length in zip(best, lengths.tolist(), strict=True)]
     return [path[path != BLANK_ID].tolist() for path in paths]
 
 

@@ -16,9 +16,7 @@ FRAME_MS = round(ENCODER_FRAME_S * 1000)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", help="a checkpoint, or the folder of a training run (its best one)")
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="MODEL.onnx")
-    parser.add_argument(
-        "--int8", action="store_true", help="8-bit weights: a quarter of the size, faster on CPUs"
-    )
+    parser.add_argument("--int8", action="store_true", help="8-bit weights: a quarter of the size, faster on CPUs")
     parser.add_argument(
         "--chunk-ms",
         type=int,
@@ -82,7 +80,5 @@ def summary(report: ExportReport, source: Path, int8: bool) -> str:
 def _frames(option: str, milliseconds: int, least: int) -> int:
     frames, rest = divmod(milliseconds, FRAME_MS)
     if rest or frames < least:
-        raise ValueError(
-            f"{option} {milliseconds} must be a multiple of {FRAME_MS}, at least {least * FRAME_MS}"
-        )
+        raise ValueError(f"{option} {milliseconds} must be a multiple of {FRAME_MS}, at least {least * FRAME_MS}")
     return frames

@@ -109,9 +109,7 @@ def _trace(
         )
     assert program is not None
     graph = _clean(program.model_proto)
-    for value, dims in zip(
-        (*graph.graph.input, *graph.graph.output), (*input_dims, *output_dims), strict=True
-    ):
+    for value, dims in zip((*graph.graph.input, *graph.graph.output), (*input_dims, *output_dims), strict=True):
         for axis, name in dims.items():
             value.type.tensor_type.shape.dim[axis].dim_param = name
     onnx.checker.check_model(graph, full_check=True)

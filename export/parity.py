@@ -77,9 +77,7 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
     torch_streams, onnx_streams = [], []
     max_error = 0.0
     threads = torch.get_num_threads()
-    torch.set_num_threads(
-        1
-    )  # steps are too short to share, and beside a training run sharing costs ten times as much
+    torch.set_num_threads(1)  # steps are too short to share, and beside a training run sharing costs ten times as much
     try:
         for seed, case in enumerate(CASES):
             features, num_frames = speech_like(model, case, seed)
@@ -90,9 +88,7 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
             for a, b in zip((*_flat(expected), *cache), (*_flat(found), *onnx_cache), strict=True):
                 max_error = max(max_error, float(np.abs(a - b).max(initial=0.0)))
             if not np.array_equal(cache[2], onnx_cache[2]):
-                raise ExportError(
-                    "the exported graph counts frames differently from PyTorch; nothing was written"
-                )
+                raise ExportError("the exported graph counts frames differently from PyTorch; nothing was written")
         score_error = _score_error(model, onnx_model, torch_streams[0][1])
     except RuntimeError as error:  # and what ONNX Runtime raises derives from it
         raise ExportError(f"the exported graph does not run: {str(error).splitlines()[0]}") from error
@@ -137,9 +133,7 @@ def speech_like(model: AsrModel, case: Case, seed: int) -> tuple[FloatArray, npt
     window = SUBSAMPLING * case.chunk_size
     total = window * case.num_chunks + OVERLAP
     smooth = random.standard_normal((case.batch_size, total + 8, NUM_MEL_BINS + 5))
-    smooth = np.lib.stride_tricks.sliding_window_view(smooth, (1, 8, 5))[:, :total, :NUM_MEL_BINS].mean(
-        (-1, -2, -3)
-    )
+    smooth = np.lib.stride_tricks.sliding_window_view(smooth, (1, 8, 5))[:, :total, :NUM_MEL_BINS].mean((-1, -2, -3))
     smooth *= np.sqrt(8 * 5)
     pause = np.sin(np.arange(total) / 30 + seed) > 0.8
     smooth[:, pause] = 0.1 * smooth[:, pause] - 1.5
@@ -160,9 +154,7 @@ def step_torch(
     cache = model.encoder.init_cache(case.batch_size, case.left_context)
     pieces = []
     for chunk, num_valid in _chunks(features, num_frames, case):
-        log_probs, encoder_out, cache = model.step(
-            torch.from_numpy(chunk), torch.from_numpy(num_valid), cache
-        )
+        log_probs, encoder_out, cache = model.step(torch.from_numpy(chunk), torch.from_numpy(num_valid), cache)
         pieces.append((log_probs.numpy(), encoder_out.numpy(), num_valid))
     return _join(pieces), tuple(t.numpy() for t in EncoderCache(*cache))
 

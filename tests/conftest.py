@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ from virtual_microphone import VirtualMicrophone
 
 if TYPE_CHECKING:
     from asr.model import AsrModel
+
+# Threads that wait for each other in small products cost more than they bring; before PyTorch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SAMPLE = Path(__file__).parent.parent / "asr" / "samples" / "sample.wav"
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "'")

@@ -40,9 +40,7 @@ def test_packages_depend_in_one_direction(package: str) -> None:
             continue
         for module in imports(path):
             for forbidden in FORBIDDEN[package]:
-                assert module != forbidden and not module.startswith(forbidden + "."), (
-                    f"{path} imports {module}"
-                )
+                assert module != forbidden and not module.startswith(forbidden + "."), f"{path} imports {module}"
 
 
 def test_the_core_knows_no_python() -> None:

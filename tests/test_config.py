@@ -16,9 +16,7 @@ def test_bundled_recipes_are_valid(recipe: str) -> None:
 
 
 def test_overrides_take_the_type_of_the_field() -> None:
-    config = load_config(
-        "tiny", ["optim.lr=1e-4", "data.train=[a, b*0.5]", "chunk.sizes=[4]", "model.norm=post"]
-    )
+    config = load_config("tiny", ["optim.lr=1e-4", "data.train=[a, b*0.5]", "chunk.sizes=[4]", "model.norm=post"])
     assert config.optim.lr == 1e-4
     assert config.data.train == ("a", "b*0.5")
     assert config.chunk.sizes == (4,)

@@ -87,9 +87,7 @@ def test_checkpoint_and_file_recognise_the_same(
     spoken = {row["hypothesis"] for row in hypotheses[0]}
     assert len(spoken) > 6, "the model must say different things, or equality means nothing"
     by_chunk = {
-        row["chunk_ms"]: row["hypothesis"]
-        for row in hypotheses[0]
-        if (row["id"], row["search"]) == ("u3", "beam")
+        row["chunk_ms"]: row["hypothesis"] for row in hypotheses[0] if (row["id"], row["search"]) == ("u3", "beam")
     }
     assert len(set(by_chunk.values())) > 1, "the chunk must matter, or this does not test that it is used"
     counts = ("insertions", "deletions", "substitutions", "num_words", "chunk_ms", "search")
@@ -104,9 +102,7 @@ def test_the_table_adds_up(data: Path, tiny_onnx: Path, tmp_path: Path) -> None:
     errors = result["insertions"] + result["deletions"] + result["substitutions"]
     assert result["num_words"] == sum(len(text.split()) for text in TEXTS)
     assert result["wer"] == pytest.approx(errors / result["num_words"]) and errors > 0
-    assert result["audio_s"] == pytest.approx(
-        sum((12_000 + 32_123 * i) / SAMPLE_RATE for i in range(4)), abs=0.03
-    )
+    assert result["audio_s"] == pytest.approx(sum((12_000 + 32_123 * i) / SAMPLE_RATE for i in range(4)), abs=0.03)
     assert result["real_time_factor"] == pytest.approx(
         (result["encoder_s"] + result["search_s"]) / result["audio_s"], rel=0.05
     )

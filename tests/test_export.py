@@ -82,9 +82,7 @@ def quick(traced: Callable[[str], onnx.ModelProto], monkeypatch: pytest.MonkeyPa
 @pytest.fixture(scope="module")
 def exported(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "model.onnx"
-    export_model(
-        checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, licence="CC-BY-4.0"
-    )
+    export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, licence="CC-BY-4.0")
     return path
 
 
@@ -100,9 +98,7 @@ def exported(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -
     ],
     ids=str,
 )
-def test_pytorch_step_equals_onnx_with_the_cache_carried(
-    checkpoint: Checkpoint, exported: Path, case: Case
-) -> None:
+def test_pytorch_step_equals_onnx_with_the_cache_carried(checkpoint: Checkpoint, exported: Path, case: Case) -> None:
     model = checkpoint.model()
     features, num_frames = speech_like(model, case, seed=99)
     expected, cache = step_torch(model, features, num_frames, case)
@@ -144,9 +140,7 @@ def test_a_stream_alone_equals_the_same_stream_in_a_batch(checkpoint: Checkpoint
     model = OnnxModel(exported)
     together, _ = step_onnx(model, features, num_frames, case)
     for row in range(case.batch_size):
-        alone, _ = step_onnx(
-            model, features[row : row + 1], num_frames[row : row + 1], case._replace(batch_size=1)
-        )
+        alone, _ = step_onnx(model, features[row : row + 1], num_frames[row : row + 1], case._replace(batch_size=1))
         assert np.array_equal(alone[0][0].argmax(-1), together[row][0].argmax(-1))
         np.testing.assert_allclose(alone[0][0], together[row][0], rtol=0, atol=1e-5)
 
@@ -204,15 +198,11 @@ def test_metadata_says_everything(checkpoint: Checkpoint, exported: Path) -> Non
     np.testing.assert_allclose(meta.cmvn_std, np.linspace(2, 4, 80), rtol=1e-5)
     assert meta.config["model"]["encoder_ff_dim"] == 64
     assert meta.training["steps"] == 7 and meta.training["audio_hours"] == 1.25
-    assert meta.training["wer"] == {"full": 0.5, "640ms": 0.625} and meta.training["data"] == [
-        "some.jsonl.gz"
-    ]
+    assert meta.training["wer"] == {"full": 0.5, "640ms": 0.625} and meta.training["data"] == ["some.jsonl.gz"]
     assert list(exported.parent.iterdir()) == [exported], "one file is all"
 
 
-def test_int8_is_smaller_and_close(
-    quick: None, checkpoint: Checkpoint, exported: Path, tmp_path: Path
-) -> None:
+def test_int8_is_smaller_and_close(quick: None, checkpoint: Checkpoint, exported: Path, tmp_path: Path) -> None:
     path = tmp_path / "model.int8.onnx"
     export_model(checkpoint, path, int8=True)
     model = OnnxModel(path)
@@ -230,9 +220,7 @@ def test_int8_is_smaller_and_close(
 
 
 def _change_weight(graph: onnx.ModelProto) -> None:
-    weight = next(
-        i for i in graph.graph.initializer if len(i.dims) == 2 and i.data_type == onnx.TensorProto.FLOAT
-    )
+    weight = next(i for i in graph.graph.initializer if len(i.dims) == 2 and i.data_type == onnx.TensorProto.FLOAT)
     array = onnx.numpy_helper.to_array(weight).copy()
     array[0, 0] += 0.05
     weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
@@ -247,9 +235,7 @@ def _break_mask(graph: onnx.ModelProto) -> None:
 
 
 def _break_int8_weight(graph: onnx.ModelProto) -> None:
-    weight = next(
-        i for i in graph.graph.initializer if i.data_type == onnx.TensorProto.INT8 and len(i.dims) == 2
-    )
+    weight = next(i for i in graph.graph.initializer if i.data_type == onnx.TensorProto.INT8 and len(i.dims) == 2)
     array = -onnx.numpy_helper.to_array(weight)
     weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
 

@@ -145,9 +145,7 @@ def test_a_foreign_graph_is_refused(tmp_path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "foreign", [value], [out])
     foreign = tmp_path / "foreign.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), foreign)
-    with pytest.raises(
-        ModelError, match=r"foreign\.onnx is no model of asr-stream: its graph takes x and gives y"
-    ):
+    with pytest.raises(ModelError, match=r"foreign\.onnx is no model of asr-stream: its graph takes x and gives y"):
         OnnxModel(foreign)
 
 
@@ -183,9 +181,7 @@ def test_a_missing_file_a_folder_and_options_are_named(tiny_onnx: Path, tmp_path
         bundled_model("huge")
 
 
-def test_a_missing_cuda_provider_says_what_to_install(
-    tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_cuda_provider_says_what_to_install(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import onnxruntime
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
@@ -193,9 +189,7 @@ def test_a_missing_cuda_provider_says_what_to_install(
         OnnxModel(tiny_onnx, provider="cuda")
 
 
-def test_a_cuda_that_does_not_start_is_no_silent_cpu(
-    tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cuda_that_does_not_start_is_no_silent_cpu(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import onnxruntime
 
     start = onnxruntime.InferenceSession
@@ -221,9 +215,7 @@ def test_step_returns_the_documented_shapes(model: OnnxModel) -> None:
         log_probs, encoder_out, new = model.step(features, num_valid, cache)
         assert log_probs.shape == (batch_size, chunk, meta.vocab_size) and log_probs.dtype == np.float32
         assert encoder_out.shape == (batch_size, chunk, meta.dim)
-        assert [a.shape for a in new] == [a.shape for a in cache] and [a.dtype for a in new] == [
-            a.dtype for a in cache
-        ]
+        assert [a.shape for a in new] == [a.shape for a in cache] and [a.dtype for a in new] == [a.dtype for a in cache]
         assert new.num_frames.tolist() == [chunk] * batch_size
         np.testing.assert_allclose(np.exp(log_probs).sum(-1), 1, atol=1e-5)
         assert cache.num_frames.tolist() == [0] * batch_size, "the old cache is a value and stays as it was"

@@ -449,9 +449,7 @@ def test_strange_options_are_refused(arguments, message):
 
 def test_tsv_takes_quotes_as_they_are(tmp_path):
     table = tmp_path / "t.tsv"
-    table.write_bytes(
-        b'\xef\xbb\xbfPath\tSentence\tclient_id\r\na/b.mp3\t"Oh\tann\r\n\r\nc.wav\tit"s "so"\t\r\n'
-    )
+    table.write_bytes(b'\xef\xbb\xbfPath\tSentence\tclient_id\r\na/b.mp3\t"Oh\tann\r\n\r\nc.wav\tit"s "so"\t\r\n')
     assert list(read_table(table)) == [
         Utterance("a/b", tmp_path / "a/b.mp3", '"Oh', "ann"),
         Utterance("c", tmp_path / "c.wav", 'it"s "so"', None),
@@ -495,9 +493,7 @@ def test_jsonl(tmp_path):
 
 def test_a_table_with_odd_bytes_loses_only_those_rows(tmp_path):
     table = tmp_path / "t.tsv"
-    table.write_bytes(
-        b"path\ttext\na.wav\tcaf\xe9\nb.wav\tna\xc3\xafve\n\xff.wav\tx\nc.wav\t\0\nd.wav\td\te\nf.wav\n"
-    )
+    table.write_bytes(b"path\ttext\na.wav\tcaf\xe9\nb.wav\tna\xc3\xafve\n\xff.wav\tx\nc.wav\t\0\nd.wav\td\te\nf.wav\n")
     read = list(read_table(table))
     assert [(r.id, getattr(r, "reason", r)) for r in read if isinstance(r, Refusal)] == [
         ("a", "text is not UTF-8"),
@@ -560,9 +556,7 @@ def test_librispeech_tree(librispeech):
     parts = find_librispeech_parts(librispeech.parent)
     assert [p.name for p in parts] == ["dev-clean", "train-clean-100"]
     assert find_librispeech_parts(librispeech, ["dev-clean"]) == parts[:1]
-    with pytest.raises(
-        ValueError, match=r"no part dev-other in .*; there: \['dev-clean', 'train-clean-100'\]"
-    ):
+    with pytest.raises(ValueError, match=r"no part dev-other in .*; there: \['dev-clean', 'train-clean-100'\]"):
         find_librispeech_parts(librispeech, ["dev-other"])
     with pytest.raises(ValueError, match="is not a folder"):
         find_librispeech_parts(librispeech / "gone")

@@ -14,11 +14,13 @@ import pytest
 import torch
 from tones import prepare_tones
 
-from asr.checkpoint import Checkpoint, CheckpointError, checkpoint_path, checkpoints
+from asr.checkpoint import Checkpoint, CheckpointError, checkpoint_path, checkpoints, resolve
 from asr.cli import main
 from asr.config import ChunkConfig, LossConfig, ModelConfig, OptimConfig
 from asr.model import AsrModel, consistency_loss
+from asr.onnx_model import bundled_model
 from asr.optim import WeightAverage, learning_rate
+from asr.pretrained import load_pretrained
 from asr.train import draw_chunk
 
 RECIPE = """
@@ -64,12 +66,7 @@ def test_a_small_model_learns_the_toy_language(arguments: list[str], tmp_path: P
 )
 def test_resume_is_exact(arguments: list[str], tmp_path: Path, extra: list[str]) -> None:
     arguments = [*arguments, *extra, "train.save_every=7"]
-    assert (
-        main(
-            [*arguments, "train.max_steps=24", f"train.output={tmp_path / 'straight'}", "optim.schedule=noam"]
-        )
-        == 0
-    )
+    assert main([*arguments, "train.max_steps=24", f"train.output={tmp_path / 'straight'}", "optim.schedule=noam"]) == 0
     for steps in (7, 16, 24):  # 16 is in the second epoch
         assert main([*arguments, "optim.schedule=noam", "--resume", f"train.max_steps={steps}"]) == 0
     straight = Checkpoint.load(checkpoint_path(tmp_path / "straight", 24))
@@ -119,9 +116,7 @@ def test_two_processes_train_one_model(arguments: list[str], tmp_path: Path) -> 
     assert checkpoint.training["history"][0]["step"] == 6
 
 
-def test_a_second_run_does_not_overwrite_the_first(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_run_does_not_overwrite_the_first(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, "train.max_steps=1"]) == 0
     assert main([*arguments, "train.max_steps=1"]) == 1
     assert "--resume" in capsys.readouterr().err
@@ -145,6 +140,30 @@ def test_init_takes_the_weights_of_another_run(arguments: list[str], tmp_path: P
     before = Checkpoint.load(checkpoint_path(tmp_path / "run", 2)).average
     after = Checkpoint.load(checkpoint_path(second, 1)).weights
     assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
+
+
+def test_init_from_an_exported_file_recovers_every_weight(arguments: list[str], tmp_path: Path) -> None:
+    assert main([*arguments, "train.max_steps=2"]) == 0
+    exported = tmp_path / "model.onnx"
+    assert main(["export", str(tmp_path / "run"), "-o", str(exported)]) == 0
+    checkpoint, pretrained = Checkpoint.load(resolve(tmp_path / "run")), load_pretrained(exported)
+    assert pretrained.tokenizer == checkpoint.tokenizer
+    assert pretrained.weights.keys() == checkpoint.average.keys()
+    for name, value in checkpoint.average.items():  # the decoder travels in half precision
+        assert torch.allclose(pretrained.weights[name], value, rtol=1e-3, atol=1e-5), name
+
+
+def test_the_bundled_model_can_be_trained_further(tones: tuple[Path, Path], tmp_path: Path) -> None:
+    """Its letters are a superset of the toy language's."""
+    output = tmp_path / "mine"
+    arguments = [f"data.train={tones[0]}", f"train.output={output}", "train.init=bundled", "data.curriculum_epochs=0"]
+    assert main(["train", "tiny", *arguments, "data.min_utterance_s=0.1", "train.max_steps=1"]) == 0
+    assert Checkpoint.load(checkpoint_path(output, 1)).tokenizer.vocab_size == 31
+
+
+def test_a_quantised_file_is_no_start(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, f"train.init={bundled_model('int8')}"]) == 1
+    assert "quantised" in capsys.readouterr().err
 
 
 def test_init_of_another_shape_is_refused(
@@ -251,9 +270,7 @@ def test_weight_average_follows_the_weights() -> None:
 def test_losses_ignore_what_padding_holds() -> None:
     torch.manual_seed(0)
     model = AsrModel(
-        ModelConfig(
-            dim=32, num_heads=2, encoder_layers=2, encoder_ff_dim=64, decoder_ff_dim=64, vocab_size=10
-        )
+        ModelConfig(dim=32, num_heads=2, encoder_layers=2, encoder_ff_dim=64, decoder_ff_dim=64, vocab_size=10)
     ).eval()
     features, num_frames = torch.randn(2, 120, 80), torch.tensor([120, 64])
     targets, lengths = torch.tensor([[3, 4, 5, 5], [6, 7, -1, -1]]), torch.tensor([4, 2])

@@ -30,10 +30,7 @@ def say(text: str, seed: int = 0) -> np.ndarray:
 
 def sentence(seed: int) -> str:
     generator = random.Random(seed)
-    words = [
-        "".join(generator.choices("ABCDEF", k=generator.randint(1, 3)))
-        for _ in range(generator.randint(1, 4))
-    ]
+    words = ["".join(generator.choices("ABCDEF", k=generator.randint(1, 3))) for _ in range(generator.randint(1, 4))]
     return " ".join(words)
 
 
