@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 AUDIO_COLUMNS = ("path", "audio", "audio_path", "audio_filepath", "wav", "file", "filename")
 TEXT_COLUMNS = ("text", "transcript", "sentence", "transcription")
@@ -120,10 +121,8 @@ def _delimited_rows(table: Path, kind: str) -> Iterator[dict[str, object] | Refu
     # In TSV a quote is a character like any other: Common Voice and LibriSpeech-like lists have
     # sentences that begin with one.
     lines = (line.replace("\0", "\ufffd") for line in _lines(table))
-    if kind == "tsv":
-        reader = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    else:
-        reader = csv.DictReader(lines)
+    tsv: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    reader = csv.DictReader(lines, **(tsv if kind == "tsv" else {}))
     try:
         columns = [str(name).strip().lower() for name in reader.fieldnames or ()]
         reader.fieldnames = columns
