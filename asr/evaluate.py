@@ -24,7 +24,7 @@ from rich.table import Table
 from asr.cuts import load_cuts
 from asr.onnx_model import OnnxModel
 from asr.plots import plot_wer
-from asr.search import SEARCHES, decode, text
+from asr.search import DEFAULT_BEAM_SIZE, SEARCHES, decode, text
 from asr.wer import WordErrors, count_errors
 
 FRAME_MS = 40
@@ -200,7 +200,7 @@ def evaluate(
     chunks_ms: Sequence[int | None],
     left_context_ms: int,
     searches: Sequence[str],
-    beam_size: int = 8,
+    beam_size: int = DEFAULT_BEAM_SIZE,
     ctc_weight: float | None = None,
 ) -> Iterator[list[Result] | int]:
     """Recognises `cuts` at every latency with every search.
@@ -312,7 +312,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--left-context-ms", type=int, default=2560, metavar="MS", help="past that a chunk sees (2560)")
     parser.add_argument("--search", default="greedy,beam,rescore", metavar="NAME,...")
-    parser.add_argument("--beam", type=int, default=8, metavar="N", help="hypotheses kept, and rescored (8)")
+    parser.add_argument(
+        "--beam", type=int, default=DEFAULT_BEAM_SIZE, metavar="N", help="hypotheses kept, and rescored (%(default)s)"
+    )
     parser.add_argument(
         "--rescore-ctc-weight",
         type=float,

@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         help="how far the encoder looks back (default 2560)",
     )
     how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
-    how.add_argument("--beam", type=int, default=8, metavar="N", help="hypotheses kept (default 8)")
+    how.add_argument("--beam", type=int, default=16, metavar="N", help="hypotheses kept (default 16)")
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
     return parser

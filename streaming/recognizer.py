@@ -18,7 +18,7 @@ import numpy as np
 from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Endpointer
 from asr.metadata import ModelMetadata
 from asr.onnx_model import ModelError, OnnxModel, bundled_model
-from asr.search import new_search
+from asr.search import DEFAULT_BEAM_SIZE, new_search
 from asr.streaming.segment import OVERLAP, SUBSAMPLING
 from asr.streaming.stream import Stream
 
@@ -68,7 +68,7 @@ class Recognizer:
     chunk_ms: int = 640
     left_context_ms: int = 2560
     search: str = "rescore"
-    beam_size: int = 8
+    beam_size: int = DEFAULT_BEAM_SIZE
     provider: str = "cpu"
     num_threads: int = 1
     silence_after_speech_s: float = 0.8
