@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -146,6 +146,17 @@ def load_cuts(path: str | Path) -> CutSet:
         others = sorted(p.name for p in manifest.parent.glob(f"*{MANIFEST_SUFFIX}"))
         raise ValueError(f"{manifest} does not exist; run `asr prepare` first (there: {others or 'none'})")
     return CutSet.from_jsonl_lazy(manifest).with_features_path_prefix(manifest.parent)
+
+
+def batches_by_length(cuts: Sequence[Any], max_batch_s: float) -> list[list[Any]]:
+    """Cuts of similar length together, padding included at most `max_batch_s`; one each for 0."""
+    out: list[list[Any]] = []
+    for cut in sorted(cuts, key=lambda c: c.duration):
+        if out and cut.duration * (len(out[-1]) + 1) <= max_batch_s:
+            out[-1].append(cut)
+        else:
+            out.append([cut])
+    return out
 
 
 @dataclass

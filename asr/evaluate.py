@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from asr.cuts import load_cuts
+from asr.cuts import batches_by_length, load_cuts
 from asr.onnx_model import OnnxModel
 from asr.plots import plot_wer
 from asr.search import DEFAULT_BEAM_SIZE, SEARCHES, decode, text
@@ -211,7 +211,7 @@ def evaluate(
     results = [Result(data, chunk, search) for chunk in chunks_ms for search in searches]
     for chunk_ms in chunks_ms:
         rows = [result for result in results if result.chunk_ms == chunk_ms]
-        for batch in _batches(cuts, MAX_BATCH_S if engine.batched else 0.0):
+        for batch in batches_by_length(cuts, MAX_BATCH_S if engine.batched else 0.0):
             features = [cut.load_features() for cut in batch]
             started = engine.seconds()
             encoded = engine.encode(features, (chunk_ms or 0) // FRAME_MS, left_context_ms // FRAME_MS)
@@ -242,17 +242,6 @@ def _recognise(
     reference = cut.supervisions[0].text
     result.errors += count_errors([reference], [recognised])
     result.hypotheses.append((cut.id, reference, recognised))
-
-
-def _batches(cuts: Sequence[Any], max_batch_s: float) -> list[list[Any]]:
-    """Cuts of similar length together, padding included at most `max_batch_s`; one each for 0."""
-    out: list[list[Any]] = []
-    for cut in sorted(cuts, key=lambda c: c.duration):
-        if out and cut.duration * (len(out[-1]) + 1) <= max_batch_s:
-            out[-1].append(cut)
-        else:
-            out.append([cut])
-    return out
 
 
 def parse_chunks(option: str) -> list[int | None]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from asr.cuts import batches_by_length
 from asr.model import BLANK_ID, AsrModel
 from asr.tokenizer import Tokenizer
 from asr.wer import WordErrors, count_errors
@@ -23,7 +24,7 @@ def validate(
 ) -> dict[str, WordErrors]:
     """Word errors of `model` on `cuts` for each of VALIDATION_CHUNKS, batch by batch of similar length."""
     errors = {name: WordErrors() for name, _ in VALIDATION_CHUNKS}
-    for batch in _batches(cuts, max_batch_s):
+    for batch in batches_by_length(cuts, max_batch_s):
         features = torch.nn.utils.rnn.pad_sequence(
             [torch.from_numpy(cut.load_features()) for cut in batch], batch_first=True
         )
@@ -41,13 +42,3 @@ def greedy(log_probs: Tensor, lengths: Tensor) -> list[list[int]]:
     best = log_probs.argmax(-1).cpu()
     paths = [torch.unique_consecutive(row[:length]) for row, length in zip(best, lengths.tolist(), strict=True)]
     return [path[path != BLANK_ID].tolist() for path in paths]
-
-
-def _batches(cuts: Sequence[Any], max_batch_s: float) -> list[list[Any]]:
-    out: list[list[Any]] = []
-    for cut in sorted(cuts, key=lambda c: c.duration):
-        if out and cut.duration * (len(out[-1]) + 1) <= max_batch_s:
-            out[-1].append(cut)
-        else:
-            out.append([cut])
-    return out
