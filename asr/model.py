@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -60,8 +61,7 @@ class AsrModel(nn.Module):
         targets: Tensor,
         target_lengths: Tensor,
         config: LossConfig,
-        chunk_size: int = 0,
-        left_context: int = -1,
+        chunks: Sequence[tuple[int, int]] = ((0, -1),),
         num_tokens: Tensor | None = None,
     ) -> Losses:
         """The training losses of a batch.
@@ -70,10 +70,15 @@ class AsrModel(nn.Module):
             features: (N, T, 80) float32; with CR-CTC the second half of the batch is another augmented view
                 of the first half.
             num_frames: (N,) int64; targets: (N, U) int64 padded with IGNORE_ID; target_lengths: (N,) int64
+            chunks: chunk size and left context of each view: the views of CR-CTC may differ in them, and what
+                a chunk cannot hear yet it learns from the view that can.
             num_tokens: scalar, what sums over the batch are divided by: the tokens of this batch when not
                 given; the mean over all processes in data-parallel training.
         """
-        encoder_out, lengths, middle = self.encoder(features, num_frames, chunk_size, left_context)
+        views = zip(features.chunk(len(chunks)), num_frames.chunk(len(chunks)), chunks, strict=True)
+        encoder_out, lengths, middle = (
+            torch.cat(parts) for parts in zip(*(self.encoder(x, n, *chunk) for x, n, chunk in views), strict=True)
+        )
         scale = 1.0 / (target_lengths.sum() if num_tokens is None else num_tokens).clamp(min=1)
         log_probs = self.ctc(encoder_out).float().log_softmax(-1)
         ctc = _ctc_loss(log_probs, lengths, targets, target_lengths)

@@ -45,8 +45,8 @@ class Losing(nn.Module):
         self.model = model
         self.config = config.loss
 
-    def forward(self, batch: Batch, chunk_size: int, left_context: int, num_tokens: Tensor) -> Losses:
-        return self.model.losses(*batch[:4], self.config, chunk_size, left_context, num_tokens)
+    def forward(self, batch: Batch, chunks: list[tuple[int, int]], num_tokens: Tensor) -> Losses:
+        return self.model.losses(*batch[:4], self.config, chunks, num_tokens)
 
 
 class Trainer:
@@ -91,6 +91,7 @@ class Trainer:
         self.losing: nn.Module = Losing(self.model, config)
         if self.world_size > 1:
             self.losing = DistributedDataParallel(self.losing, broadcast_buffers=False)
+        self.num_views = 2 if config.loss.cr_ctc_weight > 0 else 1
         self._stop = False
 
     def run(self) -> None:
@@ -116,8 +117,7 @@ class Trainer:
     def _run_epoch(self, progress: TrainingProgress) -> None:
         config = self.config
         sampler = BatchSampler(self.parts, config.data, config.train.seed, self.position, self.rank, self.world_size)
-        views = 2 if config.loss.cr_ctc_weight > 0 else 1
-        dataset = SpeechDataset(self.tokenizer, config.augment, views)
+        dataset = SpeechDataset(self.tokenizer, config.augment, self.num_views)
         for batch in batches(sampler, dataset, config.data.num_workers):
             started = time.monotonic()
             losses, grad_norm, lr = self._train_step(batch)
@@ -146,7 +146,7 @@ class Trainer:
     def _train_step(self, batch: Batch) -> tuple[Losses, float, float]:
         config = self.config
         step = self.step + 1
-        chunk_size, left_context = draw_chunk(config.chunk, f"{config.train.seed} {step}")
+        chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(self.num_views)]
         torch.manual_seed(config.train.seed + step * self.world_size + self.rank)  # dropout
         features, num_frames, targets, lengths = (t.to(self.device, non_blocking=True) for t in batch[:4])
         batch = Batch(features, num_frames, targets, lengths, batch.seconds)
@@ -156,7 +156,7 @@ class Trainer:
             dist.all_reduce(num_tokens)
             num_tokens /= self.world_size
         with self._autocast():
-            losses = self.losing(batch, chunk_size, left_context, num_tokens)
+            losses = self.losing(batch, chunks, num_tokens)
         losses.total.backward()
         grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.max_grad_norm)
         lr = learning_rate(config.optim, step, config.train.max_steps)

@@ -300,3 +300,22 @@ def test_consistency_loss_is_zero_for_equal_views_only() -> None:
     assert consistency_loss(torch.cat((view, other)), lengths) == pytest.approx(0, abs=1e-6)
     other[1, 2] = torch.randn(7).log_softmax(-1)
     assert consistency_loss(torch.cat((view, other)), lengths) > 1e-3
+
+
+def test_views_of_an_utterance_have_chunks_of_their_own() -> None:
+    torch.manual_seed(0)
+    model = AsrModel(
+        ModelConfig(dim=32, num_heads=2, encoder_layers=2, encoder_ff_dim=64, decoder_ff_dim=64, vocab_size=10)
+    ).eval()
+    features, num_frames = torch.randn(1, 120, 80), torch.tensor([120])
+    targets, lengths = torch.tensor([[3, 4, 5, 5]]), torch.tensor([4])
+    full, chunked = (
+        model.losses(features, num_frames, targets, lengths, LossConfig(), [chunk]) for chunk in ((0, -1), (4, 0))
+    )
+    assert abs(full.ctc - chunked.ctc) > 1e-3
+    twice = (features.repeat(2, 1, 1), num_frames.repeat(2), targets.repeat(2, 1), lengths.repeat(2))
+    both = model.losses(*twice, LossConfig(cr_ctc_weight=0.2), [(0, -1), (4, 0)])
+    assert both.ctc == pytest.approx(((full.ctc + chunked.ctc) / 2).item(), rel=1e-5)
+    assert both.consistency > 1e-4
+    same = model.losses(*twice, LossConfig(cr_ctc_weight=0.2), [(4, 0), (4, 0)])
+    assert same.consistency == pytest.approx(0, abs=1e-6)
