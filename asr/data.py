@@ -10,6 +10,7 @@ import random
 import signal
 import warnings
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from lhotse import CutSet
+from lhotse.cut import Cut
 from lhotse.dataset import DynamicBucketingSampler, SpecAugment
+from lhotse.dataset.sampling.base import TimeConstraint
+from lhotse.dataset.sampling.dynamic_bucketing import estimate_duration_buckets
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
@@ -84,6 +88,22 @@ def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], 
     return parts, left_out
 
 
+@dataclass
+class PaddedDuration(TimeConstraint):
+    """At most `max_duration` seconds a batch, padding included.
+
+    Every utterance counts as the longest that its bucket may hold: lhotse closes a batch before the next
+    one of the same length, and a longer one that came last would break the cap.
+    """
+
+    limits: tuple[float, ...] = ()
+    """Longest duration of each bucket, ascending."""
+
+    def add(self, example: Cut) -> None:
+        self.num_cuts += 1
+        self.longest_seen = max(self.longest_seen, self.limits[bisect_left(self.limits, example.duration)])
+
+
 class BatchSampler(Sampler):
     """The batches of one epoch, from a position on; each rank takes its own, equally many."""
 
@@ -106,12 +126,14 @@ class BatchSampler(Sampler):
         )
         if not len(epoch_cuts):
             raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s")
+        # Of all the data: lhotse's own estimate is of its beginning, where a manifest may hold one kind of speech.
+        bins = estimate_duration_buckets(epoch_cuts, max(2, min(config.num_buckets, len(epoch_cuts) // 100)))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using DynamicBucketingSampler with an eagerly")
             self._sampler = DynamicBucketingSampler(
                 epoch_cuts,
-                max_duration=config.max_batch_s,
-                num_buckets=max(2, min(config.num_buckets, len(epoch_cuts) // 100)),
+                constraint=PaddedDuration(config.max_batch_s, limits=(*bins, longest)),
+                duration_bins=bins,
                 buffer_size=max(len(epoch_cuts), 10_000),
                 shuffle=True,
                 seed=seed,
