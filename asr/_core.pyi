@@ -140,6 +140,40 @@ class Fbank:
         """Samples replaced by 0 since the start."""
 
 @final
+class NgramLm:
+    """A word n-gram language model in the packed format of `asr.lm`. Immutable, shared by threads."""
+
+    def __init__(self, data: npt.NDArray[np.uint8]) -> None:
+        """`data`: the bytes of the file, shape (size,). ValueError when they are not a whole, valid file."""
+
+    def log_probs(self, words: list[str]) -> list[float]:
+        """Natural log-probabilities of the words of a sentence in turn, and of its end: len(words) + 1.
+
+        A word outside the vocabulary counts as <unk>.
+        """
+
+    def __contains__(self, word: str) -> bool: ...
+    @property
+    def num_ngrams(self) -> list[int]:
+        """Number of n-grams of order 1, 2, ..."""
+
+@final
+class LmFusion:
+    """A language model as a partner of the beam search (shallow fusion). Immutable, shared by threads.
+
+    A hypothesis scores its CTC log-probability + `weight` * log P(words) + `word_bonus` for each word -
+    `oov_penalty` for each word outside the vocabulary. The word under way counts as the likeliest it can become.
+    """
+
+    def __init__(
+        self, lm: NgramLm, tokens: list[str], *, weight: float, word_bonus: float, oov_penalty: float
+    ) -> None:
+        """`tokens`: spelling of every token id, "\u2581" between words, "" for a token that is no text.
+
+        ValueError outside weight in [0, 10], word_bonus in [-20, 20], oov_penalty in [0, 100].
+        """
+
+@final
 class Hypothesis:
     """What was said since the last reset, as tokens with times.
 
@@ -152,6 +186,9 @@ class Hypothesis:
     @property
     def log_prob(self) -> float:
         """Natural log-probability since the last reset: of the prefix (beam search) or the best path (greedy)."""
+    @property
+    def lm_score(self) -> float:
+        """What the language model adds to it, in the same currency; 0 without one."""
     @property
     def start_frames(self) -> list[int]: ...
     @property
@@ -171,7 +208,7 @@ class CtcGreedySearch:
         above 0, or nothing finite.
         """
 
-    def hypotheses(self, num_best: int = 1) -> list[Hypothesis]:
+    def hypotheses(self, num_best: int = 1, finished: bool = False) -> list[Hypothesis]:
         """The best hypothesis, as a list of one. ValueError when `num_best` is below 1."""
 
     def reset(self) -> None:
@@ -192,8 +229,10 @@ class CtcPrefixBeamSearch:
     the model puts a blank between.
     """
 
-    def __init__(self, *, beam_size: int = 8, blank_id: int = 0, max_tokens_per_frame: int = 0) -> None:
-        """ValueError unless 1 <= beam_size <= 1024.
+    def __init__(
+        self, *, beam_size: int = 8, blank_id: int = 0, max_tokens_per_frame: int = 0, lm: LmFusion | None = None
+    ) -> None:
+        """ValueError unless 1 <= beam_size <= 1024. `lm` takes part in choosing the hypotheses.
 
         A frame extends hypotheses by its `max_tokens_per_frame` likeliest tokens only; 0 stands for beam_size + 1,
         which gives the same hypotheses as looking at all tokens.
@@ -206,9 +245,10 @@ class CtcPrefixBeamSearch:
         above 0, or nothing finite.
         """
 
-    def hypotheses(self, num_best: int = 1) -> list[Hypothesis]:
+    def hypotheses(self, num_best: int = 1, finished: bool = False) -> list[Hypothesis]:
         """Up to `num_best` hypotheses, best first, at least one: the empty one when nothing was said.
 
+        finished: the utterance is over, so that the language model judges its last word and its end too.
         ValueError when `num_best` is below 1.
         """
 

@@ -1,4 +1,4 @@
-"""The `asr` command: prepare, train, evaluate, export."""
+"""The `asr` command: prepare, train, evaluate, lm, export."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ COMMANDS = {
     "prepare": ("asr.prepare", "check recordings and transcripts, compute features"),
     "train": ("asr.train", "train a model, or go on with one"),
     "evaluate": ("asr.evaluate", "word error rate against latency"),
+    "lm": ("asr.lm", "pack an n-gram language model for the beam search"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
 }
 
@@ -19,6 +20,7 @@ EXAMPLES = """examples:
   asr prepare manifest recordings.tsv --out data
   asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
+  asr lm 3-gram.arpa.gz -o words.lm
   asr export runs/tiny -o model.onnx --int8
 """
 

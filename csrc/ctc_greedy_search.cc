@@ -27,7 +27,7 @@ void CtcGreedySearch::advance(const float* log_probs, std::int64_t num_frames, s
   }
 }
 
-std::vector<Hypothesis> CtcGreedySearch::hypotheses(std::int64_t num_best) const {
+std::vector<Hypothesis> CtcGreedySearch::hypotheses(std::int64_t num_best, bool) const {
   if (num_best < 1) throw std::invalid_argument("num_best must be at least 1, got " + std::to_string(num_best));
   Hypothesis hypothesis;
   hypothesis.tokens = tokens_;

@@ -16,8 +16,8 @@ class CtcGreedySearch {
   // log_probs: (num_frames, vocab_size), row-major.
   void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
-  // One hypothesis, whatever `num_best` >= 1 is; its log_prob is that of the best path.
-  std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1) const;
+  // One hypothesis, whatever `num_best` >= 1 is and whether finished or not; its log_prob is that of the best path.
+  std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
 
   void reset();
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace asr_stream {
 
@@ -16,8 +17,9 @@ double log_add(double a, double b) {
 
 }  // namespace
 
-CtcPrefixBeamSearch::CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options)
-    : options_(options), checker_(options.blank_id) {
+CtcPrefixBeamSearch::CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options,
+                                         std::shared_ptr<const LmFusion> fusion)
+    : options_(options), fusion_(std::move(fusion)), checker_(options.blank_id) {
   if (options.beam_size < 1 || options.beam_size > 1024) {
     throw std::invalid_argument("beam_size must be between 1 and 1024, got " + std::to_string(options.beam_size));
   }
@@ -32,12 +34,17 @@ void CtcPrefixBeamSearch::reset() {
   for (const Entry& entry : beam_) release(entry);
   Entry empty;
   empty.blank.log_prob = 0.0;
+  if (fusion_) empty.lm = fusion_->begin();
   beam_.assign(1, empty);
   utterance_start_ = num_frames_;
 }
 
 void CtcPrefixBeamSearch::advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size) {
   checker_.check(log_probs, num_frames, vocab_size);
+  if (fusion_ && static_cast<std::int64_t>(fusion_->num_tokens()) != vocab_size) {
+    throw std::invalid_argument("vocab_size is " + std::to_string(vocab_size) + ", but the language model was given " +
+                                std::to_string(fusion_->num_tokens()) + " tokens");
+  }
   is_child_.resize(static_cast<std::size_t>(vocab_size), 0);
   for (std::int64_t t = 0; t < num_frames; ++t) {
     advance_frame(log_probs + t * vocab_size, static_cast<std::int32_t>(vocab_size));
@@ -110,7 +117,8 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
       }
       token_sum += log_probs[last];
     }
-    candidates_.push_back({log_add(blank, token_sum), blank, token_sum, source, -1});
+    const double log_prob = log_add(blank, token_sum);
+    candidates_.push_back({log_prob + lm_score(entry.lm), log_prob, blank, token_sum, source, -1});
     const auto mark_children = [&](char mark) {
       for (std::size_t j = 0; j < beam_.size(); ++j) {
         if (parents_[j] == source) is_child_[static_cast<std::size_t>(prefixes_.last_token(beam_[j].prefix))] = mark;
@@ -119,8 +127,10 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
     mark_children(1);
     for (const std::int32_t token : tokens_) {
       if (is_child_[static_cast<std::size_t>(token)] != 0) continue;
-      const double log_prob = extension_source(entry, token) + log_probs[token];
-      candidates_.push_back({log_prob, kNever, log_prob, source, token});
+      const double extended = extension_source(entry, token) + log_probs[token];
+      if (std::isinf(extended)) continue;
+      const double lm = fusion_ ? lm_score(fusion_->advance(entry.lm, token)) : 0.0;
+      candidates_.push_back({extended + lm, extended, kNever, extended, source, token});
     }
     mark_children(0);
   }
@@ -133,7 +143,7 @@ void CtcPrefixBeamSearch::select() {
   const std::size_t count = std::min(candidates_.size(), static_cast<std::size_t>(options_.beam_size));
   std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count), candidates_.end(),
                     [](const Candidate& a, const Candidate& b) {
-                      if (a.log_prob != b.log_prob) return a.log_prob > b.log_prob;
+                      if (a.score != b.score) return a.score > b.score;
                       return a.source != b.source ? a.source < b.source : a.token < b.token;
                     });
   candidates_.resize(count);
@@ -142,7 +152,7 @@ void CtcPrefixBeamSearch::select() {
 CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::keep(const Candidate& candidate, const float* log_probs) {
   const auto i = static_cast<std::size_t>(candidate.source);
   const Entry& entry = beam_[i];
-  Entry next{entry.prefix, candidate.log_prob, candidate.log_prob_blank, candidate.log_prob_token, {}, {}};
+  Entry next{entry.prefix, candidate.log_prob, candidate.log_prob_blank, candidate.log_prob_token, {}, {}, entry.lm};
   prefixes_.retain(next.prefix);
   next.blank = entry.best_alignment();
   next.blank.log_prob += log_probs[checker_.blank_id()];
@@ -170,7 +180,8 @@ CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::extend(const Candidate& candidat
              candidate.log_prob_blank,
              candidate.log_prob_token,
              {},
-             {}};
+             {},
+             fusion_ ? fusion_->advance(entry.lm, candidate.token) : LmFusion::Path{}};
   next.token = start_token(entry, candidate.token, log_probs[candidate.token]);
   return next;
 }
@@ -190,13 +201,22 @@ void CtcPrefixBeamSearch::release(const Entry& entry) {
   histories_.release(entry.token.history);
 }
 
-std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best) const {
+std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, bool finished) const {
   if (num_best < 1) throw std::invalid_argument("num_best must be at least 1, got " + std::to_string(num_best));
-  std::vector<Hypothesis> result;
+  std::vector<std::pair<double, const Entry*>> ranking;  // by language model score and entry
   for (const Entry& entry : beam_) {
+    ranking.emplace_back(fusion_ && finished ? fusion_->finish(entry.lm) : lm_score(entry.lm), &entry);
+  }
+  std::stable_sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) {
+    return a.second->log_prob + a.first > b.second->log_prob + b.first;
+  });
+  std::vector<Hypothesis> result;
+  for (const auto& [lm_score, entry_pointer] : ranking) {
     if (static_cast<std::int64_t>(result.size()) == num_best) break;
+    const Entry& entry = *entry_pointer;
     Hypothesis& hypothesis = result.emplace_back();
     hypothesis.log_prob = entry.log_prob;
+    hypothesis.lm_score = lm_score;
     for (std::int32_t p = entry.prefix; p != PrefixTree::kRoot; p = prefixes_.parent(p)) {
       hypothesis.tokens.push_back(prefixes_.last_token(p));
     }

@@ -7,7 +7,10 @@
 //
 // With `max_tokens_per_frame` = 0 each frame looks at the beam_size + 1 likeliest tokens. That loses nothing: any
 // other extension of a prefix is worse than beam_size other candidates, and extensions into prefixes that are
-// already in the beam are always summed.
+// already in the beam are always summed. (With a language model that is no longer so, but as good as.)
+//
+// A language model's score depends on the prefix alone, not on its alignment: it decides which prefixes stay in the
+// beam and in which order, and is kept apart from the probabilities that are summed.
 //
 // Memory: nodes are used again when no hypothesis needs them. What remains is the hypotheses since the last reset,
 // their common beginnings stored once, at about 60 bytes a token.
@@ -16,9 +19,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "ctc_search.h"
+#include "lm_fusion.h"
 #include "prefix_tree.h"
 
 namespace asr_stream {
@@ -32,13 +37,16 @@ struct CtcPrefixBeamSearchOptions {
 // For one thread at a time. Errors: std::invalid_argument.
 class CtcPrefixBeamSearch {
  public:
-  explicit CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options = {});
+  // fusion: the language model to search with, or none.
+  explicit CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options = {},
+                               std::shared_ptr<const LmFusion> fusion = nullptr);
 
   // log_probs: (num_frames, vocab_size), row-major.
   void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
-  // Up to `num_best` hypotheses, best first, never none. log_prob sums over the alignments kept.
-  std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1) const;
+  // Up to `num_best` hypotheses, best first, never none. log_prob sums over the alignments kept. finished: the
+  // utterance is over, and so is its last word, which the language model can now judge in full.
+  std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
 
   // Forgets the hypotheses of this utterance.
   void reset();
@@ -68,12 +76,14 @@ class CtcPrefixBeamSearch {
     double log_prob_token = kNever;
     Alignment blank;
     Alignment token;
+    LmFusion::Path lm{};
 
     const Alignment& best_alignment() const { return blank.log_prob >= token.log_prob ? blank : token; }
   };
 
   // The prefix of an entry kept (token < 0) or extended by a token.
   struct Candidate {
+    double score;  // log_prob and what the language model adds
     double log_prob;
     double log_prob_blank;
     double log_prob_token;
@@ -102,7 +112,12 @@ class CtcPrefixBeamSearch {
   Alignment start_token(const Entry& entry, std::int32_t token, double log_prob);
   void release(const Entry& entry);
 
+  double lm_score(const LmFusion::Path& path) const {
+    return fusion_ ? static_cast<double>(path.score()) : 0.0;
+  }
+
   CtcPrefixBeamSearchOptions options_;
+  std::shared_ptr<const LmFusion> fusion_;
   LogProbChecker checker_;
   std::int64_t num_frames_ = 0;
   std::int64_t utterance_start_ = 0;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "arrays.h"
 #include "capture_buffer.h"
@@ -16,6 +17,8 @@
 #include "endpointer.h"
 #include "exclusive_use.h"
 #include "fbank.h"
+#include "lm_fusion.h"
+#include "ngram_lm.h"
 
 namespace asr_stream {
 namespace {
@@ -169,10 +172,10 @@ void bind_search_methods(py::class_<Exclusive<Search>>& cls) {
          "log_probs"_a)
       .def(
           "hypotheses",
-          [](Self& self, std::int64_t num_best) {
-            return self([&](Search& search) { return search.hypotheses(num_best); });
+          [](Self& self, std::int64_t num_best, bool finished) {
+            return self([&](Search& search) { return search.hypotheses(num_best, finished); });
           },
-          "num_best"_a = 1)
+          "num_best"_a = 1, "finished"_a = false)
       .def("reset", [](Self& self) { self([](Search& search) { search.reset(); }); })
       .def_property_readonly("num_frames",
                              [](Self& self) { return self([](Search& search) { return search.num_frames(); }); })
@@ -185,6 +188,7 @@ void bind_ctc(py::module_& m) {
   py::class_<Hypothesis>(m, "Hypothesis")
       .def_readonly("tokens", &Hypothesis::tokens)
       .def_readonly("log_prob", &Hypothesis::log_prob)
+      .def_readonly("lm_score", &Hypothesis::lm_score)
       .def_readonly("start_frames", &Hypothesis::start_frames)
       .def_readonly("end_frames", &Hypothesis::end_frames)
       .def_readonly("confidences", &Hypothesis::confidences)
@@ -202,12 +206,51 @@ void bind_ctc(py::module_& m) {
 
   using Beam = Exclusive<CtcPrefixBeamSearch>;
   py::class_<Beam> beam(m, "CtcPrefixBeamSearch");
-  beam.def(py::init([](std::int32_t beam_size, std::int32_t blank_id, std::int32_t max_tokens_per_frame) {
+  beam.def(py::init([](std::int32_t beam_size, std::int32_t blank_id, std::int32_t max_tokens_per_frame,
+                       std::shared_ptr<const LmFusion> lm) {
              return std::make_unique<Beam>("CtcPrefixBeamSearch",
-                                           CtcPrefixBeamSearchOptions{beam_size, blank_id, max_tokens_per_frame});
+                                           CtcPrefixBeamSearchOptions{beam_size, blank_id, max_tokens_per_frame},
+                                           std::move(lm));
            }),
-           py::kw_only(), "beam_size"_a = 8, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0);
+           py::kw_only(), "beam_size"_a = 8, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0, "lm"_a = nullptr);
   bind_search_methods<CtcPrefixBeamSearch>(beam);
+}
+
+void bind_lm(py::module_& m) {
+  py::class_<NgramLm, std::shared_ptr<NgramLm>>(m, "NgramLm")
+      .def(py::init([](const py::object& data) {
+             const py::array array = require_array(data, 1, "data");
+             if (!py::isinstance<py::array_t<std::uint8_t>>(array)) throw_dtype_error(array, "data", "uint8");
+             const auto* bytes = static_cast<const std::uint8_t*>(array.data());
+             const auto size = static_cast<std::size_t>(array.size());
+             const py::gil_scoped_release release;
+             return std::make_shared<NgramLm>(bytes, size);
+           }),
+           "data"_a)
+      .def(
+          "log_probs",
+          [](const NgramLm& lm, const std::vector<std::string>& words) {
+            std::vector<float> result;
+            NgramLm::State state = lm.begin();
+            for (const std::string& word : words) result.push_back(lm.advance(state, lm.find(word)));
+            result.push_back(lm.advance(state, lm.end_of_sentence()));
+            return result;
+          },
+          "words"_a)
+      .def("__contains__",
+           [](const NgramLm& lm, const std::string& word) { return lm.find(word) != lm.unknown(); })
+      .def_property_readonly("num_ngrams", [](const NgramLm& lm) {
+        std::vector<std::size_t> counts;
+        for (std::size_t n = 1; n <= lm.order(); ++n) counts.push_back(lm.num_ngrams(n));
+        return counts;
+      });
+
+  py::class_<LmFusion, std::shared_ptr<LmFusion>>(m, "LmFusion")
+      .def(py::init([](std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens, float weight,
+                       float word_bonus, float oov_penalty) {
+             return std::make_shared<LmFusion>(std::move(lm), tokens, LmFusionOptions{weight, word_bonus, oov_penalty});
+           }),
+           py::arg("lm").none(false), "tokens"_a, py::kw_only(), "weight"_a, "word_bonus"_a, "oov_penalty"_a);
 }
 
 void bind_endpointer(py::module_& m) {
@@ -236,6 +279,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "Streaming front end of asr-stream: ring buffer, log-mel filterbank, CTC search, endpointing.";
   bind_ring_buffer(m);
   bind_fbank(m);
+  bind_lm(m);
   bind_ctc(m);
   bind_endpointer(m);
 }

@@ -1,0 +1,54 @@
+// Shallow fusion of a word language model with a search over tokens: what the language model says of a hypothesis,
+// while its last word is still being spelled. The lexicon says which words that can become; a word outside it stays
+// possible, at a cost.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ngram_lm.h"
+
+namespace asr_stream {
+
+struct LmFusionOptions {
+  float weight = 0.5f;       // of the language model's log-probabilities; 0 .. 10
+  float word_bonus = 0.0f;   // added for each word: makes up for the cost that every word has; -20 .. 20
+  float oov_penalty = 5.0f;  // taken off for a word outside the lexicon, beside P(<unk>); 0 .. 100
+};
+
+// Immutable, for any number of searches.
+class LmFusion {
+ public:
+  // Where a hypothesis stands: the finished words, and the one under way.
+  struct Path {
+    NgramLm::State state;
+    std::int32_t node;  // of the lexicon; kNone: the word under way is outside it
+    bool in_word;
+    float finished;  // score of the finished words
+    float pending;   // estimate for the word under way
+
+    float score() const { return finished + pending; }
+  };
+
+  // tokens: UTF-8 spelling of every token, "▁" (U+2581) for the border between words, as in SentencePiece; an empty
+  // one is not heard. Throws std::invalid_argument.
+  LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens, const LmFusionOptions& options);
+
+  Path begin() const;
+  Path advance(const Path& path, std::int32_t token) const;
+  // The score when no more words come: the word under way is finished, and so is the sentence.
+  float finish(const Path& path) const;
+
+  std::size_t num_tokens() const noexcept { return spellings_.size(); }
+
+ private:
+  void finish_word(Path& path) const;
+
+  std::shared_ptr<const NgramLm> lm_;
+  std::vector<std::string> spellings_;  // of tokens, with a space for the border
+  LmFusionOptions options_;
+};
+
+}  // namespace asr_stream
