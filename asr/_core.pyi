@@ -165,9 +165,7 @@ class LmFusion:
     `oov_penalty` for each word outside the vocabulary. The word under way counts as the likeliest it can become.
     """
 
-    def __init__(
-        self, lm: NgramLm, tokens: list[str], *, weight: float, word_bonus: float, oov_penalty: float
-    ) -> None:
+    def __init__(self, lm: NgramLm, tokens: list[str], *, weight: float, word_bonus: float, oov_penalty: float) -> None:
         """`tokens`: spelling of every token id, "\u2581" between words, "" for a token that is no text.
 
         ValueError outside weight in [0, 10], word_bonus in [-20, 20], oov_penalty in [0, 100].

@@ -21,10 +21,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from asr._core import LmFusion
 from asr.cuts import batches_by_length, load_cuts
+from asr.lm import load_lm
 from asr.onnx_model import OnnxModel
 from asr.plots import plot_wer
-from asr.search import DEFAULT_BEAM_SIZE, SEARCHES, decode, text
+from asr.search import DEFAULT_BEAM_SIZE, SEARCHES, LmWeights, decode, text
 from asr.wer import WordErrors, count_errors
 
 FRAME_MS = 40
@@ -202,10 +204,12 @@ def evaluate(
     searches: Sequence[str],
     beam_size: int = DEFAULT_BEAM_SIZE,
     ctc_weight: float | None = None,
+    fusion: LmFusion | None = None,
 ) -> Iterator[list[Result] | int]:
     """Recognises `cuts` at every latency with every search.
 
     ctc_weight: of CTC against the decoder in rescoring; None takes the model's own.
+    fusion: the language model of the searches whose name ends in "+lm".
     Yields the number of utterances done in between, and last the results, one per latency and search.
     """
     results = [Result(data, chunk, search) for chunk in chunks_ms for search in searches]
@@ -219,22 +223,30 @@ def evaluate(
             for result in rows:
                 result.encoder_s += encoder_s
                 for cut, utterance in zip(batch, encoded, strict=True):
-                    _recognise(engine, result, cut, utterance, beam_size, ctc_weight)
+                    _recognise(engine, result, cut, utterance, beam_size, ctc_weight, fusion)
             yield len(batch)
     yield results
 
 
 def _recognise(
-    engine: Engine, result: Result, cut: Any, encoded: Encoded, beam_size: int, ctc_weight: float | None
+    engine: Engine,
+    result: Result,
+    cut: Any,
+    encoded: Encoded,
+    beam_size: int,
+    ctc_weight: float | None,
+    fusion: LmFusion | None,
 ) -> None:
     log_probs, encoder_out = encoded
+    name, _, lm = result.search.partition("+")
     started = engine.seconds()
     hypothesis = decode(
         log_probs,
-        result.search,
+        name,
         beam_size,
         lambda tokens: engine.score(tokens, encoder_out),
         engine.rescore_ctc_weight if ctc_weight is None else ctc_weight,
+        fusion if lm else None,
     )
     recognised = text(hypothesis, engine.tokens)
     result.search_s += engine.seconds() - started
@@ -259,12 +271,17 @@ def parse_chunks(option: str) -> list[int | None]:
     return chunks
 
 
-def parse_searches(option: str) -> list[str]:
-    """ "greedy,beam" -> ["greedy", "beam"]; ValueError for an unknown one."""
+def parse_searches(option: str | None, with_lm: bool) -> list[str]:
+    """ "greedy,beam+lm" -> ["greedy", "beam+lm"]; None gives those that make sense. ValueError for an unknown one."""
+    if option is None:
+        return ["greedy", "beam", "beam+lm", "rescore+lm"] if with_lm else list(SEARCHES)
     searches = list(dict.fromkeys(part.strip() for part in option.split(",")))
+    known = (*SEARCHES, "beam+lm", "rescore+lm")
     for search in searches:
-        if search not in SEARCHES:
-            raise ValueError(f"--search {search!r} is not known: choose from {', '.join(SEARCHES)}")
+        if search not in known:
+            raise ValueError(f"--search {search!r} is not known: choose from {', '.join(known)}")
+        if search.endswith("+lm") and not with_lm:
+            raise ValueError(f"--search {search} needs a language model: add --lm")
     return searches
 
 
@@ -300,9 +317,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--chunk-ms", default="full,1280,640,320,160", metavar="MS,...", help="full is the whole utterance"
     )
     parser.add_argument("--left-context-ms", type=int, default=2560, metavar="MS", help="past that a chunk sees (2560)")
-    parser.add_argument("--search", default="greedy,beam,rescore", metavar="NAME,...")
     parser.add_argument(
-        "--beam", type=int, default=DEFAULT_BEAM_SIZE, metavar="N", help="hypotheses kept, and rescored (%(default)s)"
+        "--search",
+        metavar="NAME,...",
+        help="greedy, beam, rescore, beam+lm, rescore+lm; default: those that --lm allows",
+    )
+    parser.add_argument("--lm", metavar="FILE", help="language model from `asr lm`, or bundled")
+    for name, default in asdict(LmWeights()).items():
+        parser.add_argument(
+            f"--{name.replace('_', '-') if name != 'weight' else 'lm-weight'}",
+            dest=name,
+            type=float,
+            default=default,
+            metavar="X",
+            help="%(default)s",
+        )
+    parser.add_argument(
+        "--beam", type=int, default=DEFAULT_BEAM_SIZE, metavar="N", help="hypotheses kept (%(default)s)"
     )
     parser.add_argument(
         "--rescore-ctc-weight",
@@ -321,7 +352,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr evaluate`."""
-    chunks, searches = parse_chunks(args.chunk_ms), parse_searches(args.search)
+    chunks, searches = parse_chunks(args.chunk_ms), parse_searches(args.search, args.lm is not None)
     if args.left_context_ms < 0 or args.left_context_ms % FRAME_MS:
         raise ValueError(f"--left-context-ms {args.left_context_ms} must be a multiple of {FRAME_MS}, at least 0")
     if args.num_utterances is not None and args.num_utterances < 1:
@@ -334,6 +365,10 @@ def run(args: argparse.Namespace) -> int:
         for name in args.data
     }
     engine = open_engine(args.model, args.device)
+    fusion = None
+    if args.lm is not None:
+        weights = LmWeights(args.weight, args.word_bonus, args.oov_penalty)
+        fusion = weights.fusion(load_lm(args.lm), engine.tokens)
 
     results: list[Result] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -341,7 +376,7 @@ def run(args: argparse.Namespace) -> int:
         for name, cuts in data.items():
             task = progress.add_task(name, total=len(cuts) * len(chunks))
             for done in evaluate(
-                engine, cuts, name, chunks, args.left_context_ms, searches, args.beam, args.rescore_ctc_weight
+                engine, cuts, name, chunks, args.left_context_ms, searches, args.beam, args.rescore_ctc_weight, fusion
             ):
                 if isinstance(done, int):
                     progress.advance(task, done)

@@ -19,18 +19,19 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import io
 import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
 from asr._core import NgramLm
+
+BUNDLED = Path(__file__).parent / "models" / "english.lm"
+"""Words of English novels and read speech, upper case."""
 
 MAGIC = b"ASRNGRAM"
 VERSION = 1
@@ -47,7 +48,11 @@ class LmError(ValueError):
 
 
 def load_lm(path: str | Path) -> NgramLm:
-    """Opens a packed language model. Raises LmError naming the file when there is none or it is damaged."""
+    """Opens a packed language model; "bundled" is the one that ships with the package.
+
+    Raises LmError naming the file when there is none or it is damaged.
+    """
+    path = BUNDLED if path == "bundled" else path
     try:
         return NgramLm(np.fromfile(path, np.uint8))
     except OSError as error:
@@ -147,7 +152,9 @@ def pack(words: list[str], levels: list[Ngrams]) -> bytes:
             found = np.take(keys[k - 1], beginning, mode="clip") == wanted if len(keys[k - 1]) else wanted < 0
             if not found.all():
                 amiss = " ".join(words[i] for i in level.words[int(np.argmin(found))])
-                raise LmError(f"the {n}-gram {amiss!r} begins with {k} words that are no {k}-gram: prune it differently")
+                raise LmError(
+                    f"the {n}-gram {amiss!r} begins with {k} words that are no {k}-gram: prune it differently"
+                )
         key = beginning * base + level.words[:, -1]
         sort = np.argsort(key, kind="stable")
         keys.append(key[sort])
@@ -185,10 +192,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr lm`."""
-    opened: IO[bytes]
     try:
-        opened = gzip.open(args.arpa) if args.arpa.suffix == ".gz" else args.arpa.open("rb")
-        with opened as file, io.TextIOWrapper(file, encoding="utf-8") as lines:
+        with (
+            gzip.open(args.arpa, "rt", encoding="utf-8")
+            if args.arpa.suffix == ".gz"
+            else args.arpa.open(encoding="utf-8") as lines
+        ):
             words, levels = read_arpa(iter(lines))
     except (OSError, UnicodeDecodeError, EOFError) as error:
         raise LmError(f"{args.arpa} cannot be read: {error}") from error

@@ -6,6 +6,7 @@ Live recognition and evaluation share what is here. Imports no PyTorch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,18 +15,40 @@ import numpy.typing as npt
 from asr.text import group_words
 
 if TYPE_CHECKING:
-    from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis
+    from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
 
 SEARCHES = ("greedy", "beam", "rescore")
 ENCODER_FRAME_S = 0.04
 DEFAULT_BEAM_SIZE = 16
 """Of the bundled model, 16 make 1 % fewer errors than 8 and finals still take about 20 ms."""
 
+NUM_RESCORED = 16
+"""Hypotheses that the decoder scores at most: it is what a final waits for."""
+
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
 """Decoder scores (N,) of N token sequences against the utterance at hand."""
 
 _UNSPOKEN_IDS = (0, 2)
 """Blank and sentence mark: in no text (see asr.tokenizer)."""
+
+
+@dataclass(frozen=True)
+class LmWeights:
+    """What a language model counts beside the CTC log-probability; tuned for the bundled models on `dev`."""
+
+    weight: float = 0.5
+    """Of the natural log-probability of the words."""
+    word_bonus: float = 1.0
+    """Added for each word, because each word costs probability."""
+    oov_penalty: float = 4.0
+    """Taken off for each word outside the vocabulary."""
+
+    def fusion(self, lm: NgramLm, tokens: Sequence[str]) -> LmFusion:
+        """`lm` as a partner of the search over `tokens`, the spelling of every token id."""
+        from asr._core import LmFusion
+
+        spoken = ["" if id in _UNSPOKEN_IDS else token for id, token in enumerate(tokens)]
+        return LmFusion(lm, spoken, weight=self.weight, word_bonus=self.word_bonus, oov_penalty=self.oov_penalty)
 
 
 class Word(NamedTuple):
@@ -67,10 +90,11 @@ def text(hypothesis: Hypothesis, tokens: Sequence[str]) -> str:
 
 
 def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc_weight: float) -> int:
-    """Index of the best hypothesis by ctc_weight * CTC log-probability + (1 - ctc_weight) * decoder score.
+    """Index of the best hypothesis by ctc_weight * first pass + (1 - ctc_weight) * decoder score.
 
     The second pass of Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model".
-    Both are log-probabilities of the whole sentence. Of equals the first wins.
+    Both are log-probabilities of the whole sentence; the first is that of CTC and what a language model adds
+    to it. Of equals the first hypothesis wins.
     Raises ValueError for no hypotheses, another number of scores, or a weight outside [0, 1].
     """
     scores = np.asarray(decoder_scores, np.float64)
@@ -80,17 +104,19 @@ def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc
         )
     if not 0 <= ctc_weight <= 1:
         raise ValueError(f"ctc_weight {ctc_weight} must be in [0, 1]")
-    ctc = np.array([hypothesis.log_prob for hypothesis in hypotheses])
-    return int(np.argmax(ctc_weight * ctc + (1 - ctc_weight) * scores))
+    first = np.array([hypothesis.log_prob + hypothesis.lm_score for hypothesis in hypotheses])
+    return int(np.argmax(ctc_weight * first + (1 - ctc_weight) * scores))
 
 
-def new_search(name: str, beam_size: int = DEFAULT_BEAM_SIZE) -> CtcGreedySearch | CtcPrefixBeamSearch:
-    """A fresh CTC search for `name` of SEARCHES; ValueError for another name."""
+def new_search(
+    name: str, beam_size: int = DEFAULT_BEAM_SIZE, fusion: LmFusion | None = None
+) -> CtcGreedySearch | CtcPrefixBeamSearch:
+    """A fresh CTC search for `name` of SEARCHES, with a language model unless greedy; ValueError for another name."""
     from asr._core import CtcGreedySearch, CtcPrefixBeamSearch
 
     if name not in SEARCHES:
         raise ValueError(f"search {name!r} is not known: choose one of {', '.join(SEARCHES)}")
-    return CtcGreedySearch() if name == "greedy" else CtcPrefixBeamSearch(beam_size=beam_size)
+    return CtcGreedySearch() if name == "greedy" else CtcPrefixBeamSearch(beam_size=beam_size, lm=fusion)
 
 
 def decode(
@@ -99,6 +125,7 @@ def decode(
     beam_size: int = DEFAULT_BEAM_SIZE,
     score: Score | None = None,
     ctc_weight: float = 0.5,
+    fusion: LmFusion | None = None,
 ) -> Hypothesis:
     """The best hypothesis of a whole utterance.
 
@@ -106,12 +133,13 @@ def decode(
         log_probs: (T, V) float32, natural log-probabilities of valid encoder frames.
         name: of the search, "greedy" | "beam" | "rescore".
         score: decoder scores; needed by "rescore" only.
+        fusion: language model that the beam searches use.
     """
-    search = new_search(name, beam_size)
+    search = new_search(name, beam_size, fusion)
     search.advance(np.ascontiguousarray(log_probs))
     if name != "rescore":
-        return search.hypotheses()[0]
+        return search.hypotheses(finished=True)[0]
     if score is None:
         raise ValueError("search rescore needs a model with a decoder; use search beam")
-    hypotheses = search.hypotheses(beam_size)
+    hypotheses = search.hypotheses(NUM_RESCORED, finished=True)
     return hypotheses[rescore(hypotheses, score([h.tokens for h in hypotheses]), ctc_weight)]

@@ -81,6 +81,12 @@ def _parser() -> argparse.ArgumentParser:
         help="how far the encoder looks back (default 2560)",
     )
     how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
+    how.add_argument(
+        "--lm",
+        default="auto",
+        metavar="PATH",
+        help="language model from `asr lm`, or none; default: the bundled one with the bundled model",
+    )
     how.add_argument("--beam", type=int, default=16, metavar="N", help="hypotheses kept (default 16)")
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
@@ -120,6 +126,7 @@ def _complain(message: object) -> None:
 
 def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Recognizer | None:
     """None when the model cannot be used; what is wrong has then been said."""
+    from asr.lm import LmError
     from asr.onnx_model import ModelError
     from asr.streaming.recognizer import Recognizer
 
@@ -129,10 +136,11 @@ def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Re
             chunk_ms=args.chunk_ms,
             left_context_ms=args.left_context_ms,
             search=args.search,
+            lm=None if args.lm == "none" else args.lm,
             beam_size=args.beam,
             provider=args.provider,
         )
-    except ModelError as error:
+    except (ModelError, LmError) as error:
         _complain(error)
         return None
     except ValueError as error:

@@ -9,16 +9,17 @@ for event in stream.events(): print(event.type, event.text)
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Endpointer
+from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Endpointer, LmFusion, NgramLm
+from asr.lm import load_lm
 from asr.metadata import ModelMetadata
 from asr.onnx_model import ModelError, OnnxModel, bundled_model
-from asr.search import DEFAULT_BEAM_SIZE, new_search
+from asr.search import DEFAULT_BEAM_SIZE, LmWeights, new_search
 from asr.streaming.segment import OVERLAP, SUBSAMPLING
 from asr.streaming.stream import Stream
 
@@ -55,6 +56,8 @@ class Recognizer:
     left_context_ms: what the encoder remembers before the chunk, a multiple of 40 in [0, 20480].
     search: "greedy" | "beam" (CTC prefix beam search) | "rescore" (beam; at the endpoint the attention
         decoder picks among the hypotheses of the beam).
+    lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` to share, None for none, or "auto":
+        the bundled one with the bundled model, none with another. lm_weights: what it counts.
     beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
     provider: "cpu" | "cuda".
     silence_after_speech_s, silence_without_speech_s, max_utterance_s: the endpoint rules, see
@@ -68,6 +71,8 @@ class Recognizer:
     chunk_ms: int = 640
     left_context_ms: int = 2560
     search: str = "rescore"
+    lm: str | Path | NgramLm | None = "auto"
+    lm_weights: LmWeights = field(default_factory=LmWeights)
     beam_size: int = DEFAULT_BEAM_SIZE
     provider: str = "cpu"
     num_threads: int = 1
@@ -104,6 +109,18 @@ class Recognizer:
         return OnnxModel(path, provider=self.provider, num_threads=self.num_threads)
 
     @cached_property
+    def fusion(self) -> LmFusion | None:
+        """The language model as the search uses it."""
+        lm = self.lm
+        if lm == "auto":
+            lm = "bundled" if self.model is None and self.search != "greedy" else None
+        if lm is None:
+            return None
+        if self.search == "greedy":
+            raise ValueError("search greedy takes no language model; use search beam or rescore, or lm none")
+        return self.lm_weights.fusion(lm if isinstance(lm, NgramLm) else load_lm(lm), self.onnx.tokens)
+
+    @cached_property
     def endpointer(self) -> Endpointer:
         return Endpointer(
             silence_after_speech_s=self.silence_after_speech_s,
@@ -124,7 +141,7 @@ class Recognizer:
 
     def new_search(self) -> CtcGreedySearch | CtcPrefixBeamSearch:
         """An empty CTC search."""
-        return new_search(self.search, self.beam_size)
+        return new_search(self.search, self.beam_size, self.fusion)
 
     def stream(self) -> Stream:
         """A new stream: it holds all state of one source of audio, and serves one thread at a time."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asr._core import Fbank
-from asr.search import ENCODER_FRAME_S, Word, rescore, words
+from asr.search import ENCODER_FRAME_S, NUM_RESCORED, Word, rescore, words
 from asr.streaming.events import Error, Event, Final, Partial, spoken
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Segment:
     def _end_utterance(self) -> None:
         """Report the current utterance, if anything was said, and begin the next one."""
         recognizer = self._recognizer
-        hypotheses = self._search.hypotheses(recognizer.beam_size if recognizer.search == "rescore" else 1)
+        hypotheses = self._search.hypotheses(NUM_RESCORED if recognizer.search == "rescore" else 1, finished=True)
         best = hypotheses[0]
         if recognizer.search == "rescore" and best.tokens and len(hypotheses) > 1:
             scores = recognizer.onnx.score([h.tokens for h in hypotheses], np.concatenate(self._encoder_out))

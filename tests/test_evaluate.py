@@ -133,6 +133,23 @@ def test_the_rescoring_weight_reaches_the_search(data: Path, tiny_onnx: Path) ->
     assert said["rescore", 1.0] == said["beam", None] != said["rescore", 0.0]
 
 
+def test_the_language_model_is_used_where_asked(
+    data: Path, tiny_onnx: Path, pairs_lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.tsv"
+    arguments = ["evaluate", str(tiny_onnx), "--data", str(data), "--chunk-ms", "640", "--hypotheses", str(out)]
+    assert main([*arguments, "--lm", str(pairs_lm), "--oov-penalty", "30"]) == 0
+    said: dict[str, list[str]] = {}
+    for row in _rows(out):
+        said.setdefault(row["search"], []).extend(row["hypothesis"].split())
+    share = {search: sum(len(word) == 2 for word in words) / len(words) for search, words in said.items()}
+    assert list(share) == ["greedy", "beam", "beam+lm", "rescore+lm"]
+    assert max(share["greedy"], share["beam"]) < 0.4 < 0.6 < min(share["beam+lm"], share["rescore+lm"])
+    capsys.readouterr()
+    assert main([*arguments, "--search", "beam+lm"]) == 1
+    assert "--search beam+lm needs a language model: add --lm" in capsys.readouterr().err
+
+
 def test_recordings_too_short_for_a_frame_say_nothing(tiny_onnx: Path, checkpoint: Path) -> None:
     for path in (tiny_onnx, checkpoint):
         engine = open_engine(path)
@@ -150,12 +167,13 @@ def test_hypotheses_file_keeps_one_line_per_utterance(tmp_path: Path) -> None:
 
 def test_chunk_and_search_lists() -> None:
     assert parse_chunks("Full, 640,40,640,5120") == [None, 640, 40, 5120]
-    assert parse_searches("beam, greedy,beam") == ["beam", "greedy"]
+    assert parse_searches("beam, greedy,beam", False) == ["beam", "greedy"]
+    assert parse_searches(None, False) == ["greedy", "beam", "rescore"]
     for wrong in ("", "100", "0", "5160", "-40", "full,", "fast"):
         with pytest.raises(ValueError, match=r"--chunk-ms .*multiples of 40 in \[40, 5120\]"):
             parse_chunks(wrong)
     with pytest.raises(ValueError, match=r"--search .fast.*greedy, beam, rescore"):
-        parse_searches("beam,fast")
+        parse_searches("beam,fast", False)
 
 
 @pytest.mark.parametrize(

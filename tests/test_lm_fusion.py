@@ -94,8 +94,10 @@ def test_the_word_under_way_counts_as_the_likeliest_it_can_become(lm: NgramLm) -
     assert score("BB") == pytest.approx(0.8 * unigram["unk"] + 0.4 - 1.5, abs=1e-5)
     assert score("AB\u2581") == pytest.approx(0.8 * -0.2 * math.log(10) + 0.4, abs=0.01)
     assert score("AB", finished=True) == pytest.approx(0.8 * sum(lm.log_probs(["AB"])) + 0.4, abs=1e-5)
-    assert score("BA\u2581") == score("BA\u2581\u2581") == pytest.approx(
-        0.8 * lm.log_probs(["<unk>"])[0] + 0.4 - 1.5, abs=1e-5
+    assert (
+        score("BA\u2581")
+        == score("BA\u2581\u2581")
+        == pytest.approx(0.8 * lm.log_probs(["<unk>"])[0] + 0.4 - 1.5, abs=1e-5)
     )
 
 

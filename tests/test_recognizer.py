@@ -18,8 +18,10 @@ from conftest import TOKENS
 from asr import Recognizer
 from asr._core import CtcPrefixBeamSearch
 from asr.features import fbank, num_frames
+from asr.lm import LmError, load_lm
 from asr.model import AsrModel
 from asr.onnx_model import ModelError, OnnxModel
+from asr.search import LmWeights
 from asr.streaming import Error, Event, Final, Gap, Partial
 from asr.text import detokenize
 
@@ -111,6 +113,31 @@ def test_rescoring_takes_the_hypothesis_that_search_and_decoder_like_best(
     assert finals(recognize(Recognizer(onnx, search="rescore"), audio)) == detokenize(TOKENS[t] for t in best.tokens)
     beam = detokenize(TOKENS[t] for t in hypotheses[0].tokens)
     assert finals(recognize(Recognizer(onnx, search="beam"), audio)) == beam
+
+
+@pytest.mark.parametrize("search", ["beam", "rescore"])
+def test_the_language_model_takes_part(
+    onnx: OnnxModel, pairs_lm: Path, conversation: np.ndarray, search: str
+) -> None:
+    weights = LmWeights(weight=0.5, word_bonus=0.0, oov_penalty=30.0)
+    plain = finals(recognize(Recognizer(onnx, search=search), conversation)).split()
+    pairs = finals(recognize(Recognizer(onnx, search=search, lm=pairs_lm, lm_weights=weights), conversation))
+    assert sum(len(word) == 2 for word in plain) < 0.4 * len(plain)
+    assert sum(len(word) == 2 for word in pairs.split()) > 0.6 * len(pairs.split()) > 0
+    shared = Recognizer(onnx, search=search, lm=load_lm(pairs_lm), lm_weights=weights)
+    assert finals(recognize(shared, conversation)) == pairs
+
+
+def test_which_language_model_is_the_default(onnx: OnnxModel, pairs_lm: Path) -> None:
+    assert Recognizer(onnx).fusion is None
+    assert Recognizer().fusion is not None
+    assert Recognizer(lm=None).fusion is None and Recognizer(search="greedy").fusion is None
+    with pytest.raises(ValueError, match="greedy takes no language model"):
+        Recognizer(onnx, search="greedy", lm=pairs_lm)
+    with pytest.raises(LmError, match=r"none\.lm cannot be read"):
+        Recognizer(onnx, lm=pairs_lm.with_name("none.lm"))
+    with pytest.raises(LmError, match="damaged"):
+        Recognizer(onnx, lm=Path(__file__))
 
 
 def test_the_decoder_hears_each_frame_in_one_utterance(onnx: OnnxModel, conversation: np.ndarray) -> None:
