@@ -1,4 +1,4 @@
-"""The `asr` command: prepare, train, evaluate, lm, export."""
+"""The `asr` command: record, prepare, train, evaluate, lm, export."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 COMMANDS = {
+    "record": ("asr.streaming.record", "record yourself reading prompts, to train on"),
     "prepare": ("asr.prepare", "check recordings and transcripts, compute features"),
     "train": ("asr.train", "train a model, or go on with one"),
     "evaluate": ("asr.evaluate", "word error rate against latency"),
@@ -16,6 +17,7 @@ COMMANDS = {
 }
 
 EXAMPLES = """examples:
+  asr record --out recordings
   asr prepare librispeech LibriSpeech --parts train-clean-100 dev-clean --out data
   asr prepare manifest recordings.tsv --out data
   asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz

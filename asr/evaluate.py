@@ -1,30 +1,22 @@
-"""`asr evaluate`: word error rate against latency, of a checkpoint or of an exported file.
-
-A checkpoint runs whole utterances under the chunk mask, in batches: the same numbers as streaming, by parity.
-An .onnx file is stepped chunk by chunk with its cache on one thread, as an app would run it; its full context
-is one chunk as long as the utterance.
-"""
+"""`asr evaluate`: word error rate against latency, of a checkpoint or of an exported file."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from asr._core import LmFusion
 from asr.cuts import batches_by_length, load_cuts
+from asr.engine import Encoded, Engine, open_engine
 from asr.lm import load_lm
-from asr.onnx_model import OnnxModel
 from asr.plots import plot_wer
 from asr.search import DEFAULT_BEAM_SIZE, SEARCHES, LmWeights, decode, text
 from asr.wer import WordErrors, count_errors
@@ -33,117 +25,6 @@ FRAME_MS = 40
 MAX_CHUNK_MS = 5120
 FULL = "full"
 MAX_BATCH_S = 60.0
-
-FloatArray = npt.NDArray[np.float32]
-Encoded = tuple[FloatArray, FloatArray]
-"""Log-probabilities (T', V) and encoder output (T', dim) of one utterance."""
-
-
-class Engine(Protocol):
-    """Something that runs a model on whole utterances."""
-
-    tokens: tuple[str, ...]
-    batched: bool
-    """Whether utterances are worth batching."""
-    rescore_ctc_weight: float
-
-    def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
-        """features: (T, 80) float32 each; chunk_size in encoder frames, 0 for the whole utterance."""
-        ...
-
-    def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
-        """Decoder scores (N,) of N token sequences for one utterance."""
-        ...
-
-    def seconds(self) -> float:
-        """The clock that the work is measured by."""
-        ...
-
-
-class CheckpointEngine:
-    """PyTorch: the full pass under the chunk mask."""
-
-    batched = True
-
-    def __init__(self, path: Path, device: str) -> None:
-        import torch
-
-        from asr.checkpoint import Checkpoint
-
-        if device == "cuda" and not torch.cuda.is_available():
-            raise ValueError("--device cuda: PyTorch finds no CUDA device; use --device cpu")
-        checkpoint = Checkpoint.load(path)
-        self.tokens = tuple(checkpoint.tokenizer.tokens)
-        self.rescore_ctc_weight = 0.5
-        self._device = torch.device(device)
-        self._model = checkpoint.model().to(self._device)
-
-    def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
-        import torch
-
-        num_frames = torch.tensor([len(f) for f in features])
-        padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(f) for f in features], batch_first=True)
-        with torch.no_grad():
-            log_probs, encoder_out, lengths = self._model(
-                padded.to(self._device), num_frames.to(self._device), chunk_size, left_context
-            )
-        outputs = zip(log_probs.cpu().numpy(), encoder_out.cpu().numpy(), lengths.tolist(), strict=True)
-        return [(p[:length], e[:length]) for p, e, length in outputs]
-
-    def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
-        import torch
-
-        lengths = torch.tensor([len(row) for row in tokens])
-        padded = torch.zeros(len(tokens), max(int(lengths.max()), 1), dtype=torch.int64)
-        for index, row in enumerate(tokens):
-            padded[index, : len(row)] = torch.tensor(row, dtype=torch.int64)
-        memory = torch.from_numpy(encoder_out).expand(len(tokens), -1, -1)
-        inputs = (padded, lengths, memory, torch.full_like(lengths, len(encoder_out)))
-        with torch.no_grad():
-            return self._model.decoder.score(*(t.to(self._device) for t in inputs)).cpu().numpy()
-
-    def seconds(self) -> float:
-        # All threads of the process count on a CPU; a GPU's work shows on the wall clock only.
-        return time.process_time() if self._device.type == "cpu" else time.perf_counter()
-
-
-class OnnxEngine:
-    """ONNX Runtime: step by step with the cache carried."""
-
-    batched = False
-
-    def __init__(self, path: Path, device: str) -> None:
-        self._model = OnnxModel(path, provider=device)
-        self._device = device
-        self.tokens = self._model.tokens
-        self.rescore_ctc_weight = self._model.metadata.rescore_ctc_weight
-
-    def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
-        return [self._stream(f, chunk_size, left_context) for f in features]
-
-    def _stream(self, features: FloatArray, chunk_size: int, left_context: int) -> Encoded:
-        meta = self._model.metadata
-        num_out = len(features) // meta.subsampling
-        if chunk_size == 0:
-            chunk_size, left_context = max(num_out, 1), 0
-        advance = meta.subsampling * chunk_size
-        window = advance + meta.feature_overlap
-        cache = self._model.init_cache(1, left_context)
-        pieces = []
-        for start in range(0, max(meta.subsampling * num_out, 1), advance):
-            valid = features[start : start + window]
-            chunk = np.zeros((1, window, meta.num_mel_bins), np.float32)
-            chunk[0, : len(valid)] = valid
-            log_probs, encoder_out, cache = self._model.step(chunk, np.array([len(valid)], np.int64), cache)
-            length = len(valid) // meta.subsampling
-            pieces.append((log_probs[0, :length], encoder_out[0, :length]))
-        return np.concatenate([p for p, _ in pieces]), np.concatenate([e for _, e in pieces])
-
-    def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
-        return self._model.score(tokens, encoder_out)
-
-    def seconds(self) -> float:
-        return time.thread_time() if self._device == "cpu" else time.perf_counter()
 
 
 @dataclass
@@ -184,15 +65,6 @@ class Result:
             "search_s": round(self.search_s, 4),
             "real_time_factor": self.real_time_factor,
         }
-
-
-def open_engine(path: str | Path, device: str = "cpu") -> Engine:
-    """An .onnx file, a checkpoint, or the folder of a training run."""
-    if Path(path).suffix == ".onnx":
-        return OnnxEngine(Path(path), device)
-    from asr.checkpoint import resolve
-
-    return CheckpointEngine(resolve(path), device)
 
 
 def evaluate(

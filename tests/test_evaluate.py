@@ -17,7 +17,8 @@ from asr.checkpoint import Checkpoint
 from asr.cli import main
 from asr.config import Config
 from asr.cuts import Float16Writer
-from asr.evaluate import Result, evaluate, open_engine, parse_chunks, parse_searches, write_hypotheses
+from asr.engine import open_engine
+from asr.evaluate import Result, evaluate, parse_chunks, parse_searches, write_hypotheses
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
 from asr.onnx_model import OnnxModel
 from asr.tokenizer import Tokenizer

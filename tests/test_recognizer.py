@@ -116,9 +116,7 @@ def test_rescoring_takes_the_hypothesis_that_search_and_decoder_like_best(
 
 
 @pytest.mark.parametrize("search", ["beam", "rescore"])
-def test_the_language_model_takes_part(
-    onnx: OnnxModel, pairs_lm: Path, conversation: np.ndarray, search: str
-) -> None:
+def test_the_language_model_takes_part(onnx: OnnxModel, pairs_lm: Path, conversation: np.ndarray, search: str) -> None:
     weights = LmWeights(weight=0.5, word_bonus=0.0, oov_penalty=30.0)
     plain = finals(recognize(Recognizer(onnx, search=search), conversation)).split()
     pairs = finals(recognize(Recognizer(onnx, search=search, lm=pairs_lm, lm_weights=weights), conversation))
