@@ -99,7 +99,7 @@ def read_arpa(lines: Iterator[str]) -> tuple[list[str], list[Ngrams]]:
                 if [special] not in rows:
                     rows.append([special])
                     missing = MISSING_UNKNOWN_LOG10 if special == UNKNOWN else LOWEST_LOG10
-                    numbers = np.append(numbers, np.float32([[missing, 0.0]]), axis=0)
+                    numbers = np.append(numbers, np.array([[missing, 0.0]], np.float32), axis=0)
             words = sorted((row[0] for row in rows), key=str.encode)
             ids = {word: index for index, word in enumerate(words)}
             if len(ids) != len(rows):
