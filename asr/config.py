@@ -140,9 +140,11 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    """SpecAugment (Park et al. 2019). Speed perturbation is done by `asr prepare --speeds`."""
+    """SpecAugment (Park et al. 2019) and how utterances are laid out in time. Speeds, rooms and noise are made by
+    `asr prepare --speeds --noisy-copies`."""
 
     probability: float = 0.9
+    """Of masks in an utterance, and of a time warp."""
     num_freq_masks: int = 2
     max_freq_bins: int = 27
     num_time_masks: int = 10
@@ -153,12 +155,41 @@ class AugmentConfig:
     """Largest displacement of the warp in feature frames; 0 turns it off."""
     max_gain_db: float = 12.0
     """Loudness is changed by up to this much either way: microphones differ, and CMVN is global."""
+    offset_probability: float = 0.5
+    """Of an utterance that begins off the borders of the chunks: after some of its own noise floor, or later."""
+    max_offset_frames: int = 64
+    """Feature frames, either way; a chunk of 640 ms."""
+    concat_probability: float = 0.1
+    """Of a batch whose utterances are joined by twos or threes."""
+    max_pause_s: float = 1.0
+    """Between joined utterances; at least 0.1 s."""
+    silence_probability: float = 0.1
+    """Of a batch whose utterances get a silence at the start, in a pause between words, or at the end."""
+    max_silence_s: float = 5.0
+    digital_silence_probability: float = 0.2
+    """Of such a silence to be digital zero, rather than the noise floor of its utterance."""
 
     def __post_init__(self) -> None:
-        _require(0 <= self.probability <= 1, "augment.probability", self.probability, "in [0, 1]")
-        _require(0 <= self.max_time_fraction <= 1, "augment.max_time_fraction", self.max_time_fraction, "in [0, 1]")
+        for name in (
+            "probability",
+            "max_time_fraction",
+            "offset_probability",
+            "concat_probability",
+            "silence_probability",
+            "digital_silence_probability",
+        ):
+            _require(0 <= getattr(self, name) <= 1, f"augment.{name}", getattr(self, name), "in [0, 1]")
         _require(0 <= self.max_freq_bins <= 80, "augment.max_freq_bins", self.max_freq_bins, "in [0, 80]")
-        for name in ("num_freq_masks", "num_time_masks", "max_time_frames", "time_warp", "max_gain_db"):
+        _require(0.1 <= self.max_pause_s <= 60, "augment.max_pause_s", self.max_pause_s, "in [0.1, 60]")
+        _require(0 <= self.max_silence_s <= 60, "augment.max_silence_s", self.max_silence_s, "in [0, 60]")
+        for name in (
+            "num_freq_masks",
+            "num_time_masks",
+            "max_time_frames",
+            "time_warp",
+            "max_gain_db",
+            "max_offset_frames",
+        ):
             _require(getattr(self, name) >= 0, f"augment.{name}", getattr(self, name), "at least 0")
 
 

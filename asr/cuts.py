@@ -5,7 +5,7 @@
 - Frames are stored as float16: 160 bytes a frame, 58 MB an hour; the rounding (at most 0.004 for a
   log-mel value in ±8, 0.008 in ±16) is far below the noise of the features, and reading is one
   `pread` and one cast, so that a training loop does not notice it.
-- Importing this module registers the extractor, the storage and the channel averaging with lhotse.
+- Importing this module registers the extractor, the storage, the channel averaging and the noisy rooms with lhotse.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from lhotse.augmentation import AudioTransform
 from lhotse.features.base import register_extractor
 from lhotse.features.io import FeaturesReader, FeaturesWriter, register_reader, register_writer
 
+import asr.noisy_room  # noqa: F401  # registers the transform that noisy copies name
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
 
 MANIFEST_SUFFIX = ".jsonl.gz"

@@ -20,15 +20,17 @@ import numpy as np
 import torch
 from lhotse import CutSet
 from lhotse.cut import Cut
-from lhotse.dataset import DynamicBucketingSampler, SpecAugment
+from lhotse.dataset import DynamicBucketingSampler
 from lhotse.dataset.sampling.base import TimeConstraint
 from lhotse.dataset.sampling.dynamic_bucketing import estimate_duration_buckets
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from asr.augment import Augmenter, Spoken
 from asr.config import AugmentConfig, DataConfig
 from asr.cuts import load_cuts
 from asr.decoder import IGNORE_ID
+from asr.features import FRAME_SHIFT_S
 from asr.tokenizer import Tokenizer
 
 
@@ -51,6 +53,8 @@ class BatchPlan(NamedTuple):
     cuts: CutSet
     seed: int
     augment: bool
+    max_frames: int
+    """Feature frames with padding that augmentation must not exceed."""
 
 
 @dataclass(frozen=True)
@@ -146,11 +150,12 @@ class BatchSampler(Sampler):
         self._seed = seed
         self._position = position
         self._augment = not warming_up
+        self._max_frames = int(config.max_batch_s / FRAME_SHIFT_S)
 
     def __iter__(self) -> Iterator[BatchPlan]:
         for index, cuts in enumerate(islice(iter(self._sampler), self._position.batch, None), self._position.batch):
             seed = zlib.crc32(f"{self._seed} {self._position.epoch} {index} {self._sampler.rank}".encode())
-            yield BatchPlan(cuts, seed, self._augment)
+            yield BatchPlan(cuts, seed, self._augment, self._max_frames)
 
 
 class SpeechDataset(Dataset):
@@ -158,52 +163,35 @@ class SpeechDataset(Dataset):
 
     def __init__(self, tokenizer: Tokenizer, augment: AugmentConfig | None = None, num_views: int = 1) -> None:
         self._tokenizer = tokenizer
-        self._augment = augment
+        self._augmenter = None if augment is None else Augmenter(augment)
         self._num_views = num_views
-        self._spec_augment = None
-        if augment is not None and augment.probability > 0:
-            self._spec_augment = SpecAugment(
-                time_warp_factor=augment.time_warp or None,
-                num_feature_masks=augment.num_freq_masks,
-                features_mask_size=augment.max_freq_bins,
-                num_frame_masks=augment.num_time_masks,
-                frames_mask_size=augment.max_time_frames,
-                max_frames_mask_fraction=augment.max_time_fraction,
-                p=augment.probability,
-            )
 
     def __getitem__(self, plan: BatchPlan) -> Batch:
         random.seed(plan.seed)
         np.random.seed(plan.seed)
         torch.manual_seed(plan.seed)
-        matrices = [torch.from_numpy(cut.load_features()) for cut in plan.cuts]
-        num_frames = torch.tensor([len(m) for m in matrices])
+        rows = [Spoken(torch.from_numpy(cut.load_features()), cut.supervisions[0].text) for cut in plan.cuts]
+        augmenter = self._augmenter if plan.augment else None
+        if augmenter is not None:
+            rows = augmenter.arrange(rows, plan.max_frames)
+        num_frames = torch.tensor([len(row.features) for row in rows])
         views = [
-            torch.nn.utils.rnn.pad_sequence([self._augmented(m, plan.augment) for m in matrices], batch_first=True)
+            torch.nn.utils.rnn.pad_sequence(
+                [augmenter.view(row.features) if augmenter else row.features for row in rows], batch_first=True
+            )
             for _ in range(self._num_views)
         ]
-        tokens = [torch.tensor(self._tokenizer.encode(c.supervisions[0].text), dtype=torch.int64) for c in plan.cuts]
+        tokens = [torch.tensor(self._tokenizer.encode(row.text), dtype=torch.int64) for row in rows]
         targets = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=IGNORE_ID)
         lengths = torch.tensor([len(t) for t in tokens])
-        seconds = sum(cut.duration for cut in plan.cuts)
         repeat = self._num_views
         return Batch(
             torch.cat(views),
             num_frames.repeat(repeat),
             targets.repeat(repeat, 1),
             lengths.repeat(repeat),
-            seconds,
+            float(num_frames.sum()) * FRAME_SHIFT_S,
         )
-
-    def _augmented(self, features: Tensor, augment: bool) -> Tensor:
-        """(T, 80) -> (T, 80)"""
-        if not augment or self._augment is None:
-            return features
-        gain_db = random.uniform(-1, 1) * self._augment.max_gain_db
-        features = features + gain_db * (np.log(10) / 10)  # of a power spectrum, in nepers
-        if self._spec_augment is not None:
-            features = self._spec_augment(features[None])[0]
-        return features
 
 
 def batches(sampler: BatchSampler, dataset: SpeechDataset, num_workers: int) -> DataLoader[Any]:

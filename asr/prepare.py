@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from asr.cuts import Summary
+    from asr.noisy_room import NoisyCopies
 
 _BATCH = 16  # utterances a worker takes at a time
 
@@ -230,6 +231,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="speed-perturbed copies, for training data only, e.g. 0.9,1.0,1.1 (default: 1.0)",
     )
     shared.add_argument(
+        "--noisy-copies",
+        type=int,
+        metavar="N",
+        help="further copies of each, in a random room and with noise, for training data only "
+        "(default: 1 with --noise or --rir, else 0)",
+    )
+    shared.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: coloured noise)")
+    shared.add_argument("--rir", type=Path, metavar="DIR", help="room impulse responses (default: simulated rooms)")
+    shared.add_argument(
+        "--snr-db",
+        default="5,25",
+        metavar="LOW,HIGH",
+        help="signal-to-noise ratios of the noisy copies (default: %(default)s)",
+    )
+    shared.add_argument(
         "--jobs", type=int, default=min(8, _num_cpus()), metavar="N", help="processes (default: %(default)s)"
     )
     shared.add_argument("--min-duration", type=float, default=0.1, metavar="S", help="default: 0.1 s")
@@ -284,6 +300,7 @@ def run(args: argparse.Namespace) -> int:
         min_duration_s=args.min_duration,
         max_duration_s=args.max_duration,
         num_jobs=args.jobs,
+        noisy_copies=_noisy_copies(args),
     )
     sets: dict[str, list[Utterance | Refusal]] = {}
     try:
@@ -301,6 +318,21 @@ def run(args: argparse.Namespace) -> int:
         console.print("interrupted: data sets that were finished stay, the one under way is not written")
         return 130
     return 0
+
+
+def _noisy_copies(args: argparse.Namespace) -> NoisyCopies | None:
+    from asr.noisy_room import NoisyCopies, find_sounds
+
+    count = int(bool(args.noise or args.rir)) if args.noisy_copies is None else args.noisy_copies
+    if count == 0:
+        return None
+    try:
+        low, high = (float(bound) for bound in args.snr_db.split(","))
+    except ValueError:
+        raise ValueError(f"--snr-db is {args.snr_db!r}; expected two numbers such as 5,25") from None
+    rooms = find_sounds(args.rir, "impulse response") if args.rir else ()
+    noises = find_sounds(args.noise, "noise") if args.noise else ()
+    return NoisyCopies(count, rooms, noises, (low, high))
 
 
 def print_report(result: PrepareResult, console: Console) -> None:

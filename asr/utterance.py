@@ -1,4 +1,4 @@
-"""One utterance on its way into a data set: decoded, checked, turned into features at every speed.
+"""One utterance on its way into a data set: decoded, checked, turned into features of all its copies.
 
 A recording is decoded to its end and at once, in whatever form it comes; what a training run could
 trip over (cut-off files, NaN, silence, transcripts of another recording) is refused here with a reason.
@@ -13,12 +13,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asr.features import SAMPLE_RATE, fbank
+from asr.features import SAMPLE_RATE, fbank, num_frames
 from asr.manifests import Refusal, Utterance
 from asr.text import TextNormalizer
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from asr.noisy_room import NoisyCopies
 
 SUBSAMPLING = 4  # feature frames per encoder frame
 
@@ -32,6 +34,7 @@ class PrepareOptions:
     min_duration_s: float = 0.1
     max_duration_s: float = 40.0
     num_jobs: int = 1
+    noisy_copies: NoisyCopies | None = None
 
     def __post_init__(self) -> None:
         bad = [s for s in self.speeds if not 0.5 <= s <= 2.0]
@@ -118,11 +121,15 @@ def num_ctc_frames(text: str) -> int:
 
 
 def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Prepared | Refusal]:
-    """Check one utterance, its text normalised already, and compute its features at every speed."""
+    """Check one utterance, its text normalised already, and compute its features at every speed.
+
+    Each copy at a speed is followed by its noisy copies. Raises ValueError for a noise file that cannot be used.
+    """
     import numpy as np
-    from lhotse import MonoCut, Recording, SupervisionSegment
+    from lhotse import Recording
     from lhotse.audio import AudioSource
     from lhotse.augmentation import Speed
+    from lhotse.utils import fastcopy
 
     from asr.cuts import Downmix
 
@@ -171,22 +178,31 @@ def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Pre
             continue
         # Resamplers round the length in their own ways; lhotse's count is what the cut promises.
         samples = np.pad(samples[: copy.num_samples], (0, max(0, copy.num_samples - len(samples))))
-        frames = fbank(samples).numpy().astype(np.float16)
         # Nobody speaks 25 characters a second: the transcript belongs to another recording, and
         # CTC on characters would see an infinite loss.
-        needed, there = num_ctc_frames(utterance.text), len(frames) // SUBSAMPLING
+        needed, there = num_ctc_frames(utterance.text), num_frames(len(samples)) // SUBSAMPLING
         if needed > there:
             detail = f"{needed} frames of 40 ms needed, {there} there"
             results.append(refusal("more tokens than frames", detail, copy.id))
             continue
-        supervision = SupervisionSegment(
-            id=copy.id,
-            recording_id=copy.id,
-            start=0.0,
-            duration=copy.duration,
-            text=utterance.text,
-            speaker=utterance.speaker,
-        )
-        cut = MonoCut(copy.id, 0.0, copy.duration, 0, supervisions=[supervision], recording=copy)
-        results.append(Prepared(cut, frames))
+        results.append(_prepared(utterance, copy, samples))
+        for id, room in options.noisy_copies.draw(copy.id) if options.noisy_copies else ():
+            noisy = fastcopy(copy, id=id, transforms=[*(copy.transforms or ()), room])
+            results.append(_prepared(utterance, noisy, room(samples[np.newaxis], SAMPLE_RATE)[0]))
     return results
+
+
+def _prepared(utterance: Utterance, recording: Any, samples: np.ndarray) -> Prepared:
+    import numpy as np
+    from lhotse import MonoCut, SupervisionSegment
+
+    supervision = SupervisionSegment(
+        id=recording.id,
+        recording_id=recording.id,
+        start=0.0,
+        duration=recording.duration,
+        text=utterance.text,
+        speaker=utterance.speaker,
+    )
+    cut = MonoCut(recording.id, 0.0, recording.duration, 0, supervisions=[supervision], recording=recording)
+    return Prepared(cut, fbank(samples).numpy().astype(np.float16))

@@ -1,4 +1,4 @@
-"""Preparing data: what comes out is what was said, and what is broken is refused with its reason."""
+"""A prepared data set: what comes out is what was said, complete or not there at all."""
 
 import argparse
 import gzip
@@ -7,105 +7,24 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
-import torch
+from corpora import utterances, write_librispeech
 from rich.console import Console
 from synth import SAMPLE_RATE, hum, speech, write_audio
-from torchaudio.compliance import kaldi
 
 from asr import prepare as prepare_module
-from asr.cuts import LogMelExtractor, load_cuts, summarise
-from asr.features import NUM_MEL_BINS, fbank, num_frames
-from asr.manifests import Refusal, Utterance, find_librispeech_parts, read_librispeech, read_table
+from asr.cuts import load_cuts, summarise
+from asr.features import fbank
+from asr.manifests import Utterance
 from asr.prepare import add_arguments, prepare, print_report, run
 from asr.text import TextNormalizer
-from asr.utterance import PrepareOptions, TooLongError, num_ctc_frames, read_audio
+from asr.utterance import PrepareOptions
 
 # Half precision, and 10 ms log-mel of the same sound read twice.
 FLOAT16_ERROR = 0.008
-
-
-def utterances(folder, count=3, duration_s=1.0):
-    return [
-        Utterance(
-            f"u{i}",
-            write_audio(folder / f"u{i}.wav", hum(duration_s + 0.1 * i, seed=i)),
-            f"WORD {chr(65 + i)}",
-        )
-        for i in range(count)
-    ]
-
-
-def reasons(result):
-    return {refusal.id: refusal.reason for refusal in result.refusals}
-
-
-# ---------------------------------------------------------------------------------------- features
-
-
-def test_features_are_kaldis():
-    samples = speech("the quick brown fox")
-    expected = kaldi.fbank(
-        torch.from_numpy(samples)[None],
-        num_mel_bins=80,
-        low_freq=20.0,
-        high_freq=7600.0,
-        snip_edges=False,
-        dither=0.0,
-        window_type="povey",
-    )
-    features = fbank(samples)
-    assert features.dtype == torch.float32
-    assert features.shape == (num_frames(len(samples)), NUM_MEL_BINS)
-    assert torch.equal(features, expected)
-
-
-def test_one_frame_every_ten_milliseconds():
-    assert [num_frames(n) for n in (0, 79, 80, 239, 240, 16000)] == [0, 0, 1, 1, 2, 100]
-
-
-@pytest.mark.parametrize("num_samples", [0, 1, 79, 80, 100, 120, 240, 399])
-def test_less_than_a_window_is_mirrored_until_it_is_full(num_samples):
-    samples = torch.randn(num_samples, generator=torch.Generator().manual_seed(1)) * 0.1
-    features = fbank(samples)
-    assert features.shape == (num_frames(num_samples), NUM_MEL_BINS)
-    if len(features):
-        edge = (400 - 160) // 2
-        padded = np.pad(samples.numpy(), (edge, 800), mode="symmetric")[: 400 + 160 * (len(features) - 1)]
-        expected = kaldi.fbank(
-            torch.from_numpy(padded)[None], num_mel_bins=80, low_freq=20.0, high_freq=7600.0, dither=0.0
-        )
-        assert torch.equal(features, expected)
-
-
-@pytest.mark.parametrize(
-    ("samples", "message"),
-    [
-        (np.zeros((2, 400), np.float32), r"shape \(2, 400\)"),
-        (np.zeros(400, np.int16), "dtype torch.int16; expected float32"),
-        (np.full(400, np.nan, np.float32), "NaN"),
-        (np.full(400, np.inf, np.float32), "infinite"),
-    ],
-)
-def test_features_of_strange_samples_are_refused(samples, message):
-    with pytest.raises(ValueError, match=message):
-        fbank(samples)
-
-
-def test_lhotse_extracts_the_same_features():
-    samples = hum(0.5)
-    extractor = LogMelExtractor()
-    assert np.array_equal(extractor.extract(samples[None], 16000), fbank(samples).numpy())
-    assert type(LogMelExtractor.from_dict(extractor.to_dict())) is LogMelExtractor
-    with pytest.raises(ValueError, match="8000 Hz; resample"):
-        extractor.extract(samples, 8000)
-
-
-# ---------------------------------------------------------------------------------------- the data set
 
 
 def test_data_set_holds_features_text_and_speaker_in_order(tmp_path):
@@ -265,6 +184,18 @@ def test_interrupted_rerun_keeps_the_former_data_set_and_the_next_replaces_it(tm
     assert len(list((tmp_path / "data" / "set.features").iterdir())) == 1, "the former features are removed"
 
 
+def test_nothing_usable_is_an_error_and_no_data_set(tmp_path):
+    with pytest.raises(ValueError, match="no usable utterance for set: 1 x missing file"):
+        prepare([Utterance("u", tmp_path / "gone.wav", "A")], tmp_path / "data", "set")
+    assert [p.name for p in (tmp_path / "data").iterdir()] == ["set.refused.tsv"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden"])
+def test_names_that_are_no_file_names_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="expected a plain file name"):
+        prepare(utterances(tmp_path), tmp_path / "data", name)
+
+
 def test_ctrl_c_in_a_terminal_ends_cleanly(tmp_path):
     items = utterances(tmp_path, 4)
     lines = [f"{item.audio}\t{item.text}\n" for item in items]
@@ -299,274 +230,9 @@ def test_ctrl_c_in_a_terminal_ends_cleanly(tmp_path):
     assert list((tmp_path / "data").iterdir()) == []
 
 
-# ---------------------------------------------------------------------------------------- refusals
-
-
-def broken_files(folder):
-    """Utterance ids with the reason each must be refused for."""
-    good = hum(1.0)
-    wav = write_audio(folder / "good.wav", good).read_bytes()
-    flac = write_audio(folder / "good.flac", good).read_bytes()
-    mp3 = write_audio(folder / "good.mp3", hum(3.0)).read_bytes()
-    files = {
-        "zero_bytes.wav": (b"", "unreadable audio"),
-        "truncated.wav": (wav[: len(wav) // 2], "unreadable audio"),
-        "truncated.flac": (flac[: len(flac) // 2], "unreadable audio"),
-        "truncated.mp3": (mp3[: len(mp3) // 2], "unreadable audio"),
-        "header_only.wav": (wav[:44], "unreadable audio"),
-        "text.wav": (b"this is not audio " * 50, "unreadable audio"),
-        "noise.flac": (b"fLaC" + bytes(range(256)) * 8, "unreadable audio"),
-        "headerless.raw": (wav[44:], "unreadable audio"),
-    }
-    expected = {}
-    for name, (content, reason) in files.items():
-        (folder / name).write_bytes(content)
-        expected[name] = reason
-    bad = good.copy()
-    bad[8000] = np.nan
-    soundfile.write(folder / "nan.wav", bad, SAMPLE_RATE, subtype="FLOAT")
-    soundfile.write(folder / "loud.wav", good * 32768, SAMPLE_RATE, subtype="FLOAT")
-    soundfile.write(folder / "slow.wav", good, 500)
-    write_audio(folder / "empty.wav", good[:0])
-    write_audio(folder / "short.wav", good[:1500])
-    write_audio(folder / "long.wav", hum(6.0))
-    write_audio(folder / "very_long.wav", hum(60.0, sample_rate=1000), 1000)
-    write_audio(folder / "silent.wav", 0 * good)
-    (folder / "folder.wav").mkdir()
-    return expected | {
-        "nan.wav": "unreadable audio",
-        "loud.wav": "unreadable audio",
-        "slow.wav": "unreadable audio",
-        "empty.wav": "too short",
-        "short.wav": "too short",
-        "long.wav": "too long",
-        "very_long.wav": "too long",
-        "silent.wav": "digital silence",
-        "folder.wav": "missing file",
-        "missing.wav": "missing file",
-        "n" * 300 + ".wav": "missing file",
-    }
-
-
-def test_every_broken_file_is_refused_with_its_reason(tmp_path):
-    expected = broken_files(tmp_path)
-    items = [Utterance(name, tmp_path / name, "A") for name in [*expected, "good.wav"]]
-    options = PrepareOptions(max_duration_s=5.0)
-    result = prepare(items, tmp_path / "data", "set", options)
-    assert reasons(result) == expected
-    assert [cut.id for cut in load_cuts(result.manifest)] == ["good.wav"]
-    listed = (tmp_path / "data" / "set.refused.tsv").read_text().splitlines()
-    assert len(listed) == 1 + len(expected)
-    assert listed[0].split("\t") == ["id", "audio", "reason", "detail"]
-
-
-def test_a_wav_written_into_a_pipe_is_whole(tmp_path):
-    wav = bytearray(write_audio(tmp_path / "pipe.wav", hum(1.0)).read_bytes())
-    size = wav.find(b"data") + 4
-    wav[4:8] = wav[size : size + 4] = b"\xff\xff\xff\xff"  # the length was not known when it began
-    (tmp_path / "pipe.wav").write_bytes(wav)
-    assert read_audio(tmp_path / "pipe.wav").num_file_samples == 16000
-
-
-def test_too_long_a_recording_is_not_decoded(tmp_path):
-    path = write_audio(tmp_path / "a.wav", hum(2.0))
-    with pytest.raises(TooLongError, match="2"):
-        read_audio(path, max_duration_s=1.0)
-
-
-def test_transcripts_that_cannot_be_are_refused(tmp_path):
-    audio = write_audio(tmp_path / "a.wav", hum(1.0))
-    items: list[Utterance | Refusal] = [
-        Utterance("empty", audio, "  "),
-        Utterance("marks", audio, "?!"),
-        Utterance("digits", audio, "ROUTE 66"),
-        Utterance("much", audio, "AB" * 13),
-        Utterance("repeats", audio, "A" * 14),
-        Utterance("fits", audio, "AB" * 12 + "A"),
-        Utterance("fits", audio, "B"),
-        Utterance("stated", audio, "A", duration_s=3.0),
-        Refusal("row", "", "malformed row"),
-    ]
-    result = prepare(items, tmp_path, "set")
-    assert [(r.id, r.reason) for r in result.refusals] == [
-        ("empty", "empty text"),
-        ("marks", "empty text"),
-        ("digits", "outside the alphabet"),
-        ("much", "more tokens than frames"),
-        ("repeats", "more tokens than frames"),
-        ("fits", "duplicate id"),
-        ("stated", "duration differs"),
-        ("row", "malformed row"),
-    ]
-    assert result.outside == {"?": 1, "!": 1, "6": 2}
-    assert result.summary.num_utterances == 1
-
-
-def test_ctc_needs_a_frame_for_every_character_and_between_equal_ones():
-    assert [num_ctc_frames(text) for text in ("", "A", "AB", "AA", "AAB B")] == [0, 1, 2, 3, 6]
-
-
-def test_a_copy_too_fast_for_its_text_is_refused_alone(tmp_path):
-    audio = write_audio(tmp_path / "a.wav", hum(1.0))
-    options = PrepareOptions(speeds=(1.0, 1.1))
-    result = prepare([Utterance("u", audio, "AB" * 12)], tmp_path, "set", options)
-    assert reasons(result) == {"u_sp1.1": "more tokens than frames"}
-    assert [cut.id for cut in load_cuts(result.manifest)] == ["u"]
-
-
-def test_nothing_usable_is_an_error_and_no_data_set(tmp_path):
-    with pytest.raises(ValueError, match="no usable utterance for set: 1 x missing file"):
-        prepare([Utterance("u", tmp_path / "gone.wav", "A")], tmp_path / "data", "set")
-    assert [p.name for p in (tmp_path / "data").iterdir()] == ["set.refused.tsv"]
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden"])
-def test_names_that_are_no_file_names_are_refused(tmp_path, name):
-    with pytest.raises(ValueError, match="expected a plain file name"):
-        prepare(utterances(tmp_path), tmp_path / "data", name)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"speeds": (1.0, 3.0)}, "0.5 to 2.0"),
-        ({"speeds": ()}, "0.5 to 2.0"),
-        ({"speeds": (1.0, 1.0)}, "different"),
-        ({"speeds": (float("nan"),)}, "0.5 to 2.0"),
-        ({"min_duration_s": 0.0}, "at least 0.1 s"),
-        ({"min_duration_s": 5.0, "max_duration_s": 4.0}, "5.0 to 4.0 s"),
-        ({"max_duration_s": float("nan")}, "nan"),
-        ({"num_jobs": 0}, "1 to 1024"),
-    ],
-)
-def test_strange_options_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        PrepareOptions(**arguments)
-
-
-# ---------------------------------------------------------------------------------------- tables
-
-
-def test_tsv_takes_quotes_as_they_are(tmp_path):
-    table = tmp_path / "t.tsv"
-    table.write_bytes(b'\xef\xbb\xbfPath\tSentence\tclient_id\r\na/b.mp3\t"Oh\tann\r\n\r\nc.wav\tit"s "so"\t\r\n')
-    assert list(read_table(table)) == [
-        Utterance("a/b", tmp_path / "a/b.mp3", '"Oh', "ann"),
-        Utterance("c", tmp_path / "c.wav", 'it"s "so"', None),
-    ]
-
-
-def test_csv_takes_quoted_fields(tmp_path):
-    table = tmp_path / "t.csv"
-    table.write_text('transcript,file,duration\n"yes, ""two"" words",x.flac,1.5\n')
-    (row,) = read_table(table, audio_root="/")
-    assert row == Utterance("x", Path("/x.flac"), 'yes, "two" words', duration_s=1.5)
-
-
-def test_jsonl(tmp_path):
-    table = tmp_path / "t.jsonl"
-    rows = [
-        {"audio_filepath": "x.wav", "text": "one", "speaker_id": 7, "duration": 2, "offset": 0},
-        {"audio_filepath": "/y.wav", "text": "two", "offset": 1.5},
-        {"audio_filepath": "z.wav", "text": None},
-        {"audio_filepath": ["z.wav"], "text": "three"},
-        {"text": "four"},
-        {"audio_filepath": "v.wav", "text": "\ud800"},
-        {"audio_filepath": "w.wav", "text": "five", "duration": "long"},
-        {"audio_filepath": "w\0.wav", "text": "six"},
-    ]
-    table.write_text("\n".join([*map(json.dumps, rows), "{broken", "[1]", ""]))
-    read = list(read_table(table))
-    assert read[0] == Utterance("x", tmp_path / "x.wav", "one", "7", 2.0)
-    assert [getattr(r, "reason", None) for r in read[1:7]] == [
-        "segment of a longer recording",
-        "empty text",
-        "malformed row",
-        "malformed row",
-        "text is not UTF-8",
-        "malformed row",
-    ]
-    assert [getattr(r, "reason", None) for r in read[8:]] == ["malformed row"] * 2
-    result = prepare([read[7], *utterances(tmp_path, 1)], tmp_path, "set")
-    assert list(reasons(result).values()) == ["missing file"]
-
-
-def test_a_table_with_odd_bytes_loses_only_those_rows(tmp_path):
-    table = tmp_path / "t.tsv"
-    table.write_bytes(b"path\ttext\na.wav\tcaf\xe9\nb.wav\tna\xc3\xafve\n\xff.wav\tx\nc.wav\t\0\nd.wav\td\te\nf.wav\n")
-    read = list(read_table(table))
-    assert [(r.id, getattr(r, "reason", r)) for r in read if isinstance(r, Refusal)] == [
-        ("a", "text is not UTF-8"),
-        ("\ufffd.wav", "malformed row"),
-        ("c", "text is not UTF-8"),
-        ("t.tsv:6", "malformed row"),
-        ("t.tsv:7", "malformed row"),
-    ]
-    assert read[1] == Utterance("b", tmp_path / "b.wav", "naïve")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        (
-            "t.tsv",
-            b"path\twords\na\tb\n",
-            "no column for the text: expected one of text, .*it has path, words",
-        ),
-        ("t.csv", b"sound,text\na,b\n", "no column for the audio path: .*it has sound, text"),
-        ("t.tsv", b"", "it has none"),
-        ("t.jsonl", b'{"path": "a"}\n', "no column for the text: .*it has path"),
-        ("t.jsonl", b"nothing\n", "holds no JSON object"),
-        ("t.csv", b'path,text\n"' + b"a" * 200000, "field larger than field limit"),
-        ("t.xlsx", b"PK", "none of .tsv, .csv, .jsonl"),
-    ],
-)
-def test_tables_that_are_wrong_as_a_whole(tmp_path, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        list(read_table(tmp_path / name))
-
-
-def test_missing_tables_and_folders(tmp_path):
-    with pytest.raises(ValueError, match="does not exist"):
-        read_table(tmp_path / "t.tsv")
-    (tmp_path / "t.tsv").write_text("path\ttext\n")
-    with pytest.raises(ValueError, match="is not a folder"):
-        read_table(tmp_path / "t.tsv", tmp_path / "gone")
-
-
-# ---------------------------------------------------------------------------------------- commands
-
-
 @pytest.fixture(scope="module")
 def librispeech(tmp_path_factory):
-    """A corpus in LibriSpeech's tree: two parts, one broken line, one missing file."""
-    root = tmp_path_factory.mktemp("corpus") / "LibriSpeech"
-    for part, speaker, words in (("train-clean-100", "19", ["ONE", "TWO"]), ("dev-clean", "84", ["THREE"])):
-        chapter = root / part / speaker / "198"
-        lines = [f"{speaker}-198-{i:04d} {word} MORE\n" for i, word in enumerate(words)]
-        for i, word in enumerate(words):
-            write_audio(chapter / f"{speaker}-198-{i:04d}.flac", speech(f"{word} more"))
-        lines += [f"{speaker}-198-0008\n", f"{speaker}-198-0009 NOT THERE\n"]
-        (chapter / f"{speaker}-198.trans.txt").write_text("".join(lines))
-    return root
-
-
-def test_librispeech_tree(librispeech):
-    parts = find_librispeech_parts(librispeech.parent)
-    assert [p.name for p in parts] == ["dev-clean", "train-clean-100"]
-    assert find_librispeech_parts(librispeech, ["dev-clean"]) == parts[:1]
-    with pytest.raises(ValueError, match=r"no part dev-other in .*; there: \['dev-clean', 'train-clean-100'\]"):
-        find_librispeech_parts(librispeech, ["dev-other"])
-    with pytest.raises(ValueError, match="is not a folder"):
-        find_librispeech_parts(librispeech / "gone")
-    with pytest.raises(ValueError, match="no part at all"):
-        find_librispeech_parts(librispeech / "dev-clean" / "84" / "198")
-    read = list(read_librispeech(parts[0]))
-    audio = parts[0] / "84" / "198" / "84-198-0000.flac"
-    assert read[0] == Utterance("84-198-0000", audio, "THREE MORE", "84")
-    with pytest.raises(ValueError, match=r"holds no \*\.trans\.txt"):
-        read_librispeech(librispeech.parent / "nothing")
+    return write_librispeech(tmp_path_factory.mktemp("corpus"))
 
 
 def asr_prepare(*arguments):

@@ -28,7 +28,8 @@ model: {dim: 48, num_heads: 2, encoder_layers: 2, encoder_ff_dim: 96, decoder_la
         subsampling_channels: 8, dropout: 0.05}
 tokenizer: {kind: char}
 data: {max_batch_s: 16, max_utterance_s: 8, min_utterance_s: 0.1, num_buckets: 2, num_workers: 0}
-augment: {num_time_masks: 1, max_time_frames: 4, max_freq_bins: 4, time_warp: 0}
+augment: {num_time_masks: 1, max_time_frames: 4, max_freq_bins: 4, time_warp: 0, offset_probability: 0,
+          concat_probability: 0, silence_probability: 0}
 optim: {lr: 3.0e-3, warmup_steps: 20, ema_decay: 0.9}
 train: {valid_every: 1000, save_every: 1000, precision: fp32}
 """

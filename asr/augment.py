@@ -1,0 +1,165 @@
+"""Augmentation of log-mel features while training: batches arranged anew, then each view of them disturbed.
+
+- `arrange` changes what a batch holds, in the same way for all views of it: time warp, rows that begin off the
+  borders of the chunks, rows joined of two or three utterances, long silences. A model that has heard none but
+  short utterances from their first word on deletes words in long audio and after silence.
+- `view` disturbs one row and keeps its length: loudness, frequency and time masks (SpecAugment, Park et al. 2019).
+
+Added frames are drawn from the quietest frames of the utterance they go with: its own room and microphone.
+Waveform augmentation (speed, rooms, noise) is done by `asr prepare`: features are stored.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from lhotse.dataset.signal_transforms import mask_along_axis_optimized, time_warp
+from torch import Tensor
+
+from asr.config import AugmentConfig
+from asr.features import FRAME_SHIFT_S
+
+LOG_FLOOR = math.log(torch.finfo(torch.float32).eps)
+"""The feature of digital silence."""
+_NEPERS_PER_DB = math.log(10) / 10  # of a power spectrum
+
+_QUIET_SHARE = 0.05  # of an utterance's frames make its noise floor
+_MIN_QUIET_FRAMES = 10
+_GAP_FRAMES = 13  # mean over these is compared with the threshold: no closure of a stop is as long
+_ONSET_MARGIN = 10  # frames kept before the first sound: quiet consonants
+
+
+class Spoken(NamedTuple):
+    """features (num_frames, 80) float32 log-mel, and what is said in them."""
+
+    features: Tensor
+    text: str
+
+
+class Augmenter:
+    """Holds the settings. Draws from the global generators, as lhotse does: seed `random`, NumPy and PyTorch before."""
+
+    def __init__(self, config: AugmentConfig) -> None:
+        self.config = config
+
+    def arrange(self, utterances: list[Spoken], max_frames: int) -> list[Spoken]:
+        """The rows of a batch: warped, joined, with silences, shifted against the chunks.
+
+        max_frames: rows times the longest of them stays within it, or within what the batch had before if that
+        is more: memory does not grow. Where joining and silences make rows longer, there are fewer of them, and
+        the utterances that find no room are left out this time: about 6 % of them at the default probabilities.
+        (Attention scores grow with the longest row: in a joined batch they take up to three times the memory.)
+        """
+        config = self.config
+        budget = max(max_frames, len(utterances) * max(len(u.features) for u in utterances))
+        rows = [Spoken(self._warped(u.features), u.text) for u in utterances]
+        if len(rows) > 1 and np.random.random() < config.concat_probability:
+            rows = self._joined(rows, budget)
+        if np.random.random() < config.silence_probability:
+            rows = self._with_silence(rows, budget)
+        limit = budget // len(rows)
+        return [Spoken(self._shifted(row.features, limit), row.text) for row in rows]
+
+    def view(self, features: Tensor) -> Tensor:
+        """(T, 80) -> (T, 80), another loudness and masks; digital silence stays what it is."""
+        config = self.config
+        gain = random.uniform(-1, 1) * config.max_gain_db * _NEPERS_PER_DB
+        is_digital = features <= LOG_FLOOR + 0.01  # half precision
+        features = torch.where(is_digital, features, (features + gain).clamp(min=LOG_FLOOR))
+        if random.random() > config.probability:
+            return features
+        mean = float(features.mean())
+        if config.num_freq_masks and config.max_freq_bins:
+            features = mask_along_axis_optimized(features, config.max_freq_bins, config.num_freq_masks, mean, axis=2)
+        most = config.max_time_fraction * len(features)
+        num_masks = min(config.num_time_masks, math.ceil(most / max(config.max_time_frames, 1)))
+        size = min(config.max_time_frames, int(most / max(num_masks, 1)))
+        if num_masks and size:
+            features = mask_along_axis_optimized(features, size, num_masks, mean, axis=1)
+        return features
+
+    def _warped(self, features: Tensor) -> Tensor:
+        if self.config.time_warp == 0 or np.random.random() >= self.config.probability:
+            return features
+        return time_warp(features, self.config.time_warp)
+
+    def _joined(self, rows: list[Spoken], budget: int) -> list[Spoken]:
+        """Two or three utterances to a row, pauses between them."""
+        size = int(np.random.randint(2, 4))
+        groups: list[list[Spoken]] = []
+        room = 0
+        for index in np.random.permutation(len(rows)):
+            row = rows[index]
+            pause = int(np.random.uniform(0.1, self.config.max_pause_s) / FRAME_SHIFT_S)
+            if groups and len(groups[-1]) < 2 * size - 1 and pause + len(row.features) <= room:
+                groups[-1] += [Spoken(noise_floor(groups[-1][-1].features, pause), ""), row]
+                room -= pause + len(row.features)
+            else:
+                groups.append([row])
+                room = budget - len(row.features)
+        joined = [
+            Spoken(torch.cat([p.features for p in group]), " ".join(p.text for p in group if p.text))
+            for group in groups
+        ]
+        joined.sort(key=lambda row: len(row.features), reverse=True)
+        return joined[: max(1, budget // len(joined[0].features))]
+
+    def _with_silence(self, rows: list[Spoken], budget: int) -> list[Spoken]:
+        """A silence in every row: as the padded length of a batch is paid by all its rows, all may use it."""
+        most = int(self.config.max_silence_s / FRAME_SHIFT_S)
+        longest = max(len(row.features) for row in rows) + int(np.random.randint(most + 1))
+        num_kept = max(1, min(len(rows), budget // longest))
+        kept = [rows[i] for i in np.sort(np.random.permutation(len(rows))[:num_kept])]
+        limit = budget // num_kept
+        out = []
+        for features, text in kept:
+            room = min(most, limit - len(features))
+            num_frames = int(np.random.randint(room + 1))
+            if np.random.random() < self.config.digital_silence_probability:
+                silence = torch.full((num_frames, features.shape[1]), LOG_FLOOR)
+            else:
+                silence = noise_floor(features, num_frames)
+            at = (0, len(features), _widest_gap(features))[np.random.randint(3)]
+            out.append(Spoken(torch.cat((features[:at], silence, features[at:])), text))
+        return out
+
+    def _shifted(self, features: Tensor, limit: int) -> Tensor:
+        """Begins up to `max_offset_frames` earlier, or later where it begins with silence."""
+        if np.random.random() >= self.config.offset_probability:
+            return features
+        offset = int(np.random.randint(-self.config.max_offset_frames, self.config.max_offset_frames + 1))
+        if offset < 0:
+            sounds = features.mean(1) > _threshold(features)
+            first = int(sounds.int().argmax())
+            return features[min(-offset, max(0, first - _ONSET_MARGIN)) :]
+        offset = min(offset, max(0, limit - len(features)))
+        return torch.cat((noise_floor(features, offset), features))
+
+
+def noise_floor(features: Tensor, num_frames: int) -> Tensor:
+    """(num_frames, 80) drawn from the quietest frames of `features` (T, 80)."""
+    count = min(len(features), max(_MIN_QUIET_FRAMES, int(_QUIET_SHARE * len(features))))
+    quietest = features.mean(1).topk(count, largest=False).indices
+    return features[quietest[torch.from_numpy(np.random.randint(count, size=num_frames))]]
+
+
+def _threshold(features: Tensor) -> Tensor:
+    """Mean log-mel, () float32, between an utterance's floor and its speech."""
+    floor, speech = features.mean(1).quantile(torch.tensor([0.05, 0.95]))
+    return floor + 0.25 * (speech - floor)
+
+
+def _widest_gap(features: Tensor) -> int:
+    """The frame in the midst of the quietest pause between words; the end where there is no pause."""
+    if len(features) < 3 * _GAP_FRAMES:
+        return len(features)
+    energy = features.mean(1).unfold(0, _GAP_FRAMES, 1).mean(1)
+    inner = energy[_GAP_FRAMES:-_GAP_FRAMES]
+    quietest = int(inner.argmin())
+    if inner[quietest] > _threshold(features):
+        return len(features)
+    return quietest + _GAP_FRAMES + _GAP_FRAMES // 2
