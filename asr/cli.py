@@ -1,4 +1,4 @@
-"""The `asr` command: prepare, train, evaluate, export."""
+"""The `asr` command: prepare, shard, train, evaluate, export."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 COMMANDS = {
     "prepare": ("asr.prepare", "check recordings and transcripts, compute features"),
+    "shard": ("asr.shards", "cut data sets into shards, for sets that outgrow a disk"),
     "train": ("asr.train", "train a model, or go on with one"),
     "evaluate": ("asr.evaluate", "word error rate against latency"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),

@@ -25,6 +25,7 @@ from lhotse import CutSet, FeatureExtractor
 from lhotse.augmentation import AudioTransform
 from lhotse.features.base import register_extractor
 from lhotse.features.io import FeaturesReader, FeaturesWriter, register_reader, register_writer
+from torch import Tensor
 
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
 from asr.manifests import Refusal
@@ -69,7 +70,7 @@ class LogMelExtractor(FeatureExtractor):
 
 @register_writer
 class Float16Writer(FeaturesWriter):
-    """Appends feature matrices to one flat float16 file; the key is `first_frame:num_frames:num_bins`."""
+    """Appends feature matrices to one flat float16 file; the key is `first_value:num_frames:num_bins`."""
 
     name = "asr_float16"
 
@@ -161,16 +162,15 @@ def load_cuts(path: str | Path) -> CutSet:
 def usable_cuts(path: str, min_s: float, max_s: float) -> tuple[list[Any], list[Refusal]]:
     """The cuts of a prepared data set that training can use, and those it cannot. Reads no features."""
     kept, refused = [], []
+    cuts = load_cuts(path)
     try:
-        for cut in load_cuts(path):
+        for cut in cuts:
             refusal = _refusal(cut, min_s, max_s)
             if refusal is None:
                 kept.append(cut)
             else:
                 refused.append(refusal)
-    except (EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, ValueError) and str(path) in str(error):
-            raise
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path} is damaged after {len(kept) + len(refused)} utterances: {error!r}; run `asr prepare` again"
         ) from error
@@ -178,16 +178,15 @@ def usable_cuts(path: str, min_s: float, max_s: float) -> tuple[list[Any], list[
 
 
 def _refusal(cut: Any, min_s: float, max_s: float) -> Refusal | None:
-    texts = [s.text for s in cut.supervisions]
-    if len(texts) != 1 or not (texts[0] or "").strip():
-        return Refusal(
-            cut.id, _features_path(cut), "empty text", f"text is {texts[0]!r}" if len(texts) == 1 else str(texts)
-        )
-    if cut.duration > max_s:
-        return Refusal(cut.id, _features_path(cut), "too long", f"{cut.duration:.2f} s, at most {max_s:g} s")
-    if cut.duration < min_s:
-        return Refusal(cut.id, _features_path(cut), "too short", f"{cut.duration:.2f} s, at least {min_s:g} s")
-    return None
+    reason, detail = "", f"{cut.duration:.2f} s, expected {min_s:g} to {max_s:g} s"
+    texts = [supervision.text or "" for supervision in cut.supervisions]
+    if len(texts) != 1 or not texts[0].strip():
+        reason, detail = "empty text", f"text is {texts}"
+    elif cut.duration > max_s:
+        reason = "too long"
+    elif cut.duration < min_s:
+        reason = "too short"
+    return Refusal(cut.id, _features_path(cut), reason, detail) if reason else None
 
 
 def _features_path(cut: Any) -> str:

@@ -113,7 +113,7 @@ class PaddedDuration(TimeConstraint):
 
     def add(self, example: Cut) -> None:
         self.num_cuts += 1
-        self.longest_seen = max(self.longest_seen, self.limits[bisect_left(self.limits, example.duration)])
+        self.longest_seen: float = max(self.longest_seen, self.limits[bisect_left(self.limits, example.duration)])
 
 
 class BatchSampler(Sampler):
