@@ -57,7 +57,7 @@ class TrainingProgress:
         self._started = time.monotonic()
         self._status = "starting"
         if visible:
-            self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step)
+            self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
             self._bar = Progress(
                 TextColumn("epoch {task.fields[epoch]}"),
                 BarColumn(),

@@ -2,8 +2,8 @@
 
 Runs a training step of one batch on tensors without content: counts the floating-point operations of forward and
 backward, the bytes that backward needs, and the parameters. Attention counts as the fused kernel that a GPU runs,
-which keeps its inputs and its output but not the scores. From that, for a GPU of given peak and utilisation: memory, and
-hours to the end of the recipe. Needs no GPU and takes seconds.
+which keeps its inputs and its output but not the scores. From that, for a GPU of given peak and utilisation: memory,
+and hours to the end of the recipe. Needs no GPU and takes seconds.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def main() -> None:
             f"{recipe}: {parameters / 1e6:.1f} M parameters x {BYTES_PER_PARAMETER} bytes = {state_gb:.2f} GB; "
             f"a batch of {audio_s:.0f} s keeps {num_bytes / 1e9:.1f} GB ({num_bytes / audio_s / 1e6:.1f} MB a second "
             f"of audio); together {math.ceil(state_gb + num_bytes / 1e9)} GB\n"
-            f"  {flops / 1e12:.2f} TFLOP a batch ({flops / audio_s / 1e9:.1f} GFLOP a second of audio) x {steps} batches "
-            f"/ ({args.utilisation:g} x {args.peak:g} TFLOP/s) = {hours:.1f} hours; "
+            f"  {flops / 1e12:.2f} TFLOP a batch ({flops / audio_s / 1e9:.1f} GFLOP a second of audio) x {steps} "
+            f"batches / ({args.utilisation:g} x {args.peak:g} TFLOP/s) = {hours:.1f} hours; "
             f"{steps * audio_s / 3600:.0f} hours of audio"
         )
 

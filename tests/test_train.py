@@ -140,22 +140,29 @@ def test_processes_must_share_the_batches_of_a_step_evenly(
 
 
 class NoHostSynchronisation(TorchDispatchMode):
-    """Fails on every operation that brings a number from the device to Python, which waits for the device."""
+    """Fails on every `item`, `float` and `if` of a tensor: they wait for the device."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         assert func not in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default), func
         return func(*args, **(kwargs or {}))
 
 
-def test_a_step_never_waits_for_the_device(arguments: list[str], tmp_path: Path) -> None:
+def test_a_step_never_waits_for_the_device(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trainer = new_trainer([*arguments, "loss.cr_ctc_weight=0.2", "train.batches_per_step=2", "train.log_every=50"])
     own = first_batches(trainer, 2)
     with TrainingProgress(tmp_path, 100, 0, Console(), 50, visible=True) as progress:
+        for name in ("tolist", "cpu", "numpy"):
+            monkeypatch.setattr(torch.Tensor, name, None)
         with NoHostSynchronisation():
             figures, lr = trainer._train_step(own)
             progress.update(1, 0, figures, lr, 1.0)
-        with pytest.raises(AssertionError, match="_local_scalar_dense"), NoHostSynchronisation():
+        with pytest.raises(AssertionError, match="is_nonzero|_local_scalar_dense"), NoHostSynchronisation():
+            assert figures.grad_norm > 0
+        with pytest.raises(TypeError, match="not callable"):
             progress.update(50, 0, figures, lr, 1.0)
+        monkeypatch.undo()
 
 
 def test_a_step_whose_gradient_is_not_finite_changes_nothing(arguments: list[str], tmp_path: Path) -> None:
