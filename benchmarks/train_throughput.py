@@ -24,8 +24,8 @@ from asr.encoder import SUBSAMPLING, Encoder
 from asr.masks import length_mask
 from asr.optim import build_optimizer
 
-UTTERANCE_S = (4.0, 8.0, 12.0, 16.0)
-"""Durations in a batch, repeated: padding is part of the work."""
+UTTERANCE_S = (15.0, 13.0, 11.0, 9.0)
+"""Durations in a batch, repeated, the longest first: padding is part of the work."""
 TOKENS_PER_S = 5
 VOCAB_SIZE = 500
 CHUNK = (16, 64)

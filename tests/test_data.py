@@ -43,6 +43,7 @@ def damaged(tones: tuple[Path, Path], tmp_path: Path) -> Callable[..., Path]:
 
 
 def some_of_everything(rows: list[dict[str, Any]], values: np.ndarray) -> None:
+    rows = [row for row in rows if row["duration"] <= 2]
     first_value = int(rows[-1]["features"]["storage_key"].split(":")[0])
     values[first_value + 5] = np.nan
     key = rows[-2]["features"]["storage_key"].split(":")
@@ -61,11 +62,11 @@ def test_bad_utterances_are_named_and_training_goes_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     manifest = damaged(some_of_everything)
-    # Two seconds a batch: the longest utterances, which are the unreadable ones, are alone in theirs.
+    # Two seconds a batch: the longest utterances up to that, which are the unreadable ones, are alone in theirs.
     sizes = ["data.max_batch_s=2", "data.max_utterance_s=2", "data.valid_utterances=1000"]
-    steps = ["train.max_steps=150", "train.valid_every=150", "train.log_every=10"]
+    steps = ["train.max_steps=100", "train.valid_every=100", "train.log_every=10"]
     assert main([*arguments, f"data.train={manifest}", f"data.valid={manifest}", *sizes, *steps]) == 0
-    checkpoint = Checkpoint.load(checkpoint_path(tmp_path / "run", 150))
+    checkpoint = Checkpoint.load(checkpoint_path(tmp_path / "run", 100))
     assert checkpoint.training["epoch"] >= 1  # all batches have been there
     assert all(value.isfinite().all() for value in checkpoint.weights.values())
     output = capsys.readouterr().out

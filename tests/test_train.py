@@ -158,7 +158,7 @@ def test_a_step_never_waits_for_the_device(
         with NoHostSynchronisation():
             figures, lr = trainer._train_step(own)
             progress.update(1, 0, figures, lr, 1.0)
-        with pytest.raises(AssertionError, match="is_nonzero|_local_scalar_dense"), NoHostSynchronisation():
+        with pytest.raises(AssertionError, match=r"is_nonzero|_local_scalar_dense"), NoHostSynchronisation():
             assert figures.grad_norm > 0
         with pytest.raises(TypeError, match="not callable"):
             progress.update(50, 0, figures, lr, 1.0)
