@@ -198,8 +198,8 @@ def read_features(cut: Any) -> Tensor:
     """(num_frames, 80) float32; ValueError that says what is wrong with them, if anything is."""
     try:
         features = cut.load_features()
-    except (OSError, AssertionError) as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from error
+    except (ValueError, OSError, AssertionError) as error:
+        raise ValueError(str(error).partition("\n")[0]) from error  # lhotse appends the whole cut
     if features is None:
         raise ValueError("no features; run `asr prepare`")
     if features.shape != (cut.num_frames, NUM_MEL_BINS):
