@@ -6,6 +6,7 @@ file from a stranger can hold numbers and names, not code.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -65,10 +66,23 @@ class Checkpoint:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(part, path)
-        except RuntimeError as error:  # torch reports a full disk as RuntimeError
-            raise OSError(f"cannot write {part}: {error}") from error
+        except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+            cause = error.__context__ if isinstance(error.__context__, OSError) else error
+            raise OSError(f"cannot write {path}: {getattr(cause, 'strerror', None) or error}") from error
         finally:
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+
+    def save_step(self, folder: Path, keep: int) -> None:
+        """Saves as the checkpoint of its step in the folder of a run, of whose others the newest stay: `keep` in all.
+
+        At any moment of this, the folder holds the newest complete checkpoint. One process may write at a time.
+        """
+        self.save(checkpoint_path(folder, self.training["step"]))
+        for old in checkpoints(folder)[:-keep]:
+            old.unlink()
+        for part in folder.glob("*.pt.part"):  # of a process that was killed
+            part.unlink()
 
     @staticmethod
     def load(path: str | Path, device: str = "cpu") -> Checkpoint:

@@ -1,4 +1,4 @@
-"""The `asr` command: record, synthesise, prepare, train, evaluate, lm, export."""
+"""The `asr` command: record, synthesise, prepare, shard, train, evaluate, lm, export."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ COMMANDS = {
     "record": ("asr.streaming.record", "record yourself reading prompts, to train on"),
     "prepare": ("asr.prepare", "check recordings and transcripts, compute features"),
     "synthesise": ("asr.synthesise", "speak a text with free synthesisers, to train on"),
+    "shard": ("asr.shards", "cut data sets into shards, for sets that outgrow a disk"),
     "train": ("asr.train", "train a model, or go on with one"),
     "evaluate": ("asr.evaluate", "word error rate against latency"),
     "lm": ("asr.lm", "pack an n-gram language model for the beam search"),

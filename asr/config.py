@@ -260,9 +260,13 @@ class TrainConfig:
     output: str = "runs/asr"
     seed: int = 1
     max_steps: int = 50_000
+    batches_per_step: int = 0
+    """Batches that one step of the optimizer learns from, shared out evenly to the processes; 0 is one for each
+    process. The same number on one device or on eight is the same training."""
     valid_every: int = 1000
     save_every: int = 200
     log_every: int = 20
+    """Steps whose mean is one point of the curves: reading a number waits for the device, so not every step is."""
     keep_checkpoints: int = 2
     precision: str = "bf16"
     """bf16 | fp32"""
@@ -277,6 +281,7 @@ class TrainConfig:
         _require_choice("train.device", self.device, ("auto", "cpu", "cuda"))
         for name in ("max_steps", "valid_every", "save_every", "log_every", "keep_checkpoints"):
             _require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
+        _require(self.batches_per_step >= 0, "train.batches_per_step", self.batches_per_step, "at least 0")
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,14 @@
 - Frames are stored as float16: 160 bytes a frame, 58 MB an hour; the rounding (at most 0.004 for a
   log-mel value in ±8, 0.008 in ±16) is far below the noise of the features, and reading is one
   `pread` and one cast, so that a training loop does not notice it.
+- Sets too large for one file come as shards, a lhotse Shar directory written by `asr shard` (see
+  `asr.shards`); its features are read in place, by the same reader.
 - Importing this module registers the extractor, the storage, the channel averaging and the noisy rooms with lhotse.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +25,11 @@ from lhotse import CutSet, FeatureExtractor
 from lhotse.augmentation import AudioTransform
 from lhotse.features.base import register_extractor
 from lhotse.features.io import FeaturesReader, FeaturesWriter, register_reader, register_writer
+from torch import Tensor
 
 import asr.noisy_room  # noqa: F401  # registers the transform that noisy copies name
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
+from asr.manifests import Refusal
 
 MANIFEST_SUFFIX = ".jsonl.gz"
 
@@ -66,7 +71,7 @@ class LogMelExtractor(FeatureExtractor):
 
 @register_writer
 class Float16Writer(FeaturesWriter):
-    """Appends feature matrices to one flat float16 file; the key is `first_frame:num_frames:num_bins`."""
+    """Appends feature matrices to one flat float16 file; the key is `first_value:num_frames:num_bins`."""
 
     name = "asr_float16"
 
@@ -137,16 +142,84 @@ class Downmix(AudioTransform):
 def load_cuts(path: str | Path) -> CutSet:
     """Open a prepared data set, lazily: iterating reads the manifest again, features load on demand.
 
-    path: the manifest `<name>.jsonl.gz`, wherever its folder lies now.
+    path: the manifest `<name>.jsonl.gz`, or a directory of shards, wherever it lies now.
     Raises ValueError when there is no such file or it is not a manifest.
     """
     manifest = Path(path)
+    if manifest.is_dir():
+        shards = sorted(manifest.glob(f"cuts.*{MANIFEST_SUFFIX}"))
+        if not shards:
+            raise ValueError(f"{manifest} holds no shards cuts.*{MANIFEST_SUFFIX}; write them with `asr shard`")
+        cuts = CutSet.from_files(shards, shuffle_iters=False)
+        return cuts.with_features_path_prefix(manifest)
     if not manifest.name.endswith((".jsonl", MANIFEST_SUFFIX)):
         raise ValueError(f"{manifest} is not a prepared data set; expected a file `<name>{MANIFEST_SUFFIX}`")
     if not manifest.is_file():
         others = sorted(p.name for p in manifest.parent.glob(f"*{MANIFEST_SUFFIX}"))
         raise ValueError(f"{manifest} does not exist; run `asr prepare` first (there: {others or 'none'})")
     return CutSet.from_jsonl_lazy(manifest).with_features_path_prefix(manifest.parent)
+
+
+def usable_cuts(path: str, min_s: float, max_s: float) -> tuple[list[Any], list[Refusal]]:
+    """The cuts of a prepared data set that training can use, and those it cannot. Reads no features."""
+    kept, refused = [], []
+    cuts = load_cuts(path)
+    try:
+        for cut in cuts:
+            refusal = _refusal(cut, min_s, max_s)
+            if refusal is None:
+                kept.append(cut)
+            else:
+                refused.append(refusal)
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is damaged after {len(kept) + len(refused)} utterances: {error!r}; run `asr prepare` again"
+        ) from error
+    return kept, refused
+
+
+def _refusal(cut: Any, min_s: float, max_s: float) -> Refusal | None:
+    reason, detail = "", f"{cut.duration:.2f} s, expected {min_s:g} to {max_s:g} s"
+    texts = [supervision.text or "" for supervision in cut.supervisions]
+    if len(texts) != 1 or not texts[0].strip():
+        reason, detail = "empty text", f"text is {texts}"
+    elif cut.duration > max_s:
+        reason = "too long"
+    elif cut.duration < min_s:
+        reason = "too short"
+    return Refusal(cut.id, _features_path(cut), reason, detail) if reason else None
+
+
+def _features_path(cut: Any) -> str:
+    """Where the features of a cut lie."""
+    return str(cut.features.storage_path) if cut.has_features else ""
+
+
+def read_features(cut: Any) -> Tensor:
+    """(num_frames, 80) float32; ValueError that says what is wrong with them, if anything is."""
+    try:
+        features = cut.load_features()
+    except (ValueError, OSError, AssertionError) as error:
+        raise ValueError(str(error).partition("\n")[0]) from error  # lhotse appends the whole cut
+    if features is None:
+        raise ValueError("no features; run `asr prepare`")
+    if features.shape != (cut.num_frames, NUM_MEL_BINS):
+        raise ValueError(f"features of shape {features.shape}, expected {(cut.num_frames, NUM_MEL_BINS)}")
+    if not np.isfinite(features).all():
+        raise ValueError("features hold NaN or infinite values")
+    return torch.from_numpy(features)
+
+
+def read_all(cuts: Iterable[Any]) -> tuple[list[Any], list[Tensor], list[Refusal]]:
+    """The readable ones of `cuts`, their features, and those that are not readable."""
+    readable, matrices, unreadable = [], [], []
+    for cut in cuts:
+        try:
+            matrices.append(read_features(cut))
+            readable.append(cut)
+        except ValueError as error:
+            unreadable.append(Refusal(cut.id, _features_path(cut), "unreadable features", str(error)))
+    return readable, matrices, unreadable
 
 
 def batches_by_length(cuts: Sequence[Any], max_batch_s: float) -> list[list[Any]]:

@@ -1,7 +1,10 @@
 """Batches of prepared speech: bucketed by duration, capped in size, augmented, reproducible to the bit.
 
-What a batch holds depends on the seed, the epoch and its number in the epoch, never on when it was asked
-for: training resumes in mid-epoch by skipping batch numbers, which reads no audio.
+- What a batch holds depends on the seed, the epoch and its number in the epoch, never on when or by which
+  process it was asked for: training resumes in mid-epoch, on any number of processes, by skipping batch
+  numbers, which reads no audio.
+- An utterance that cannot be used is left out by name, not fatal: what the manifest tells (no text, too long)
+  before training, what only reading tells (damaged features) when its batch is made.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import signal
 import warnings
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -28,10 +31,14 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from asr.augment import Augmenter, Spoken
 from asr.config import AugmentConfig, DataConfig
-from asr.cuts import load_cuts
+from asr.cuts import read_all, usable_cuts
 from asr.decoder import IGNORE_ID
-from asr.features import FRAME_SHIFT_S
+from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS
+from asr.manifests import Refusal
 from asr.tokenizer import Tokenizer
+
+SILENT_FRAMES = 40
+"""Length of what stands in for a batch of which nothing is readable."""
 
 
 class Batch(NamedTuple):
@@ -44,13 +51,17 @@ class Batch(NamedTuple):
     target_lengths: Tensor
     """(N,) int64"""
     seconds: float
-    """Audio in the batch, without padding."""
+    """Audio in the batch, without padding; 0 if nothing in it was readable: a moment of silence stands in."""
+    seed: int
+    """What dropout is drawn from."""
+    unreadable: tuple[Refusal, ...]
+    """Utterances that are missing from the batch."""
 
 
 class BatchPlan(NamedTuple):
     """What a worker needs to make one batch."""
 
-    cuts: CutSet
+    cuts: Sequence[Any]
     seed: int
     augment: bool
     max_frames: int
@@ -65,13 +76,14 @@ class Position:
     batch: int = 0
 
 
-def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], int]:
+def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], list[Refusal]]:
     """All training manifests that `config` names, each with the share of it to use in an epoch.
 
     Returns:
-        manifests, filtered by duration, with shares; and the number of utterances that were left out.
+        manifests of usable utterances, with shares; and the utterances that were left out.
     """
-    parts, left_out = [], 0
+    parts: list[tuple[CutSet, float]] = []
+    left_out: list[Refusal] = []
     for name in config.train:
         path, _, share = name.partition("*")
         try:
@@ -80,10 +92,9 @@ def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], 
             fraction = -1.0
         if not 0 < fraction <= 1:
             raise ValueError(f"data.train {name!r}: the share after * must be a number in (0, 1]")
-        cuts = load_cuts(path).to_eager()
-        kept = cuts.filter(lambda cut: config.min_utterance_s <= cut.duration <= config.max_utterance_s).to_eager()
-        left_out += len(cuts) - len(kept)
-        parts.append((kept, fraction))
+        kept, refused = usable_cuts(path, config.min_utterance_s, config.max_utterance_s)
+        parts.append((CutSet.from_cuts(kept), fraction))
+        left_out += refused
     if not any(len(cuts) for cuts, _ in parts):
         raise ValueError(
             f"no training data: data.train = {list(config.train)} holds no utterance of "
@@ -110,7 +121,8 @@ class PaddedDuration(TimeConstraint):
 
 
 class BatchSampler(Sampler):
-    """The batches of one epoch, from a position on; each rank takes its own, equally many."""
+    """The batches of one epoch, from a position on, in steps of `batches_per_step` that `world_size` processes
+    share out; the rest of an epoch that fills no step is left out (another rest each time)."""
 
     def __init__(
         self,
@@ -118,6 +130,7 @@ class BatchSampler(Sampler):
         config: DataConfig,
         seed: int,
         position: Position,
+        batches_per_step: int = 1,
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
@@ -142,8 +155,8 @@ class BatchSampler(Sampler):
                 buffer_size=max(len(epoch_cuts), 10_000),
                 shuffle=True,
                 seed=seed,
-                rank=rank,
-                world_size=world_size,
+                rank=0,  # every process plans all batches, so that they do not depend on how many there are
+                world_size=1,
                 drop_last=False,
             )
         self._sampler.set_epoch(position.epoch)
@@ -151,11 +164,16 @@ class BatchSampler(Sampler):
         self._position = position
         self._augment = not warming_up
         self._max_frames = int(config.max_batch_s / FRAME_SHIFT_S)
+        self._batches_per_step = batches_per_step
+        self._rank = rank
+        self._world_size = world_size
 
     def __iter__(self) -> Iterator[BatchPlan]:
-        for index, cuts in enumerate(islice(iter(self._sampler), self._position.batch, None), self._position.batch):
-            seed = zlib.crc32(f"{self._seed} {self._position.epoch} {index} {self._sampler.rank}".encode())
-            yield BatchPlan(cuts, seed, self._augment, self._max_frames)
+        numbered = islice(enumerate(iter(self._sampler)), self._position.batch, None)
+        while len(step := list(islice(numbered, self._batches_per_step))) == self._batches_per_step:
+            for index, cuts in step[self._rank :: self._world_size]:
+                seed = zlib.crc32(f"{self._seed} {self._position.epoch} {index}".encode())
+                yield BatchPlan(list(cuts), seed, self._augment, self._max_frames)
 
 
 class SpeechDataset(Dataset):
@@ -170,7 +188,10 @@ class SpeechDataset(Dataset):
         random.seed(plan.seed)
         np.random.seed(plan.seed)
         torch.manual_seed(plan.seed)
-        rows = [Spoken(torch.from_numpy(cut.load_features()), cut.supervisions[0].text) for cut in plan.cuts]
+        cuts, matrices, unreadable = read_all(plan.cuts)
+        rows = [Spoken(m, cut.supervisions[0].text) for cut, m in zip(cuts, matrices, strict=True)]
+        if not rows:
+            rows = [Spoken(torch.zeros(SILENT_FRAMES, NUM_MEL_BINS), "")]
         augmenter = self._augmenter if plan.augment else None
         if augmenter is not None:
             rows = augmenter.arrange(rows, plan.max_frames)
@@ -184,6 +205,8 @@ class SpeechDataset(Dataset):
         tokens = [torch.tensor(self._tokenizer.encode(row.text), dtype=torch.int64) for row in rows]
         targets = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=IGNORE_ID)
         lengths = torch.tensor([len(t) for t in tokens])
+        if not targets.shape[1]:
+            targets = torch.full((len(tokens), 1), IGNORE_ID)
         repeat = self._num_views
         return Batch(
             torch.cat(views),
@@ -191,6 +214,8 @@ class SpeechDataset(Dataset):
             targets.repeat(repeat, 1),
             lengths.repeat(repeat),
             float(num_frames.sum()) * FRAME_SHIFT_S,
+            plan.seed,
+            tuple(unreadable),
         )
 
 
@@ -202,6 +227,7 @@ def batches(sampler: BatchSampler, dataset: SpeechDataset, num_workers: int) -> 
         batch_size=None,
         num_workers=num_workers,
         prefetch_factor=4 if num_workers else None,
+        pin_memory=torch.cuda.is_available(),  # what a copy to the GPU need not wait for
         worker_init_fn=_init_worker,
     )
 

@@ -1,7 +1,9 @@
 """`asr train`: one process per device, dynamic chunk training, exact resume.
 
-- A step is a function of (seed, step): which batch, which chunk mask, which dropout. Nothing else is
-  random, so a resumed run continues as if it had not stopped.
+- A step is a function of (seed, step): which batches, which chunk mask, which dropout. Nothing else is
+  random, so a resumed run continues as if it had not stopped, and any number of processes that shares out the
+  same batches trains the same model, to rounding.
+- The loop never asks the device for a number, but once every `train.log_every` steps: it stays ahead of it.
 - Ctrl-C (or SIGTERM) finishes the step, saves a checkpoint and says how to go on.
 - What is validated, and later exported, is the moving average of the weights.
 """
@@ -13,7 +15,9 @@ import os
 import random
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +27,30 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from asr.checkpoint import Checkpoint, CheckpointError, checkpoint_path, checkpoints
+from asr.checkpoint import Checkpoint, CheckpointError, checkpoints
 from asr.config import ChunkConfig, Config, load_config
-from asr.cuts import load_cuts
-from asr.data import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
+from asr.cuts import read_all, usable_cuts
+from asr.data import (
+    Batch,
+    BatchSampler,
+    Position,
+    SpeechDataset,
+    batches,
+    load_training_cuts,
+)
+from asr.manifests import Refusal
 from asr.model import AsrModel, Losses, with_vocab
 from asr.optim import WeightAverage, build_optimizer, learning_rate
 from asr.pretrained import load_pretrained
-from asr.progress import TrainingProgress
+from asr.progress import Figures, TrainingProgress
 from asr.tokenizer import Tokenizer
 from asr.validate import VALIDATION_CHUNKS, validate
 
 CMVN_UTTERANCES = 2000
+NUM_NAMED = 10
+"""Utterances that are named for every reason to leave some out."""
+MAX_UNREADABLE = (10, 0.05)
+"""Training ends when more utterances than this, and more than this share of those seen, could not be read."""
 
 
 class Losing(nn.Module):
@@ -59,16 +75,21 @@ class Trainer:
         self.rank = int(os.environ.get("RANK", "0"))
         self.device = _device(config.train.device)
         if self.world_size > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+            dist.init_process_group("cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo")
+        self.batches_per_step = config.train.batches_per_step or self.world_size
+        if self.batches_per_step % self.world_size:
+            raise ValueError(
+                f"train.batches_per_step = {self.batches_per_step} cannot be shared out evenly to "
+                f"{self.world_size} processes: it must be a multiple of {self.world_size}"
+            )
         self.folder = Path(config.train.output)
         self.folder.mkdir(parents=True, exist_ok=True)
         previous = self._find_previous(resume)
 
         self.parts, left_out = load_training_cuts(config.data)
-        self._say(f"{sum(len(c) for c, _ in self.parts)} training utterances; {left_out} left out by their duration")
-        self.valid_cuts = [cut for name in config.data.valid for cut in load_cuts(name).to_eager()]
-        every = max(1, len(self.valid_cuts) // config.data.valid_utterances)
-        self.valid_cuts = self.valid_cuts[::every][: config.data.valid_utterances]
+        self._say(f"{sum(len(c) for c, _ in self.parts)} training utterances; {len(left_out)} left out")
+        self._name_left_out(left_out)
+        self.valid_cuts = self._load_valid_cuts()
 
         pretrained = load_pretrained(config.train.init) if config.train.init and not previous else None
         start = previous or pretrained
@@ -92,6 +113,8 @@ class Trainer:
         if self.world_size > 1:
             self.losing = DistributedDataParallel(self.losing, broadcast_buffers=False)
         self.num_views = 2 if config.loss.cr_ctc_weight > 0 else 1
+        self._unreadable: set[str] = set()
+        self._num_seen = self._num_unreadable = 0
         self._stop = False
 
     def run(self) -> None:
@@ -100,11 +123,13 @@ class Trainer:
         parameters = sum(p.numel() for p in self.model.parameters())
         self._say(
             f"{parameters / 1e6:.2f} M parameters, {self.tokenizer.vocab_size} {self.tokenizer.kind} units, "
-            f"{self.world_size} x {self.device.type}, {config.precision}"
+            f"{self.world_size} x {self.device.type}, {config.precision}, {self.batches_per_step} batches a step"
         )
         previous_handlers = {s: signal.signal(s, self._request_stop) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
-            with TrainingProgress(self.folder, config.max_steps, self.step, self.console, self.rank == 0) as progress:
+            with TrainingProgress(
+                self.folder, config.max_steps, self.step, self.console, config.log_every, self.rank == 0
+            ) as progress:
                 while self.step < config.max_steps and not self._stop:
                     self._run_epoch(progress)
         finally:
@@ -116,23 +141,25 @@ class Trainer:
 
     def _run_epoch(self, progress: TrainingProgress) -> None:
         config = self.config
-        sampler = BatchSampler(self.parts, config.data, config.train.seed, self.position, self.rank, self.world_size)
+        sampler = BatchSampler(
+            self.parts,
+            config.data,
+            config.train.seed,
+            self.position,
+            self.batches_per_step,
+            self.rank,
+            self.world_size,
+        )
         dataset = SpeechDataset(self.tokenizer, config.augment, self.num_views)
-        for batch in batches(sampler, dataset, config.data.num_workers):
-            started = time.monotonic()
-            losses, grad_norm, lr = self._train_step(batch)
+        loader = iter(batches(sampler, dataset, config.data.num_workers))
+        while own := list(islice(loader, self.batches_per_step // self.world_size)):
+            self._note_unreadable(own)
+            figures, lr = self._train_step(own)
             self.step += 1
-            self.position = Position(self.position.epoch, self.position.batch + 1)
-            self.audio_hours += batch.seconds * self.world_size / 3600
-            progress.update(
-                self.step,
-                losses,
-                grad_norm,
-                lr,
-                batch.seconds * self.world_size,
-                time.monotonic() - started,
-                self.position.epoch,
-            )
+            self.position = Position(self.position.epoch, self.position.batch + self.batches_per_step)
+            audio_s = sum(batch.seconds for batch in own) * self.world_size
+            self.audio_hours += audio_s / 3600
+            progress.update(self.step, self.position.epoch, figures, lr, audio_s)
             if self.step % config.train.valid_every == 0 and self.valid_cuts:
                 self._validate(progress)
             if self.step % config.train.save_every == 0:
@@ -140,35 +167,54 @@ class Trainer:
             if self.step >= config.train.max_steps or self._agreed_to_stop():
                 return
         if self.position.batch == 0:
-            raise ValueError("an epoch without a single batch: more processes than batches; lower data.max_batch_s")
+            raise ValueError(
+                f"an epoch holds fewer batches than one step takes, {self.batches_per_step}; "
+                "lower data.max_batch_s, train.batches_per_step or the number of processes"
+            )
         self.position = Position(self.position.epoch + 1, 0)
 
-    def _train_step(self, batch: Batch) -> tuple[Losses, float, float]:
+    def _train_step(self, batches: Sequence[Batch]) -> tuple[Figures, float]:
+        """One step of the optimizer on this process's batches; what it measured, on the device, and the rate.
+
+        A step whose gradient is not finite changes nothing.
+        """
         config = self.config
         step = self.step + 1
         chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(self.num_views)]
-        torch.manual_seed(config.train.seed + step * self.world_size + self.rank)  # dropout
-        features, num_frames, targets, lengths = (t.to(self.device, non_blocking=True) for t in batch[:4])
-        batch = Batch(features, num_frames, targets, lengths, batch.seconds)
-        num_tokens = batch.target_lengths.sum()
+        batches = [
+            Batch(*(t.to(self.device, non_blocking=True) for t in batch[:4]), *batch[4:])  # type: ignore[call-arg,arg-type]
+            for batch in batches
+        ]
+        num_tokens = torch.stack([batch.target_lengths.sum() for batch in batches]).sum().float()
         if self.world_size > 1:  # the mean over processes: DDP averages gradients
-            num_tokens = num_tokens.double()
             dist.all_reduce(num_tokens)
             num_tokens /= self.world_size
-        with self._autocast():
-            losses = self.losing(batch, chunks, num_tokens)
-        losses.total.backward()
+        sums: list[Tensor] = []
+        for number, batch in enumerate(batches, 1):
+            torch.manual_seed(batch.seed)  # dropout
+            with self._gradients_stay_here() if number < len(batches) else nullcontext():
+                with self._autocast():
+                    losses = self.losing(batch, chunks, num_tokens)
+                readable = batch.seconds > 0  # if not, the pass serves to keep the processes in step
+                (losses.total * readable).backward()
+            sums.append(torch.stack(losses).detach() * readable)
         grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.max_grad_norm)
         lr = learning_rate(config.optim, step, config.train.max_steps)
-        if torch.isfinite(grad_norm):
-            for group in self.optimizer.param_groups:
-                group["lr"] = lr
-            self.optimizer.step()
-            self.average.update(self.model)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        # The fused kernel leaves out a step that it finds marked on the device; an `if` here would wait for it.
+        self.optimizer.found_inf = (~grad_norm.isfinite()).float()  # type: ignore[attr-defined]
+        self.optimizer.step()
         self.optimizer.zero_grad()
-        return Losses(*(loss.detach() for loss in losses)), grad_norm, lr  # type: ignore[return-value]
+        self.average.update(self.model)
+        return Figures(Losses(*torch.stack(sums).sum(0).unbind()), grad_norm), lr
+
+    def _gradients_stay_here(self) -> AbstractContextManager[Any]:
+        """Within it, data-parallel training adds gradients up without exchanging them."""
+        return self.losing.no_sync() if isinstance(self.losing, DistributedDataParallel) else nullcontext()
 
     def _validate(self, progress: TrainingProgress) -> None:
+        started = time.monotonic()
         model = AsrModel(self.model.config)
         model.load_state_dict(self.average.weights)
         model.to(self.device)
@@ -180,7 +226,7 @@ class Trainer:
             dist.all_reduce(counts)
         rates = {name: float(c[:3].sum() / c[3]) for name, c in zip(errors, counts, strict=True)}
         self.history.append({"step": self.step, "audio_hours": self.audio_hours, "wer": rates})
-        progress.validated(self.step, rates)
+        progress.validated(self.step, rates, time.monotonic() - started)
         best = min(h["wer"][VALIDATION_CHUNKS[1][0]] for h in self.history)
         if rates[VALIDATION_CHUNKS[1][0]] <= best and self.rank == 0:
             self._checkpoint().save(self.folder / "best.pt")
@@ -188,9 +234,7 @@ class Trainer:
     def save(self) -> None:
         """Writes the checkpoint of this step and removes the oldest beyond `train.keep_checkpoints`."""
         if self.rank == 0:
-            self._checkpoint().save(checkpoint_path(self.folder, self.step))
-            for old in checkpoints(self.folder)[: -self.config.train.keep_checkpoints]:
-                old.unlink()
+            self._checkpoint().save_step(self.folder, self.config.train.keep_checkpoints)
 
     def _checkpoint(self) -> Checkpoint:
         training = {
@@ -211,9 +255,7 @@ class Trainer:
         self.average.num_updates = state["average_updates"]
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.audio_hours, self.history = state["step"], state["audio_hours"], state["history"]
-        # Another number of processes cuts the epoch into other batches: it then starts over.
-        same = state["world_size"] == self.world_size
-        self.position = Position(state["epoch"], state["batch"] if same else 0)
+        self.position = Position(state["epoch"], state["batch"])
         self._say(f"resuming at step {self.step}, {self.audio_hours:.1f} hours of audio seen")
 
     def _load(self, weights: dict[str, Tensor], source: str | Path) -> None:
@@ -234,6 +276,39 @@ class Trainer:
             )
         return Checkpoint.load(found[-1]) if found else None
 
+    def _load_valid_cuts(self) -> list[Any]:
+        config = self.config.data
+        cuts: list[Any] = []
+        for name in config.valid:
+            kept, refused = usable_cuts(name, 0.0, config.max_batch_s)
+            cuts += kept
+            self._name_left_out(refused, "of validation ")
+        every = max(1, len(cuts) // config.valid_utterances)
+        cuts, _, unreadable = read_all(cuts[::every][: config.valid_utterances])
+        self._name_left_out(unreadable, "of validation ")
+        return cuts
+
+    def _name_left_out(self, refusals: Sequence[Refusal], where: str = "") -> None:
+        for reason in dict.fromkeys(r.reason for r in refusals):
+            found = [r for r in refusals if r.reason == reason]
+            names = "; ".join(f"{r.id} ({r.detail})" for r in found[:NUM_NAMED])
+            more = f"; and {len(found) - NUM_NAMED} more" if len(found) > NUM_NAMED else ""
+            self._say(f"left out {where}for {reason}: {names}{more}")
+
+    def _note_unreadable(self, batches: Sequence[Batch]) -> None:
+        """Names what is missing from the batches; ValueError when so much is that the data set must be broken."""
+        for batch in batches:
+            self._num_unreadable += len(batch.unreadable)
+            self._num_seen += len(batch.unreadable) + len(batch.num_frames) // self.num_views
+            for refusal in batch.unreadable:
+                if refusal.id not in self._unreadable:  # it comes again in every epoch
+                    self._unreadable.add(refusal.id)
+                    self.console.print(f"left out for {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False)
+        if self._num_unreadable > max(MAX_UNREADABLE[0], MAX_UNREADABLE[1] * self._num_seen):
+            raise ValueError(
+                f"{self._num_unreadable} of {self._num_seen} utterances could not be read; run `asr prepare` again"
+            )
+
     def _train_tokenizer(self) -> Tokenizer:
         config = self.config.tokenizer
         texts = (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
@@ -244,11 +319,17 @@ class Trainer:
         cuts = [cut for part, _ in self.parts for cut in part]
         sample = random.Random(self.config.train.seed).sample(cuts, min(CMVN_UTTERANCES, len(cuts)))
         count, total, squares = 0, torch.zeros(80, dtype=torch.float64), torch.zeros(80, dtype=torch.float64)
+        unreadable: list[Refusal] = []
         for cut in sample:
-            features = torch.from_numpy(cut.load_features()).double()
-            count += len(features)
-            total += features.sum(0)
-            squares += features.square().sum(0)
+            _, matrices, refused = read_all([cut])
+            unreadable += refused
+            for matrix in matrices:
+                features = matrix.double()
+                count += len(features)
+                total += features.sum(0)
+                squares += features.square().sum(0)
+        if not count:
+            raise ValueError(f"no features can be read: {unreadable[0].id}: {unreadable[0].detail}")
         mean = total / count
         return mean.float(), (squares / count - mean.square()).clamp(min=0).sqrt().float()
 
@@ -263,14 +344,14 @@ class Trainer:
     def _agreed_to_stop(self) -> bool:
         """Whether any process was asked to stop: all must leave the loop at the same step."""
         if self.world_size > 1:
-            flag = torch.tensor(int(self._stop), device=self.device)
+            flag = torch.tensor(int(self._stop))  # on the CPU: what runs there need not wait for a GPU
             dist.all_reduce(flag, dist.ReduceOp.MAX)
             self._stop = bool(flag)
         return self._stop
 
     def _say(self, text: str) -> None:
         if self.rank == 0:
-            self.console.print(text)
+            self.console.print(text, markup=False, soft_wrap=True)
 
 
 def draw_chunk(config: ChunkConfig, seed: str) -> tuple[int, int]:

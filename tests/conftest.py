@@ -114,3 +114,28 @@ def virtual_microphone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vir
     """A private sound server: what it plays is the default microphone of programs started with its `env`."""
     with VirtualMicrophone(tmp_path_factory.mktemp("sound")) as microphone:
         yield microphone
+
+
+@pytest.fixture(scope="session")
+def tones(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The toy language's training and validation sets."""
+    from tones import prepare_tones
+
+    folder = tmp_path_factory.mktemp("tones")
+    return prepare_tones(folder, 120, "train"), prepare_tones(folder, 20, "valid", first_seed=1000)
+
+
+@pytest.fixture
+def arguments(tones: tuple[Path, Path], tmp_path: Path) -> list[str]:
+    """`asr train` on them, into `tmp_path / "run"`."""
+    from tones import RECIPE
+
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(RECIPE)
+    return [
+        "train",
+        str(recipe),
+        f"data.train={tones[0]}",
+        f"data.valid={tones[1]}",
+        f"train.output={tmp_path / 'run'}",
+    ]

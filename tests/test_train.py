@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import signal
@@ -9,49 +10,23 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from tones import prepare_tones
+from rich.console import Console
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from asr.checkpoint import Checkpoint, CheckpointError, checkpoint_path, checkpoints, resolve
 from asr.cli import main
-from asr.config import ChunkConfig, LossConfig, ModelConfig, OptimConfig
+from asr.config import ChunkConfig, LossConfig, ModelConfig, OptimConfig, load_config
+from asr.data import Batch, BatchSampler, Position, SpeechDataset, batches
 from asr.model import AsrModel, consistency_loss
 from asr.onnx_model import bundled_model
 from asr.optim import WeightAverage, learning_rate
 from asr.pretrained import load_pretrained
-from asr.train import draw_chunk
-
-RECIPE = """
-model: {dim: 48, num_heads: 2, encoder_layers: 2, encoder_ff_dim: 96, decoder_layers: 1, decoder_ff_dim: 96,
-        subsampling_channels: 8, dropout: 0.05}
-tokenizer: {kind: char}
-data: {max_batch_s: 16, max_utterance_s: 8, min_utterance_s: 0.1, num_buckets: 2, num_workers: 0}
-augment: {num_time_masks: 1, max_time_frames: 4, max_freq_bins: 4, time_warp: 0, offset_probability: 0,
-          concat_probability: 0, silence_probability: 0}
-optim: {lr: 3.0e-3, warmup_steps: 20, ema_decay: 0.9}
-train: {valid_every: 1000, save_every: 1000, precision: fp32}
-"""
-
-
-@pytest.fixture(scope="session")
-def tones(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("tones")
-    return prepare_tones(folder, 120, "train"), prepare_tones(folder, 20, "valid", first_seed=1000)
-
-
-@pytest.fixture
-def arguments(tones: tuple[Path, Path], tmp_path: Path) -> list[str]:
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(RECIPE)
-    return [
-        "train",
-        str(recipe),
-        f"data.train={tones[0]}",
-        f"data.valid={tones[1]}",
-        f"train.output={tmp_path / 'run'}",
-    ]
+from asr.progress import TrainingProgress
+from asr.train import Trainer, draw_chunk
 
 
 def test_a_small_model_learns_the_toy_language(arguments: list[str], tmp_path: Path) -> None:
@@ -78,6 +53,145 @@ def test_resume_is_exact(arguments: list[str], tmp_path: Path, extra: list[str])
         assert torch.equal(straight.average[name], resumed.average[name]), name
 
 
+KILLED_IN_STEP_14 = """
+import os, signal, sys
+from asr.cli import main
+from asr.train import Trainer
+
+train_step = Trainer._train_step
+
+def dying_step(self, batches):
+    if self.step == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return train_step(self, batches)
+
+Trainer._train_step = dying_step
+main(sys.argv[1:])
+"""
+
+
+def test_twenty_steps_equal_ten_a_kill_and_ten(arguments: list[str], tmp_path: Path) -> None:
+    arguments = [*arguments, "train.max_steps=20", "train.save_every=10"]
+    straight = tmp_path / "straight"
+    assert main([*arguments, f"train.output={straight}"]) == 0
+    killed = subprocess.run([sys.executable, "-c", KILLED_IN_STEP_14, *arguments, "data.num_workers=1"], timeout=300)
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.name for path in checkpoints(tmp_path / "run")] == ["checkpoint-10.pt"]
+    assert main([*arguments, "--resume"]) == 0
+    first, second = (Checkpoint.load(checkpoint_path(folder, 20)) for folder in (straight, tmp_path / "run"))
+    assert_equal(first.weights, second.weights)
+    assert_equal(first.average, second.average)
+    assert_equal(first.training, second.training)
+
+
+def assert_equal(one: Any, other: Any) -> None:
+    """To the bit, in all that the two hold."""
+    assert type(one) is type(other)
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert_equal(one[key], other[key])
+    elif isinstance(one, (list, tuple)):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert_equal(a, b)
+    else:
+        assert one == other
+
+
+def test_two_processes_train_the_model_of_one(arguments: list[str], tmp_path: Path) -> None:
+    """The same batches a step, so the same losses at every step; and one process can go on where two stopped."""
+    arguments = [*arguments, "train.batches_per_step=2", "train.log_every=1", "optim.schedule=noam"]
+    single = tmp_path / "single"
+    assert main([*arguments, "train.max_steps=8", f"train.output={single}"]) == 0
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone", "-m", "asr.cli"]
+    command = [*torchrun, *arguments, "train.max_steps=6", "train.valid_every=6"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    checkpoint = Checkpoint.load(checkpoint_path(tmp_path / "run", 6))
+    assert checkpoint.training["world_size"] == 2
+    assert checkpoint.training["history"][0]["step"] == 6
+    assert main([*arguments, "train.max_steps=8", "--resume"]) == 0
+
+    for name in ("total", "ctc", "attention", "grad_norm"):
+        alone, together = (curve(folder, name) for folder in (single, tmp_path / "run"))
+        assert list(alone) == list(together) == list(range(1, 9))
+        assert list(together.values()) == pytest.approx(list(alone.values()), rel=1e-4), name
+    assert curve(single, "total")[1] != pytest.approx(curve(single, "total")[2], rel=1e-2)
+
+
+def curve(run: Path, name: str) -> dict[int, float]:
+    """What TensorBoard would show of a run, by step."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(run / "tensorboard")).Reload()
+    return {event.step: event.value for event in events.Scalars(f"train/{name}")}
+
+
+def test_processes_must_share_the_batches_of_a_step_evenly(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    with pytest.raises(ValueError, match=r"train\.batches_per_step = 3 .* multiple of 2"):
+        Trainer(load_config(arguments[1], [*arguments[2:], "train.batches_per_step=3"]), False, Console())
+
+
+class NoHostSynchronisation(TorchDispatchMode):
+    """Fails on every `item`, `float` and `if` of a tensor: they wait for the device."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func not in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default), func
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_step_never_waits_for_the_device(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = new_trainer([*arguments, "loss.cr_ctc_weight=0.2", "train.batches_per_step=2", "train.log_every=50"])
+    own = first_batches(trainer, 2)
+    with TrainingProgress(tmp_path, 100, 0, Console(), 50, visible=True) as progress:
+        for name in ("tolist", "cpu", "numpy"):
+            monkeypatch.setattr(torch.Tensor, name, None)
+        with NoHostSynchronisation():
+            figures, lr = trainer._train_step(own)
+            progress.update(1, 0, figures, lr, 1.0)
+        with pytest.raises(AssertionError, match=r"is_nonzero|_local_scalar_dense"), NoHostSynchronisation():
+            assert figures.grad_norm > 0
+        with pytest.raises(TypeError, match="not callable"):
+            progress.update(50, 0, figures, lr, 1.0)
+        monkeypatch.undo()
+
+
+def test_a_step_whose_gradient_is_not_finite_changes_nothing(arguments: list[str], tmp_path: Path) -> None:
+    trainer = new_trainer(arguments)
+    (batch,) = first_batches(trainer, 1)
+    trainer._train_step([batch])
+    before, state = copy.deepcopy((trainer.model.state_dict(), trainer.optimizer.state_dict()["state"]))
+    figures, lr = trainer._train_step([batch._replace(features=batch.features + torch.nan)])
+    assert_equal(dict(trainer.model.state_dict()), dict(before))
+    assert_equal(trainer.optimizer.state_dict()["state"], state)
+    with TrainingProgress(tmp_path / "log", 100, 0, Console(), 2, visible=True) as progress:
+        progress.update(1, 0, figures, lr, 1.0)
+        good, lr = trainer._train_step([batch])
+        progress.update(2, 0, good, lr, 1.0)
+    assert curve(tmp_path / "log", "skipped_steps") == {2: 1}
+    assert curve(tmp_path / "log", "total")[2] == pytest.approx(float(good.losses.total))
+    assert not torch.equal(trainer.model.ctc.weight, before["ctc.weight"])
+
+
+def new_trainer(arguments: list[str]) -> Trainer:
+    return Trainer(load_config(arguments[1], arguments[2:]), False, Console())
+
+
+def first_batches(trainer: Trainer, count: int) -> list[Batch]:
+    sampler = BatchSampler(trainer.parts, trainer.config.data, 1, Position(), count)
+    dataset = SpeechDataset(trainer.tokenizer, trainer.config.augment, trainer.num_views)
+    return list(itertools.islice(batches(sampler, dataset, 0), count))
+
+
 def test_interruption_saves_and_says_how_to_go_on(arguments: list[str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "asr.cli", *arguments, "train.max_steps=100000", "data.num_workers=1"]
     process = subprocess.Popen(
@@ -93,28 +207,6 @@ def test_interruption_saves_and_says_how_to_go_on(arguments: list[str], tmp_path
     assert "--resume" in output and "Traceback" not in output
     (saved,) = checkpoints(tmp_path / "run")
     assert Checkpoint.load(saved).training["step"] > 0
-
-
-def test_two_processes_train_one_model(arguments: list[str], tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc_per_node=2",
-        "--standalone",
-        "-m",
-        "asr.cli",
-    ]
-    result = subprocess.run(
-        [*command, *arguments, "train.max_steps=6", "train.valid_every=6"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stderr
-    checkpoint = Checkpoint.load(tmp_path / "run" / "checkpoint-6.pt")
-    assert checkpoint.training["world_size"] == 2
-    assert checkpoint.training["history"][0]["step"] == 6
 
 
 def test_a_second_run_does_not_overwrite_the_first(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,24 +312,6 @@ class Evil:
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return os.mkdir, ("evil",)
-
-
-def test_failed_save_keeps_the_old_checkpoint(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert main([*arguments, "train.max_steps=1"]) == 0
-    path = checkpoint_path(tmp_path / "run", 1)
-    checkpoint, before = Checkpoint.load(path), path.read_bytes()
-
-    def full_disk(values: object, file: object) -> None:
-        file.write(b"half")  # type: ignore[attr-defined]
-        raise RuntimeError("unexpected pos, no space left on device")
-
-    monkeypatch.setattr(torch, "save", full_disk)
-    with pytest.raises(OSError, match="no space left"):
-        checkpoint.save(path)
-    assert path.read_bytes() == before
-    assert [p.name for p in path.parent.glob("*.part")] == []
 
 
 def test_learning_rate_schedules() -> None:

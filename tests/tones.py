@@ -13,6 +13,17 @@ from asr.cli import main
 LETTER_HZ = {"A": 300, "B": 520, "C": 900, "D": 1500, "E": 2400, "F": 3800}
 LETTER_S = 0.12
 GAP_S = 0.03
+RECIPE = """
+model: {dim: 48, num_heads: 2, encoder_layers: 2, encoder_ff_dim: 96, decoder_layers: 1, decoder_ff_dim: 96,
+        subsampling_channels: 8, dropout: 0.05}
+tokenizer: {kind: char}
+data: {max_batch_s: 16, max_utterance_s: 8, min_utterance_s: 0.1, num_buckets: 2, num_workers: 0}
+augment: {num_time_masks: 1, max_time_frames: 4, max_freq_bins: 4, time_warp: 0, offset_probability: 0,
+          concat_probability: 0, silence_probability: 0}
+optim: {lr: 3.0e-3, warmup_steps: 20, ema_decay: 0.9}
+train: {valid_every: 1000, save_every: 1000, precision: fp32}
+"""
+"""A configuration that learns it, but for where its data lies."""
 
 
 def say(text: str, seed: int = 0) -> np.ndarray:

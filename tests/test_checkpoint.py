@@ -1,0 +1,129 @@
+"""Saving a checkpoint: whatever stops it, the one before stays, and the reason is said."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from asr.checkpoint import Checkpoint, checkpoint_path, checkpoints
+from asr.config import Config, ModelConfig
+from asr.model import AsrModel
+from asr.tokenizer import Tokenizer
+
+TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B")
+
+SAVES_AND_IS_KILLED = """
+import os, random, signal, sys, time
+from itertools import count
+from pathlib import Path
+from asr.checkpoint import Checkpoint, checkpoints
+
+folder, generator = Path(sys.argv[1]), random.Random(1)
+checkpoint = Checkpoint.load(checkpoints(folder)[-1])
+started, num_interrupted = time.monotonic(), 0
+for checkpoint.training["step"] in range(2, 5):
+    checkpoint.save_step(folder, 2)
+save_s = (time.monotonic() - started) / 3
+for kill in range(50):
+    child = os.fork()
+    if child == 0:
+        for checkpoint.training["step"] in count(checkpoint.training["step"] + 1):
+            checkpoint.save_step(folder, 2)
+    time.sleep(generator.uniform(0, 3 * save_s))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    num_interrupted += bool(list(folder.glob("*.part")))
+    found = checkpoints(folder)
+    assert 1 <= len(found) <= 3, found
+    checkpoint = [Checkpoint.load(path) for path in found][-1]  # every one of them is whole
+checkpoint.save_step(folder, 2)
+print(num_interrupted, -4 + checkpoint.training["step"])
+"""
+
+
+def checkpoint_of_step(step: int) -> Checkpoint:
+    config = Config(model=ModelConfig(dim=32, num_heads=2, encoder_layers=1, encoder_ff_dim=64, decoder_ff_dim=64))
+    tokenizer = Tokenizer("char", TOKENS)
+    torch.manual_seed(0)
+    weights = AsrModel(Checkpoint(config, tokenizer, {}, {}, {}).model_config).state_dict()
+    return Checkpoint(config, tokenizer, weights, weights, {"step": step})
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The folder of a run that has saved step 1."""
+    checkpoint_of_step(1).save_step(tmp_path, 2)
+    return tmp_path
+
+
+def assert_step_1_is_left(folder: Path) -> None:
+    assert [path.name for path in folder.iterdir()] == ["checkpoint-1.pt"]
+    assert Checkpoint.load(checkpoint_path(folder, 1)).training["step"] == 1
+
+
+def test_the_newest_checkpoints_stay(run: Path) -> None:
+    for step in (2, 10):
+        checkpoint_of_step(step).save_step(run, 2)
+    assert [path.name for path in checkpoints(run)] == ["checkpoint-2.pt", "checkpoint-10.pt"]
+
+
+def test_fifty_kills_while_saving_leave_a_loadable_checkpoint(run: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", SAVES_AND_IS_KILLED, str(run)], capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stderr
+    num_interrupted, num_saved = map(int, result.stdout.split())
+    assert num_interrupted >= 5 and num_saved >= 5
+    assert not list(run.glob("*.part"))
+
+
+def test_a_full_disk_keeps_the_old_checkpoint(run: Path) -> None:
+    (run / "checkpoint-2.pt.part").symlink_to("/dev/full")  # the system's own device without space
+    with pytest.raises(OSError, match=r"cannot write .*checkpoint-2\.pt: No space left on device"):
+        checkpoint_of_step(2).save_step(run, 2)
+    assert_step_1_is_left(run)
+
+
+def test_a_file_cut_off_in_its_middle_keeps_the_old_checkpoint(run: Path) -> None:
+    size = checkpoint_path(run, 1).stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, hard))
+    try:
+        with pytest.raises(OSError, match=r"cannot write .*checkpoint-2\.pt: File too large"):
+            checkpoint_of_step(2).save_step(run, 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert_step_1_is_left(run)
+
+
+def test_a_read_only_directory_keeps_the_old_checkpoint(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = checkpoint_of_step(2)
+    monkeypatch.chdir(run)
+    run.chmod(0o555)
+    try:
+        with as_nobody(), pytest.raises(OSError, match=r"cannot write checkpoint-2\.pt: Permission denied"):
+            checkpoint.save_step(Path("."), 2)
+    finally:
+        run.chmod(0o755)
+    assert_step_1_is_left(run)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without the rights of root, who may write anywhere."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
