@@ -264,6 +264,8 @@ class TrainConfig:
     """Batches that one step of the optimizer learns from, shared out evenly to the processes; 0 is one for each
     process. The same number on one device or on eight is the same training."""
     valid_every: int = 1000
+    patience: int = 0
+    """Training ends after this many validations without a new best; 0 goes on to `max_steps`."""
     save_every: int = 200
     log_every: int = 20
     """Steps whose mean is one point of the curves: reading a number waits for the device, so not every step is."""
@@ -279,6 +281,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _require_choice("train.precision", self.precision, ("bf16", "fp32"))
         _require_choice("train.device", self.device, ("auto", "cpu", "cuda"))
+        _require(self.patience >= 0, "train.patience", self.patience, "at least 0")
         for name in ("max_steps", "valid_every", "save_every", "log_every", "keep_checkpoints"):
             _require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
         _require(self.batches_per_step >= 0, "train.batches_per_step", self.batches_per_step, "at least 0")

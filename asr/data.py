@@ -144,6 +144,7 @@ class BatchSampler(Sampler):
         )
         if not len(epoch_cuts):
             raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s")
+        longest = max(cut.duration for cut in epoch_cuts)
         # Of all the data: lhotse's own estimate is of its beginning, where a manifest may hold one kind of speech.
         bins = estimate_duration_buckets(epoch_cuts, max(2, min(config.num_buckets, len(epoch_cuts) // 100)))
         with warnings.catch_warnings():
@@ -213,7 +214,7 @@ class SpeechDataset(Dataset):
             num_frames.repeat(repeat),
             targets.repeat(repeat, 1),
             lengths.repeat(repeat),
-            float(num_frames.sum()) * FRAME_SHIFT_S,
+            float(num_frames.sum()) * FRAME_SHIFT_S if cuts else 0.0,
             plan.seed,
             tuple(unreadable),
         )

@@ -115,7 +115,7 @@ class Trainer:
         self.num_views = 2 if config.loss.cr_ctc_weight > 0 else 1
         self._unreadable: set[str] = set()
         self._num_seen = self._num_unreadable = 0
-        self._stop = False
+        self._stop = self._stalled = False
 
     def run(self) -> None:
         """Trains until `train.max_steps` or an interruption; saves at the end either way."""
@@ -130,12 +130,14 @@ class Trainer:
             with TrainingProgress(
                 self.folder, config.max_steps, self.step, self.console, config.log_every, self.rank == 0
             ) as progress:
-                while self.step < config.max_steps and not self._stop:
+                while self.step < config.max_steps and not self._stop and not self._stalled:
                     self._run_epoch(progress)
         finally:
             for number, handler in previous_handlers.items():
                 signal.signal(number, handler)
         self.save()
+        if self._stalled:
+            self._say(f"no better for {config.patience} validations: done; the best weights are in best.pt")
         if self._stop:
             self._say(f"interrupted at step {self.step}, saved; the same command with --resume goes on")
 
@@ -164,7 +166,7 @@ class Trainer:
                 self._validate(progress)
             if self.step % config.train.save_every == 0:
                 self.save()
-            if self.step >= config.train.max_steps or self._agreed_to_stop():
+            if self.step >= config.train.max_steps or self._stalled or self._agreed_to_stop():
                 return
         if self.position.batch == 0:
             raise ValueError(
@@ -227,9 +229,11 @@ class Trainer:
         rates = {name: float(c[:3].sum() / c[3]) for name, c in zip(errors, counts, strict=True)}
         self.history.append({"step": self.step, "audio_hours": self.audio_hours, "wer": rates})
         progress.validated(self.step, rates, time.monotonic() - started)
-        best = min(h["wer"][VALIDATION_CHUNKS[1][0]] for h in self.history)
-        if rates[VALIDATION_CHUNKS[1][0]] <= best and self.rank == 0:
+        past = [h["wer"][VALIDATION_CHUNKS[1][0]] for h in self.history]
+        best = past.index(min(past))
+        if best == len(past) - 1 and self.rank == 0:
             self._checkpoint().save(self.folder / "best.pt")
+        self._stalled = 0 < self.config.train.patience <= len(past) - 1 - best
 
     def save(self) -> None:
         """Writes the checkpoint of this step and removes the oldest beyond `train.keep_checkpoints`."""

@@ -395,3 +395,15 @@ def test_views_of_an_utterance_have_chunks_of_their_own() -> None:
     assert both.consistency > 1e-4
     same = model.losses(*twice, LossConfig(cr_ctc_weight=0.2), [(4, 0), (4, 0)])
     assert same.consistency == pytest.approx(0, abs=1e-6)
+
+
+def test_training_ends_when_it_gets_no_better(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["train.valid_every=2", "train.patience=3", "train.max_steps=100", "optim.lr=1e-9"]
+    assert main([*arguments, *options]) == 0
+    (saved,) = checkpoints(tmp_path / "run")
+    history = Checkpoint.load(saved).training["history"]
+    assert len(history) == 4 and saved == checkpoint_path(tmp_path / "run", 8)
+    assert Checkpoint.load(tmp_path / "run" / "best.pt").training["step"] == 2
+    assert "no better for 3 validations" in " ".join(capsys.readouterr().out.split())
