@@ -14,7 +14,7 @@ COMMANDS = {
     "shard": ("asr.shards", "cut data sets into shards, for sets that outgrow a disk"),
     "train": ("asr.train", "train a model, or go on with one"),
     "evaluate": ("asr.evaluate", "word error rate against latency"),
-    "lm": ("asr.lm", "pack an n-gram language model for the beam search"),
+    "lm": ("asr.lm", "train or pack a language model for the beam search"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
 }
 
@@ -24,7 +24,7 @@ EXAMPLES = """examples:
   asr prepare manifest recordings.tsv --out data
   asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
-  asr lm 3-gram.arpa.gz -o words.lm
+  asr lm train sentences.txt -o words.lm
   asr export runs/tiny -o model.onnx --int8
 """
 

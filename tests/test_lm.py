@@ -85,7 +85,7 @@ def test_words_that_an_arpa_file_may_leave_out_are_added() -> None:
 def test_the_command_packs_a_file_that_opens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arpa = random_arpa(3)
     (tmp_path / "3.arpa.gz").write_bytes(gzip.compress(arpa_text(arpa).encode()))
-    assert main(["lm", str(tmp_path / "3.arpa.gz"), "-o", str(tmp_path / "words.lm")]) == 0
+    assert main(["lm", "pack", str(tmp_path / "3.arpa.gz"), "-o", str(tmp_path / "words.lm")]) == 0
     assert f"{sum(len(n) == 3 for n in arpa)} 3-grams" in capsys.readouterr().out
     assert load_lm(tmp_path / "words.lm").log_probs(["A", "THE"]) == packed(arpa).log_probs(["A", "THE"])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["3.arpa.gz", "words.lm"]
@@ -110,7 +110,7 @@ def test_a_broken_arpa_file_is_named(
 ) -> None:
     path = tmp_path / "broken.arpa"
     path.write_text(change(arpa_text(random_arpa(3))))
-    assert main(["lm", str(path), "-o", str(tmp_path / "words.lm")]) == 1
+    assert main(["lm", "pack", str(path), "-o", str(tmp_path / "words.lm")]) == 1
     error = capsys.readouterr().err
     assert str(path) in error and re.search(message, error), error
     assert not (tmp_path / "words.lm").exists()
@@ -149,3 +149,80 @@ def test_any_damaged_byte_is_refused_or_harmless() -> None:
             continue
         assert all(map(math.isfinite, lm.log_probs([*WORDS, "NEVER", *WORDS[::-1]])))
     assert 500 < refused < 3000
+
+
+# ---- training ----
+
+
+def toy_text(path: Path, num_sentences: int, seed: int) -> Path:
+    """Sentences with a grammar: what follows a word depends on the two before it."""
+    rng = random.Random(seed)
+    names = [f"{a}{b}" for a in "ABCDEFGH" for b in "AEIOU"]
+    lines = []
+    for _ in range(num_sentences):
+        words = [rng.choice(names)]
+        while rng.random() < 0.85:
+            likely = names[(7 * names.index(words[-1]) + 3 * len(words)) % len(names)]
+            words.append(likely if rng.random() < 0.7 else rng.choice(names))
+        lines.append(" ".join(words))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_a_trained_model_is_a_distribution_in_every_context(order: int, tmp_path: Path) -> None:
+    text = toy_text(tmp_path / "train.txt", 3000, 0)
+    for megabytes in ("1", "0.003"):  # all n-grams; few of them
+        out = tmp_path / f"{megabytes}.lm"
+        command = ["lm", "train", str(text), "--order", str(order), "--num-words", "35", "--megabytes", megabytes]
+        assert main([*command, "-o", str(out)]) == 0
+    whole, pruned = (load_lm(tmp_path / f"{m}.lm") for m in ("1", "0.003"))
+    assert pruned.num_ngrams[-1] < 0.8 * whole.num_ngrams[-1]
+    vocabulary = [*sorted({w for w in text.read_text().split() if w in whole}), "UNSEEN"]
+    assert len(vocabulary) == 36
+    rng = random.Random(3)
+    for lm in (whole, pruned):
+        for _ in range(20):
+            history = rng.choices(vocabulary, k=rng.randrange(5))
+            end = math.exp(lm.log_probs(history)[-1])
+            total = end + sum(math.exp(lm.log_probs([*history, word])[len(history)]) for word in vocabulary)
+            assert total == pytest.approx(1, abs=0.02)  # quantised
+
+
+def test_training_learns_the_grammar_and_pruning_forgets_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, test = toy_text(tmp_path / "train.txt", 4000, 0), toy_text(tmp_path / "test.txt", 300, 1)
+    perplexities = {}
+    for order in ("2", "3"):
+        command = ["lm", "train", str(text), "--order", order, "--megabytes", "0.02", "--test", str(test)]
+        assert main([*command, "-o", str(tmp_path / "words.lm")]) == 0
+        printed = capsys.readouterr().out
+        found = re.search(r"perplexity ([\d.]+), pruned ([\d.]+); 0.00 % of the words", printed)
+        assert found, printed
+        perplexities[order] = float(found[2])
+        lm = load_lm(tmp_path / "words.lm")
+        log_probs = [p for line in test.read_text().splitlines() for p in lm.log_probs(line.split())]
+        assert math.exp(-sum(log_probs) / len(log_probs)) == pytest.approx(perplexities[order], rel=0.02)
+        assert (tmp_path / "words.lm").stat().st_size < 0.03e6
+    assert perplexities["2"] < 32  # of 41 words, were they all alike
+    assert perplexities["3"] < 0.7 * perplexities["2"]
+    assert perplexities["3"] == pytest.approx(float(found[1]), rel=0.1)  # of the model before it was pruned
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "message"),
+    [
+        (["--order", "6"], "A", "--order 6"),
+        (["--num-words", "0"], "A", "--num-words"),
+        ([], "\n\n", "there is no word"),
+        ([], "caf\udce9", "is not UTF-8 text"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_named(
+    options: list[str], text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text(text, errors="surrogateescape")
+    assert main(["lm", "train", str(path), *options, "-o", str(tmp_path / "words.lm")]) == 1
+    assert message in capsys.readouterr().err
