@@ -106,7 +106,8 @@ def test_a_damaged_manifest_is_one_clear_line(
 def test_silence_stands_in_for_a_batch_without_a_readable_utterance(tones: tuple[Path, Path]) -> None:
     cut = next(iter(load_cuts(tones[0])))
     cut.features.storage_path = "nowhere"
-    batch = SpeechDataset(Tokenizer("char", ("<blk>", "<unk>", "<sos/eos>", "A")), None, 2)[BatchPlan([cut], 1, True)]
+    dataset = SpeechDataset(Tokenizer("char", ("<blk>", "<unk>", "<sos/eos>", "A")), None, 2)
+    batch = dataset[BatchPlan([cut], 1, True, 2000)]
     assert batch.seconds == 0 and batch.unreadable[0].id == cut.id and "nowhere" in batch.unreadable[0].detail
     assert batch.features.shape == (2, 40, 80) and batch.target_lengths.tolist() == [0, 0]
 
@@ -135,7 +136,7 @@ def test_batches_do_not_depend_on_who_reads_them_nor_from_where(tones: tuple[Pat
 def test_a_plan_makes_the_same_batch_each_time(tones: tuple[Path, Path]) -> None:
     dataset = SpeechDataset(Tokenizer("char", ("<blk>", "<unk>", "<sos/eos>", *"ABCDEF")), AugmentConfig(), 2)
     cuts = list(load_cuts(tones[0]))[:3]
-    one, again, other = (dataset[BatchPlan(cuts, seed, True)] for seed in (1, 1, 2))
+    one, again, other = (dataset[BatchPlan(cuts, seed, True, 2000)] for seed in (1, 1, 2))
     assert isinstance(one, Batch) and torch.equal(one.features, again.features)
     assert not torch.equal(one.features, other.features)
     assert not torch.equal(*one.features.chunk(2))  # two views
