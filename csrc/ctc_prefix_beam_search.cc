@@ -207,8 +207,9 @@ std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, b
   for (const Entry& entry : beam_) {
     ranking.emplace_back(fusion_ && finished ? fusion_->finish(entry.lm) : lm_score(entry.lm), &entry);
   }
-  std::stable_sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) {
-    return a.second->log_prob + a.first > b.second->log_prob + b.first;
+  std::sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) {
+    const double score_a = a.second->log_prob + a.first, score_b = b.second->log_prob + b.first;
+    return score_a != score_b ? score_a > score_b : a.second < b.second;  // of equals, the better one of the beam
   });
   std::vector<Hypothesis> result;
   for (const auto& [lm_score, entry_pointer] : ranking) {

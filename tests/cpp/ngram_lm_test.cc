@@ -1,0 +1,167 @@
+// The language model's file from the byte up: what it says, and that no damage to it is read past its end.
+#include "ngram_lm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ctc_prefix_beam_search.h"
+#include "lm_fusion.h"
+
+namespace asr_stream {
+namespace {
+
+class Writer {
+ public:
+  Writer& number(std::uint32_t value) {
+    for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<std::uint8_t>(value >> shift));
+    return *this;
+  }
+  Writer& real(float value) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    return number(bits);
+  }
+  Writer& text(const std::string& value) {
+    bytes.insert(bytes.end(), value.begin(), value.end());
+    return *this;
+  }
+  Writer& word(std::uint32_t value) {
+    for (int shift = 0; shift < 24; shift += 8) bytes.push_back(static_cast<std::uint8_t>(value >> shift));
+    return *this;
+  }
+  Writer& code(std::uint8_t value) {
+    bytes.push_back(value);
+    return *this;
+  }
+  std::vector<std::uint8_t> bytes;
+};
+
+enum Words : std::uint32_t { kEnd, kBegin, kUnknown, kA, kAb, kB, kNumWords };
+
+// Bigrams: <s> A (-0.5), A AB (-1), A B (-1.5); trigram: <s> A AB (-0.25).
+std::vector<std::uint8_t> small_file() {
+  const std::string text = "</s>\n<s>\n<unk>\nA\nAB\nB";
+  Writer w;
+  w.text("ASRNGRAM").number(1).number(3).number(kNumWords).number(3).number(1);
+  w.number(static_cast<std::uint32_t>(text.size())).text(text);
+  for (const float log_prob : {-3.0f, -99.0f, -4.0f, -1.0f, -2.0f, -2.5f}) w.real(log_prob);
+  w.real(-0.5f).real(0.1f);  // back-off: -0.5 + 0.1 * code
+  for (const std::uint8_t code : {5, 1, 5, 2, 5, 5}) w.code(code);
+  for (const std::uint32_t first : {0u, 0u, 1u, 1u, 3u, 3u, 3u}) w.number(first);
+  w.word(kA).word(kAb).word(kB);
+  w.real(-1.5f).real(0.5f).code(2).code(1).code(0);
+  w.real(-0.75f).real(0.25f).code(1).code(3).code(3);
+  for (const std::uint32_t first : {0u, 1u, 1u, 1u}) w.number(first);
+  w.word(kAb).real(-0.25f).real(0.0f).code(0);
+  return w.bytes;
+}
+
+NgramLm small_lm() {
+  const auto bytes = small_file();
+  return NgramLm(bytes.data(), bytes.size());
+}
+
+TEST(NgramLm, FollowsTheLongestContextAndBacksOff) {
+  const NgramLm lm = small_lm();
+  NgramLm::State state = lm.begin();
+  EXPECT_FLOAT_EQ(lm.advance(state, kA), -0.5f);
+  EXPECT_FLOAT_EQ(lm.advance(state, kAb), -0.25f);        // trigram
+  EXPECT_FLOAT_EQ(lm.advance(state, kB), -2.5f);          // unigram; "A AB" has weight 0.0, AB has 0.0
+  state = lm.begin();
+  lm.advance(state, kA);
+  EXPECT_FLOAT_EQ(lm.advance(state, kB), -0.5f - 1.5f);   // weight of "<s> A", bigram "A B"
+  state = lm.begin();
+  EXPECT_FLOAT_EQ(lm.advance(state, kB), -0.4f - 2.5f);   // weight of <s>
+  EXPECT_EQ(lm.find("AB"), static_cast<std::int32_t>(kAb));
+  EXPECT_EQ(lm.find("ABC"), lm.unknown());
+}
+
+TEST(NgramLm, TheLexiconHoldsEverySpelling) {
+  const NgramLm lm = small_lm();
+  const Lexicon& lexicon = lm.lexicon();
+  const std::int32_t a = lexicon.child(Lexicon::kRoot, 'A');
+  EXPECT_EQ(lexicon.word(a), static_cast<std::int32_t>(kA));
+  EXPECT_FLOAT_EQ(lexicon.best_log_prob(a), -1.0f);
+  const std::int32_t ab = lexicon.child(a, 'B');
+  EXPECT_EQ(lexicon.word(ab), static_cast<std::int32_t>(kAb));
+  EXPECT_FLOAT_EQ(lexicon.best_log_prob(ab), -2.0f);
+  EXPECT_EQ(lexicon.child(ab, 'B'), Lexicon::kNone);
+  EXPECT_EQ(lexicon.child(Lexicon::kRoot, 'C'), Lexicon::kNone);
+}
+
+TEST(NgramLm, EveryCutIsRefused) {
+  auto bytes = small_file();
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    // An allocation of exactly this size: the address sanitizer sees a read past it.
+    const std::unique_ptr<std::uint8_t[]> cut(new std::uint8_t[size]);
+    std::copy(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size), cut.get());
+    EXPECT_THROW(NgramLm(cut.get(), size), std::invalid_argument) << size;
+  }
+  bytes.push_back(0);
+  EXPECT_THROW(NgramLm(bytes.data(), bytes.size()), std::invalid_argument);
+}
+
+TEST(NgramLm, AnyDamageIsRefusedOrHarmless) {
+  const auto bytes = small_file();
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    auto damaged = bytes;
+    for (int k = 0; k <= i % 3; ++k) damaged[random() % damaged.size()] = static_cast<std::uint8_t>(random());
+    try {
+      const NgramLm lm(damaged.data(), damaged.size());
+      NgramLm::State state = lm.begin();
+      for (int k = 0; k < 8; ++k) {
+        lm.advance(state, static_cast<std::int32_t>(random() % lm.num_words()));
+      }
+      std::int32_t node = Lexicon::kRoot;
+      for (int k = 0; k < 4 && node != Lexicon::kNone; ++k) node = lm.lexicon().child(node, 'A' + random() % 2);
+    } catch (const std::invalid_argument&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 5000);
+  EXPECT_LT(refused, 20000);
+}
+
+TEST(LmFusion, SearchesInThreadsShareOneModel) {
+  const auto bytes = small_file();
+  const auto lm = std::make_shared<const NgramLm>(bytes.data(), bytes.size());
+  const auto fusion = std::make_shared<const LmFusion>(
+      lm, std::vector<std::string>{"", "\xE2\x96\x81", "A", "B"}, LmFusionOptions{0.5f, 0.5f, 2.0f});
+  std::vector<float> log_probs;
+  std::mt19937 random(2);
+  for (int t = 0; t < 200; ++t) {
+    float row[4], sum = 0.0f;
+    for (float& p : row) sum += p = static_cast<float>(1 + random() % 100);
+    for (const float p : row) log_probs.push_back(std::log(p / sum));
+  }
+  std::vector<std::vector<std::int32_t>> found(4);
+  std::vector<std::thread> threads;
+  for (auto& tokens : found) {
+    threads.emplace_back([&] {
+      CtcPrefixBeamSearch search({16, 0, 0}, fusion);
+      for (int i = 0; i < 5; ++i) {
+        search.reset();
+        search.advance(log_probs.data(), 200, 4);
+      }
+      tokens = search.hypotheses(1, true)[0].tokens;
+      search.reset();
+      EXPECT_EQ(search.num_prefixes(), 0u);
+      EXPECT_EQ(search.num_histories(), 0u);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(found[0].size(), 20u);
+  for (const auto& tokens : found) EXPECT_EQ(tokens, found[0]);
+}
+
+}  // namespace
+}  // namespace asr_stream
