@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 SEARCHES = ("greedy", "beam", "rescore")
 ENCODER_FRAME_S = 0.04
-DEFAULT_BEAM_SIZE = 16
-"""Of the bundled model, 16 make 1 % fewer errors than 8 and finals still take about 20 ms."""
+DEFAULT_BEAM_SIZE = 64
+"""With a language model, 64 make 6 % fewer errors than 16, and a chunk of 640 ms takes a millisecond longer."""
 
 NUM_RESCORED = 16
 """Hypotheses that the decoder scores at most: it is what a final waits for."""
