@@ -56,12 +56,14 @@ def sentences(paths: list[Path]) -> Iterator[list[str]]:
 def vocabulary(paths: list[Path], num_words: int) -> list[str]:
     """<s>, </s>, <unk> and the num_words most frequent words, most frequent first (ties in alphabetical order)."""
     counts = Counter(word for sentence in sentences(paths) for word in sentence)
+    for special in (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN):  # such a word in the text is none that we know
+        counts.pop(special, None)
     return [SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, *sorted(counts, key=lambda word: (-counts[word], word))[:num_words]]
 
 
 def encode(paths: list[Path], words: list[str]) -> np.ndarray:
     """All sentences, each between <s> and </s>: (num_tokens,) int64."""
-    index = {word: i for i, word in enumerate(words)}
+    index = {word: i for i, word in enumerate(words) if i > UNK}
     ids: list[int] = []
     for sentence in sentences(paths):
         ids.append(BOS)

@@ -210,6 +210,15 @@ def test_training_learns_the_grammar_and_pruning_forgets_little(
     assert perplexities["3"] == pytest.approx(float(found[1]), rel=0.1)  # of the model before it was pruned
 
 
+def test_marks_in_the_text_are_unknown_words(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("A <s> B </s> C\n" * 50)
+    assert main(["lm", "train", str(tmp_path / "text.txt"), "-o", str(tmp_path / "words.lm")]) == 0
+    lm = load_lm(tmp_path / "words.lm")
+    assert lm.num_ngrams[0] == 6
+    after_a, after_b = lm.log_probs(["A", "<unk>", "B"])[1:3]
+    assert after_a > -0.7 and after_b > -0.7
+
+
 @pytest.mark.parametrize(
     ("options", "text", "message"),
     [
