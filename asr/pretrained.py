@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,8 @@ from asr.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Pretrained:
+    config: dict[str, Any]
+    """What the model was trained with."""
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
 
@@ -34,7 +37,7 @@ def load_pretrained(source: str | Path) -> Pretrained:
         source = bundled_model("float32")
     if Path(source).suffix != ".onnx":
         checkpoint = Checkpoint.load(resolve(source))
-        return Pretrained(checkpoint.tokenizer, checkpoint.average)
+        return Pretrained(checkpoint.config.to_dict(), checkpoint.tokenizer, checkpoint.average)
     return _from_onnx(Path(source))
 
 
@@ -53,7 +56,7 @@ def _from_onnx(path: Path) -> Pretrained:
     weights |= _parameters(onnx.load_from_string(metadata.decoder_onnx), "")
     weights["encoder.mean"] = torch.tensor(metadata.cmvn_mean)
     weights["encoder.inverse_std"] = 1.0 / torch.tensor(metadata.cmvn_std)
-    return Pretrained(Tokenizer("char", metadata.tokens), weights)
+    return Pretrained(metadata.config, Tokenizer("char", metadata.tokens), weights)
 
 
 def _parameters(model: object, prefix: str) -> dict[str, Tensor]:

@@ -94,12 +94,16 @@ class Trainer:
         pretrained = load_pretrained(config.train.init) if config.train.init and not previous else None
         start = previous or pretrained
         self.tokenizer = start.tokenizer if start else self._train_tokenizer()
+        if previous:
+            _check_shape(previous.config.to_dict(), config, str(self.folder))
+        elif pretrained:
+            _check_shape(pretrained.config, config, config.train.init)
         torch.manual_seed(config.train.seed)
         self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))
         if start is None:
             self.model.encoder.set_cmvn(*self._estimate_cmvn())
         else:
-            self._load(start.weights, self.folder if previous else config.train.init)
+            self.model.load_state_dict(start.weights)
         self.model.to(self.device)
         self.average = WeightAverage(self.model, config.optim.ema_decay)
         self.optimizer = build_optimizer(self.model, config.optim)
@@ -262,15 +266,6 @@ class Trainer:
         self.position = Position(state["epoch"], state["batch"])
         self._say(f"resuming at step {self.step}, {self.audio_hours:.1f} hours of audio seen")
 
-    def _load(self, weights: dict[str, Tensor], source: str | Path) -> None:
-        try:
-            self.model.load_state_dict(weights)
-        except RuntimeError as error:
-            raise CheckpointError(
-                f"the weights of {source} do not fit the model section of this configuration: "
-                f"{str(error).splitlines()[1].strip()}"
-            ) from error
-
     def _find_previous(self, resume: bool) -> Checkpoint | None:
         found = checkpoints(self.folder)
         if found and not resume:
@@ -356,6 +351,18 @@ class Trainer:
     def _say(self, text: str) -> None:
         if self.rank == 0:
             self.console.print(text, markup=False, soft_wrap=True)
+
+
+def _check_shape(trained: dict[str, Any], config: Config, source: str) -> None:
+    """CheckpointError where weights were trained with another network than `config` describes."""
+    ours = config.to_dict()["model"]
+    differing = [
+        f"model.{name} is {trained['model'][name]!r} there, {ours[name]!r} here"
+        for name in ours
+        if name not in ("dropout", "vocab_size") and ours[name] != trained["model"][name]
+    ]
+    if differing:
+        raise CheckpointError(f"the weights of {source} do not fit this configuration: {'; '.join(differing)}")
 
 
 def draw_chunk(config: ChunkConfig, seed: str) -> tuple[int, int]:

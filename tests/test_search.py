@@ -20,6 +20,7 @@ class Spoken(NamedTuple):
     start_frames: list[int] = []  # noqa: RUF012
     end_frames: list[int] = []  # noqa: RUF012
     confidences: list[float] = []  # noqa: RUF012
+    lm_score: float = 0.0
 
 
 def spoken(tokens: list[int], log_prob: float = 0.0) -> Spoken:
@@ -69,6 +70,13 @@ def test_rescoring_weighs_ctc_against_the_decoder(weight: float, best: int) -> N
     hypotheses = [spoken([4], -1.0), spoken([5], -2.0), spoken([6], -9.0)]
     scores = np.array([-9.0, -2.0, -1.0], np.float32)
     assert rescore(hypotheses, scores, weight) == best  # type: ignore[arg-type]
+
+
+def test_rescoring_counts_the_language_model_to_the_first_pass() -> None:
+    hypotheses = [Spoken([4], -2.0, lm_score=-5.0), Spoken([5], -4.0, lm_score=-1.0)]
+    assert rescore(hypotheses, [0.0, 0.0], 0.5) == 1
+    assert rescore(hypotheses, [0.0, -1.9], 0.5) == 1
+    assert rescore(hypotheses, [0.0, -2.1], 0.5) == 0
 
 
 def test_rescoring_keeps_the_order_of_equals() -> None:

@@ -270,7 +270,7 @@ def test_init_of_another_shape_is_refused(
         "model.dim=64",
     ]
     assert main(other) == 1
-    assert "do not fit the model section" in capsys.readouterr().err
+    assert "do not fit this configuration: model.dim is" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
