@@ -60,9 +60,9 @@ def main() -> None:
     parser.add_argument("--old-data", help="mix this in, half and half: less is forgotten")
     parser.add_argument("--lm", default="bundled")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for asr train")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
 
-    by_speaker = speakers(list(load_cuts(args.data)))
+    by_speaker = speakers(list(load_cuts(args.data.resolve())))
     speaker = args.speaker or max(by_speaker, key=lambda s: sum(c.duration for c in by_speaker[s]))
     mine, held_out = split(by_speaker[speaker], 60 * args.minutes)
     others = [cut for name, cuts in by_speaker.items() if name != speaker for cut in cuts]

@@ -1,0 +1,42 @@
+"""Every benchmark runs, and prints the numbers that it is there for. What they are is not asserted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+def run(name: str, *arguments: str) -> str:
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "printed"),
+    [
+        (
+            "train_throughput",
+            ["--rounds", "1", "--steps", "1", "--batch-s", "15"],
+            r"(?s)fp32: ours.*ratio \d.*bf16: ours.*ratio \d",
+        ),
+        ("training_cost", ["tiny"], r"tiny: 5\.[78] M parameters.*GB"),
+    ],
+)
+def test_a_benchmark_prints_its_numbers(name: str, arguments: list[str], printed: str) -> None:
+    output = run(name, *arguments)
+    assert re.search(printed, output), output
+
+
+def test_fine_tuning_is_measured_on_the_speaker_and_on_others(tones: tuple[Path, Path]) -> None:
+    options = ["--minutes", "0.1", "--num-others", "2", "train.max_steps=1", "data.min_utterance_s=0.1"]
+    output = run("finetune", str(tones[1]), *options)
+    rows = re.findall(r"(same-speaker|others) +(greedy|rescore\+lm): [\d.]+ % -> [\d.]+ %", output)
+    assert len(set(rows)) == 4, output
