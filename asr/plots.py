@@ -1,24 +1,36 @@
-"""Word error rate against latency, as a picture."""
+"""Pictures: their common style, and word error rate against latency."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Point = tuple[int | None, float]
 """Chunk in milliseconds (None: the whole utterance) and word error rate (0.1 is 10 %)."""
 
 
-def plot_wer(curves: Mapping[str, Sequence[Point]], path: str | Path, title: str) -> None:
-    """Writes a PNG with one line per named curve; the full context stands apart at the right."""
+def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure of that many inches that needs no display, and its only axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    chunks = sorted({chunk for points in curves.values() for chunk, _ in points}, key=lambda c: (c is None, c or 0))
-    place = {chunk: index for index, chunk in enumerate(chunks)}
-    figure = Figure(figsize=(7, 4.5), dpi=150, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
+    axes.grid(alpha=0.3)
+    return figure, axes
+
+
+def plot_wer(curves: Mapping[str, Sequence[Point]], path: str | Path, title: str) -> None:
+    """Writes a PNG with one line per named curve; the full context stands apart at the right."""
+    chunks = sorted({chunk for points in curves.values() for chunk, _ in points}, key=lambda c: (c is None, c or 0))
+    place = {chunk: index for index, chunk in enumerate(chunks)}
+    figure, axes = new_axes(7, 4.5)
     for name, points in curves.items():
         ordered = sorted(points, key=lambda point: place[point[0]])
         axes.plot([place[c] for c, _ in ordered], [100 * rate for _, rate in ordered], marker="o", label=name)
@@ -26,7 +38,6 @@ def plot_wer(curves: Mapping[str, Sequence[Point]], path: str | Path, title: str
     axes.set_xlabel("chunk in ms (the longest that audio waits to be heard)")
     axes.set_ylabel("word error rate in %")
     axes.set_title(title)
-    axes.grid(alpha=0.3)
     if curves:
         axes.legend()
     figure.savefig(Path(path), format="png")

@@ -1,0 +1,368 @@
+"""Ablations that decide, in one table with one budget: python benchmarks/ablations.py --train T --valid V
+
+A baseline (a recipe, for a small number of steps) and variants of it, each one or two settings away: same data,
+same updates, same seed. Each is trained by `asr train` and measured by `asr evaluate`, and what is measured is kept
+at once: the same command goes on where an earlier one was stopped, in the middle of a training too. A table
+(ablations.md), a plot (ablations.png) and the numbers (results.json) are written after each of them.
+
+A step takes two batches, on one process or two. Its duration is the median between points of the training curve.
+The variant seed-2 changes nothing but chance: what differs by no more than it does is not decided.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from asr.checkpoint import Checkpoint, checkpoint_path
+from asr.cli import main as asr
+from asr.config import Config, ConfigError, load_config
+from asr.model import AsrModel, with_vocab
+from asr.plots import new_axes
+from asr.pretrained import Pretrained, load_pretrained
+from asr.wer import count_errors
+
+BASELINE = "baseline"
+CHUNKS = ("full", "640", "320", "160")
+"""What is scored, greedily; 640 ms also rescored by the decoder, which label smoothing and the like are about."""
+DEFAULT_STEPS = 1200
+"""About 10 minutes of the recipe tiny on two CPU cores, at 0.5 s a step."""
+
+EXAMPLES = """examples:
+  python benchmarks/ablations.py --list
+  python benchmarks/ablations.py --train data/train.jsonl.gz --valid data/dev.jsonl.gz --processes 2
+  python benchmarks/ablations.py --train data/train.jsonl.gz --valid data/dev.jsonl.gz --only norm-post position-none
+  cheap, from trained weights; variants that these do not fit are left out:
+  python benchmarks/ablations.py --train data/train.jsonl.gz --valid data/dev.jsonl.gz --init bundled --steps 400 \\
+      --set optim.lr=2e-4 optim.warmup_steps=50 data.curriculum_epochs=0 --out runs/ablations-init
+"""
+
+
+class AblationError(Exception):
+    """A training or an evaluation that did not end well; its own message has been shown."""
+
+
+def all_variants(base: Config) -> dict[str, tuple[str, ...]]:
+    """Name and overrides of every variant, those among them that are what `base` is already."""
+    cr_ctc = "loss.cr_ctc_weight=0.2"
+    variants: dict[str, tuple[str, ...]] = {f"seed-{base.train.seed + 1}": (f"train.seed={base.train.seed + 1}",)}
+    for position in ("rope", "relative", "sinusoidal", "learned", "none"):
+        variants[f"position-{position}"] = (f"model.position={position}",)
+    for norm in ("pre", "post"):
+        variants[f"norm-{norm}"] = (f"model.norm={norm}",)
+    for activation in ("relu", "gelu", "swiglu"):
+        variants[f"activation-{activation}"] = (f"model.activation={activation}",)
+    variants["chunk-fixed-640"] = ("chunk.full_probability=0", "chunk.sizes=[16]")
+    variants["chunk-none"] = ("chunk.full_probability=1",)
+    for smoothing in ("0", "0.1"):
+        variants[f"label-smoothing-{smoothing}"] = (f"loss.label_smoothing={smoothing}",)
+    for sampling in ("0", "0.2"):
+        variants[f"scheduled-sampling-{sampling}"] = (f"loss.scheduled_sampling={sampling}",)
+    variants["units-char"] = ("tokenizer.kind=char",)
+    for size in (128, 256, 512):
+        variants[f"units-bpe-{size}"] = ("tokenizer.kind=bpe", f"tokenizer.vocab_size={size}")
+    variants["units-wordpiece-256"] = ("tokenizer.kind=wordpiece", "tokenizer.vocab_size=256")
+    variants["cr-ctc-off"] = ("loss.cr_ctc_weight=0",)
+    variants["cr-ctc"] = (cr_ctc,)
+    # Two views cost twice the computation; with half the audio the costs are equal.
+    variants["cr-ctc-half-batch"] = (cr_ctc, f"data.max_batch_s={base.data.max_batch_s / 2:g}")
+    for weight in ("0.3", "0.5", "0.7", "1"):
+        variants[f"ctc-weight-{weight}"] = (f"loss.ctc_weight={weight}",)
+    for weight in ("0", "0.3"):
+        variants[f"intermediate-ctc-{weight}"] = (f"loss.intermediate_ctc_weight={weight}",)
+    return variants
+
+
+def choose_variants(recipe: str, common: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """The variants that differ from the baseline, `recipe` with the overrides `common`, by name; and those that
+    cannot be run on it, with the reason.
+
+    Raises ValueError where the baseline itself cannot.
+    """
+    base = load_config(recipe, common)
+    pretrained = load_pretrained(base.train.init) if base.train.init else None
+    if reason := _misfit(base, base, pretrained):
+        raise ValueError(f"the baseline cannot start from the weights of {base.train.init}: {reason}")
+    chosen: dict[str, tuple[str, ...]] = {}
+    left_out: dict[str, str] = {}
+    for name, overrides in all_variants(base).items():
+        try:
+            config = load_config(recipe, [*common, *overrides])
+        except ConfigError as error:
+            left_out[name] = str(error)
+            continue
+        if config == base:
+            continue
+        if reason := _misfit(config, base, pretrained):
+            left_out[name] = reason
+        else:
+            chosen[name] = overrides
+    return chosen, left_out
+
+
+def _misfit(config: Config, base: Config, pretrained: Pretrained | None) -> str | None:
+    """Why a training of `config` cannot start from `pretrained`."""
+    if pretrained is None:
+        return None
+    if config.tokenizer != base.tokenizer:  # `asr train` would go on with the units of the weights
+        return "other text units than those of the weights"
+    with torch.device("meta"):
+        model = AsrModel(with_vocab(config.model, pretrained.tokenizer.vocab_size))
+    if {n: v.shape for n, v in model.state_dict().items()} != {n: v.shape for n, v in pretrained.weights.items()}:
+        return "other parameters than the weights hold"
+    return None
+
+
+def train(recipe: str, overrides: Sequence[str], run: Path, processes: int) -> Checkpoint:
+    """Runs `asr train` to its last step, from where it was stopped if it was; the checkpoint at the end."""
+    torchrun = ["torch.distributed.run", f"--nproc_per_node={processes}", "--standalone", "-m"]
+    module = [*(torchrun if processes > 1 else []), "asr.cli"]
+    command = [sys.executable, "-m", *module, "train", recipe, *overrides, f"train.output={run}", "--resume"]
+    # In a session of its own: Ctrl-C comes here alone, and here is decided that the step is to be finished.
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        process.wait()
+    except KeyboardInterrupt:
+        process.terminate()  # a training saves and ends
+        process.wait()
+        raise
+    finally:
+        if process.poll() is None:  # Ctrl-C again
+            os.killpg(process.pid, signal.SIGKILL)
+    last = checkpoint_path(run, load_config(recipe, overrides).train.max_steps)
+    if process.returncode or not last.is_file():
+        raise AblationError(f"training ended with status {process.returncode} before {last}")
+    return Checkpoint.load(last)
+
+
+def measure(checkpoint: Checkpoint, run: Path, valid: str, device: str) -> dict[str, Any]:
+    """What is kept of a trained model: size, speed, error rates (0.1 is 10 %)."""
+    rates = {
+        r["chunk_ms"]: r["wer"]
+        for r in _evaluate(run, valid, ",".join(CHUNKS), "greedy", device, "--hypotheses", str(run / "greedy.tsv"))
+    }
+    rows = [line.split("\t") for line in (run / "greedy.tsv").read_text(encoding="utf-8").splitlines()]
+    spelled = [tuple(" ".join(text.replace(" ", "_")) for text in row[4:]) for row in rows if row[1] == "640"]
+    rescored = None
+    if checkpoint.config.loss.ctc_weight < 1:  # else the decoder has learned nothing
+        rescored = _evaluate(run, valid, "640", "rescore", device)[0]["wer"]
+    return {
+        "parameters": sum(p.numel() for p in checkpoint.model().parameters()),
+        "seconds_per_step": seconds_per_step(run),
+        "wer": {chunk: rates[None if chunk == "full" else int(chunk)] for chunk in CHUNKS},
+        "cer_640": count_errors([r for r, _ in spelled], [h for _, h in spelled]).rate,
+        "rescored_640": rescored,
+    }
+
+
+def _evaluate(run: Path, valid: str, chunks: str, search: str, device: str, *more: str) -> list[dict[str, Any]]:
+    report = run / f"{search}.json"
+    options = ["--data", valid, "--chunk-ms", chunks, "--search", search, "--device", device, "--json", str(report)]
+    status = asr(["evaluate", str(run), *options, *more])
+    if status == 130:
+        raise KeyboardInterrupt
+    if status:
+        raise AblationError(f"evaluation ended with status {status}")
+    return json.loads(report.read_text(encoding="utf-8"))["results"]
+
+
+def seconds_per_step(run: Path) -> float | None:
+    """Median over the training curve's points, which interruptions do not move; None of fewer than two points."""
+    curves = EventAccumulator(str(run / "tensorboard")).Reload()
+    points = curves.Scalars("train/lr") if "train/lr" in curves.Tags()["scalars"] else []
+    times = [(b.wall_time - a.wall_time) / (b.step - a.step) for a, b in pairwise(points) if b.step > a.step]
+    return statistics.median(times) if times else None
+
+
+class Results:
+    """The results of one budget, in a file: what has been measured, by name."""
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        """Takes up what an earlier run left in `path`. Raises ValueError where its settings were others."""
+        self._path = path
+        self.settings = dict(settings)
+        self.by_name: dict[str, dict[str, Any]] = {}
+        if not path.is_file():
+            self._write()
+            return
+        found = json.loads(path.read_text(encoding="utf-8"))
+        for key, value in self.settings.items():
+            if found["settings"].get(key) != value:
+                raise ValueError(
+                    f"{path} holds results of another budget ({key} was {found['settings'].get(key)!r}, "
+                    f"is {value!r}): choose another --out"
+                )
+        self.by_name = found["results"]
+
+    def add(self, name: str, overrides: Sequence[str], measured: Mapping[str, Any]) -> None:
+        self.by_name[name] = {"overrides": list(overrides), **measured}
+        self._write()
+
+    def _write(self) -> None:
+        part = self._path.with_name(self._path.name + ".part")
+        part.write_text(json.dumps({"settings": self.settings, "results": self.by_name}, indent=1) + "\n")
+        os.replace(part, self._path)
+
+
+def table(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Markdown: the baseline, then the others in the order of `results`, with differences to it in brackets."""
+    base = results[BASELINE]
+    heads = [*map(_chunk_name, CHUNKS), "characters, 640 ms", "rescored, 640 ms"]
+    lines = [
+        "Word errors in %, greedy unless stated; in brackets the difference to the baseline.\n",
+        "| variant | settings | parameters | s/step | " + " | ".join(heads) + " |",
+        "|---|---|" + "---:|" * (2 + len(heads)),
+    ]
+    for name, result in results.items():
+        rates = zip(_rates(result), _rates(base), strict=True)
+        cells = [_cell(rate, None if result is base else reference) for rate, reference in rates]
+        settings = "; ".join(f"`{override}`" for override in result["overrides"])
+        speed = result["seconds_per_step"]
+        size = f"{result['parameters'] / 1e6:.2f} M"
+        row = [name, settings, size, "" if speed is None else f"{speed:.2f}", *cells]
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _chunk_name(chunk: str) -> str:
+    return chunk if chunk == "full" else f"{chunk} ms"
+
+
+def _rates(result: Mapping[str, Any]) -> list[float | None]:
+    return [*(result["wer"][chunk] for chunk in CHUNKS), result["cer_640"], result["rescored_640"]]
+
+
+def _cell(rate: float | None, reference: float | None) -> str:
+    if rate is None:
+        return ""
+    return f"{100 * rate:.1f}" + ("" if reference is None else f" ({100 * (rate - reference):+.1f})")
+
+
+def plot(results: Mapping[str, Mapping[str, Any]], path: Path, title: str) -> None:
+    """Writes a PNG: a line of dots per variant, one per chunk; upright lines where the baseline's are."""
+    figure, axes = new_axes(7, 1.5 + 0.25 * len(results))
+    for number, chunk in enumerate(CHUNKS):
+        color = f"C{number}"
+        axes.axvline(100 * results[BASELINE]["wer"][chunk], color=color, alpha=0.4)
+        rates = [100 * result["wer"][chunk] for result in results.values()]
+        axes.plot(rates, range(len(results)), "o", color=color, label=_chunk_name(chunk))
+    axes.set_yticks(range(len(results)), list(results))
+    axes.invert_yaxis()
+    axes.set_xlabel("word error rate in %, greedy")
+    axes.set_title(title)
+    axes.legend()
+    figure.savefig(path, format="png")
+
+
+def write_report(results: Results, names: Sequence[str], folder: Path) -> None:
+    """The table and the plot of what there is, in the order of `names`."""
+    found = {name: results.by_name[name] for name in names if name in results.by_name}
+    settings = results.settings
+    title = f"{settings['recipe']}, {settings['steps']} steps"
+    about = f"{title}; " + ", ".join(f"`{override}`" for override in settings["overrides"])
+    (folder / "ablations.md").write_text(f"{about}. {table(found)}", encoding="utf-8")
+    plot(found, folder / "ablations.png", title)
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--train", nargs="+", default=[], metavar="DATA", help="to train on, as data.train")
+    parser.add_argument("--valid", metavar="DATA", help="to measure on")
+    parser.add_argument("--out", type=Path, default=Path("runs/ablations"), help="folder (default: %(default)s)")
+    parser.add_argument("--recipe", default="tiny", help="the baseline's (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=DEFAULT_STEPS, help="of each training (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=1, help="of a training, by torchrun (default: 1)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--init", metavar="WEIGHTS", help="as train.init: fine-tune these, e.g. bundled")
+    parser.add_argument("--set", nargs="+", default=[], metavar="key=value", help="for the baseline and all variants")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these variants, and the baseline")
+    parser.add_argument("--list", action="store_true", help="show the variants and end")
+    args = parser.parse_args(argv)
+    if not args.list and not (args.train and args.valid):
+        parser.error("--train and --valid are needed: data sets written by `asr prepare`")
+    if args.processes < 1:
+        parser.error(f"--processes {args.processes} must be at least 1")
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parse(argv)
+    try:
+        return run_all(args)
+    except (ValueError, OSError, AblationError) as error:
+        print(f"ablations: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("ablations: interrupted; the same command goes on", file=sys.stderr)
+        return 130
+
+
+def run_all(args: argparse.Namespace) -> int:
+    """Trains and measures what is missing. AblationError when a variant failed, after all the others."""
+    common = [
+        f"train.max_steps={args.steps}",
+        "train.batches_per_step=2",
+        *([f"train.init={args.init}"] if args.init else []),
+        *args.set,
+    ]
+    variants, left_out = choose_variants(args.recipe, common)
+    unknown = [name for name in args.only or () if name not in variants]
+    if unknown:
+        reasons = [f"{name} ({left_out[name]})" if name in left_out else name for name in unknown]
+        raise ValueError(f"--only {', '.join(reasons)}: there are {', '.join(variants)}")
+    order = {BASELINE: (), **variants}
+    if args.list:
+        for name, overrides in order.items():
+            print(f"{name:22} {' '.join(overrides or common)}")
+        for name, reason in left_out.items():
+            print(f"{name:22} left out: {reason}")
+        return 0
+
+    args.out.mkdir(parents=True, exist_ok=True)
+    settings = {"recipe": args.recipe, "steps": args.steps, "overrides": common, "train": args.train}
+    settings |= {"valid": args.valid, "processes": args.processes, "device": args.device}
+    results = Results(args.out / "results.json", settings)
+    # Not part of what is compared: no validation on the way, so that the last weights are the ones measured.
+    common = [*common, f"data.train={json.dumps(args.train)}", "data.valid=[]", "train.keep_checkpoints=1"]
+    common.append(f"train.device={args.device}")
+    wanted = [BASELINE, *(name for name in variants if not args.only or name in args.only)]
+    failed = []
+    for number, name in enumerate(wanted, 1):
+        if name in results.by_name:
+            continue
+        print(f"\n[{number}/{len(wanted)}] {name} {' '.join(order[name])}", flush=True)
+        run = args.out / name
+        try:
+            checkpoint = train(args.recipe, [*common, *order[name]], run, args.processes)
+            results.add(name, order[name], measure(checkpoint, run, args.valid, args.device))
+        except AblationError as error:
+            if name == BASELINE:  # nothing can be compared to it
+                raise
+            print(f"ablations: {name}: {error}", file=sys.stderr)
+            failed.append(name)
+            continue
+        write_report(results, list(order), args.out)
+    write_report(results, list(order), args.out)
+    print((args.out / "ablations.md").read_text(encoding="utf-8"))
+    if failed:
+        raise AblationError(f"failed: {', '.join(failed)}; the same command tries them again")
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(main())
