@@ -270,7 +270,7 @@ def write_report(results: Results, names: Sequence[str], folder: Path) -> None:
     """The table and the plot of what there is, in the order of `names`."""
     found = {name: results.by_name[name] for name in names if name in results.by_name}
     settings = results.settings
-    title = f"{settings['recipe']}, {settings['steps']} steps"
+    title = f"{Path(settings['recipe']).stem}, {settings['steps']} steps"
     about = f"{title}; " + ", ".join(f"`{override}`" for override in settings["overrides"])
     (folder / "ablations.md").write_text(f"{about}. {table(found)}", encoding="utf-8")
     plot(found, folder / "ablations.png", title)
