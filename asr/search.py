@@ -36,11 +36,11 @@ _UNSPOKEN_IDS = (0, 2)
 class LmWeights:
     """What a language model counts beside the CTC log-probability; tuned for the bundled models on `dev`."""
 
-    weight: float = 0.7
+    weight: float = 0.8
     """Of the natural log-probability of the words."""
-    word_bonus: float = 0.5
+    word_bonus: float = 0.8
     """Added for each word, because each word costs probability."""
-    oov_penalty: float = 16.0
+    oov_penalty: float = 22.0
     """Taken off for each word outside the vocabulary."""
 
     def fusion(self, lm: NgramLm, tokens: Sequence[str]) -> LmFusion:
