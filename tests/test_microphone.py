@@ -256,13 +256,18 @@ def test_the_example_prints_what_it_hears(
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
     command = [sys.executable, str(EXAMPLE), str(tiny_onnx)]
     with subprocess.Popen(command, env=virtual_microphone.env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "Listening to default\n"
-        with virtual_microphone.play(tmp_path / "play.wav") as player:
-            assert " partial " in process.stdout.readline()
-            player.kill()
-        process.send_signal(signal.SIGINT)
-        assert " final " in process.stdout.read().splitlines()[-1]
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "Listening to default\n"
+            with virtual_microphone.play(tmp_path / "play.wav") as player:
+                # Whatever a busy machine's sound system has to report may come before.
+                assert any(" partial " in line for line in process.stdout)
+                player.kill()
+            process.send_signal(signal.SIGINT)
+            assert " final " in process.stdout.read().splitlines()[-1]
+        except BaseException:
+            process.kill()  # or leaving the block would wait for it
+            raise
     assert process.returncode == 0
 
 
