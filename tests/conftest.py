@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 # Threads that wait for each other in small products cost more than they bring; before PyTorch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and their child processes would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SAMPLE = Path(__file__).parent.parent / "asr" / "samples" / "sample.wav"
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "'")
