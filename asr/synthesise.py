@@ -214,16 +214,18 @@ def synthesise(
                             f"{manifest} holds {job.path} of another text, seed or set of voices: "
                             "choose another --out, or the former arguments"
                         )
-                job, future = pending.popleft()
+                job, future = pending[0]  # it leaves the queue when its outcome is known: until then Ctrl-C removes it
                 try:
                     duration_s = future.result()
                 except (ValueError, subprocess.SubprocessError) as error:
+                    pending.popleft()
                     failures.append(f"{job.voice.speaker}: {error}")
                     in_a_row += 1
                     if in_a_row >= MAX_FAILURES:
                         raise ValueError(f"{in_a_row} utterances failed in a row; the last: {failures[-1]}") from error
                     continue
                 in_a_row = 0
+                pending.popleft()
                 writer.writerow((job.path, job.text, job.voice.speaker, f"{duration_s:.3f}"))
                 file.flush()
                 num_done, total_s = num_done + 1, total_s + duration_s
