@@ -102,25 +102,12 @@ class OnnxEngine:
         self.rescore_ctc_weight = self._model.metadata.rescore_ctc_weight
 
     def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
-        return [self._stream(f, chunk_size, left_context) for f in features]
+        return [self._encode(f, chunk_size, left_context) for f in features]
 
-    def _stream(self, features: FloatArray, chunk_size: int, left_context: int) -> Encoded:
-        meta = self._model.metadata
-        num_out = len(features) // meta.subsampling
+    def _encode(self, features: FloatArray, chunk_size: int, left_context: int) -> Encoded:
         if chunk_size == 0:
-            chunk_size, left_context = max(num_out, 1), 0
-        advance = meta.subsampling * chunk_size
-        window = advance + meta.feature_overlap
-        cache = self._model.init_cache(1, left_context)
-        pieces = []
-        for start in range(0, max(meta.subsampling * num_out, 1), advance):
-            valid = features[start : start + window]
-            chunk = np.zeros((1, window, meta.num_mel_bins), np.float32)
-            chunk[0, : len(valid)] = valid
-            log_probs, encoder_out, cache = self._model.step(chunk, np.array([len(valid)], np.int64), cache)
-            length = len(valid) // meta.subsampling
-            pieces.append((log_probs[0, :length], encoder_out[0, :length]))
-        return np.concatenate([p for p, _ in pieces]), np.concatenate([e for _, e in pieces])
+            chunk_size, left_context = max(len(features) // self._model.metadata.subsampling, 1), 0
+        return self._model.encode(features, chunk_size, left_context)
 
     def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
         return self._model.score(tokens, encoder_out)

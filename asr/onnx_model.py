@@ -120,6 +120,31 @@ class OnnxModel:
         outputs = self._session.run(OUTPUTS, dict(zip(INPUTS, (features, num_valid, *cache), strict=True)))
         return outputs[0], outputs[1], Cache(*outputs[2:])
 
+    def encode(self, features: FloatArray, chunk_size: int, left_context: int) -> tuple[FloatArray, FloatArray]:
+        """A whole utterance, step by step.
+
+        Args:
+            features: (T, 80) float32 log-mel.
+            chunk_size: encoder frames per step; as many as the utterance has give it full context.
+            left_context: encoder frames that a chunk sees before it.
+        Returns:
+            log_probs (T // 4, vocab_size) float32, encoder_out (T // 4, dim) float32.
+        """
+        meta = self.metadata
+        num_out = len(features) // meta.subsampling
+        advance = meta.subsampling * chunk_size
+        window = advance + meta.feature_overlap
+        cache = self.init_cache(1, left_context)
+        pieces = []
+        for start in range(0, max(meta.subsampling * num_out, 1), advance):
+            valid = features[start : start + window]
+            chunk = np.zeros((1, window, meta.num_mel_bins), np.float32)
+            chunk[0, : len(valid)] = valid
+            log_probs, encoder_out, cache = self.step(chunk, np.array([len(valid)], np.int64), cache)
+            length = len(valid) // meta.subsampling
+            pieces.append((log_probs[0, :length], encoder_out[0, :length]))
+        return np.concatenate([p for p, _ in pieces]), np.concatenate([e for _, e in pieces])
+
     def score(self, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
         """Log-probability that the attention decoder gives to whole sentences, their end included.
 

@@ -137,9 +137,18 @@ def decode(
     """
     search = new_search(name, beam_size, fusion)
     search.advance(np.ascontiguousarray(log_probs))
+    return finish(search, name, score, ctc_weight)
+
+
+def finish(
+    search: CtcGreedySearch | CtcPrefixBeamSearch, name: str, score: Score | None = None, ctc_weight: float = 0.5
+) -> Hypothesis:
+    """The best hypothesis of a search that has seen the whole utterance; the arguments are those of `decode`."""
     if name != "rescore":
         return search.hypotheses(finished=True)[0]
     if score is None:
         raise ValueError("search rescore needs a model with a decoder; use search beam")
     hypotheses = search.hypotheses(NUM_RESCORED, finished=True)
+    if len(hypotheses) == 1 or not hypotheses[0].tokens:  # silence is not worth the decoder's time
+        return hypotheses[0]
     return hypotheses[rescore(hypotheses, score([h.tokens for h in hypotheses]), ctc_weight)]

@@ -82,6 +82,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
     how.add_argument(
+        "--no-second-pass",
+        dest="second_pass",
+        action="store_false",
+        help="do not go over each utterance once more with full context when it has ended",
+    )
+    how.add_argument(
         "--lm",
         default="auto",
         metavar="PATH",
@@ -136,6 +142,7 @@ def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Re
             chunk_ms=args.chunk_ms,
             left_context_ms=args.left_context_ms,
             search=args.search,
+            second_pass=args.second_pass,
             lm=None if args.lm == "none" else args.lm,
             beam_size=args.beam,
             provider=args.provider,

@@ -56,6 +56,8 @@ class Recognizer:
     left_context_ms: what the encoder remembers before the chunk, a multiple of 40 in [0, 20480].
     search: "greedy" | "beam" (CTC prefix beam search) | "rescore" (beam; at the endpoint the attention
         decoder picks among the hypotheses of the beam).
+    second_pass: encode an utterance that has ended once more, with full context, and take its final from that: the
+        final is then as good as offline recognition, whatever `chunk_ms` is. False takes it from the chunks.
     lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` to share, None for none, or "auto":
         the bundled one with the bundled model, none with another. lm_weights: what it counts.
     beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
@@ -71,6 +73,7 @@ class Recognizer:
     chunk_ms: int = 640
     left_context_ms: int = 2560
     search: str = "rescore"
+    second_pass: bool = True
     lm: str | Path | NgramLm | None = "auto"
     lm_weights: LmWeights = field(default_factory=LmWeights)
     beam_size: int = DEFAULT_BEAM_SIZE

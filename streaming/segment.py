@@ -6,6 +6,8 @@
   speaker and the room sound like stays true.
 - Endpoints are looked for at every encoder frame, not at every chunk: the latency does not decide where an
   utterance ends.
+- Partials come of chunks, the final of the whole: an utterance that has ended is encoded once more with full
+  context (the second pass), which costs less than its chunks did.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asr._core import Fbank
-from asr.search import ENCODER_FRAME_S, NUM_RESCORED, Word, rescore, words
+from asr.search import ENCODER_FRAME_S, Word, finish, words
 from asr.streaming.events import Error, Event, Final, Partial, spoken
 
 if TYPE_CHECKING:
-    from asr._core import Hypothesis
+    from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis
     from asr.streaming.recognizer import Recognizer
 
 SUBSAMPLING = 4
@@ -30,6 +32,8 @@ FRAME_SHIFT = 160
 """Samples per feature frame."""
 FRAME_REACH = 280
 """Samples from where a feature frame's 10 ms begin to the end of its window."""
+MAX_FULL_CONTEXT = 750
+"""Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory."""
 
 
 class Segment:
@@ -46,7 +50,7 @@ class Segment:
         self._next_frame = 0  # feature frame: the first of the next chunk
         self._num_frames = 0  # encoder frames decoded
         self._utterance_start = 0  # encoder frame
-        self._encoder_out: list[np.ndarray] = []  # (num_frames, dim) float32 each, of the current utterance
+        self._encoder_out: list[np.ndarray] = []  # of the current utterance, (num_frames, dim) float32 each
         self._partial_text = ""
         self._reported_nonfinite = False
         self.num_nonfinite_before = 0
@@ -83,7 +87,6 @@ class Segment:
         num_valid = min(num_valid, features.shape[1])
         features[0, :num_valid] = self._fbank.get_frames(self._next_frame, num_valid)
         self._next_frame += SUBSAMPLING * num_new
-        self._fbank.discard_frames(min(self._next_frame, self._fbank.num_frames_ready))
         log_probs, encoder_out, self._cache = self._recognizer.onnx.step(
             features, np.array([num_valid], np.int64), self._cache
         )
@@ -113,13 +116,7 @@ class Segment:
 
     def _end_utterance(self) -> None:
         """Report the current utterance, if anything was said, and begin the next one."""
-        recognizer = self._recognizer
-        hypotheses = self._search.hypotheses(NUM_RESCORED if recognizer.search == "rescore" else 1, finished=True)
-        best = hypotheses[0]
-        if recognizer.search == "rescore" and best.tokens and len(hypotheses) > 1:
-            scores = recognizer.onnx.score([h.tokens for h in hypotheses], np.concatenate(self._encoder_out))
-            best = hypotheses[rescore(hypotheses, scores, recognizer.onnx.metadata.rescore_ctc_weight)]
-        found = self._words(best)
+        found = self._second_pass() if self._recognizer.second_pass else self._first_pass()
         if found:
             self._events.append(spoken(Final, found, self._now()))
         elif self._partial_text:
@@ -128,6 +125,36 @@ class Segment:
         self._utterance_start = self._num_frames
         self._encoder_out = []
         self._partial_text = ""
+        self._fbank.discard_frames(min(SUBSAMPLING * self._utterance_start, self._fbank.num_frames_ready))
+
+    def _first_pass(self) -> list[Word]:
+        """The utterance as its chunks have it."""
+        return self._words(self._best(self._search, self._encoder_out))
+
+    def _second_pass(self) -> list[Word]:
+        """The utterance as it is in full context; silence is not worth it."""
+        if not self._search.hypotheses(1)[0].tokens:
+            return []
+        first_frame = SUBSAMPLING * self._utterance_start
+        num_frames = self._num_frames - self._utterance_start
+        num_features = min(SUBSAMPLING * num_frames + OVERLAP, self._fbank.num_frames_ready - first_frame)
+        log_probs, encoder_out = self._recognizer.onnx.encode(
+            self._fbank.get_frames(first_frame, num_features),
+            min(num_frames, MAX_FULL_CONTEXT),
+            self._recognizer.left_context,
+        )
+        search = self._recognizer.new_search()
+        search.advance(log_probs)
+        return self._words(self._best(search, [encoder_out]), self._utterance_start)
+
+    def _best(self, search: CtcGreedySearch | CtcPrefixBeamSearch, encoder_out: list[np.ndarray]) -> Hypothesis:
+        recognizer = self._recognizer
+        return finish(
+            search,
+            recognizer.search,
+            lambda tokens: recognizer.onnx.score(tokens, np.concatenate(encoder_out)),
+            recognizer.onnx.metadata.rescore_ctc_weight,
+        )
 
     def _report_nonfinite(self) -> None:
         count = self._fbank.num_nonfinite_samples + self.num_nonfinite_before
@@ -137,10 +164,11 @@ class Segment:
             text = f"{count} {verb} not finite (NaN or infinity) and taken for silence; more are not reported"
             self._events.append(Error(text, self._now(), self._now()))
 
-    def _words(self, hypothesis: Hypothesis) -> list[Word]:
-        """Words of a hypothesis, in seconds of the stream."""
+    def _words(self, hypothesis: Hypothesis, first_frame: int = 0) -> list[Word]:
+        """Words of a hypothesis in seconds of the stream; it counts encoder frames from `first_frame`."""
+        start_s = self._start_s + first_frame * ENCODER_FRAME_S
         return [
-            word._replace(start_s=word.start_s + self._start_s, end_s=word.end_s + self._start_s)
+            word._replace(start_s=word.start_s + start_s, end_s=word.end_s + start_s)
             for word in words(hypothesis, self._recognizer.onnx.tokens)
         ]
 

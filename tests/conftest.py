@@ -13,7 +13,9 @@ import pytest
 from virtual_microphone import VirtualMicrophone
 
 if TYPE_CHECKING:
+    from asr import Recognizer
     from asr.model import AsrModel
+    from asr.onnx_model import OnnxModel
 
 # Threads that wait for each other in small products cost more than they bring; before PyTorch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -83,6 +85,22 @@ def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) ->
     path = tmp_path_factory.mktemp("model") / "tiny.onnx"
     export_model(checkpoint, path)
     return path
+
+
+@pytest.fixture(scope="session")
+def onnx(tiny_onnx: Path) -> OnnxModel:
+    """The exported model, opened."""
+    from asr.onnx_model import OnnxModel
+
+    return OnnxModel(tiny_onnx)
+
+
+@pytest.fixture(scope="session")
+def recognizer(onnx: OnnxModel) -> Recognizer:
+    """With everything else as it is by default."""
+    from asr import Recognizer
+
+    return Recognizer(onnx)
 
 
 @pytest.fixture(scope="session")

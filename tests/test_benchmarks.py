@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -40,3 +41,10 @@ def test_fine_tuning_is_measured_on_the_speaker_and_on_others(tones: tuple[Path,
     output = run("finetune", str(tones[1]), *options)
     rows = re.findall(r"(same-speaker|others) +(greedy|rescore\+lm): [\d.]+ % -> [\d.]+ %", output)
     assert len(set(rows)) == 4, output
+
+
+def test_live_recognition_is_measured_in_one_pass_and_in_two(tones: tuple[Path, Path]) -> None:
+    output = run("live_wer", str(tones[1]), "--num-utterances", "2", "--chunk-ms", "320", "--json")
+    rows = json.loads(output)
+    assert [(row["chunk_ms"], row["passes"], row["num_utterances"]) for row in rows] == [(320, 1, 2), (320, 2, 2)]
+    assert all(row["final_wer"] > 0 for row in rows)  # tones are no words

@@ -1,0 +1,92 @@
+"""Word errors of live recognition as it is used: python benchmarks/live_wer.py data/dev.jsonl.gz [--chunk-ms 640,160]
+
+Every utterance of a data set goes through a `Recognizer` in blocks of 20 ms, like a microphone's; endpoints, the
+language model and rescoring are those of `asr-stream`. What a person has read when the utterance is over (the last
+partial) and what stays (the final) are counted apart, with and without the second pass, and how long a final took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from asr import Recognizer
+from asr.cuts import load_cuts
+from asr.streaming import Final, Partial
+from asr.wer import count_errors
+
+BLOCK = 320  # samples
+
+
+def utterance(recognizer: Recognizer, samples: np.ndarray) -> tuple[str, str, list[float]]:
+    """What the partials said last, what the finals said, and the seconds that each final took."""
+    stream = recognizer.stream()
+    partials, finals, delays, last = [], [], [], ""
+    for begin in range(0, len(samples) + BLOCK, BLOCK):
+        started = time.perf_counter()
+        if begin < len(samples):
+            stream.accept_waveform(samples[begin : begin + BLOCK])
+        else:
+            stream.finish()
+        elapsed = time.perf_counter() - started
+        for event in stream.events():
+            if isinstance(event, Partial):
+                last = event.text
+            elif isinstance(event, Final):
+                partials.append(last)
+                finals.append(event.text)
+                delays.append(elapsed)
+                last = ""
+    return " ".join(partials), " ".join(finals), delays
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("--model", help="default: the bundled one")
+    parser.add_argument("--chunk-ms", default="640", metavar="MS,...")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="about so many, evenly spread; default: all")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+
+    cuts = list(load_cuts(args.data))
+    step = max(1, len(cuts) // args.num_utterances) if args.num_utterances else 1
+    cuts = cuts[::step]
+    references = [cut.supervisions[0].text for cut in cuts]
+    rows: list[dict[str, Any]] = []
+    for chunk_ms in map(int, args.chunk_ms.split(",")):
+        for second_pass in (False, True):
+            recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass)
+            found = [
+                utterance(recognizer, cut.load_audio()[0])
+                for cut in track(cuts, f"{chunk_ms} ms, {1 + second_pass} of 2", console=Console(stderr=True))
+            ]
+            partials, finals, delays = zip(*found, strict=True)
+            p50, p95 = np.percentile(1000 * np.concatenate([*delays, [] if any(delays) else [np.nan]]), [50, 95])
+            rows.append(
+                {
+                    "chunk_ms": chunk_ms,
+                    "passes": 1 + second_pass,
+                    "partial_wer": count_errors(references, list(partials)).rate,
+                    "final_wer": count_errors(references, list(finals)).rate,
+                    "final_ms_p50": p50,
+                    "final_ms_p95": p95,
+                    "num_utterances": len(cuts),
+                }
+            )
+    if args.json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        print("  ".join(f"{key} {value:.4g}" for key, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()

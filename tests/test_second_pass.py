@@ -1,0 +1,90 @@
+"""The second pass: the final is what the model makes of the whole utterance, whatever the chunks were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from recognition import finals, recognize
+
+from asr import Recognizer
+from asr.features import fbank
+from asr.model import AsrModel
+from asr.onnx_model import OnnxModel
+from asr.search import decode, text
+from asr.streaming import Final, Partial, segment
+
+
+class Listening(OnnxModel):
+    """Remembers what it was to encode."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.heard: list[np.ndarray] = []
+
+    def encode(self, features: np.ndarray, chunk_size: int, left_context: int) -> tuple[np.ndarray, np.ndarray]:
+        self.heard.append(features)
+        return super().encode(features, chunk_size, left_context)
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam", "rescore"])
+def test_a_final_is_what_pytorch_makes_of_the_whole_utterance(
+    onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray, search: str
+) -> None:
+    audio = conversation[:80000]  # one utterance
+    features = fbank(audio)[None]
+    with torch.no_grad():
+        log_probs, encoder_out, _ = tiny_model(features, torch.tensor([features.shape[1]]), 0, 0)
+    best = decode(
+        log_probs[0].numpy(),
+        search,
+        score=lambda tokens: onnx.score(tokens, encoder_out[0].numpy()),
+        ctc_weight=onnx.metadata.rescore_ctc_weight,
+    )
+    recognizer = Recognizer(onnx, search=search)
+    for chunk_ms in (160, 640):
+        events = recognize(replace(recognizer, chunk_ms=chunk_ms), audio)
+        assert finals(events) == text(best, onnx.tokens)
+    assert finals(events) != finals(recognize(replace(recognizer, second_pass=False), audio))  # or it is no test
+
+
+def test_each_utterance_is_encoded_from_its_first_frame_to_its_last(onnx: OnnxModel, conversation: np.ndarray) -> None:
+    model = Listening(onnx.path)
+    events = recognize(Recognizer(model, search="greedy"), conversation)
+    assert len(model.heard) == sum(isinstance(event, Final) for event in events) == 3
+    features, start = fbank(conversation).numpy(), 0
+    for heard in model.heard:
+        np.testing.assert_allclose(heard, features[start : start + len(heard)], atol=1e-3)
+        start += len(heard) // 4 * 4  # three frames more are what the subsampling looks ahead
+    assert start == len(features) // 4 * 4
+    assert [len(heard) % 4 for heard in model.heard[:-1]] == [3, 3]
+
+
+def test_partials_do_not_know_of_it(recognizer: Recognizer, conversation: np.ndarray) -> None:
+    def partials(recognizer: Recognizer) -> list[Partial]:
+        return [event for event in recognize(recognizer, conversation) if isinstance(event, Partial)]
+
+    assert partials(recognizer) == partials(replace(recognizer, second_pass=False))
+
+
+def test_silence_is_encoded_once(onnx: OnnxModel) -> None:
+    model = Listening(onnx.path)
+    assert recognize(Recognizer(model), np.zeros(16000 * 12, np.float32)) == []
+    assert model.heard == []
+
+
+def test_long_utterances_are_taken_in_chunks(
+    onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audio = conversation[:80000]
+    recognizer = Recognizer(onnx, search="greedy", left_context_ms=400)
+    whole = finals(recognize(recognizer, audio))
+    monkeypatch.setattr(segment, "MAX_FULL_CONTEXT", 50)
+    features = fbank(audio)[None]
+    with torch.no_grad():
+        log_probs = tiny_model(features, torch.tensor([features.shape[1]]), 50, 10)[0]
+    chunked = finals(recognize(recognizer, audio))
+    assert chunked == text(decode(log_probs[0].numpy(), "greedy"), onnx.tokens) != whole
