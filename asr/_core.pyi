@@ -162,13 +162,25 @@ class LmFusion:
     """A language model as a partner of the beam search (shallow fusion). Immutable, shared by threads.
 
     A hypothesis scores its CTC log-probability + `weight` * log P(words) + `word_bonus` for each word -
-    `oov_penalty` for each word outside the vocabulary. The word under way counts as the likeliest it can become.
+    `oov_penalty` for each word outside the vocabulary, and - `prior_weight` * log P(letter) for each letter of a word
+    in it, and for the border behind it, as often as these occur in the vocabulary; rare ones count as 1 %. The word
+    under way counts as the likeliest it can become.
     """
 
-    def __init__(self, lm: NgramLm, tokens: list[str], *, weight: float, word_bonus: float, oov_penalty: float) -> None:
+    def __init__(
+        self,
+        lm: NgramLm,
+        tokens: list[str],
+        *,
+        weight: float,
+        word_bonus: float,
+        oov_penalty: float,
+        prior_weight: float = 0.0,
+    ) -> None:
         """`tokens`: spelling of every token id, "\u2581" between words, "" for a token that is no text.
 
-        ValueError outside weight in [0, 10], word_bonus in [-20, 20], oov_penalty in [0, 100].
+        ValueError outside weight in [0, 10], word_bonus in [-20, 20], oov_penalty in [0, 100],
+        prior_weight in [0, 2].
         """
 
 @final

@@ -6,7 +6,7 @@ Live recognition and evaluation share what is here. Imports no PyTorch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -38,17 +38,19 @@ class LmWeights:
 
     weight: float = 0.8
     """Of the natural log-probability of the words."""
-    word_bonus: float = 0.8
-    """Added for each word, because each word costs probability."""
-    oov_penalty: float = 22.0
+    word_bonus: float = -1.6
+    """Added for each word."""
+    oov_penalty: float = 8.0
     """Taken off for each word outside the vocabulary."""
+    prior_weight: float = 0.5
+    """Of the log-probability that letters have by themselves, taken off: both models know it."""
 
     def fusion(self, lm: NgramLm, tokens: Sequence[str]) -> LmFusion:
         """`lm` as a partner of the search over `tokens`, the spelling of every token id."""
         from asr._core import LmFusion
 
         spoken = ["" if id in _UNSPOKEN_IDS else token for id, token in enumerate(tokens)]
-        return LmFusion(lm, spoken, weight=self.weight, word_bonus=self.word_bonus, oov_penalty=self.oov_penalty)
+        return LmFusion(lm, spoken, **asdict(self))
 
 
 class Word(NamedTuple):

@@ -1,8 +1,14 @@
 // Shallow fusion of a word language model with a search over tokens: what the language model says of a hypothesis,
 // while its last word is still being spelled. The lexicon says which words that can become; a word outside it stays
 // possible, at a cost.
+//
+// A model that writes letters has learnt from its transcripts how often each occurs, and the language model knows it
+// once more. What is known twice is divided out once: by the share of the letters in the words of the lexicon (a
+// density ratio, McDermott et al. 2019, with a unigram of letters in place of the recogniser's inner language model).
+// Words outside the lexicon do without, or any letters would make a word.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,6 +22,7 @@ struct LmFusionOptions {
   float weight = 0.5f;       // of the language model's log-probabilities; 0 .. 10
   float word_bonus = 0.0f;   // added for each word: makes up for the cost that every word has; -20 .. 20
   float oov_penalty = 5.0f;  // taken off for a word outside the lexicon, beside P(<unk>); 0 .. 100
+  float prior_weight = 0.0f;  // of the letters' own log-probabilities, taken off; 0 .. 2
 };
 
 // Immutable, for any number of searches.
@@ -28,6 +35,7 @@ class LmFusion {
     bool in_word;
     float finished;  // score of the finished words
     float pending;   // estimate for the word under way
+    float letters;   // what its letters have gained
 
     float score() const { return finished + pending; }
   };
@@ -49,6 +57,7 @@ class LmFusion {
   std::shared_ptr<const NgramLm> lm_;
   std::vector<std::string> spellings_;  // of tokens, with a space for the border
   LmFusionOptions options_;
+  std::array<float, 256> letter_gains_;  // of each byte, and of the border
 };
 
 }  // namespace asr_stream

@@ -180,4 +180,18 @@ std::int32_t NgramLm::find(std::string_view word) const noexcept {
   return found != words_.end() && *found == word ? static_cast<std::int32_t>(found - words_.begin()) : unknown_;
 }
 
+std::array<double, 256> NgramLm::byte_shares() const {
+  std::array<double, 256> shares{};
+  double sum = 0.0;
+  for (std::size_t word = 0; word < words_.size(); ++word) {
+    if (words_[word].front() == '<') continue;  // a mark
+    const double probability = std::exp(static_cast<double>(unigram_log_probs_[word]));
+    for (const char byte : words_[word]) shares[static_cast<std::uint8_t>(byte)] += probability;
+    shares[' '] += probability;
+    sum += probability * static_cast<double>(words_[word].size() + 1);
+  }
+  for (double& share : shares) share = sum > 0.0 ? share / sum : 0.0;
+  return shares;
+}
+
 }  // namespace asr_stream

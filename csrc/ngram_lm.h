@@ -42,6 +42,9 @@ class NgramLm {
     return unigram_log_probs_[static_cast<std::size_t>(word)];
   }
 
+  // The share of each byte, a space after every word among them, in a text of words as likely as they are alone.
+  std::array<double, 256> byte_shares() const;
+
   const Lexicon& lexicon() const noexcept { return *lexicon_; }
   std::size_t num_words() const noexcept { return unigram_log_probs_.size(); }
   std::size_t order() const noexcept { return levels_.size(); }

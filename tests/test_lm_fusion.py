@@ -36,7 +36,19 @@ ngram 2=4
 
 \\end\\
 """
-OPTIONS = {"weight": 0.8, "word_bonus": 0.4, "oov_penalty": 1.5}
+OPTIONS = {"weight": 0.8, "word_bonus": 0.4, "oov_penalty": 1.5, "prior_weight": 0.3}
+
+
+def letter_gains() -> dict[str, float]:
+    """What every letter of a known word gains, and the space behind it."""
+    counts: dict[str, float] = defaultdict(float)
+    for word, log10 in (("A", -0.6), ("AB", -0.9), ("B", -1.5), ("BAA", -2.5)):
+        for letter in word + " ":
+            counts[letter] += 10**log10
+    return {letter: -0.3 * math.log(max(count / sum(counts.values()), 0.01)) for letter, count in counts.items()}
+
+
+GAINS = letter_gains()
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +59,8 @@ def lm() -> NgramLm:
 def definition(lm: NgramLm, tokens: list[str], hypothesis: tuple[int, ...]) -> float:
     words = [word for word, _, _ in group_words([tokens[t] for t in hypothesis])]
     unknown = sum(word not in lm for word in words)
-    return 0.8 * sum(lm.log_probs(words)) + 0.4 * len(words) - 1.5 * unknown
+    letters = sum(GAINS[letter] for word in words if word in lm for letter in word + " ")
+    return 0.8 * sum(lm.log_probs(words)) + 0.4 * len(words) - 1.5 * unknown + letters
 
 
 @pytest.mark.parametrize("tokens", [CHARACTERS, PIECES])
@@ -88,17 +101,29 @@ def test_the_word_under_way_counts_as_the_likeliest_it_can_become(lm: NgramLm) -
         return next(h.lm_score for h in search.hypotheses(64, finished) if h.tokens == wanted)
 
     unigram = {word: log10 * math.log(10) for word, log10 in (("A", -0.6), ("B", -1.5), ("unk", -2.0))}
-    assert score("A") == pytest.approx(0.8 * unigram["A"] + 0.4, abs=1e-5)
-    assert score("B") == pytest.approx(0.8 * unigram["B"] + 0.4, abs=1e-5)
-    assert score("BA") == pytest.approx(0.8 * -2.5 * math.log(10) + 0.4, abs=1e-5)
+    a, b, border = GAINS["A"], GAINS["B"], GAINS[" "]
+    assert score("A") == pytest.approx(0.8 * unigram["A"] + 0.4 + a, abs=1e-5)
+    assert score("B") == pytest.approx(0.8 * unigram["B"] + 0.4 + b, abs=1e-5)
+    assert score("BA") == pytest.approx(0.8 * -2.5 * math.log(10) + 0.4 + a + b, abs=1e-5)
     assert score("BB") == pytest.approx(0.8 * unigram["unk"] + 0.4 - 1.5, abs=1e-5)
-    assert score("AB\u2581") == pytest.approx(0.8 * -0.2 * math.log(10) + 0.4, abs=0.01)
-    assert score("AB", finished=True) == pytest.approx(0.8 * sum(lm.log_probs(["AB"])) + 0.4, abs=1e-5)
+    assert score("AB\u2581") == pytest.approx(0.8 * -0.2 * math.log(10) + 0.4 + a + b + border, abs=0.01)
+    whole = 0.8 * sum(lm.log_probs(["AB"])) + 0.4 + a + b + border
+    assert score("AB", finished=True) == pytest.approx(whole, abs=1e-5)
     assert (
         score("BA\u2581")
         == score("BA\u2581\u2581")
         == pytest.approx(0.8 * lm.log_probs(["<unk>"])[0] + 0.4 - 1.5, abs=1e-5)
     )
+
+
+def test_a_rare_letter_counts_as_one_in_a_hundred() -> None:
+    arpa = "\\data\\\nngram 1=5\n\n\\1-grams:\n-99 <s>\n-1 </s>\n-1 <unk>\n-0.1 A\n-5 Q\n\n\\end\\\n"
+    lm = NgramLm(np.frombuffer(pack(*read_arpa(iter(arpa.splitlines()))), np.uint8))
+    search = CtcPrefixBeamSearch(
+        lm=LmFusion(lm, ["", "Q"], weight=0.0, word_bonus=0.0, oov_penalty=0.0, prior_weight=1.0)
+    )
+    search.advance(np.log(np.array([[0.01, 0.99]], np.float32)))
+    assert search.hypotheses()[0].lm_score == pytest.approx(math.log(100), abs=1e-5)
 
 
 def test_chunks_and_resets_change_nothing(lm: NgramLm) -> None:
@@ -116,7 +141,13 @@ def test_chunks_and_resets_change_nothing(lm: NgramLm) -> None:
 
 
 def test_what_does_not_fit_is_named(lm: NgramLm) -> None:
-    for name, value in (("weight", -0.1), ("weight", math.nan), ("word_bonus", 21.0), ("oov_penalty", -1.0)):
+    for name, value in (
+        ("weight", -0.1),
+        ("weight", math.nan),
+        ("word_bonus", 21.0),
+        ("oov_penalty", -1.0),
+        ("prior_weight", 2.5),
+    ):
         with pytest.raises(ValueError, match=f"{name} must be in"):
             LmFusion(lm, CHARACTERS, **{**OPTIONS, name: value})
     search = CtcPrefixBeamSearch(lm=LmFusion(lm, CHARACTERS, **OPTIONS))

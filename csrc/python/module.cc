@@ -247,10 +247,12 @@ void bind_lm(py::module_& m) {
 
   py::class_<LmFusion, std::shared_ptr<LmFusion>>(m, "LmFusion")
       .def(py::init([](std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens, float weight,
-                       float word_bonus, float oov_penalty) {
-             return std::make_shared<LmFusion>(std::move(lm), tokens, LmFusionOptions{weight, word_bonus, oov_penalty});
+                       float word_bonus, float oov_penalty, float prior_weight) {
+             return std::make_shared<LmFusion>(std::move(lm), tokens,
+                                               LmFusionOptions{weight, word_bonus, oov_penalty, prior_weight});
            }),
-           py::arg("lm").none(false), "tokens"_a, py::kw_only(), "weight"_a, "word_bonus"_a, "oov_penalty"_a);
+           py::arg("lm").none(false), "tokens"_a, py::kw_only(), "weight"_a, "word_bonus"_a, "oov_penalty"_a,
+           "prior_weight"_a = 0.0f);
 }
 
 void bind_endpointer(py::module_& m) {

@@ -135,7 +135,7 @@ TEST(LmFusion, SearchesInThreadsShareOneModel) {
   const auto bytes = small_file();
   const auto lm = std::make_shared<const NgramLm>(bytes.data(), bytes.size());
   const auto fusion = std::make_shared<const LmFusion>(
-      lm, std::vector<std::string>{"", "\xE2\x96\x81", "A", "B"}, LmFusionOptions{0.5f, 0.5f, 2.0f});
+      lm, std::vector<std::string>{"", "\xE2\x96\x81", "A", "B"}, LmFusionOptions{0.5f, 0.5f, 2.0f, 0.3f});
   std::vector<float> log_probs;
   std::mt19937 random(2);
   for (int t = 0; t < 200; ++t) {
