@@ -11,7 +11,6 @@ import onnx
 import torch
 
 from asr.checkpoint import Checkpoint
-from asr.encoder import OVERLAP, SUBSAMPLING
 from asr.export.graph import ExportError, decoder_graph, step_graph
 from asr.export.parity import ParityReport, check_parity
 from asr.export.quantize import halve, quantize
@@ -118,7 +117,5 @@ def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
         cmvn_std=tuple((1.0 / weights["encoder.inverse_std"]).tolist()),
         config=config,
         training=summary,
-        subsampling=SUBSAMPLING,
-        feature_overlap=OVERLAP,
         **settings,
     )
