@@ -29,6 +29,7 @@ _SENTENCEPIECE_KINDS = ("bpe", "unigram")
 BLANK, UNK, SOS_EOS = "<blk>", "<unk>", "<sos/eos>"
 SPECIAL_TOKENS = (BLANK, UNK, SOS_EOS)
 BLANK_ID, UNK_ID, SOS_EOS_ID = 0, 1, 2
+"""`<sos/eos>` starts and ends what the decoder reads and writes."""
 MAX_VOCAB_SIZE = 65536
 
 _FIELDS = {"format_version": int, "kind": str, "tokens": list, "model": str}
