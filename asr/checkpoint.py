@@ -6,7 +6,6 @@ file from a stranger can hold numbers and names, not code.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from asr.config import Config, ModelConfig, from_dict
+from asr.files import replacing
 from asr.model import AsrModel, with_vocab
 from asr.tokenizer import Tokenizer
 
@@ -59,19 +59,14 @@ class Checkpoint:
             "average": self.average,
             "training": self.training,
         }
-        part = path.with_name(path.name + ".part")
         try:
-            with open(part, "wb") as file:
+            with replacing(path) as part, open(part, "wb") as file:
                 torch.save(values, file)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(part, path)
         except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
             cause = error.__context__ if isinstance(error.__context__, OSError) else error
             raise OSError(f"cannot write {path}: {getattr(cause, 'strerror', None) or error}") from error
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
 
     def save_step(self, folder: Path, keep: int) -> None:
         """Saves as the checkpoint of its step in the folder of a run, of whose others the newest stay: `keep` in all.

@@ -15,9 +15,8 @@ from asr.config import ModelConfig
 from asr.layers import CrossAttention, FeedForward, LockedDropout, Residual, SelfAttention
 from asr.masks import length_mask
 from asr.positions import mask_bias, sinusoids
+from asr.tokenizer import SOS_EOS_ID
 
-SOS_EOS_ID = 2
-"""Starts and ends every sentence; see asr.tokenizer."""
 IGNORE_ID = -1
 """Padding in target sequences."""
 

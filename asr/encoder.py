@@ -14,15 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asr.config import ModelConfig
-from asr.features import NUM_MEL_BINS
+from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.layers import FeedForward, LockedDropout, Residual, SelfAttention
 from asr.masks import full_mask, length_mask, step_mask
 from asr.positions import Positions, Rotation
-
-SUBSAMPLING = 4
-"""Feature frames per encoder frame."""
-OVERLAP = 3
-"""A chunk of c encoder frames needs 4c + OVERLAP feature frames and advances by 4c."""
 
 
 class EncoderCache(NamedTuple):
@@ -106,7 +101,7 @@ class Encoder(nn.Module):
         """
         lengths = num_frames // SUBSAMPLING
         num_out = max(features.shape[1] // SUBSAMPLING, 1)
-        missing = SUBSAMPLING * num_out + OVERLAP - features.shape[1]
+        missing = SUBSAMPLING * num_out + FEATURE_OVERLAP - features.shape[1]
         x = self._subsample(F.pad(features, (0, 0, 0, max(missing, 0))), num_frames)
         x = self.dropout(self.positions.add_absolute(x, torch.zeros_like(lengths)))
         bias = self.positions.bias(full_mask(lengths, num_out, chunk_size, left_context))

@@ -16,12 +16,12 @@ from rich.table import Table
 from asr._core import LmFusion
 from asr.cuts import batches_by_length, load_cuts
 from asr.engine import Encoded, Engine, open_engine
+from asr.features import ENCODER_FRAME_MS
 from asr.lm import load_lm
 from asr.plots import plot_wer
 from asr.search import DEFAULT_BEAM_SIZE, SEARCHES, LmWeights, decode, text
 from asr.wer import WordErrors, count_errors
 
-FRAME_MS = 40
 MAX_CHUNK_MS = 5120
 FULL = "full"
 MAX_BATCH_S = 60.0
@@ -90,7 +90,7 @@ def evaluate(
         for batch in batches_by_length(cuts, MAX_BATCH_S if engine.batched else 0.0):
             features = [cut.load_features() for cut in batch]
             started = engine.seconds()
-            encoded = engine.encode(features, (chunk_ms or 0) // FRAME_MS, left_context_ms // FRAME_MS)
+            encoded = engine.encode(features, (chunk_ms or 0) // ENCODER_FRAME_MS, left_context_ms // ENCODER_FRAME_MS)
             encoder_s = engine.seconds() - started
             for result in rows:
                 result.encoder_s += encoder_s
@@ -134,9 +134,10 @@ def parse_chunks(option: str) -> list[int | None]:
     for part in option.split(","):
         part = part.strip().lower()
         value = None if part == FULL else int(part) if part.isdigit() else 0
-        if value is not None and (value % FRAME_MS or not FRAME_MS <= value <= MAX_CHUNK_MS):
+        if value is not None and (value % ENCODER_FRAME_MS or not ENCODER_FRAME_MS <= value <= MAX_CHUNK_MS):
             raise ValueError(
-                f"--chunk-ms {part!r}: give {FULL} or multiples of {FRAME_MS} in [{FRAME_MS}, {MAX_CHUNK_MS}]"
+                f"--chunk-ms {part!r}: give {FULL} or multiples of {ENCODER_FRAME_MS} "
+                f"in [{ENCODER_FRAME_MS}, {MAX_CHUNK_MS}]"
             )
         if value not in chunks:
             chunks.append(value)
@@ -225,8 +226,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr evaluate`."""
     chunks, searches = parse_chunks(args.chunk_ms), parse_searches(args.search, args.lm is not None)
-    if args.left_context_ms < 0 or args.left_context_ms % FRAME_MS:
-        raise ValueError(f"--left-context-ms {args.left_context_ms} must be a multiple of {FRAME_MS}, at least 0")
+    if args.left_context_ms < 0 or args.left_context_ms % ENCODER_FRAME_MS:
+        raise ValueError(
+            f"--left-context-ms {args.left_context_ms} must be a multiple of {ENCODER_FRAME_MS}, at least 0"
+        )
     if args.num_utterances is not None and args.num_utterances < 1:
         raise ValueError(f"--num-utterances {args.num_utterances} must be at least 1")
     for path in (args.plot, args.json, args.hypotheses):

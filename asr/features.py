@@ -1,6 +1,6 @@
 """The features a model hears: Kaldi-compatible log-mel filterbank energies of 16 kHz audio.
 
-One definition for training, export and live recognition:
+One definition for training, export and live recognition, with the stride at which the encoder takes them:
 - 16 kHz mono samples in ±1, 25 ms windows every 10 ms, centred frames (`snip_edges=False`);
 - DC removed per frame, pre-emphasis 0.97, Povey window, no dither;
 - power spectrum, 80 mel bins from 20 Hz to 7600 Hz, natural log with the float32 epsilon as floor.
@@ -26,6 +26,13 @@ LOW_FREQ_HZ = 20.0
 HIGH_FREQ_HZ = 7600.0
 PREEMPHASIS = 0.97
 WINDOW = "povey"
+
+SUBSAMPLING = 4
+"""Feature frames per encoder frame."""
+FEATURE_OVERLAP = 3
+"""A chunk of c encoder frames needs 4c + 3 feature frames and advances by 4c."""
+ENCODER_FRAME_S = SUBSAMPLING * FRAME_SHIFT_S
+ENCODER_FRAME_MS = round(1000 * ENCODER_FRAME_S)
 
 # The window reaches this far before the first sample and after the last one (mirrored samples).
 _EDGE = FRAME_LENGTH // 2 - FRAME_SHIFT // 2

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr._core import NgramLm
+from asr.files import replacing
 
 BUNDLED = Path(__file__).parent / "models" / "english.lm"
 """Words of English novels and read speech, upper case."""
@@ -206,9 +206,8 @@ def run(args: argparse.Namespace) -> int:
     words, levels = _train(args) if args.what == "train" else _read(args.arpa)
     data = pack(words, levels)
     lm = NgramLm(np.frombuffer(data, np.uint8))
-    partial = args.output.with_name(f"{args.output.name}.partial")
-    partial.write_bytes(data)
-    os.replace(partial, args.output)
+    with replacing(args.output) as part:
+        part.write_bytes(data)
     counts = ", ".join(f"{count} {n}-grams" for n, count in enumerate(lm.num_ngrams, 1))
     print(f"{args.output}: {counts}, {len(data) / 1e6:.1f} MB")
     return 0

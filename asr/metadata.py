@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from asr.features import (
+    FEATURE_OVERLAP,
     FRAME_LENGTH_S,
     FRAME_SHIFT_S,
     HIGH_FREQ_HZ,
@@ -24,6 +25,7 @@ from asr.features import (
     NUM_MEL_BINS,
     PREEMPHASIS,
     SAMPLE_RATE,
+    SUBSAMPLING,
     WINDOW,
 )
 
@@ -66,7 +68,7 @@ class ModelMetadata:
     decoder_onnx: bytes = field(default=b"", repr=False)
     """The decoder's scoring graph, an ONNX file of its own; empty when the model has none."""
 
-    # The front end and the striding, as asr.features and asr.encoder define them.
+    # The front end and the striding, as asr.features defines them.
     sample_rate: int = SAMPLE_RATE
     num_mel_bins: int = NUM_MEL_BINS
     frame_length_ms: float = FRAME_LENGTH_S * 1000
@@ -78,9 +80,9 @@ class ModelMetadata:
     snip_edges: bool = False
     remove_dc_offset: bool = True
     dither: float = 0.0
-    subsampling: int = 4
+    subsampling: int = SUBSAMPLING
     """Feature frames per encoder frame."""
-    feature_overlap: int = 3
+    feature_overlap: int = FEATURE_OVERLAP
     """A chunk of c frames takes subsampling * c + feature_overlap feature frames; the next one starts
     subsampling * c later."""
 

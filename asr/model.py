@@ -17,8 +17,7 @@ from asr.config import LossConfig, ModelConfig
 from asr.decoder import IGNORE_ID, Decoder, append_eos, shift_right
 from asr.encoder import Encoder, EncoderCache
 from asr.masks import length_mask
-
-BLANK_ID = 0
+from asr.tokenizer import BLANK_ID
 
 
 class Losses(NamedTuple):

@@ -12,6 +12,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from asr.features import ENCODER_FRAME_S
+
 MAX_LEARNED_POSITIONS = 4096
 MAX_RELATIVE_DISTANCE = 128
 
@@ -47,7 +49,7 @@ class Positions(nn.Module):
         if last >= MAX_LEARNED_POSITIONS:
             raise ValueError(
                 f"encoder frame {last} is beyond the {MAX_LEARNED_POSITIONS} learned positions "
-                f"({MAX_LEARNED_POSITIONS * 0.04:.0f} s); use position=rope for longer audio"
+                f"({MAX_LEARNED_POSITIONS * ENCODER_FRAME_S:.0f} s); use position=rope for longer audio"
             )
         return x + self.table[position].to(x.dtype)
 

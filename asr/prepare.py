@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
+from asr.files import replacing
 from asr.manifests import Refusal, Utterance, find_librispeech_parts, read_librispeech, read_table
 from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 from asr.utterance import Prepared, PrepareOptions, prepare_utterance
@@ -212,12 +213,10 @@ def _prepare_all(
 
 
 def _write_refusals(path: Path, refusals: Iterable[Refusal]) -> None:
-    partial = path.with_name(f"{path.name}.partial")
-    with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+    with replacing(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(("id", "audio", "reason", "detail"))
         writer.writerows((r.id, r.audio, r.reason, r.detail) for r in refusals)
-    os.replace(partial, path)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

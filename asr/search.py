@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from asr.features import ENCODER_FRAME_S
 from asr.text import group_words
+from asr.tokenizer import BLANK_ID, SOS_EOS_ID
 
 if TYPE_CHECKING:
     from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
 
 SEARCHES = ("greedy", "beam", "rescore")
-ENCODER_FRAME_S = 0.04
 DEFAULT_BEAM_SIZE = 64
 """With a language model, 64 make 6 % fewer errors than 16, and a chunk of 640 ms takes a millisecond longer."""
 
@@ -28,8 +29,8 @@ NUM_RESCORED = 16
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
 """Decoder scores (N,) of N token sequences against the utterance at hand."""
 
-_UNSPOKEN_IDS = (0, 2)
-"""Blank and sentence mark: in no text (see asr.tokenizer)."""
+_UNSPOKEN_IDS = (BLANK_ID, SOS_EOS_ID)
+"""In no text."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from itertools import count
 from pathlib import Path
 
 from asr.features import SAMPLE_RATE
+from asr.files import replacing
 from asr.utterance import read_audio
 
 INSTALL = "apt-get install espeak-ng flite festival festvox-kallpc16k festvox-kdlpc16k festvox-us-slt-hts"
@@ -169,11 +170,10 @@ def speak(job: Job, folder: Path) -> float:
         raise ValueError(f"{job.voice.speaker} was silent for {job.text!r}")
     target = folder / job.path
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(".partial")
     flac = io.BytesIO()
     soundfile.write(flac, samples * min(1.0, 0.99 / peak), SAMPLE_RATE, format="FLAC")
-    partial.write_bytes(flac.getbuffer())  # a full disk is an OSError
-    os.replace(partial, target)
+    with replacing(target) as part:
+        part.write_bytes(flac.getbuffer())  # a full disk is an OSError
     return len(samples) / SAMPLE_RATE
 
 
@@ -245,9 +245,8 @@ def _read_manifest(manifest: Path) -> dict[str, list[str]]:
     text = manifest.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
-        partial = manifest.with_suffix(".partial")
-        partial.write_text(whole, encoding="utf-8")
-        os.replace(partial, manifest)
+        with replacing(manifest) as part:
+            part.write_text(whole, encoding="utf-8")
     header, *rows = [line.split("\t") for line in whole.splitlines()] or [list(_COLUMNS)]
     if header != list(_COLUMNS) or any(len(row) != len(_COLUMNS) for row in rows):
         raise ValueError(f"{manifest} was not written by asr synthesise; choose another --out")

@@ -15,13 +15,13 @@ import base64
 import binascii
 import io
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from asr.files import replacing
 from asr.text import WORD_BOUNDARY, detokenize
 
 KINDS = ("char", "bpe", "unigram", "wordpiece")
@@ -29,6 +29,7 @@ _SENTENCEPIECE_KINDS = ("bpe", "unigram")
 BLANK, UNK, SOS_EOS = "<blk>", "<unk>", "<sos/eos>"
 SPECIAL_TOKENS = (BLANK, UNK, SOS_EOS)
 BLANK_ID, UNK_ID, SOS_EOS_ID = 0, 1, 2
+"""`<sos/eos>` starts and ends what the decoder reads and writes."""
 MAX_VOCAB_SIZE = 65536
 
 _FIELDS = {"format_version": int, "kind": str, "tokens": list, "model": str}
@@ -178,10 +179,8 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> None:
         """Write one JSON file, atomically."""
-        target = Path(path)
-        partial = target.with_name(f"{target.name}.partial")
-        partial.write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-        os.replace(partial, target)
+        with replacing(path) as part:
+            part.write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:

@@ -30,14 +30,8 @@ from torch.nn.parallel import DistributedDataParallel
 from asr.checkpoint import Checkpoint, CheckpointError, checkpoints
 from asr.config import ChunkConfig, Config, load_config
 from asr.cuts import read_all, usable_cuts
-from asr.data import (
-    Batch,
-    BatchSampler,
-    Position,
-    SpeechDataset,
-    batches,
-    load_training_cuts,
-)
+from asr.data import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
+from asr.features import NUM_MEL_BINS
 from asr.manifests import Refusal
 from asr.model import AsrModel, Losses, with_vocab
 from asr.optim import WeightAverage, build_optimizer, learning_rate
@@ -317,7 +311,7 @@ class Trainer:
         """Mean and standard deviation of the features, (80,) each, over a sample of the training data."""
         cuts = [cut for part, _ in self.parts for cut in part]
         sample = random.Random(self.config.train.seed).sample(cuts, min(CMVN_UTTERANCES, len(cuts)))
-        count, total, squares = 0, torch.zeros(80, dtype=torch.float64), torch.zeros(80, dtype=torch.float64)
+        count, (total, squares) = 0, torch.zeros(2, NUM_MEL_BINS, dtype=torch.float64)
         unreadable: list[Refusal] = []
         for cut in sample:
             _, matrices, refused = read_all([cut])

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asr.features import SAMPLE_RATE, fbank, num_frames
+from asr.features import SAMPLE_RATE, SUBSAMPLING, fbank, num_frames
 from asr.manifests import Refusal, Utterance
 from asr.text import TextNormalizer
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from asr.noisy_room import NoisyCopies
-
-SUBSAMPLING = 4  # feature frames per encoder frame
 
 
 @dataclass(frozen=True)

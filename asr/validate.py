@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from asr.cuts import batches_by_length
-from asr.model import BLANK_ID, AsrModel
+from asr.model import AsrModel
+from asr.search import decode
 from asr.tokenizer import Tokenizer
 from asr.wer import WordErrors, count_errors
 
@@ -32,13 +32,7 @@ def validate(
         references = [cut.supervisions[0].text for cut in batch]
         for name, chunk_size in VALIDATION_CHUNKS:
             log_probs, _, lengths = model(features.to(device), num_frames.to(device), chunk_size, LEFT_CONTEXT)
-            hypotheses = [tokenizer.decode(ids) for ids in greedy(log_probs, lengths)]
+            rows = zip(log_probs.cpu().numpy(), lengths.tolist(), strict=True)
+            hypotheses = [tokenizer.decode(decode(row[:length], "greedy").tokens) for row, length in rows]
             errors[name] += count_errors(references, hypotheses)
     return errors
-
-
-def greedy(log_probs: Tensor, lengths: Tensor) -> list[list[int]]:
-    """Best path of CTC: (N, T, V), (N,) -> token ids without repeats and blanks."""
-    best = log_probs.argmax(-1).cpu()
-    paths = [torch.unique_consecutive(row[:length]) for row, length in zip(best, lengths.tolist(), strict=True)]
-    return [path[path != BLANK_ID].tolist() for path in paths]

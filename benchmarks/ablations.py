@@ -29,6 +29,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from asr.checkpoint import Checkpoint, checkpoint_path
 from asr.cli import main as asr
 from asr.config import Config, ConfigError, load_config
+from asr.files import replacing
 from asr.model import AsrModel, with_vocab
 from asr.plots import new_axes
 from asr.pretrained import Pretrained, load_pretrained
@@ -211,9 +212,8 @@ class Results:
         self._write()
 
     def _write(self) -> None:
-        part = self._path.with_name(self._path.name + ".part")
-        part.write_text(json.dumps({"settings": self.settings, "results": self.by_name}, indent=1) + "\n")
-        os.replace(part, self._path)
+        with replacing(self._path) as part:
+            part.write_text(json.dumps({"settings": self.settings, "results": self.by_name}, indent=1) + "\n")
 
 
 def table(results: Mapping[str, Mapping[str, Any]]) -> str:

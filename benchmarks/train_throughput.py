@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from asr.config import ModelConfig, OptimConfig, load_config
-from asr.encoder import SUBSAMPLING, Encoder
+from asr.encoder import Encoder
+from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.masks import length_mask
 from asr.optim import build_optimizer
 
@@ -56,7 +57,7 @@ class Plain(Ours):
 
     def forward(self, features: Tensor, num_frames: Tensor) -> tuple[Tensor, Tensor]:
         lengths = num_frames // SUBSAMPLING
-        x = self.encoder._subsample(F.pad(features, (0, 0, 0, 3)), num_frames)
+        x = self.encoder._subsample(F.pad(features, (0, 0, 0, FEATURE_OVERLAP)), num_frames)
         padding = ~length_mask(lengths, x.shape[1])
         return self.ctc(self.encoder.final_norm(self.layers(x, src_key_padding_mask=padding))), lengths
 
@@ -66,7 +67,7 @@ def make_batch(batch_s: float, device: str) -> tuple[Tensor, ...]:
     durations = [UTTERANCE_S[i % len(UTTERANCE_S)] for i in range(max(1, int(batch_s / max(UTTERANCE_S))))]
     num_frames = torch.tensor([int(100 * s) for s in durations])
     lengths = torch.tensor([int(TOKENS_PER_S * s) for s in durations])
-    features = torch.randn(len(durations), int(num_frames.max()), 80)
+    features = torch.randn(len(durations), int(num_frames.max()), NUM_MEL_BINS)
     targets = torch.randint(1, VOCAB_SIZE, (len(durations), int(lengths.max())))
     return tuple(t.to(device) for t in (features, num_frames, targets, lengths))
 

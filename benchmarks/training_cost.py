@@ -19,6 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from asr import layers, model
 from asr.config import Config, load_config
+from asr.features import NUM_MEL_BINS
 from asr.model import AsrModel, with_vocab
 
 UTTERANCE_S = 12.3
@@ -68,7 +69,7 @@ def one_step(config: Config, fused: bool) -> tuple[int, int, int]:
         ):
             with torch.autocast("cpu", torch.bfloat16):
                 losses = network.losses(
-                    torch.empty(batch, round(UTTERANCE_S * 100), 80),
+                    torch.empty(batch, round(UTTERANCE_S * 100), NUM_MEL_BINS),
                     torch.full((batch,), round(UTTERANCE_S * 100)),
                     torch.ones(batch, num_tokens, dtype=torch.int64),
                     torch.full((batch,), num_tokens),

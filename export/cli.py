@@ -8,9 +8,7 @@ from pathlib import Path
 from asr.checkpoint import Checkpoint, resolve
 from asr.export.parity import CASES
 from asr.export.write import ExportReport, export_model
-from asr.search import ENCODER_FRAME_S
-
-FRAME_MS = round(ENCODER_FRAME_S * 1000)
+from asr.features import ENCODER_FRAME_MS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +76,9 @@ def summary(report: ExportReport, source: Path, int8: bool) -> str:
 
 
 def _frames(option: str, milliseconds: int, least: int) -> int:
-    frames, rest = divmod(milliseconds, FRAME_MS)
+    frames, rest = divmod(milliseconds, ENCODER_FRAME_MS)
     if rest or frames < least:
-        raise ValueError(f"{option} {milliseconds} must be a multiple of {FRAME_MS}, at least {least * FRAME_MS}")
+        raise ValueError(
+            f"{option} {milliseconds} must be a multiple of {ENCODER_FRAME_MS}, at least {least * ENCODER_FRAME_MS}"
+        )
     return frames

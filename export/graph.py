@@ -16,8 +16,8 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from asr.encoder import OVERLAP, SUBSAMPLING, EncoderCache
-from asr.features import NUM_MEL_BINS
+from asr.encoder import EncoderCache
+from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model import AsrModel
 from asr.onnx_model import DECODER_INPUTS, DECODER_OUTPUTS, INPUTS, OUTPUTS
 
@@ -70,7 +70,7 @@ def step_graph(model: AsrModel) -> onnx.ModelProto:
             "without end in a live stream; train with position rope, relative or none"
         )
     config = model.config
-    num_frames = SUBSAMPLING * 4 + OVERLAP
+    num_frames = SUBSAMPLING * 4 + FEATURE_OVERLAP
     cache = torch.zeros(2, config.encoder_layers, 8, config.dim)
     counts = torch.zeros(2, dtype=torch.int64)
     example = (torch.zeros(2, num_frames, NUM_MEL_BINS), counts + num_frames, cache, cache.clone(), counts)

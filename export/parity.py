@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from asr.encoder import OVERLAP, SUBSAMPLING, EncoderCache
+from asr.encoder import EncoderCache
 from asr.export.graph import ExportError
-from asr.features import NUM_MEL_BINS
+from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model import AsrModel
 from asr.onnx_model import OnnxModel
 
@@ -131,7 +131,7 @@ def speech_like(model: AsrModel, case: Case, seed: int) -> tuple[FloatArray, npt
     """
     random = np.random.default_rng(seed)
     window = SUBSAMPLING * case.chunk_size
-    total = window * case.num_chunks + OVERLAP
+    total = window * case.num_chunks + FEATURE_OVERLAP
     smooth = random.standard_normal((case.batch_size, total + 8, NUM_MEL_BINS + 5))
     smooth = np.lib.stride_tricks.sliding_window_view(smooth, (1, 8, 5))[:, :total, :NUM_MEL_BINS].mean((-1, -2, -3))
     smooth *= np.sqrt(8 * 5)
@@ -176,7 +176,7 @@ def _chunks(
 ) -> list[tuple[FloatArray, npt.NDArray[np.int64]]]:
     advance = SUBSAMPLING * case.chunk_size
     starts = range(0, advance * case.num_chunks, advance)
-    window = advance + OVERLAP
+    window = advance + FEATURE_OVERLAP
     return [(features[:, s : s + window].copy(), np.clip(num_frames - s, 0, window)) for s in starts]
 
 

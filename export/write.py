@@ -11,10 +11,10 @@ import onnx
 import torch
 
 from asr.checkpoint import Checkpoint
-from asr.encoder import OVERLAP, SUBSAMPLING
 from asr.export.graph import ExportError, decoder_graph, step_graph
 from asr.export.parity import ParityReport, check_parity
 from asr.export.quantize import halve, quantize
+from asr.files import replacing
 from asr.metadata import ModelMetadata
 from asr.model import AsrModel
 from asr.onnx_model import ModelError, OnnxModel
@@ -66,18 +66,13 @@ def export_model(
     )
     model = checkpoint.model()
     graph, decoder = step_graph(model), decoder_graph(model)
-    part = path.with_name(path.name + ".part")
-    try:
+    with replacing(path) as part:
         # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
         parity = _write_and_check(model, graph, halve(decoder), metadata, part)
         if int8:
             graph, metadata = quantize(graph), replace(metadata, quantization="int8")
             parity = _write_and_check(model, graph, quantize(decoder), metadata, part)
-        report = ExportReport(path, part.stat().st_size, len(graph.graph.node), parity)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-    return report
+        return ExportReport(path, part.stat().st_size, len(graph.graph.node), parity)
 
 
 def _write_and_check(
@@ -118,7 +113,5 @@ def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
         cmvn_std=tuple((1.0 / weights["encoder.inverse_std"]).tolist()),
         config=config,
         training=summary,
-        subsampling=SUBSAMPLING,
-        feature_overlap=OVERLAP,
         **settings,
     )

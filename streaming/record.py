@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import asr
+from asr.files import replacing
 from asr.streaming.microphone import Microphone, MicrophoneError
 from asr.streaming.resampler import SAMPLE_RATE, Resampler
 
@@ -60,9 +61,8 @@ class Recorder:
         number = len(self.texts) + 1
         while (path := self.folder / f"{number:04d}.flac").exists():  # of a session that ended in this very place
             number += 1
-        partial = path.with_suffix(".partial")
-        soundfile.write(partial, np.clip(samples, -1, 1), SAMPLE_RATE, "PCM_16", format="FLAC")
-        os.replace(partial, path)
+        with replacing(path) as part:
+            soundfile.write(part, np.clip(samples, -1, 1), SAMPLE_RATE, "PCM_16", format="FLAC")
         new = not self.manifest.exists()
         with self.manifest.open("a", encoding="utf-8", newline="") as file:
             lines = [COLUMNS] if new else []

@@ -110,12 +110,8 @@ def test_plan_uses_all_sentences_and_all_synthesisers_evenly() -> None:
 
 
 @pytest.mark.parametrize("name", ["flite", "festival"])
-def test_other_synthesisers_speak_where_they_are_installed(name: str, tmp_path: Path) -> None:
-    try:
-        voices = find_voices([name])
-    except ValueError as error:
-        pytest.skip(str(error))
-    jobs = plan(["the quick brown fox jumps"], voices, 1)
+def test_other_synthesisers_speak(name: str, tmp_path: Path) -> None:
+    jobs = plan(["the quick brown fox jumps"], find_voices([name]), 1)
     num, seconds, failures = synthesise(jobs, tmp_path, num=2)
     assert (num, failures) == (2, []) and 1.0 < seconds / num < 5.0
 

@@ -1,0 +1,35 @@
+"""A file that is being replaced is the former one until the new one is complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asr.files import replacing
+
+
+def test_a_file_is_replaced_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "notes.v1.txt"
+    path.write_text("former")
+    with replacing(path) as part:
+        part.write_text("new")
+        assert path.read_text() == "former" and part.parent == tmp_path
+    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_a_file_that_is_not_finished_leaves_the_former_one(tmp_path: Path, error: type[BaseException]) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("former")
+    with pytest.raises(error), replacing(path) as part:
+        part.write_text("half")
+        raise error
+    assert path.read_text() == "former" and list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_put_in_place_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"), replacing(tmp_path / "folder") as part:
+        part.write_text("new")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
