@@ -242,7 +242,7 @@ def run(args: argparse.Namespace) -> int:
     engine = open_engine(args.model, args.device)
     fusion = None
     if args.lm is not None:
-        weights = LmWeights(args.weight, args.word_bonus, args.oov_penalty)
+        weights = LmWeights(**{name: getattr(args, name) for name in asdict(LmWeights())})
         fusion = weights.fusion(load_lm(args.lm), engine.tokens)
 
     results: list[Result] = []

@@ -16,15 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Endpointer, LmFusion, NgramLm
+from asr.features import ENCODER_FRAME_MS, ENCODER_FRAME_S, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm import load_lm
 from asr.metadata import ModelMetadata
 from asr.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.search import DEFAULT_BEAM_SIZE, LmWeights, new_search
-from asr.streaming.segment import OVERLAP, SUBSAMPLING
 from asr.streaming.stream import Stream
 
-FRAME_MS = 40
-"""Length of an encoder frame: chunk and left context are multiples of it."""
 MAX_CHUNK_MS = 5120
 MAX_LEFT_CONTEXT_MS = 20480
 MAX_UTTERANCE_S = 120.0
@@ -84,7 +82,7 @@ class Recognizer:
     max_utterance_s: float = 20.0
 
     def __post_init__(self) -> None:
-        _check_duration("chunk_ms", self.chunk_ms, FRAME_MS, MAX_CHUNK_MS)
+        _check_duration("chunk_ms", self.chunk_ms, ENCODER_FRAME_MS, MAX_CHUNK_MS)
         _check_duration("left_context_ms", self.left_context_ms, 0, MAX_LEFT_CONTEXT_MS)
         if not 0 < self.max_utterance_s <= MAX_UTTERANCE_S:
             raise ValueError(f"max_utterance_s is {self.max_utterance_s}; it must be in (0, {MAX_UTTERANCE_S:g}]")
@@ -98,8 +96,9 @@ class Recognizer:
 
     def _warm_up(self) -> None:
         """The first run of each graph takes several times as long: better now than with the first words."""
-        chunk = np.zeros((1, SUBSAMPLING * self.chunk_size + OVERLAP, self.onnx.metadata.num_mel_bins), np.float32)
-        self.onnx.step(chunk, np.array([chunk.shape[1]]), self.onnx.init_cache(1, self.left_context))
+        num_frames = SUBSAMPLING * self.chunk_size + FEATURE_OVERLAP
+        silence = np.zeros((num_frames, self.onnx.metadata.num_mel_bins), np.float32)
+        self.onnx.encode(silence, self.chunk_size, self.left_context)
         if self.search == "rescore":
             self.onnx.score([[0]], np.zeros((1, self.onnx.metadata.dim), np.float32))
 
@@ -129,18 +128,18 @@ class Recognizer:
             silence_after_speech_s=self.silence_after_speech_s,
             silence_without_speech_s=self.silence_without_speech_s,
             max_utterance_s=self.max_utterance_s,
-            frame_s=FRAME_MS / 1000,
+            frame_s=ENCODER_FRAME_S,
         )
 
     @property
     def chunk_size(self) -> int:
         """Encoder frames per chunk."""
-        return self.chunk_ms // FRAME_MS
+        return self.chunk_ms // ENCODER_FRAME_MS
 
     @property
     def left_context(self) -> int:
         """Encoder frames seen before the chunk."""
-        return self.left_context_ms // FRAME_MS
+        return self.left_context_ms // ENCODER_FRAME_MS
 
     def new_search(self) -> CtcGreedySearch | CtcPrefixBeamSearch:
         """An empty CTC search."""
@@ -152,8 +151,8 @@ class Recognizer:
 
 
 def _check_duration(name: str, value: int, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value % FRAME_MS or not low <= value <= high:
-        raise ValueError(f"{name} is {value!r}; it must be a multiple of {FRAME_MS} in [{low}, {high}]")
+    if isinstance(value, bool) or not isinstance(value, int) or value % ENCODER_FRAME_MS or not low <= value <= high:
+        raise ValueError(f"{name} is {value!r}; it must be a multiple of {ENCODER_FRAME_MS} in [{low}, {high}]")
 
 
 def _check_front_end(metadata: ModelMetadata) -> None:

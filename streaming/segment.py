@@ -17,19 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asr._core import Fbank
-from asr.search import ENCODER_FRAME_S, Word, finish, words
+from asr.features import ENCODER_FRAME_S, FEATURE_OVERLAP, FRAME_SHIFT, SUBSAMPLING
+from asr.search import Word, finish, words
 from asr.streaming.events import Error, Event, Final, Partial, spoken
 
 if TYPE_CHECKING:
     from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis
     from asr.streaming.recognizer import Recognizer
 
-SUBSAMPLING = 4
-"""Feature frames per encoder frame."""
-OVERLAP = 3
-"""A chunk of c encoder frames needs 4c + 3 feature frames and advances by 4c."""
-FRAME_SHIFT = 160
-"""Samples per feature frame."""
 FRAME_REACH = 280
 """Samples from where a feature frame's 10 ms begin to the end of its window."""
 MAX_FULL_CONTEXT = 750
@@ -61,7 +56,7 @@ class Segment:
 
         Returns how many were used: all of them, or as many as completed the chunk that is now decoded.
         """
-        window = SUBSAMPLING * self._recognizer.chunk_size + OVERLAP
+        window = SUBSAMPLING * self._recognizer.chunk_size + FEATURE_OVERLAP
         chunk_end = (self._next_frame + window - 1) * FRAME_SHIFT + FRAME_REACH
         samples = samples[: chunk_end - self._fbank.num_samples]
         self._fbank.accept_waveform(samples)
@@ -83,7 +78,7 @@ class Segment:
     def _decode(self, num_valid: int) -> None:
         """One step of the model over the next `num_valid` feature frames, a chunk at most, and the search."""
         num_new = min(num_valid // SUBSAMPLING, self._recognizer.chunk_size)
-        features = np.zeros((1, SUBSAMPLING * num_new + OVERLAP, self._fbank.num_bins), np.float32)
+        features = np.zeros((1, SUBSAMPLING * num_new + FEATURE_OVERLAP, self._fbank.num_bins), np.float32)
         num_valid = min(num_valid, features.shape[1])
         features[0, :num_valid] = self._fbank.get_frames(self._next_frame, num_valid)
         self._next_frame += SUBSAMPLING * num_new
@@ -137,7 +132,7 @@ class Segment:
             return []
         first_frame = SUBSAMPLING * self._utterance_start
         num_frames = self._num_frames - self._utterance_start
-        num_features = min(SUBSAMPLING * num_frames + OVERLAP, self._fbank.num_frames_ready - first_frame)
+        num_features = min(SUBSAMPLING * num_frames + FEATURE_OVERLAP, self._fbank.num_frames_ready - first_frame)
         log_probs, encoder_out = self._recognizer.onnx.encode(
             self._fbank.get_frames(first_frame, num_features),
             min(num_frames, MAX_FULL_CONTEXT),
