@@ -6,6 +6,7 @@ file from a stranger can hold numbers and names, not code.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from dataclasses import dataclass
@@ -125,3 +126,45 @@ def resolve(path: str | Path) -> Path:
     if not found:
         raise CheckpointError(f"{path} holds no checkpoint")
     return found[-1]
+
+
+def average_newest(folder: str | Path, count: int) -> Checkpoint:
+    """The newest checkpoint of a run, with the mean of the weights of the run's newest `count` as its average.
+
+    Of the weights as trained (Vaswani et al. 2017), not of their moving averages: those are means already, of
+    which one more would only lag further behind. Raises CheckpointError where there are fewer checkpoints, or
+    where they do not hold one network with one set of text units.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder} is not the folder of a training run, whose checkpoints could be averaged")
+    found = checkpoints(folder)
+    if not found:
+        raise CheckpointError(f"{folder} holds no checkpoint")
+    if not 1 <= count <= len(found):
+        raise CheckpointError(
+            f"cannot average {count} checkpoints of {folder}, which holds {len(found)}: "
+            f"choose 1 to {len(found)}, or train with a larger train.keep_checkpoints"
+        )
+    newest = Checkpoint.load(found[-1])
+    mean = {name: value.clone() for name, value in newest.weights.items()}
+    for number, path in enumerate(reversed(found[-count:-1]), 2):
+        other = Checkpoint.load(path)
+        check_shape(other.config.to_dict(), newest.config, str(path))
+        if other.tokenizer != newest.tokenizer:
+            raise CheckpointError(f"{path} writes other text units than {found[-1]}: they cannot be averaged")
+        for name, value in other.weights.items():
+            mean[name].lerp_(value, 1 / number)
+    return dataclasses.replace(newest, average=mean)
+
+
+def check_shape(trained: dict[str, Any], config: Config, source: str) -> None:
+    """CheckpointError where weights were trained with another network than `config` describes."""
+    ours = config.to_dict()["model"]
+    differing = [
+        f"model.{name} is {trained['model'][name]!r} there, {ours[name]!r} here"
+        for name in ours
+        if name not in ("dropout", "vocab_size") and ours[name] != trained["model"][name]
+    ]
+    if differing:
+        raise CheckpointError(f"the weights of {source} do not fit this configuration: {'; '.join(differing)}")

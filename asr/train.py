@@ -27,7 +27,7 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from asr.checkpoint import Checkpoint, CheckpointError, checkpoints
+from asr.checkpoint import Checkpoint, check_shape, checkpoints
 from asr.config import ChunkConfig, Config, load_config
 from asr.cuts import read_all, usable_cuts
 from asr.data import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
@@ -89,9 +89,9 @@ class Trainer:
         start = previous or pretrained
         self.tokenizer = start.tokenizer if start else self._train_tokenizer()
         if previous:
-            _check_shape(previous.config.to_dict(), config, str(self.folder))
+            check_shape(previous.config.to_dict(), config, str(self.folder))
         elif pretrained:
-            _check_shape(pretrained.config, config, config.train.init)
+            check_shape(pretrained.config, config, config.train.init)
         torch.manual_seed(config.train.seed)
         self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))
         if start is None:
@@ -345,18 +345,6 @@ class Trainer:
     def _say(self, text: str) -> None:
         if self.rank == 0:
             self.console.print(text, markup=False, soft_wrap=True)
-
-
-def _check_shape(trained: dict[str, Any], config: Config, source: str) -> None:
-    """CheckpointError where weights were trained with another network than `config` describes."""
-    ours = config.to_dict()["model"]
-    differing = [
-        f"model.{name} is {trained['model'][name]!r} there, {ours[name]!r} here"
-        for name in ours
-        if name not in ("dropout", "vocab_size") and ours[name] != trained["model"][name]
-    ]
-    if differing:
-        raise CheckpointError(f"the weights of {source} do not fit this configuration: {'; '.join(differing)}")
 
 
 def draw_chunk(config: ChunkConfig, seed: str) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import resource
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from asr.checkpoint import Checkpoint, checkpoint_path, checkpoints
+from asr.checkpoint import Checkpoint, CheckpointError, average_newest, checkpoint_path, checkpoints
 from asr.config import Config, ModelConfig
 from asr.model import AsrModel
 from asr.tokenizer import Tokenizer
@@ -127,3 +128,40 @@ def as_nobody() -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+
+
+def test_the_newest_checkpoints_are_averaged_as_trained(tmp_path: Path) -> None:
+    for step in (8, 9, 10, 11):  # in the order of their numbers, not of their names
+        checkpoint = checkpoint_of_step(step)
+        checkpoint.weights = {name: value + step**2 for name, value in checkpoint.weights.items()}
+        checkpoint.save_step(tmp_path, 4)
+    start = checkpoint_of_step(0).weights
+    for count, mean in ((1, 121), (3, (81 + 100 + 121) / 3)):
+        averaged = average_newest(tmp_path, count)
+        assert averaged.training["step"] == 11
+        assert torch.equal(averaged.weights["ctc.bias"], start["ctc.bias"] + 121)
+        weights = averaged.model().state_dict()
+        assert all(torch.allclose(weights[name], value + mean) for name, value in start.items())
+
+
+def test_what_cannot_be_averaged_is_refused(run: Path) -> None:
+    checkpoint_of_step(2).save_step(run, 2)
+    for count in (0, 3):
+        with pytest.raises(CheckpointError, match=rf"average {count} checkpoints .* holds 2: choose 1 to 2, .*keep_c"):
+            average_newest(run, count)
+    with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt is not the folder"):
+        average_newest(checkpoint_path(run, 2), 1)
+    (run / "empty").mkdir()
+    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+        average_newest(run / "empty", 1)
+
+    checkpoint = checkpoint_of_step(3)
+    checkpoint.tokenizer = Tokenizer("char", (*TOKENS[:-1], "C"))
+    checkpoint.save_step(run, 2)
+    with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt writes other text units than .*checkpoint-3\.pt"):
+        average_newest(run, 2)
+    shape = dataclasses.replace(checkpoint.config.model, norm="post")
+    checkpoint.config = dataclasses.replace(checkpoint.config, model=shape)
+    checkpoint.save_step(run, 2)
+    with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt .*model\.norm is 'pre' there, 'post' here"):
+        average_newest(run, 2)

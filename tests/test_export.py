@@ -11,7 +11,7 @@ import onnx
 import pytest
 import torch
 
-from asr.checkpoint import Checkpoint
+from asr.checkpoint import Checkpoint, checkpoint_path
 from asr.cli import main
 from asr.config import Config, DataConfig, ModelConfig
 from asr.export import write as export_write
@@ -309,6 +309,24 @@ def test_command_writes_a_file_and_tells_how_close_it_is(
     assert (meta.default_chunk_size, meta.default_left_context) == (8, 64)
 
 
+def test_command_exports_the_mean_of_the_newest_checkpoints(
+    quick: None, checkpoint: Checkpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of those of steps 2 and 3, as trained: the gate holds them to the graphs of `checkpoint`."""
+    run, output = tmp_path / "run", tmp_path / "out.onnx"
+    run.mkdir()
+    for step, shift in ((1, 1.0), (2, 0.5), (3, -0.5)):
+        weights = {name: value + shift for name, value in checkpoint.average.items()}
+        training = {**checkpoint.training, "step": step}
+        dataclasses.replace(checkpoint, weights=weights, average=weights, training=training).save_step(run, 3)
+    checkpoint_path(run, 1).rename(run / "best.pt")
+    checkpoint_path(run, 2).with_name("checkpoint-1.pt").write_bytes(b"damaged, and not asked for")
+    assert main(["export", str(run), "-o", str(output), "--average", "2"]) == 0
+    assert f"{run}, mean of 2 checkpoints to step 3 -> {output}" in capsys.readouterr().out
+    assert main(["export", str(run), "-o", str(output), "--average", "4"]) == 1
+    assert "cannot average 4 checkpoints of" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -317,6 +335,7 @@ def test_command_writes_a_file_and_tells_how_close_it_is(
         (["-o", "model.bin"], "must end in .onnx"),
         (["-o", "no/such/folder/model.onnx"], "no folder"),
         (["-o", "model.onnx", "--rescore-ctc-weight", "1.5"], "rescore_ctc_weight"),
+        (["-o", "model.onnx", "--average", "2"], "c.pt is not the folder of a training run"),
     ],
 )
 def test_command_names_the_wrong_option(
