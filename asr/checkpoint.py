@@ -160,11 +160,11 @@ def average_newest(folder: str | Path, count: int) -> Checkpoint:
 
 def check_shape(trained: dict[str, Any], config: Config, source: str) -> None:
     """CheckpointError where weights were trained with another network than `config` describes."""
-    ours = config.to_dict()["model"]
+    theirs, ours = from_dict(ModelConfig, trained["model"]), config.model
     differing = [
-        f"model.{name} is {trained['model'][name]!r} there, {ours[name]!r} here"
-        for name in ours
-        if name not in ("dropout", "vocab_size") and ours[name] != trained["model"][name]
+        f"model.{field.name} is {getattr(theirs, field.name)!r} there, {getattr(ours, field.name)!r} here"
+        for field in dataclasses.fields(ours)
+        if field.name not in ("dropout", "vocab_size") and getattr(ours, field.name) != getattr(theirs, field.name)
     ]
     if differing:
         raise CheckpointError(f"the weights of {source} do not fit this configuration: {'; '.join(differing)}")

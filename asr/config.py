@@ -54,6 +54,9 @@ class ModelConfig:
     activation: str = "relu"
     """relu | gelu | swiglu"""
     dropout: float = 0.1
+    condition_layers: tuple[int, ...] = ()
+    """After these encoder layers, counted from 1, the encoder is told what CTC would write so far (self-conditioned
+    CTC, Nozaki and Komatsu 2021). Intermediate CTC trains them; without any, the middle layer."""
     vocab_size: int = 0
     """Filled in from the tokenizer; 0 in a recipe."""
 
@@ -83,6 +86,12 @@ class ModelConfig:
         _require_choice("model.norm", self.norm, ("pre", "post"))
         _require_choice("model.activation", self.activation, ("relu", "gelu", "swiglu"))
         _require(0 <= self.dropout < 1, "model.dropout", self.dropout, "in [0, 1)")
+        _require(
+            set(self.condition_layers) <= set(range(1, self.encoder_layers)),
+            "model.condition_layers",
+            self.condition_layers,
+            f"layers from 1 to {self.encoder_layers - 1}: the last one is what CTC reads anyway",
+        )
         _require(self.vocab_size >= 0, "model.vocab_size", self.vocab_size, "at least 0")
 
 
@@ -220,7 +229,8 @@ class LossConfig:
     ctc_weight: float = 0.3
     """Loss = ctc_weight * CTC + (1 - ctc_weight) * cross-entropy of the decoder."""
     intermediate_ctc_weight: float = 0.3
-    """Share of the CTC loss that the middle layer of the encoder takes (Lee and Watanabe 2021)."""
+    """Share of the CTC loss that inner layers of the encoder take (Lee and Watanabe 2021): `model.condition_layers`,
+    or the middle one."""
     label_smoothing: float = 0.1
     scheduled_sampling: float = 0.0
     """Probability that the decoder is fed its own guess in place of the true token."""

@@ -61,7 +61,11 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Convolutional subsampling by 4, then pre-norm Transformer blocks without convolution."""
+    """Convolutional subsampling by 4, then Transformer blocks without convolution.
+
+    `head`, the CTC head (dim -> vocab_size logits), reads inner layers too: intermediate CTC trains them, and
+    self-conditioning adds what it reads, as probabilities through one matrix, to what the next layer hears.
+    """
 
     mean: Tensor
     inverse_std: Tensor
@@ -69,6 +73,7 @@ class Encoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.inner_layers = config.condition_layers or (config.encoder_layers // 2,)
         self.register_buffer("mean", torch.zeros(NUM_MEL_BINS))
         self.register_buffer("inverse_std", torch.ones(NUM_MEL_BINS))
         channels = config.subsampling_channels
@@ -79,6 +84,10 @@ class Encoder(nn.Module):
         self.dropout = LockedDropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.final_norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
+        if config.condition_layers:
+            self.condition = nn.Linear(config.vocab_size, config.dim)
+            nn.init.zeros_(self.condition.weight)  # what it says is to be learnt to be of use
+            nn.init.zeros_(self.condition.bias)
 
     def set_cmvn(self, mean: Tensor, std: Tensor) -> None:
         """Global mean and standard deviation of the features, each (80,) float32: part of the weights."""
@@ -86,8 +95,8 @@ class Encoder(nn.Module):
         self.inverse_std.copy_(1.0 / std.clamp(min=1e-3))
 
     def forward(
-        self, features: Tensor, num_frames: Tensor, chunk_size: int = 0, left_context: int = -1
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self, head: nn.Module, features: Tensor, num_frames: Tensor, chunk_size: int = 0, left_context: int = -1
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Whole utterances under the chunk mask.
 
         Args:
@@ -96,8 +105,8 @@ class Encoder(nn.Module):
             chunk_size: encoder frames per chunk, 0 for full context.
             left_context: encoder frames seen before the chunk, -1 for all.
         Returns:
-            (N, T // 4, dim); (N,) int64 valid encoder frames, num_frames // 4; and the output of the middle
-            layer, (N, T // 4, dim), which intermediate CTC trains.
+            (N, T // 4, dim); (N,) int64 valid encoder frames, num_frames // 4; and the logits that `head` reads
+            at each inner layer, (N, T // 4, vocab_size).
         """
         lengths = num_frames // SUBSAMPLING
         num_out = max(features.shape[1] // SUBSAMPLING, 1)
@@ -106,12 +115,13 @@ class Encoder(nn.Module):
         x = self.dropout(self.positions.add_absolute(x, torch.zeros_like(lengths)))
         bias = self.positions.bias(full_mask(lengths, num_out, chunk_size, left_context))
         rotation = self.positions.rotation(num_out, x.device)
-        middle = x
-        for index, layer in enumerate(self.layers):
+        inner = []
+        for number, layer in enumerate(self.layers, 1):
             x, _, _ = layer(x, bias, rotation, None, None)
-            if index + 1 == len(self.layers) // 2:
-                middle = x
-        return self.final_norm(x), lengths, self.final_norm(middle)
+            if number in self.inner_layers:
+                inner.append(head(self.final_norm(x)))
+                x = self._condition(x, inner[-1])
+        return self.final_norm(x), lengths, inner
 
     def init_cache(self, batch_size: int, left_context: int) -> EncoderCache:
         """The state before the first chunk: zeros, with `left_context` slots (at least 0) per layer."""
@@ -127,7 +137,9 @@ class Encoder(nn.Module):
             torch.zeros(batch_size, dtype=torch.int64, device=weight.device),
         )
 
-    def step(self, features: Tensor, num_valid: Tensor, cache: EncoderCache) -> tuple[Tensor, EncoderCache]:
+    def step(
+        self, head: nn.Module, features: Tensor, num_valid: Tensor, cache: EncoderCache
+    ) -> tuple[Tensor, EncoderCache]:
         """One chunk of every stream of a batch.
 
         Args:
@@ -148,8 +160,15 @@ class Encoder(nn.Module):
             x, keys, values = layer(x, bias, rotation, cache.keys[:, index], cache.values[:, index])
             all_keys.append(keys[:, num_out:])  # the newest cache_size frames
             all_values.append(values[:, num_out:])
+            if index + 1 in self.config.condition_layers:
+                x = self._condition(x, head(self.final_norm(x)))
         new_cache = EncoderCache(torch.stack(all_keys, 1), torch.stack(all_values, 1), cache.num_frames + num_new)
         return self.final_norm(x), new_cache
+
+    def _condition(self, x: Tensor, logits: Tensor) -> Tensor:
+        if not self.config.condition_layers:
+            return x
+        return x + self.condition(logits.float().softmax(-1).to(logits.dtype))
 
     def _subsample(self, features: Tensor, num_valid: Tensor) -> Tensor:
         """(N, T, 80) -> (N, (T - 3) // 4, dim): normalise, put the mean beyond the end, convolve twice."""

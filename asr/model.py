@@ -45,12 +45,12 @@ class AsrModel(nn.Module):
         self, features: Tensor, num_frames: Tensor, chunk_size: int = 0, left_context: int = -1
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Whole utterances: (N, T, 80), (N,) -> log_probs (N, T // 4, V), encoder_out, lengths (N,)."""
-        encoder_out, lengths, _ = self.encoder(features, num_frames, chunk_size, left_context)
+        encoder_out, lengths, _ = self.encoder(self.ctc, features, num_frames, chunk_size, left_context)
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, lengths
 
     def step(self, features: Tensor, num_valid: Tensor, cache: EncoderCache) -> tuple[Tensor, Tensor, EncoderCache]:
         """One chunk: (N, 4c + 3, 80), (N,), cache -> log_probs (N, c, V), encoder_out (N, c, dim), cache'."""
-        encoder_out, cache = self.encoder.step(features, num_valid, cache)
+        encoder_out, cache = self.encoder.step(self.ctc, features, num_valid, cache)
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, cache
 
     def losses(
@@ -75,16 +75,18 @@ class AsrModel(nn.Module):
                 given; the mean over all processes in data-parallel training.
         """
         views = zip(features.chunk(len(chunks)), num_frames.chunk(len(chunks)), chunks, strict=True)
-        encoder_out, lengths, middle = (
-            torch.cat(parts) for parts in zip(*(self.encoder(x, n, *chunk) for x, n, chunk in views), strict=True)
+        outputs, all_lengths, all_inner = zip(
+            *(self.encoder(self.ctc, x, n, *chunk) for x, n, chunk in views), strict=True
         )
+        encoder_out, lengths = torch.cat(outputs), torch.cat(all_lengths)
         scale = 1.0 / (target_lengths.sum() if num_tokens is None else num_tokens).clamp(min=1)
         log_probs = self.ctc(encoder_out).float().log_softmax(-1)
         ctc = _ctc_loss(log_probs, lengths, targets, target_lengths)
         share = config.intermediate_ctc_weight
         if share > 0:
-            middle_log_probs = self.ctc(middle).float().log_softmax(-1)
-            ctc = (1.0 - share) * ctc + share * _ctc_loss(middle_log_probs, lengths, targets, target_lengths)
+            inner = [torch.cat(logits).float().log_softmax(-1) for logits in zip(*all_inner, strict=True)]
+            inner_ctc = sum(_ctc_loss(p, lengths, targets, target_lengths) for p in inner) / len(inner)
+            ctc = (1.0 - share) * ctc + share * inner_ctc
         attention = self._attention_loss(encoder_out, lengths, targets, target_lengths, config)
         consistency = consistency_loss(log_probs, lengths) if config.cr_ctc_weight > 0 else torch.zeros_like(ctc)
         ctc, attention, consistency = ctc * scale, attention * scale, consistency * scale

@@ -65,6 +65,9 @@ def all_variants(base: Config) -> dict[str, tuple[str, ...]]:
         variants[f"norm-{norm}"] = (f"model.norm={norm}",)
     for activation in ("relu", "gelu", "swiglu"):
         variants[f"activation-{activation}"] = (f"model.activation={activation}",)
+    variants["condition-none"] = ("model.condition_layers=[]",)
+    middle = base.model.encoder_layers // 2
+    variants["condition-middle"] = (f"model.condition_layers=[{middle}]",)
     variants["chunk-fixed-640"] = ("chunk.full_probability=0", "chunk.sizes=[16]")
     variants["chunk-none"] = ("chunk.full_probability=1",)
     for smoothing in ("0", "0.1"):

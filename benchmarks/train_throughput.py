@@ -40,7 +40,7 @@ class Ours(nn.Module):
         self.ctc = nn.Linear(config.dim, VOCAB_SIZE)
 
     def forward(self, features: Tensor, num_frames: Tensor) -> tuple[Tensor, Tensor]:
-        x, lengths, _ = self.encoder(features, num_frames, *CHUNK)
+        x, lengths, _ = self.encoder(self.ctc, features, num_frames, *CHUNK)
         return self.ctc(x), lengths
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -75,14 +76,31 @@ def test_masked_full_pass_equals_cached_step(position: str, chunk: int, left_con
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
-def test_parity_holds_for_every_block(norm: str, activation: str) -> None:
-    model = make_model(replace(SMALL, norm=norm, activation=activation))
+@pytest.mark.parametrize(
+    "changes", [{"activation": a} for a in ("relu", "gelu", "swiglu")] + [{"condition_layers": (1, 2)}]
+)
+def test_parity_holds_for_every_block(norm: str, changes: dict[str, Any]) -> None:
+    model = make_model(replace(SMALL, norm=norm, **changes))
     features = speech(1)
     with torch.no_grad():
         full, _, _ = model(features, torch.tensor([NUM_FRAMES]), 8, 16)
     (stepped,) = stream(model, features, [NUM_FRAMES], 8, 16)
     assert (stepped - full[0]).abs().max() <= TOLERANCE
+
+
+def test_inner_layers_hear_what_ctc_would_write() -> None:
+    model = make_model(replace(SMALL, condition_layers=(1, 2)))
+    features, num_frames = speech(1), torch.tensor([NUM_FRAMES])
+    with torch.no_grad():
+        _, _, inner = model.encoder(model.ctc, features, num_frames)
+        assert [tuple(logits.shape) for logits in inner] == [(1, NUM_FRAMES // 4, SMALL.vocab_size)] * 2
+        before = model(features, num_frames)[0]
+        model.encoder.condition.weight *= -3.0
+        assert (model(features, num_frames)[0] - before).abs().max() > 0.1
+        fresh = AsrModel(replace(SMALL, condition_layers=(1,)))
+        plain = AsrModel(SMALL)
+        plain.load_state_dict(fresh.state_dict(), strict=False)
+        torch.testing.assert_close(fresh.eval()(features, num_frames)[0], plain.eval()(features, num_frames)[0])
 
 
 @pytest.mark.parametrize("num_frames", range(4, 20))

@@ -15,7 +15,7 @@ LETTER_S = 0.12
 GAP_S = 0.03
 RECIPE = """
 model: {dim: 48, num_heads: 2, encoder_layers: 2, encoder_ff_dim: 96, decoder_layers: 1, decoder_ff_dim: 96,
-        subsampling_channels: 8, dropout: 0.05}
+        subsampling_channels: 8, dropout: 0.05, condition_layers: [1]}
 tokenizer: {kind: char}
 data: {max_batch_s: 16, max_utterance_s: 8, min_utterance_s: 0.1, num_buckets: 2, num_workers: 0}
 augment: {num_time_masks: 1, max_time_frames: 4, max_freq_bins: 4, time_warp: 0, offset_probability: 0,
