@@ -1,0 +1,144 @@
+"""What each weight of the search is worth, and the best ones: python benchmarks/search_weights.py data/dev.jsonl.gz
+
+Encodes a data set once, then decodes it under many weights. One utterance in two is for tuning, the others are for
+reporting. From the defaults, round by round, the one change that saves the most errors is made (`--rounds 0`: none);
+the table then takes the best found and changes each weight on its own, which shows what it is worth.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from asr._core import NgramLm
+from asr.cuts import load_cuts
+from asr.features import ENCODER_FRAME_MS
+from asr.lm import load_lm
+from asr.onnx_model import OnnxModel, bundled_model
+from asr.search import DEFAULT_BEAM_SIZE, NUM_RESCORED, LmWeights, new_search, rescore, text
+from asr.wer import count_errors
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that is tuned."""
+
+    lm: LmWeights = field(default_factory=LmWeights)
+    beam_size: int = DEFAULT_BEAM_SIZE
+    num_rescored: int = NUM_RESCORED
+    """1: the decoder is not asked."""
+    ctc_weight: float = 0.7
+
+    def __str__(self) -> str:
+        names = ("weight", "word_bonus", "oov_penalty", "prior_weight")
+        lm = "  ".join(f"{name} {getattr(self.lm, name):<5.3g}" for name in names)
+        return f"{lm}  beam {self.beam_size:<3}  rescored {self.num_rescored:<2}  ctc_weight {self.ctc_weight:.2f}"
+
+
+@dataclass
+class Utterance:
+    reference: str
+    log_probs: np.ndarray
+    encoder_out: np.ndarray
+    scores: dict[tuple[int, ...], float] = field(default_factory=dict)
+    """Of the decoder, for every hypothesis that it was ever asked about."""
+
+
+class Search:
+    """Word error rates of settings, each computed once."""
+
+    def __init__(self, model: OnnxModel, lm: NgramLm | None) -> None:
+        self.model, self.lm = model, lm
+
+    def errors(self, utterances: Sequence[Utterance], setting: Setting) -> float:
+        fusion = self.lm and setting.lm.fusion(self.lm, self.model.tokens)
+        found = []
+        for utterance in utterances:
+            search = new_search("beam", setting.beam_size, fusion)
+            search.advance(utterance.log_probs)
+            hypotheses = search.hypotheses(setting.num_rescored, finished=True)
+            best = hypotheses[0]
+            if len(hypotheses) > 1:
+                tokens = [tuple(h.tokens) for h in hypotheses]
+                if new := [t for t in tokens if t not in utterance.scores]:
+                    utterance.scores.update(zip(new, self.model.score(new, utterance.encoder_out), strict=True))
+                best = hypotheses[rescore(hypotheses, [utterance.scores[t] for t in tokens], setting.ctc_weight)]
+            found.append(text(best, self.model.tokens))
+        return count_errors([u.reference for u in utterances], found).rate
+
+
+def neighbours(setting: Setting, with_lm: bool) -> Iterator[Setting]:
+    """Each weight a step down and up."""
+    steps = {"weight": 0.1, "word_bonus": 0.8, "oov_penalty": 4.0, "prior_weight": 0.1} if with_lm else {}
+    for name, step in steps.items():
+        low = -20.0 if name == "word_bonus" else 0.0
+        for value in (getattr(setting.lm, name) - step, getattr(setting.lm, name) + step):
+            if value >= low:
+                yield replace(setting, lm=replace(setting.lm, **{name: round(value, 3)}))
+    for weight in (setting.ctc_weight - 0.1, setting.ctc_weight + 0.1):
+        if 0 <= weight <= 1:
+            yield replace(setting, ctc_weight=round(weight, 3))
+
+
+def descend(start: Setting, rate: Callable[[Setting], float], rounds: int, with_lm: bool) -> Setting:
+    """Moves to the best neighbour while that is better."""
+    best, lowest = start, rate(start)
+    for _ in range(rounds):
+        rates = {setting: rate(setting) for setting in neighbours(best, with_lm)}
+        if not rates or min(rates.values()) >= lowest:
+            break
+        best = min(rates, key=rates.__getitem__)
+        lowest = rates[best]
+        print(f"{100 * lowest:6.2f} %  {best}", flush=True)
+    return best
+
+
+def ablations(best: Setting, with_lm: bool) -> Iterator[tuple[str, Setting]]:
+    """What is left without each weight, and with beams and lists of other sizes."""
+    yield "as it is", best
+    if with_lm:
+        for name in ("word_bonus", "oov_penalty", "prior_weight"):
+            yield f"without {name}", replace(best, lm=replace(best.lm, **{name: 0.0}))
+    for size in (16, 32, 64, 128):
+        yield f"beam of {size}", replace(best, beam_size=size)
+    for number in (1, 4, 8, 16, 32):
+        yield f"{number} rescored" if number > 1 else "no rescoring", replace(best, num_rescored=number)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="written by `asr prepare`")
+    parser.add_argument("--model", type=Path, default=bundled_model(), help="default: the bundled one")
+    parser.add_argument("--lm", default="bundled", help="a file of `asr lm`, or none (default: the bundled one)")
+    parser.add_argument("--chunk-ms", type=int, default=0, help="0 is full context, as in the second pass (default)")
+    parser.add_argument("--num-utterances", type=int, default=400, help="half of them to tune on (default: 400)")
+    parser.add_argument("--rounds", type=int, default=4, help="of tuning (default: 4)")
+    args = parser.parse_args()
+
+    cuts = list(load_cuts(args.data))
+    cuts = cuts[:: max(1, len(cuts) // args.num_utterances)]
+    model = OnnxModel(args.model)
+    utterances = []
+    for cut in track(cuts, "encoding", console=Console(stderr=True)):
+        features = cut.load_features()
+        chunk_size = args.chunk_ms // ENCODER_FRAME_MS or max(len(features) // model.metadata.subsampling, 1)
+        encoded = model.encode(features, chunk_size, 64 if args.chunk_ms else 0)
+        utterances.append(Utterance(cut.supervisions[0].text, *encoded))
+    search = Search(model, None if args.lm == "none" else load_lm(args.lm))
+    with_lm = search.lm is not None
+    start = Setting(ctc_weight=model.metadata.rescore_ctc_weight)
+    best = descend(start, lambda setting: search.errors(utterances[::2], setting), args.rounds, with_lm)
+    print(f"best: {best}")
+    for name, setting in ablations(best, with_lm):
+        rates = [search.errors(part, setting) for part in (utterances[::2], utterances[1::2])]
+        print(f"{name:22} {100 * rates[0]:6.2f} % tuned on  {100 * rates[1]:6.2f} % apart", flush=True)
+
+
+if __name__ == "__main__":
+    main()
