@@ -156,6 +156,10 @@ def numbers(option: str) -> list[float]:
     return [float(part) for part in option.split(",")]
 
 
+def integers(option: str) -> list[int]:
+    return [int(part) for part in option.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="a prepared data set")
@@ -164,10 +168,11 @@ def main() -> None:
     parser.add_argument("--word-lm", type=Path, default=BUNDLED)
     parser.add_argument("--order", type=int, default=MAX_ORDER, help="of the character model (%(default)s)")
     parser.add_argument("--megabytes", type=float, help="of the character model; default: as many as the word model")
-    parser.add_argument("--weights", type=numbers, default=[0.4, 0.6, 0.8, 1.0], metavar="X,...")
-    parser.add_argument("--bonuses", type=numbers, default=[0.5, 1.0, 1.5, 2.0], metavar="X,...", help="per character")
+    parser.add_argument("--weights", type=numbers, default=[0.8, 1.0, 1.2], metavar="X,...")
+    parser.add_argument("--bonuses", type=numbers, default=[1.0, 1.5, 2.0], metavar="X,...", help="per character")
+    parser.add_argument("--beams", type=integers, default=[16, 64], metavar="N,...")
     parser.add_argument(
-        "--beams", type=lambda o: [int(part) for part in o.split(",")], default=[16, 64], metavar="N,..."
+        "--word-beams", type=integers, default=[16, 64, 128, 256], metavar="N,...", help="words take less time"
     )
     parser.add_argument("--num-utterances", type=int, default=10**9, metavar="N", help="evenly spread; default: all")
     args = parser.parse_args()
@@ -208,7 +213,7 @@ def main() -> None:
     for beam in args.beams:
         fusion = character_fusion(chars, tokens, *best)
         rows.append(measure("characters", utterances, tokens, fusion, beam, word_lm))
-    for beam in args.beams:
+    for beam in args.word_beams:
         fusion = LmWeights().fusion(word_lm, tokens)
         rows.append(measure("words", utterances, tokens, fusion, beam, word_lm))
     print(f"\ncharacters: weight {best[0]:g}, bonus {best[1]:g}; words: {LmWeights()}\n")

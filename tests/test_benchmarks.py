@@ -44,8 +44,8 @@ def test_fine_tuning_is_measured_on_the_speaker_and_on_others(tones: tuple[Path,
 
 def test_language_models_of_both_units_are_measured(tones: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("THE CAT SAT ON THE HAT\nA HAT IS NO CAT\n" * 20)
-    options = ["--order", "4", "--weights", "0.5,1", "--bonuses", "0", "--beams", "4,8", "--num-utterances", "5"]
-    output = run("lm_units", str(tones[1]), str(tmp_path / "text.txt"), *options)
+    options = ["--order", "4", "--weights", "0.5,1", "--bonuses", "0", "--beams", "4,8", "--word-beams", "4,8"]
+    output = run("lm_units", str(tones[1]), str(tmp_path / "text.txt"), *options, "--num-utterances", "5")
     assert "5 utterances" in output and len(re.findall(r"weight \S+, bonus 0: [\d.]+ %", output)) == 2, output
     rows = re.findall(r"\| (none|characters|words), beam (4|8) \| [\d.]+ \|.* \d+ of \d+ \|", output)
     assert len(set(rows)) == 6, output
