@@ -35,7 +35,7 @@ BUNDLED = Path(__file__).parent / "models" / "english.lm"
 
 MAGIC = b"ASRNGRAM"
 VERSION = 1
-MAX_ORDER = 5
+MAX_ORDER = 9
 SENTENCE_BEGIN, SENTENCE_END, UNKNOWN = "<s>", "</s>", "<unk>"
 MISSING_UNKNOWN_LOG10 = -7.0
 """log10 P(<unk>) where the ARPA file has none."""

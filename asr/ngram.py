@@ -10,7 +10,7 @@ order n has as its first n-1 words row `context[i]` of order n-1, as its last wo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,6 @@ import numpy as np
 from asr.lm import LOWEST_LOG10, SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, LmError, Ngrams
 
 BOS, EOS, UNK = 0, 1, 2
-NUM_BYTES = {1: 9, 2: 9}  # of a packed n-gram by order (a word with its spelling, a bigram); 5 above that
 FEWEST_DISCOUNTS = (0.5, 1.0, 1.5)  # where a text is too short to estimate them
 
 
@@ -127,7 +126,12 @@ def estimate(orders: list[Order]) -> Model:
     return Model(orders, [np.ones(len(p), dtype=bool) for p in prob], prob, backoff)
 
 
-def losses(model: Model) -> list[np.ndarray]:
+def packed_bytes(order: int) -> list[int]:
+    """What an n-gram of order 1, 2, ... takes in the file of `asr.lm`; those of the highest have no continuations."""
+    return [9] * (order - 1) + [5]
+
+
+def losses(model: Model, sizes: Sequence[int]) -> list[np.ndarray]:
     """Rise of the cross-entropy (nats per word) when a row of order 2, 3, ... is removed, per packed byte."""
     num_tokens = model.orders[0].count.sum() - model.orders[0].count[BOS]
     result = []
@@ -139,13 +143,17 @@ def losses(model: Model) -> list[np.ndarray]:
         new = np.log(free + p) - np.log(free_lower + lower)  # the context's log backoff weight without this row
         change = p * (np.log(lower) + new - np.log(p)) + free * (new - np.log(model.backoff[n - 1][rows.context]))
         history = model.orders[n - 1].count[rows.context] / num_tokens
-        result.append(-history * change / NUM_BYTES.get(n + 1, 5))
+        result.append(-history * change / sizes[n])
     return result
 
 
-def select(model: Model, num_bytes: float) -> list[np.ndarray]:
-    """Rows to keep, bool per order: those dearest to remove, and their contexts, as many as fit num_bytes packed."""
-    loss = losses(model)
+def select(model: Model, num_bytes: float, sizes: Sequence[int] | None = None) -> list[np.ndarray]:
+    """Rows to keep, bool per order: those dearest to remove, and their contexts, as many as fit num_bytes packed.
+
+    sizes: bytes of an n-gram of order 1, 2, ...; default: those of the packed file.
+    """
+    sizes = sizes or packed_bytes(len(model.orders))
+    loss = losses(model, sizes)
 
     def above(threshold: float) -> list[np.ndarray]:
         keep = [np.ones(len(model.prob[0]), dtype=bool)]
@@ -157,7 +165,7 @@ def select(model: Model, num_bytes: float) -> list[np.ndarray]:
     low, high = -30.0, 0.0  # logarithms of thresholds that keep almost all and nothing
     for _ in range(30):
         middle = (low + high) / 2
-        size = sum(NUM_BYTES.get(n, 5) * int(k.sum()) for n, k in enumerate(above(np.exp(middle)), 1))
+        size = sum(size * int(k.sum()) for size, k in zip(sizes, above(np.exp(middle)), strict=True))
         low, high = (middle, high) if size > num_bytes else (low, middle)
     return above(np.exp(high))
 

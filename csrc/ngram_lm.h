@@ -20,7 +20,7 @@ namespace asr_stream {
 // Immutable, for any number of threads. Log-probabilities are natural.
 class NgramLm {
  public:
-  static constexpr std::size_t kMaxOrder = 5;
+  static constexpr std::size_t kMaxOrder = 9;
 
   // contexts[k - 1]: index of the last k words among the k-grams, or -1 where they are none.
   struct State {

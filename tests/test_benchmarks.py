@@ -54,3 +54,12 @@ def test_weights_of_the_search_are_tuned_on_one_half_and_told_of_both(tones: tup
     output = run("search_weights", str(tones[1]), "--num-utterances", "4", "--rounds", "1")
     rows = re.findall(r"^(as it is|without \w+|beam of \d+|no rescoring|\d+ rescored) +[\d.]+ % tuned on", output, re.M)
     assert re.search(r"^best: weight [\d.]+ .* beam 64 ", output, re.M) and len(set(rows)) == 13, output
+
+
+def test_language_models_of_both_units_are_measured(tones: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("THE CAT SAT ON THE HAT\nA HAT IS NO CAT\n" * 20)
+    options = ["--order", "4", "--weights", "0.5,1", "--bonuses", "0", "--beams", "4,8", "--word-beams", "4,8"]
+    output = run("lm_units", str(tones[1]), str(tmp_path / "text.txt"), *options, "--num-utterances", "5")
+    assert "5 utterances" in output and len(re.findall(r"weight \S+, bonus 0: [\d.]+ %", output)) == 2, output
+    rows = re.findall(r"\| (none|characters|words), beam (4|8) \| [\d.]+ \|.* \d+ of \d+ \|", output)
+    assert len(set(rows)) == 6, output
