@@ -240,9 +240,20 @@ class CtcPrefixBeamSearch:
     """
 
     def __init__(
-        self, *, beam_size: int = 8, blank_id: int = 0, max_tokens_per_frame: int = 0, lm: LmFusion | None = None
+        self,
+        *,
+        beam_size: int = 8,
+        blank_id: int = 0,
+        max_tokens_per_frame: int = 0,
+        beam_threshold: float = 0.0,
+        recombine: bool = False,
+        lm: LmFusion | None = None,
     ) -> None:
-        """ValueError unless 1 <= beam_size <= 1024. `lm` takes part in choosing the hypotheses.
+        """ValueError unless 1 <= beam_size <= 1024 and beam_threshold >= 0.
+
+        `lm` takes part in choosing the hypotheses. `recombine`: of those that it cannot tell apart any more, which
+        end in the same token, the best is kept alone. `beam_threshold`: what scores so much less than the best is
+        dropped; 0 drops nothing.
 
         A frame extends hypotheses by its `max_tokens_per_frame` likeliest tokens only; 0 stands for beam_size + 1,
         which gives the same hypotheses as looking at all tokens.

@@ -10,6 +10,10 @@ namespace asr_stream {
 
 namespace {
 
+// The language model may raise the score of an extension by about as much: the letters' priors, a word that is
+// likelier in its context than alone.
+constexpr double kLmGain = 5.0;
+
 double log_add(double a, double b) {
   if (a < b) std::swap(a, b);
   return std::isinf(b) ? a : a + std::log1p(std::exp(b - a));
@@ -26,6 +30,10 @@ CtcPrefixBeamSearch::CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& optio
   if (options.max_tokens_per_frame < 0) {
     throw std::invalid_argument("max_tokens_per_frame must not be negative (0 stands for beam_size + 1), got " +
                                 std::to_string(options.max_tokens_per_frame));
+  }
+  if (!(options.beam_threshold >= 0.0)) {
+    throw std::invalid_argument("beam_threshold must be at least 0 (0: none), got " +
+                                std::to_string(options.beam_threshold));
   }
   reset();
 }
@@ -57,8 +65,8 @@ void CtcPrefixBeamSearch::advance_frame(const float* log_probs, std::int32_t voc
   propose(log_probs);
   select();
   next_beam_.clear();
-  for (const Candidate& candidate : candidates_) {
-    next_beam_.push_back(candidate.token < 0 ? keep(candidate, log_probs) : extend(candidate, log_probs));
+  for (const Candidate* candidate : selected_) {
+    next_beam_.push_back(candidate->token < 0 ? keep(*candidate, log_probs) : extend(*candidate, log_probs));
   }
   for (const Entry& entry : beam_) release(entry);
   beam_.swap(next_beam_);
@@ -103,6 +111,7 @@ void CtcPrefixBeamSearch::find_parents() {
 // extensions that are not in the beam, which have no other parent.
 void CtcPrefixBeamSearch::propose(const float* log_probs) {
   const double blank_log_prob = log_probs[checker_.blank_id()];
+  double best = kNever;
   candidates_.clear();
   for (std::size_t i = 0; i < beam_.size(); ++i) {
     const Entry& entry = beam_[i];
@@ -118,7 +127,15 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
       token_sum += log_probs[last];
     }
     const double log_prob = log_add(blank, token_sum);
-    candidates_.push_back({log_prob + lm_score(entry.lm), log_prob, blank, token_sum, source, -1});
+    candidates_.push_back({log_prob + lm_score(entry.lm), log_prob, blank, token_sum, source, -1, entry.lm});
+    best = std::max(best, candidates_.back().score);
+  }
+  // Most extensions are so unlikely that the language model need not be asked.
+  const double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
+  for (std::size_t i = 0; i < beam_.size(); ++i) {
+    const Entry& entry = beam_[i];
+    const auto source = static_cast<std::int32_t>(i);
+    const double needed = fusion_ ? lowest - lm_score(entry.lm) - kLmGain : lowest;
     const auto mark_children = [&](char mark) {
       for (std::size_t j = 0; j < beam_.size(); ++j) {
         if (parents_[j] == source) is_child_[static_cast<std::size_t>(prefixes_.last_token(beam_[j].prefix))] = mark;
@@ -128,25 +145,37 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
     for (const std::int32_t token : tokens_) {
       if (is_child_[static_cast<std::size_t>(token)] != 0) continue;
       const double extended = extension_source(entry, token) + log_probs[token];
-      if (std::isinf(extended)) continue;
-      const double lm = fusion_ ? lm_score(fusion_->advance(entry.lm, token)) : 0.0;
-      candidates_.push_back({extended + lm, extended, kNever, extended, source, token});
+      if (std::isinf(extended) || extended < needed) continue;
+      const LmFusion::Path path = fusion_ ? fusion_->advance(entry.lm, token) : LmFusion::Path{};
+      candidates_.push_back({extended + lm_score(path), extended, kNever, extended, source, token, path});
     }
     mark_children(0);
   }
 }
 
 void CtcPrefixBeamSearch::select() {
-  candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(),
-                                   [](const Candidate& candidate) { return std::isinf(candidate.log_prob); }),
-                    candidates_.end());
-  const std::size_t count = std::min(candidates_.size(), static_cast<std::size_t>(options_.beam_size));
-  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count), candidates_.end(),
-                    [](const Candidate& a, const Candidate& b) {
-                      if (a.score != b.score) return a.score > b.score;
-                      return a.source != b.source ? a.source < b.source : a.token < b.token;
-                    });
-  candidates_.resize(count);
+  ranking_.clear();
+  for (const Candidate& candidate : candidates_) {
+    if (!std::isinf(candidate.log_prob)) ranking_.push_back(&candidate);
+  }
+  const auto better = [](const Candidate* a, const Candidate* b) {
+    if (a->score != b->score) return a->score > b->score;
+    return a->source != b->source ? a->source < b->source : a->token < b->token;
+  };
+  const auto size = static_cast<std::size_t>(options_.beam_size);
+  const bool recombine = fusion_ && options_.recombine;
+  const auto sorted = recombine ? ranking_.end() : ranking_.begin() + std::min(ranking_.size(), size);
+  std::partial_sort(ranking_.begin(), sorted, ranking_.end(), better);
+  const double lowest = options_.beam_threshold > 0.0 ? ranking_.front()->score - options_.beam_threshold : kNever;
+  selected_.clear();
+  for (auto next = ranking_.begin(); next != sorted && selected_.size() < size && (*next)->score >= lowest; ++next) {
+    const auto same = [&](const Candidate* other) { return same_future(**next, *other); };
+    if (!recombine || std::none_of(selected_.begin(), selected_.end(), same)) selected_.push_back(*next);
+  }
+}
+
+bool CtcPrefixBeamSearch::same_future(const Candidate& a, const Candidate& b) const {
+  return a.lm.node == b.lm.node && last_token(a) == last_token(b) && a.lm.state.contexts == b.lm.state.contexts;
 }
 
 CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::keep(const Candidate& candidate, const float* log_probs) {
@@ -181,7 +210,7 @@ CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::extend(const Candidate& candidat
              candidate.log_prob_token,
              {},
              {},
-             fusion_ ? fusion_->advance(entry.lm, candidate.token) : LmFusion::Path{}};
+             candidate.lm};
   next.token = start_token(entry, candidate.token, log_probs[candidate.token]);
   return next;
 }

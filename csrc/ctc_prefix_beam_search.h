@@ -12,6 +12,10 @@
 // A language model's score depends on the prefix alone, not on its alignment: it decides which prefixes stay in the
 // beam and in which order, and is kept apart from the probabilities that are summed.
 //
+// Two prefixes that the language model cannot tell apart any more (the same last words, the same word under way) and
+// that end in the same token have the same future, so that the worse one can only stay behind: `recombine` keeps the
+// better one alone, as decoders over a graph do. A beam then holds hypotheses that differ in what matters.
+//
 // Memory: nodes are used again when no hypothesis needs them. What remains is the hypotheses since the last reset,
 // their common beginnings stored once, at about 60 bytes a token.
 #pragma once
@@ -32,6 +36,8 @@ struct CtcPrefixBeamSearchOptions {
   std::int32_t beam_size = 8;             // 1 .. 1024
   std::int32_t blank_id = 0;
   std::int32_t max_tokens_per_frame = 0;  // 0: beam_size + 1, which is exact
+  double beam_threshold = 0.0;            // what scores this much less than the best is dropped; 0: nothing
+  bool recombine = false;                 // with a language model
 };
 
 // For one thread at a time. Errors: std::invalid_argument.
@@ -89,6 +95,7 @@ class CtcPrefixBeamSearch {
     double log_prob_token;
     std::int32_t source;
     std::int32_t token;
+    LmFusion::Path lm;
   };
 
   void advance_frame(const float* log_probs, std::int32_t vocab_size);
@@ -96,6 +103,7 @@ class CtcPrefixBeamSearch {
   void find_parents();
   void propose(const float* log_probs);
   void select();
+  bool same_future(const Candidate& a, const Candidate& b) const;
   Entry keep(const Candidate& candidate, const float* log_probs);
   Entry extend(const Candidate& candidate, const float* log_probs);
 
@@ -111,6 +119,10 @@ class CtcPrefixBeamSearch {
   }
   Alignment start_token(const Entry& entry, std::int32_t token, double log_prob);
   void release(const Entry& entry);
+
+  std::int32_t last_token(const Candidate& candidate) const {
+    return candidate.token >= 0 ? candidate.token : last_token(beam_[static_cast<std::size_t>(candidate.source)]);
+  }
 
   double lm_score(const LmFusion::Path& path) const {
     return fusion_ ? static_cast<double>(path.score()) : 0.0;
@@ -130,6 +142,8 @@ class CtcPrefixBeamSearch {
   std::vector<std::int32_t> parents_;  // beam index of the parent prefix of each entry, or -1
   std::vector<char> is_child_;         // by token: this extension is in the beam already
   std::vector<Candidate> candidates_;
+  std::vector<const Candidate*> ranking_;
+  std::vector<const Candidate*> selected_;  // best first
 };
 
 }  // namespace asr_stream

@@ -9,7 +9,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from asr._core import CtcPrefixBeamSearch, LmFusion, NgramLm
+from asr._core import CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
 from asr.lm import pack, read_arpa
 from asr.text import group_words
 
@@ -124,6 +124,49 @@ def test_a_rare_letter_counts_as_one_in_a_hundred() -> None:
     )
     search.advance(np.log(np.array([[0.01, 0.99]], np.float32)))
     assert search.hypotheses()[0].lm_score == pytest.approx(math.log(100), abs=1e-5)
+
+
+def test_of_hypotheses_with_one_future_the_best_is_kept(lm: NgramLm) -> None:
+    """The model is a 2-gram: it remembers the last whole word, and the letters since."""
+
+    def future(hypothesis: Hypothesis) -> tuple[str, ...]:
+        spelled = "".join(CHARACTERS[t] for t in hypothesis.tokens).replace("\u2581", " ")
+        words, under_way = spelled.split(), "" if spelled.endswith(" ") else spelled.split(" ")[-1]
+        last = [*["<s>"], *(words[:-1] if under_way else words)][-1]
+        known = [w for w in ("A", "AB", "B", "BAA") if w.startswith(under_way)]
+        return last if last in lm else "<unk>", under_way if known else "<unk>", spelled[-1:]
+
+    rng = np.random.default_rng(5)
+    fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
+    gain, repeated = 0.0, 0
+    for _ in range(20):
+        log_probs = np.log(rng.dirichlet(np.full(4, 0.5), size=30)).astype(np.float32)
+        plain, merged = (CtcPrefixBeamSearch(beam_size=6, recombine=r, lm=fusion) for r in (False, True))
+        plain.advance(log_probs)
+        merged.advance(log_probs)
+        futures = [future(h) for h in merged.hypotheses(6)]
+        assert len(set(futures)) == len(futures) > 1
+        repeated += 6 - len({future(h) for h in plain.hypotheses(6)})
+        best = [search.hypotheses(1)[0] for search in (plain, merged)]
+        gain += (best[1].log_prob + best[1].lm_score) - (best[0].log_prob + best[0].lm_score)
+    assert repeated > 20 and gain > 1.0  # with as many hypotheses it finds better ones
+
+
+@pytest.mark.parametrize("with_lm", [False, True])
+def test_what_is_far_below_the_best_is_dropped(lm: NgramLm, with_lm: bool) -> None:
+    log_probs = np.log(np.random.default_rng(2).dirichlet(np.full(4, 0.5), size=20)).astype(np.float32)
+    fusion = LmFusion(lm, CHARACTERS, **OPTIONS) if with_lm else None
+
+    def scores(threshold: float) -> list[float]:
+        search = CtcPrefixBeamSearch(beam_size=200, beam_threshold=threshold, lm=fusion)
+        search.advance(log_probs)
+        return [h.log_prob + h.lm_score for h in search.hypotheses(200)]
+
+    everything, near = scores(0.0), scores(2.0)
+    assert 1 < len(near) < len(everything) == 200
+    assert near[0] == pytest.approx(everything[0], abs=0.5) and near[0] - near[-1] <= 2.0
+    with pytest.raises(ValueError, match="beam_threshold must be at least 0"):
+        scores(math.nan)
 
 
 def test_chunks_and_resets_change_nothing(lm: NgramLm) -> None:

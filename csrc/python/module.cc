@@ -207,12 +207,13 @@ void bind_ctc(py::module_& m) {
   using Beam = Exclusive<CtcPrefixBeamSearch>;
   py::class_<Beam> beam(m, "CtcPrefixBeamSearch");
   beam.def(py::init([](std::int32_t beam_size, std::int32_t blank_id, std::int32_t max_tokens_per_frame,
-                       std::shared_ptr<const LmFusion> lm) {
-             return std::make_unique<Beam>("CtcPrefixBeamSearch",
-                                           CtcPrefixBeamSearchOptions{beam_size, blank_id, max_tokens_per_frame},
-                                           std::move(lm));
+                       double beam_threshold, bool recombine, std::shared_ptr<const LmFusion> lm) {
+             const CtcPrefixBeamSearchOptions options{beam_size, blank_id, max_tokens_per_frame, beam_threshold,
+                                                      recombine};
+             return std::make_unique<Beam>("CtcPrefixBeamSearch", options, std::move(lm));
            }),
-           py::kw_only(), "beam_size"_a = 8, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0, "lm"_a = nullptr);
+           py::kw_only(), "beam_size"_a = 8, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0, "beam_threshold"_a = 0.0,
+           "recombine"_a = false, "lm"_a = nullptr);
   bind_search_methods<CtcPrefixBeamSearch>(beam);
 }
 
