@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
 
 SEARCHES = ("greedy", "beam", "rescore")
-DEFAULT_BEAM_SIZE = 64
+DEFAULT_BEAM_SIZE = 128
 BEAM_THRESHOLD = 10.0
 """Nats below the best at which a hypothesis is dropped: half the time, and the same words."""
 

@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="language model from `asr lm`, or none; default: the bundled one with the bundled model",
     )
-    how.add_argument("--beam", type=int, default=64, metavar="N", help="hypotheses kept (default 64)")
+    how.add_argument("--beam", type=int, default=128, metavar="N", help="hypotheses kept (default 128)")
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
     return parser
