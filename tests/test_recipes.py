@@ -18,7 +18,13 @@ PARTS = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "
 # The recipe's own losses, augmentation, kind of units and schedule; sizes and amounts for a test.
 SMALL = [
     *("model.dim=32", "model.num_heads=2", "model.encoder_ff_dim=64", "model.decoder_ff_dim=64"),
-    *("model.subsampling_channels=4", "model.encoder_layers=2", "model.decoder_layers=1", "tokenizer.vocab_size=12"),
+    *(
+        "model.subsampling_channels=4",
+        "model.encoder_layers=2",
+        "model.condition_layers=[1]",
+        "model.decoder_layers=1",
+        "tokenizer.vocab_size=12",
+    ),
 ]
 SHORT = [
     *("data.max_batch_s=10", "data.max_utterance_s=10", "data.min_utterance_s=0.1", "data.num_workers=0"),
