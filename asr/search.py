@@ -24,7 +24,7 @@ DEFAULT_BEAM_SIZE = 128
 BEAM_THRESHOLD = 10.0
 """Nats below the best at which a hypothesis is dropped: half the time, and the same words."""
 
-NUM_RESCORED = 8
+NUM_RESCORED = 4
 """Hypotheses that the decoder scores at most: it is what a final waits for."""
 
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]

@@ -16,12 +16,12 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from asr._core import NgramLm
+from asr._core import CtcPrefixBeamSearch, NgramLm
 from asr.cuts import load_cuts
 from asr.features import ENCODER_FRAME_MS
 from asr.lm import load_lm
 from asr.onnx_model import OnnxModel, bundled_model
-from asr.search import DEFAULT_BEAM_SIZE, NUM_RESCORED, LmWeights, new_search, rescore, text
+from asr.search import BEAM_THRESHOLD, DEFAULT_BEAM_SIZE, NUM_RESCORED, LmWeights, rescore, text
 from asr.wer import count_errors
 
 
@@ -34,6 +34,7 @@ class Setting:
     num_rescored: int = NUM_RESCORED
     """1: the decoder is not asked."""
     ctc_weight: float = 0.7
+    recombine: bool = True
 
     def __str__(self) -> str:
         names = ("weight", "word_bonus", "oov_penalty", "prior_weight")
@@ -60,7 +61,12 @@ class Search:
         fusion = self.lm and setting.lm.fusion(self.lm, self.model.tokens)
         found = []
         for utterance in utterances:
-            search = new_search("beam", setting.beam_size, fusion)
+            search = CtcPrefixBeamSearch(
+                beam_size=setting.beam_size,
+                beam_threshold=BEAM_THRESHOLD,
+                recombine=setting.recombine,
+                lm=fusion,
+            )
             search.advance(utterance.log_probs)
             hypotheses = search.hypotheses(setting.num_rescored, finished=True)
             best = hypotheses[0]
@@ -105,6 +111,9 @@ def ablations(best: Setting, with_lm: bool) -> Iterator[tuple[str, Setting]]:
     if with_lm:
         for name in ("word_bonus", "oov_penalty", "prior_weight"):
             yield f"without {name}", replace(best, lm=replace(best.lm, **{name: 0.0}))
+        # The other weights make up for the prior; these were tuned without it.
+        yield "never a prior", replace(best, lm=LmWeights(0.8, 0.8, 22.0, 0.0))
+        yield "without recombination", replace(best, recombine=False)
     for size in (16, 32, 64, 128):
         yield f"beam of {size}", replace(best, beam_size=size)
     for number in (1, 4, 8, 16, 32):

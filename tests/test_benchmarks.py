@@ -52,8 +52,10 @@ def test_live_recognition_is_measured_in_one_pass_and_in_two(tones: tuple[Path, 
 
 def test_weights_of_the_search_are_tuned_on_one_half_and_told_of_both(tones: tuple[Path, Path]) -> None:
     output = run("search_weights", str(tones[1]), "--num-utterances", "4", "--rounds", "1")
-    rows = re.findall(r"^(as it is|without \w+|beam of \d+|no rescoring|\d+ rescored) +[\d.]+ % tuned on", output, re.M)
-    assert re.search(r"^best: weight [\d.]+ .* beam 64 ", output, re.M) and len(set(rows)) == 13, output
+    rows = re.findall(
+        r"^(as it is|without \w+|never a prior|beam of \d+|no rescoring|\d+ rescored) +[\d.]+ % tuned on", output, re.M
+    )
+    assert re.search(r"^best: weight [\d.]+ .* beam 64 ", output, re.M) and len(set(rows)) == 15, output
 
 
 def test_language_models_of_both_units_are_measured(tones: tuple[Path, Path], tmp_path: Path) -> None:
