@@ -52,13 +52,13 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
     parser.add_argument("--model", help="default: the bundled one")
     parser.add_argument("--chunk-ms", default="640", metavar="MS,...")
-    parser.add_argument("--num-utterances", type=int, metavar="N", help="about so many, evenly spread; default: all")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
 
     cuts = list(load_cuts(args.data))
-    step = max(1, len(cuts) // args.num_utterances) if args.num_utterances else 1
-    cuts = cuts[::step]
+    number = min(args.num_utterances or len(cuts), len(cuts))
+    cuts = [cuts[index * len(cuts) // number] for index in range(number)]
     references = [cut.supervisions[0].text for cut in cuts]
     rows: list[dict[str, Any]] = []
     for chunk_ms in map(int, args.chunk_ms.split(",")):

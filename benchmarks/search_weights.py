@@ -126,12 +126,15 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=bundled_model(), help="default: the bundled one")
     parser.add_argument("--lm", default="bundled", help="a file of `asr lm`, or none (default: the bundled one)")
     parser.add_argument("--chunk-ms", type=int, default=0, help="0 is full context, as in the second pass (default)")
-    parser.add_argument("--num-utterances", type=int, default=400, help="half of them to tune on (default: 400)")
+    parser.add_argument(
+        "--num-utterances", type=int, metavar="N", help="evenly spread, half of them to tune on; default: all"
+    )
     parser.add_argument("--rounds", type=int, default=4, help="of tuning (default: 4)")
     args = parser.parse_args()
 
     cuts = list(load_cuts(args.data))
-    cuts = cuts[:: max(1, len(cuts) // args.num_utterances)]
+    number = min(args.num_utterances or len(cuts), len(cuts))
+    cuts = [cuts[index * len(cuts) // number] for index in range(number)]
     model = OnnxModel(args.model)
     utterances = []
     for cut in track(cuts, "encoding", console=Console(stderr=True)):
