@@ -73,7 +73,7 @@ class Encoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.inner_layers = config.condition_layers or (config.encoder_layers // 2,)
+        self.inner_layers = config.condition_layers or (max(config.encoder_layers // 2, 1),)
         self.register_buffer("mean", torch.zeros(NUM_MEL_BINS))
         self.register_buffer("inverse_std", torch.ones(NUM_MEL_BINS))
         channels = config.subsampling_channels

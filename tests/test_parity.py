@@ -88,6 +88,14 @@ def test_parity_holds_for_every_block(norm: str, changes: dict[str, Any]) -> Non
     assert (stepped - full[0]).abs().max() <= TOLERANCE
 
 
+@pytest.mark.parametrize("num_layers", [1, 2, 3, 4])
+def test_some_inner_layer_is_read_in_any_depth(num_layers: int) -> None:
+    model = make_model(replace(SMALL, encoder_layers=num_layers))
+    with torch.no_grad():
+        _, _, inner = model.encoder(model.ctc, speech(1), torch.tensor([NUM_FRAMES]))
+    assert len(inner) == 1
+
+
 def test_inner_layers_hear_what_ctc_would_write() -> None:
     model = make_model(replace(SMALL, condition_layers=(1, 2)))
     features, num_frames = speech(1), torch.tensor([NUM_FRAMES])
