@@ -10,6 +10,7 @@ which `--peak` is the GPU's.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable
@@ -116,7 +117,8 @@ def main() -> None:
     batch = make_batch(args.batch_s or config.data.max_batch_s, args.device)
     cuda = args.device == "cuda"
     torch.manual_seed(0)
-    sides = [kind(config.model).to(args.device).train() for kind in (Ours, Plain)]
+    shape = dataclasses.replace(config.model, condition_layers=())  # PyTorch's encoder has no such thing
+    sides = [kind(shape).to(args.device).train() for kind in (Ours, Plain)]
     ours, plain = (sum(p.numel() for p in side.parameters()) for side in sides)
     print(f"{args.recipe}: {ours} parameters, plain {plain}; batch of {len(batch[0])} x {batch[0].shape[1]} frames")
     with FlopCounterMode(display=False) as counter:

@@ -33,6 +33,7 @@ started, num_interrupted = time.monotonic(), 0
 for checkpoint.training["step"] in range(2, 5):
     checkpoint.save_step(folder, 2)
 save_s = (time.monotonic() - started) / 3
+found = checkpoints(folder)
 for kill in range(50):
     child = os.fork()
     if child == 0:
@@ -42,10 +43,12 @@ for kill in range(50):
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     num_interrupted += bool(list(folder.glob("*.part")))
-    found = checkpoints(folder)
-    assert 1 <= len(found) <= 3, found
+    before, found = len(found), checkpoints(folder)
+    # A kill between the rename and the tidying leaves one too many, and so may the next one.
+    assert 1 <= len(found) <= max(before, 2) + 1, found
     checkpoint = [Checkpoint.load(path) for path in found][-1]  # every one of them is whole
 checkpoint.save_step(folder, 2)
+assert len(checkpoints(folder)) == 2
 print(num_interrupted, -4 + checkpoint.training["step"])
 """
 
