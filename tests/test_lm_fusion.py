@@ -9,8 +9,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from asr._core import CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
+from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
 from asr.lm import pack, read_arpa
+from asr.search import BEAM_THRESHOLD, new_search
 from asr.text import group_words
 
 CHARACTERS = ["", "\u2581", "A", "B"]
@@ -150,6 +151,21 @@ def test_of_hypotheses_with_one_future_the_best_is_kept(lm: NgramLm) -> None:
         best = [search.hypotheses(1)[0] for search in (plain, merged)]
         gain += (best[1].log_prob + best[1].lm_score) - (best[0].log_prob + best[0].lm_score)
     assert repeated > 20 and gain > 1.0  # with as many hypotheses it finds better ones
+
+
+def test_the_recogniser_searches_so(lm: NgramLm) -> None:
+    fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
+    log_probs = np.log(np.random.default_rng(5).dirichlet(np.full(4, 0.5), size=30)).astype(np.float32)
+
+    def found(search: CtcPrefixBeamSearch | CtcGreedySearch) -> list[list[int]]:
+        search.advance(log_probs)
+        return [h.tokens for h in search.hypotheses(40)]
+
+    threshold = {"beam_threshold": BEAM_THRESHOLD}
+    expected = found(CtcPrefixBeamSearch(beam_size=40, recombine=True, lm=fusion, **threshold))
+    assert found(new_search("beam", 40, fusion)) == expected
+    assert found(CtcPrefixBeamSearch(beam_size=40, lm=fusion, **threshold)) != expected
+    assert found(CtcPrefixBeamSearch(beam_size=40, recombine=True, lm=fusion)) != expected
 
 
 @pytest.mark.parametrize("with_lm", [False, True])
