@@ -160,6 +160,12 @@ def load_cuts(path: str | Path) -> CutSet:
     return CutSet.from_jsonl_lazy(manifest).with_features_path_prefix(manifest.parent)
 
 
+def evenly_spread(cuts: Sequence[Any], number: int | None) -> list[Any]:
+    """`number` of the utterances, evenly spread over them; all where there are no more, or for None."""
+    number = len(cuts) if number is None else min(number, len(cuts))
+    return [cuts[index * len(cuts) // number] for index in range(number)]
+
+
 def usable_cuts(path: str, min_s: float, max_s: float) -> tuple[list[Any], list[Refusal]]:
     """The cuts of a prepared data set that training can use, and those it cannot. Reads no features."""
     kept, refused = [], []

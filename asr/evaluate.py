@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from asr._core import LmFusion
-from asr.cuts import batches_by_length, load_cuts
+from asr.cuts import batches_by_length, evenly_spread, load_cuts
 from asr.engine import Encoded, Engine, open_engine
 from asr.features import ENCODER_FRAME_MS
 from asr.lm import load_lm
@@ -277,6 +277,4 @@ def _select(name: str, num_utterances: int | None) -> list[Any]:
     cuts = list(load_cuts(name))
     if not cuts:
         raise ValueError(f"{name} holds no utterance")
-    if num_utterances is None or num_utterances >= len(cuts):
-        return cuts
-    return [cuts[index * len(cuts) // num_utterances] for index in range(num_utterances)]
+    return evenly_spread(cuts, num_utterances)

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import track
 
 from asr import Recognizer
-from asr.cuts import load_cuts
+from asr.cuts import evenly_spread, load_cuts
 from asr.streaming import Final, Partial
 from asr.wer import count_errors
 
@@ -56,9 +56,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
 
-    cuts = list(load_cuts(args.data))
-    number = min(args.num_utterances or len(cuts), len(cuts))
-    cuts = [cuts[index * len(cuts) // number] for index in range(number)]
+    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
     references = [cut.supervisions[0].text for cut in cuts]
     rows: list[dict[str, Any]] = []
     for chunk_ms in map(int, args.chunk_ms.split(",")):

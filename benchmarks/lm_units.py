@@ -24,7 +24,7 @@ import numpy as np
 
 from asr import ngram
 from asr._core import LmFusion, NgramLm
-from asr.cuts import load_cuts
+from asr.cuts import evenly_spread, load_cuts
 from asr.engine import open_engine
 from asr.lm import BUNDLED, MAX_ORDER, SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, load_lm, pack
 from asr.onnx_model import bundled_model
@@ -174,15 +174,13 @@ def main() -> None:
     parser.add_argument(
         "--word-beams", type=integers, default=[16, 64, 128, 256], metavar="N,...", help="words take less time"
     )
-    parser.add_argument("--num-utterances", type=int, default=10**9, metavar="N", help="evenly spread; default: all")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
     args = parser.parse_args()
 
     engine = open_engine(str(args.model), "cpu")
     tokens = engine.tokens
-    cuts = list(load_cuts(args.data))
-    cuts = cuts[:: max(1, len(cuts) // args.num_utterances)]
     utterances = []
-    for cut in cuts:
+    for cut in evenly_spread(list(load_cuts(args.data)), args.num_utterances):
         log_probs, _ = engine.encode([cut.load_features()], CHUNK, LEFT_CONTEXT)[0]
         utterances.append(Utterance(log_probs, cut.supervisions[0].text, cut.duration))
     hours = sum(u.duration_s for u in utterances) / 3600

@@ -17,12 +17,15 @@ from rich.console import Console
 from rich.progress import track
 
 from asr._core import CtcPrefixBeamSearch, NgramLm
-from asr.cuts import load_cuts
+from asr.cuts import evenly_spread, load_cuts
+from asr.engine import Engine, open_engine
 from asr.features import ENCODER_FRAME_MS
 from asr.lm import load_lm
-from asr.onnx_model import OnnxModel, bundled_model
+from asr.onnx_model import bundled_model
 from asr.search import BEAM_THRESHOLD, DEFAULT_BEAM_SIZE, NUM_RESCORED, LmWeights, rescore, text
 from asr.wer import count_errors
+
+LEFT_CONTEXT = 64  # encoder frames, 2560 ms
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,11 @@ class Utterance:
 class Search:
     """Word error rates of settings, each computed once."""
 
-    def __init__(self, model: OnnxModel, lm: NgramLm | None) -> None:
-        self.model, self.lm = model, lm
+    def __init__(self, engine: Engine, lm: NgramLm | None) -> None:
+        self.engine, self.lm = engine, lm
 
     def errors(self, utterances: Sequence[Utterance], setting: Setting) -> float:
-        fusion = self.lm and setting.lm.fusion(self.lm, self.model.tokens)
+        fusion = self.lm and setting.lm.fusion(self.lm, self.engine.tokens)
         found = []
         for utterance in utterances:
             search = CtcPrefixBeamSearch(
@@ -73,9 +76,10 @@ class Search:
             if len(hypotheses) > 1:
                 tokens = [tuple(h.tokens) for h in hypotheses]
                 if new := [t for t in tokens if t not in utterance.scores]:
-                    utterance.scores.update(zip(new, self.model.score(new, utterance.encoder_out), strict=True))
+                    scores = self.engine.score([list(t) for t in new], utterance.encoder_out)
+                    utterance.scores.update(zip(new, scores, strict=True))
                 best = hypotheses[rescore(hypotheses, [utterance.scores[t] for t in tokens], setting.ctc_weight)]
-            found.append(text(best, self.model.tokens))
+            found.append(text(best, self.engine.tokens))
         return count_errors([u.reference for u in utterances], found).rate
 
 
@@ -132,19 +136,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=4, help="of tuning (default: 4)")
     args = parser.parse_args()
 
-    cuts = list(load_cuts(args.data))
-    number = min(args.num_utterances or len(cuts), len(cuts))
-    cuts = [cuts[index * len(cuts) // number] for index in range(number)]
-    model = OnnxModel(args.model)
+    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    engine = open_engine(args.model)
     utterances = []
     for cut in track(cuts, "encoding", console=Console(stderr=True)):
-        features = cut.load_features()
-        chunk_size = args.chunk_ms // ENCODER_FRAME_MS or max(len(features) // model.metadata.subsampling, 1)
-        encoded = model.encode(features, chunk_size, 64 if args.chunk_ms else 0)
+        (encoded,) = engine.encode([cut.load_features()], args.chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
         utterances.append(Utterance(cut.supervisions[0].text, *encoded))
-    search = Search(model, None if args.lm == "none" else load_lm(args.lm))
+    search = Search(engine, None if args.lm == "none" else load_lm(args.lm))
     with_lm = search.lm is not None
-    start = Setting(ctc_weight=model.metadata.rescore_ctc_weight)
+    start = Setting(ctc_weight=engine.rescore_ctc_weight)
     best = descend(start, lambda setting: search.errors(utterances[::2], setting), args.rounds, with_lm)
     print(f"best: {best}")
     for name, setting in ablations(best, with_lm):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import signal
 import threading
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from benchmark_module import load_benchmark
 
 from asr.checkpoint import checkpoints
 from asr.config import load_config
@@ -23,12 +23,7 @@ STEPS = 30
 
 @pytest.fixture(scope="module")
 def ablations() -> ModuleType:
-    path = Path(__file__).parent.parent / "benchmarks" / "ablations.py"
-    spec = importlib.util.spec_from_file_location("ablations", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("ablations")
 
 
 def test_every_variant_builds_a_model_and_differs_from_the_baseline_in_what_it_names(ablations: ModuleType) -> None:

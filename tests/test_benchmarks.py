@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+from benchmark_module import BENCHMARKS
 
 
 def run(name: str, *arguments: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import lzma
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from benchmark_module import load_benchmark
 from conftest import TOKENS
 
 from asr import ngram
@@ -23,13 +22,7 @@ SENTENCES = ["THE CAT SAT", "THE CAT'S HAT", "A CAT SAT ON THE HAT", "THAT HAT"]
 
 @pytest.fixture(scope="module")
 def lm_units() -> ModuleType:
-    path = Path(__file__).parent.parent / "benchmarks" / "lm_units.py"
-    spec = importlib.util.spec_from_file_location("lm_units", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["lm_units"] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("lm_units")
 
 
 @pytest.fixture
