@@ -6,6 +6,7 @@ at once: the same command goes on where an earlier one was stopped, in the middl
 (ablations.md), a plot (ablations.png) and the numbers (results.json) are written after each of them.
 
 A step takes two batches, on one process or two. Its duration is the median between points of the training curve.
+On a CPU several trainings at a time, of one thread each (--jobs), get more done than one of several processes.
 The variant seed-2 changes nothing but chance: what differs by no more than it does is not decided.
 """
 
@@ -18,7 +19,9 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,6 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from asr.checkpoint import Checkpoint, checkpoint_path
-from asr.cli import main as asr
 from asr.config import Config, ConfigError, load_config
 from asr.files import replacing
 from asr.model import AsrModel, with_vocab
@@ -129,39 +131,71 @@ def _misfit(config: Config, base: Config, pretrained: Pretrained | None) -> str 
     return None
 
 
-def train(recipe: str, overrides: Sequence[str], run: Path, processes: int) -> Checkpoint:
+class Commands:
+    """`asr` in processes of their own, several at a time, until they are told to stop."""
+
+    def __init__(self) -> None:
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def run(self, *arguments: str, processes: int = 1) -> None:
+        """AblationError where it does not end well, or is not to begin any more."""
+        torchrun = ["torch.distributed.run", f"--nproc_per_node={processes}", "--standalone", "-m"]
+        command = [sys.executable, "-m", *(torchrun if processes > 1 else []), "asr.cli", *arguments]
+        with self._lock:
+            if self._stopped:
+                raise AblationError("interrupted")
+            # In a session of its own: Ctrl-C comes here alone, and here is decided that a step is to be finished.
+            process = subprocess.Popen(command, start_new_session=True)
+            self._running.append(process)
+        status = process.wait()
+        with self._lock:
+            self._running.remove(process)
+        if status:
+            raise AblationError(f"asr {arguments[0]} ended with status {status}")
+
+    def stop(self) -> None:
+        """Asks all to end: a training finishes its step and saves."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                process.terminate()
+
+    def kill(self) -> None:
+        """Ends all at once."""
+        with self._lock:
+            for process in self._running:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def train(commands: Commands, recipe: str, overrides: Sequence[str], run: Path, processes: int) -> Checkpoint:
     """Runs `asr train` to its last step, from where it was stopped if it was; the checkpoint at the end."""
-    torchrun = ["torch.distributed.run", f"--nproc_per_node={processes}", "--standalone", "-m"]
-    module = [*(torchrun if processes > 1 else []), "asr.cli"]
-    command = [sys.executable, "-m", *module, "train", recipe, *overrides, f"train.output={run}", "--resume"]
-    # In a session of its own: Ctrl-C comes here alone, and here is decided that the step is to be finished.
-    process = subprocess.Popen(command, start_new_session=True)
-    try:
-        process.wait()
-    except KeyboardInterrupt:
-        process.terminate()  # a training saves and ends
-        process.wait()
-        raise
-    finally:
-        if process.poll() is None:  # Ctrl-C again
-            os.killpg(process.pid, signal.SIGKILL)
+    commands.run("train", recipe, *overrides, f"train.output={run}", "--resume", processes=processes)
     last = checkpoint_path(run, load_config(recipe, overrides).train.max_steps)
-    if process.returncode or not last.is_file():
-        raise AblationError(f"training ended with status {process.returncode} before {last}")
+    if not last.is_file():
+        raise AblationError(f"training ended before {last}")
     return Checkpoint.load(last)
 
 
-def measure(checkpoint: Checkpoint, run: Path, valid: str, device: str) -> dict[str, Any]:
-    """What is kept of a trained model: size, speed, error rates (0.1 is 10 %)."""
-    rates = {
-        r["chunk_ms"]: r["wer"]
-        for r in _evaluate(run, valid, ",".join(CHUNKS), "greedy", device, "--hypotheses", str(run / "greedy.tsv"))
-    }
-    rows = [line.split("\t") for line in (run / "greedy.tsv").read_text(encoding="utf-8").splitlines()]
+def measure(commands: Commands, checkpoint: Checkpoint, run: Path, options: Sequence[str]) -> dict[str, Any]:
+    """What is kept of a trained model: size, speed, error rates (0.1 is 10 %). options: of `asr evaluate`."""
+
+    def evaluate(chunks: str, search: str, *more: str) -> list[dict[str, Any]]:
+        report = run / f"{search}.json"
+        commands.run(
+            *("evaluate", str(run), *options, *more),
+            *("--chunk-ms", chunks, "--search", search, "--json", str(report)),
+        )
+        return json.loads(report.read_text(encoding="utf-8"))["results"]
+
+    spoken = run / "greedy.tsv"
+    rates = {r["chunk_ms"]: r["wer"] for r in evaluate(",".join(CHUNKS), "greedy", "--hypotheses", str(spoken))}
+    rows = [line.split("\t") for line in spoken.read_text(encoding="utf-8").splitlines()]
     spelled = [tuple(" ".join(text.replace(" ", "_")) for text in row[4:]) for row in rows if row[1] == "640"]
     rescored = None
     if checkpoint.config.loss.ctc_weight < 1:  # else the decoder has learned nothing
-        rescored = _evaluate(run, valid, "640", "rescore", device)[0]["wer"]
+        rescored = evaluate("640", "rescore")[0]["wer"]
     return {
         "parameters": sum(p.numel() for p in checkpoint.model().parameters()),
         "seconds_per_step": seconds_per_step(run),
@@ -169,17 +203,6 @@ def measure(checkpoint: Checkpoint, run: Path, valid: str, device: str) -> dict[
         "cer_640": count_errors([r for r, _ in spelled], [h for _, h in spelled]).rate,
         "rescored_640": rescored,
     }
-
-
-def _evaluate(run: Path, valid: str, chunks: str, search: str, device: str, *more: str) -> list[dict[str, Any]]:
-    report = run / f"{search}.json"
-    options = ["--data", valid, "--chunk-ms", chunks, "--search", search, "--device", device, "--json", str(report)]
-    status = asr(["evaluate", str(run), *options, *more])
-    if status == 130:
-        raise KeyboardInterrupt
-    if status:
-        raise AblationError(f"evaluation ended with status {status}")
-    return json.loads(report.read_text(encoding="utf-8"))["results"]
 
 
 def seconds_per_step(run: Path) -> float | None:
@@ -288,6 +311,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("runs/ablations"), help="folder (default: %(default)s)")
     parser.add_argument("--recipe", default="tiny", help="the baseline's (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=DEFAULT_STEPS, help="of each training (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at a time (default: 1)")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="of --valid, evenly spread (default: all)")
     parser.add_argument("--processes", type=int, default=1, help="of a training, by torchrun (default: 1)")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--init", metavar="WEIGHTS", help="as train.init: fine-tune these, e.g. bundled")
@@ -297,8 +322,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if not args.list and not (args.train and args.valid):
         parser.error("--train and --valid are needed: data sets written by `asr prepare`")
-    if args.processes < 1:
-        parser.error(f"--processes {args.processes} must be at least 1")
+    for name in ("processes", "jobs"):
+        if getattr(args, name) < 1:
+            parser.error(f"--{name} {getattr(args, name)} must be at least 1")
     return args
 
 
@@ -337,28 +363,47 @@ def run_all(args: argparse.Namespace) -> int:
 
     args.out.mkdir(parents=True, exist_ok=True)
     settings = {"recipe": args.recipe, "steps": args.steps, "overrides": common, "train": args.train}
-    settings |= {"valid": args.valid, "processes": args.processes, "device": args.device}
+    settings |= {"valid": args.valid, "num_utterances": args.num_utterances}
+    settings |= {"processes": args.processes, "device": args.device}
     results = Results(args.out / "results.json", settings)
     # Not part of what is compared: no validation on the way, so that the last weights are the ones measured.
     common = [*common, f"data.train={json.dumps(args.train)}", "data.valid=[]", "train.keep_checkpoints=1"]
     common.append(f"train.device={args.device}")
     wanted = [BASELINE, *(name for name in variants if not args.only or name in args.only)]
-    failed = []
-    for number, name in enumerate(wanted, 1):
-        if name in results.by_name:
-            continue
+    evaluation = ["--data", args.valid, "--device", args.device]
+    evaluation += ["--num-utterances", str(args.num_utterances)] if args.num_utterances else []
+    commands = Commands()
+
+    def train_and_measure(number: int, name: str) -> dict[str, Any]:
         print(f"\n[{number}/{len(wanted)}] {name} {' '.join(order[name])}", flush=True)
         run = args.out / name
+        checkpoint = train(commands, args.recipe, [*common, *order[name]], run, args.processes)
+        return measure(commands, checkpoint, run, evaluation)
+
+    failed = []
+    with ThreadPoolExecutor(args.jobs) as pool:
+        missing = [(number, name) for number, name in enumerate(wanted, 1) if name not in results.by_name]
+        jobs = {pool.submit(train_and_measure, number, name): name for number, name in missing}
         try:
-            checkpoint = train(args.recipe, [*common, *order[name]], run, args.processes)
-            results.add(name, order[name], measure(checkpoint, run, args.valid, args.device))
-        except AblationError as error:
-            if name == BASELINE:  # nothing can be compared to it
-                raise
-            print(f"ablations: {name}: {error}", file=sys.stderr)
-            failed.append(name)
-            continue
-        write_report(results, list(order), args.out)
+            for job in as_completed(jobs):
+                name = jobs[job]
+                try:
+                    results.add(name, order[name], job.result())
+                except AblationError as error:
+                    print(f"ablations: {name}: {error}", file=sys.stderr)
+                    failed.append(name)
+                    continue
+                if BASELINE in results.by_name:  # nothing can be compared before
+                    write_report(results, list(order), args.out)
+        except KeyboardInterrupt:
+            commands.stop()
+            try:
+                pool.shutdown(cancel_futures=True)
+            except KeyboardInterrupt:  # again
+                commands.kill()
+            raise
+    if BASELINE in failed:
+        raise AblationError("without a baseline there is nothing to compare with; the same command tries again")
     write_report(results, list(order), args.out)
     print((args.out / "ablations.md").read_text(encoding="utf-8"))
     if failed:
