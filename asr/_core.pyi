@@ -191,6 +191,18 @@ class Hypothesis:
     best alignment. `confidences[i]`, in (0, 1], is the geometric mean of its posteriors over these frames.
     """
 
+    def __init__(
+        self,
+        tokens: list[int],
+        *,
+        log_prob: float,
+        lm_score: float,
+        start_frames: list[int],
+        end_frames: list[int],
+        confidences: list[float],
+    ) -> None:
+        """ValueError where the lists are of different lengths."""
+
     @property
     def tokens(self) -> list[int]: ...
     @property
@@ -314,3 +326,91 @@ class Endpointer:
     def max_utterance_s(self) -> float: ...
     @property
     def frame_s(self) -> float: ...
+
+_Word = tuple[str, float, float, float]
+"""Word, its start and end in seconds, its confidence in (0, 1]."""
+
+def words(hypothesis: Hypothesis, tokens: list[str]) -> list[_Word]:
+    """The words of a hypothesis, times counted from frame 0. `tokens`: spelling of every token id, "" for one that is
+    in no text; "\u2581" begins a word, or stands alone between words. ValueError for an id outside `tokens`."""
+
+def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
+    """See `asr.search.rescore`."""
+
+@final
+class SegmentOptions:
+    """How to recognise. Immutable, shared by segments; `asr.streaming.Recognizer` says what the values mean."""
+
+    def __init__(
+        self,
+        *,
+        tokens: list[str],
+        chunk_size: int,
+        second_pass: bool,
+        search: str,
+        beam_size: int,
+        fusion: LmFusion | None,
+        rescore_ctc_weight: float,
+        silence_after_speech_s: float,
+        silence_without_speech_s: float,
+        max_utterance_s: float,
+    ) -> None:
+        """ValueError for a value outside its range. `tokens` as for `words`."""
+
+@final
+class EncoderStep:
+    """Work: a run of the encoder with one of two caches, that of the stream or that of the second pass."""
+
+    @property
+    def second_pass(self) -> bool: ...
+    @property
+    def begins(self) -> bool:
+        """With a new cache."""
+    @property
+    def features(self) -> npt.NDArray[np.float32]:
+        """(4c + 3, 80) for c encoder frames."""
+    @property
+    def num_valid(self) -> int:
+        """Feature frames that are real."""
+
+@final
+class DecoderScoring:
+    """Work: a run of the decoder over whole sentences."""
+
+    @property
+    def tokens(self) -> list[list[int]]: ...
+    @property
+    def encoder_out(self) -> npt.NDArray[np.float32]:
+        """(num_frames, dim), of the utterance."""
+
+@final
+class Segment:
+    """Audio without a gap on its way to words: everything but the network, which its owner runs when it asks.
+
+    `accept` or `finish`; then, as long as `work()` is not None, `stepped` or `scored`; then `take_events`.
+    """
+
+    def __init__(self, options: SegmentOptions, start_s: float = 0.0) -> None:
+        """`start_s`: seconds of the stream before its first sample."""
+
+    def accept(self, samples: _Samples) -> int:
+        """Continue with 16 kHz `samples`, up to the end of a chunk; how many were used. RuntimeError with work open."""
+
+    def finish(self) -> None:
+        """No more audio. Twice is once. RuntimeError with work open."""
+
+    def work(self) -> EncoderStep | DecoderScoring | None:
+        """What is to be computed before the segment goes on."""
+
+    def stepped(self, log_probs: npt.NDArray[np.float32], encoder_out: npt.NDArray[np.float32]) -> None:
+        """Answers an EncoderStep: (c, vocab_size) and (c, dim). ValueError for other shapes, or what are no
+        log-probabilities, and then the work is still open; RuntimeError when it was not asked for."""
+
+    def scored(self, scores: list[float]) -> None:
+        """Answers a DecoderScoring: natural log-probabilities of the sentences."""
+
+    def take_events(self) -> list[tuple[Literal["partial", "final", "error"], str, float, float, list[_Word]]]:
+        """What happened since the last call: kind, text, start and end in seconds, words."""
+
+    def add_nonfinite(self, count: int) -> None:
+        """Tells of samples that were not finite and were replaced before they came here."""

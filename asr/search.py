@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.features import ENCODER_FRAME_S
-from asr.text import group_words
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID
 
 if TYPE_CHECKING:
@@ -51,8 +49,7 @@ class LmWeights:
         """`lm` as a partner of the search over `tokens`, the spelling of every token id."""
         from asr._core import LmFusion
 
-        spoken = ["" if id in _UNSPOKEN_IDS else token for id, token in enumerate(tokens)]
-        return LmFusion(lm, spoken, **asdict(self))
+        return LmFusion(lm, heard(tokens), **asdict(self))
 
 
 class Word(NamedTuple):
@@ -65,27 +62,16 @@ class Word(NamedTuple):
     """In (0, 1]: that of its least certain token."""
 
 
-def words(hypothesis: Hypothesis, tokens: Sequence[str], frame_s: float = ENCODER_FRAME_S) -> list[Word]:
-    """The words of a hypothesis; joined by spaces they are its text.
+def heard(tokens: Sequence[str]) -> list[str]:
+    """The spelling of every token id as the C++ core takes it: empty where it is in no text."""
+    return ["" if id in _UNSPOKEN_IDS else token for id, token in enumerate(tokens)]
 
-    tokens: spelling of every token id. frame_s: duration of an encoder frame.
 
-    A word is wrong as soon as one of its tokens is, so its confidence is the smallest of theirs. A mean
-    would hide the one doubtful letter of a long word; a product would punish long words for their length.
-    """
-    ids, starts, ends, confidences = (
-        hypothesis.tokens, hypothesis.start_frames, hypothesis.end_frames, hypothesis.confidences
-    )  # fmt: skip
-    spoken = [index for index, id in enumerate(ids) if id not in _UNSPOKEN_IDS]
-    return [
-        Word(
-            word,
-            starts[spoken[first]] * frame_s,
-            ends[spoken[last - 1]] * frame_s,
-            min(confidences[index] for index in spoken[first:last]),
-        )
-        for word, first, last in group_words([tokens[ids[index]] for index in spoken])
-    ]
+def words(hypothesis: Hypothesis, tokens: Sequence[str]) -> list[Word]:
+    """The words of a hypothesis; joined by spaces they are its text. tokens: spelling of every token id."""
+    from asr import _core
+
+    return [Word(*word) for word in _core.words(hypothesis, heard(tokens))]
 
 
 def text(hypothesis: Hypothesis, tokens: Sequence[str]) -> str:
@@ -101,15 +87,9 @@ def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc
     to it. Of equals the first hypothesis wins.
     Raises ValueError for no hypotheses, another number of scores, or a weight outside [0, 1].
     """
-    scores = np.asarray(decoder_scores, np.float64)
-    if not hypotheses or scores.shape != (len(hypotheses),):
-        raise ValueError(
-            f"{len(hypotheses)} hypotheses with scores of shape {scores.shape}; expected one or more, one score each"
-        )
-    if not 0 <= ctc_weight <= 1:
-        raise ValueError(f"ctc_weight {ctc_weight} must be in [0, 1]")
-    first = np.array([hypothesis.log_prob + hypothesis.lm_score for hypothesis in hypotheses])
-    return int(np.argmax(ctc_weight * first + (1 - ctc_weight) * scores))
+    from asr import _core
+
+    return _core.best_rescored(list(hypotheses), np.asarray(decoder_scores, np.float32).tolist(), ctc_weight)
 
 
 def new_search(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 WORD_BOUNDARY = "\u2581"
@@ -26,27 +26,6 @@ _SPOKEN_PUNCTUATION = frozenset("&%@#*/\\§‰†")
 def detokenize(tokens: Iterable[str]) -> str:
     """Join tokens into text: "▁" becomes one space between words, none at the ends."""
     return " ".join("".join(tokens).replace(WORD_BOUNDARY, " ").split())
-
-
-def group_words(tokens: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Words with the tokens they are made of: (word, first_token, last_token_exclusive) each.
-
-    A bare "▁" belongs to no word: it only separates. The words joined by spaces equal `detokenize`.
-    """
-    words: list[tuple[str, int, int]] = []
-    new_word = True
-    for index, token in enumerate(tokens):
-        piece = token.removeprefix(WORD_BOUNDARY)
-        new_word = new_word or piece != token
-        if not piece:
-            continue
-        if new_word:
-            words.append((piece, index, index + 1))
-        else:
-            word, first, _ = words[-1]
-            words[-1] = (word + piece, first, index + 1)
-        new_word = False
-    return words
 
 
 def parse_alphabet(spec: str) -> frozenset[str] | None:

@@ -18,11 +18,12 @@
 
 namespace asr_stream {
 
+// The defaults are tuned for the bundled models.
 struct LmFusionOptions {
-  float weight = 0.5f;       // of the language model's log-probabilities; 0 .. 10
-  float word_bonus = 0.0f;   // added for each word: makes up for the cost that every word has; -20 .. 20
-  float oov_penalty = 5.0f;  // taken off for a word outside the lexicon, beside P(<unk>); 0 .. 100
-  float prior_weight = 0.0f;  // of the letters' own log-probabilities, taken off; 0 .. 2
+  float weight = 0.8f;        // of the language model's log-probabilities; 0 .. 10
+  float word_bonus = -1.6f;   // added for each word; -20 .. 20
+  float oov_penalty = 8.0f;   // taken off for a word outside the lexicon, beside P(<unk>); 0 .. 100
+  float prior_weight = 0.5f;  // of the letters' own log-probabilities, taken off; 0 .. 2
 };
 
 // Immutable, for any number of searches.

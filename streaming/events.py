@@ -5,7 +5,6 @@ Times are seconds from the start of the stream; lost audio counts as time that p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -68,9 +67,3 @@ class Error(Event):
     """Something is wrong with the audio or its source; the stream goes on."""
 
     type = "error"
-
-
-def spoken(cls: type[Partial] | type[Final], words: Sequence[Word], now: float) -> Partial | Final:
-    """The event for `words`, which may be empty: then it lasts from `now` to `now` (seconds)."""
-    start, end = (words[0].start_s, words[-1].end_s) if words else (now, now)
-    return cls(" ".join(word.word for word in words), start, end, tuple(words))

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Endpointer, LmFusion, NgramLm
-from asr.features import ENCODER_FRAME_MS, ENCODER_FRAME_S, FEATURE_OVERLAP, SUBSAMPLING
+from asr._core import LmFusion, NgramLm, SegmentOptions
+from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm import load_lm
 from asr.metadata import ModelMetadata
 from asr.onnx_model import ModelError, OnnxModel, bundled_model
-from asr.search import DEFAULT_BEAM_SIZE, LmWeights, new_search
+from asr.search import DEFAULT_BEAM_SIZE, LmWeights, heard
 from asr.streaming.stream import Stream
 
 MAX_CHUNK_MS = 5120
@@ -87,8 +87,7 @@ class Recognizer:
         if not 0 < self.max_utterance_s <= MAX_UTTERANCE_S:
             raise ValueError(f"max_utterance_s is {self.max_utterance_s}; it must be in (0, {MAX_UTTERANCE_S:g}]")
         # Made here rather than with the first audio, so that what is wrong is said where it was written.
-        self.new_search()
-        _ = self.endpointer
+        _ = self.segment_options
         _check_front_end(self.onnx.metadata)
         if self.search == "rescore" and not self.onnx.has_decoder:
             raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
@@ -123,12 +122,19 @@ class Recognizer:
         return self.lm_weights.fusion(lm if isinstance(lm, NgramLm) else load_lm(lm), self.onnx.tokens)
 
     @cached_property
-    def endpointer(self) -> Endpointer:
-        return Endpointer(
+    def segment_options(self) -> SegmentOptions:
+        """All that recognition needs to know beside the network."""
+        return SegmentOptions(
+            tokens=heard(self.onnx.tokens),
+            chunk_size=self.chunk_size,
+            second_pass=self.second_pass,
+            search=self.search,
+            beam_size=self.beam_size,
+            fusion=self.fusion,
+            rescore_ctc_weight=self.onnx.metadata.rescore_ctc_weight,
             silence_after_speech_s=self.silence_after_speech_s,
             silence_without_speech_s=self.silence_without_speech_s,
             max_utterance_s=self.max_utterance_s,
-            frame_s=ENCODER_FRAME_S,
         )
 
     @property
@@ -140,10 +146,6 @@ class Recognizer:
     def left_context(self) -> int:
         """Encoder frames seen before the chunk."""
         return self.left_context_ms // ENCODER_FRAME_MS
-
-    def new_search(self) -> CtcGreedySearch | CtcPrefixBeamSearch:
-        """An empty CTC search."""
-        return new_search(self.search, self.beam_size, self.fusion)
 
     def stream(self) -> Stream:
         """A new stream: it holds all state of one source of audio, and serves one thread at a time."""

@@ -62,7 +62,7 @@ class Stream:
             # In pieces, so that a long recording is not held three times.
             for begin in range(0, len(audio), sample_rate):
                 resampled, num_nonfinite = self._resampler.accept(audio[begin : begin + sample_rate])
-                self._segment.num_nonfinite_before += num_nonfinite
+                self._segment.add_nonfinite(num_nonfinite)
                 self._recognize(resampled)
 
     def gap(self, num_samples: int, sample_rate: int = SAMPLE_RATE) -> None:

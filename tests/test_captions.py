@@ -10,17 +10,21 @@ import pytest
 
 from asr.search import Word
 from asr.streaming.captions import Captions, JsonLines, PlainText, open_output
-from asr.streaming.events import Error, Event, Final, Gap, Partial, spoken
+from asr.streaming.events import Error, Event, Final, Gap, Partial
 
 LONG = " ".join(f"WORD{i}" for i in range(60))
 
 
+def words(text: str) -> tuple[Word, ...]:
+    return tuple(Word(word, i, i + 0.5, 0.5) for i, word in enumerate(text.split()))
+
+
 def partial(text: str) -> Event:
-    return spoken(Partial, [Word(word, i, i + 0.5, 0.5) for i, word in enumerate(text.split())], 0.0)
+    return Partial(text, 0.0, max(len(text.split()) - 0.5, 0.0), words(text))
 
 
 def final(text: str) -> Event:
-    return spoken(Final, [Word(word, i, i + 0.5, 0.5) for i, word in enumerate(text.split())], 0.0)
+    return Final(text, 0.0, len(text.split()) - 0.5, words(text))
 
 
 class Terminal(io.StringIO):

@@ -12,7 +12,7 @@ import pytest
 from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
 from asr.lm import pack, read_arpa
 from asr.search import BEAM_THRESHOLD, new_search
-from asr.text import group_words
+from asr.text import detokenize
 
 CHARACTERS = ["", "\u2581", "A", "B"]
 PIECES = ["", "\u2581A", "B", "\u2581AB"]
@@ -58,7 +58,7 @@ def lm() -> NgramLm:
 
 
 def definition(lm: NgramLm, tokens: list[str], hypothesis: tuple[int, ...]) -> float:
-    words = [word for word, _, _ in group_words([tokens[t] for t in hypothesis])]
+    words = detokenize(tokens[t] for t in hypothesis).split()
     unknown = sum(word not in lm for word in words)
     letters = sum(GAINS[letter] for word in words if word in lm for letter in word + " ")
     return 0.8 * sum(lm.log_probs(words)) + 0.4 * len(words) - 1.5 * unknown + letters

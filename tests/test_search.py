@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from asr._core import Hypothesis
 from asr.search import Word, decode, new_search, rescore, text, words
+from asr.text import detokenize
 
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B", "▁C")
 
 
-class Spoken(NamedTuple):
-    """A hypothesis made by hand."""
-
-    tokens: list[int]
-    log_prob: float = 0.0
-    start_frames: list[int] = []  # noqa: RUF012
-    end_frames: list[int] = []  # noqa: RUF012
-    confidences: list[float] = []  # noqa: RUF012
-    lm_score: float = 0.0
-
-
-def spoken(tokens: list[int], log_prob: float = 0.0) -> Spoken:
-    """Token i occupies frames [10 i, 10 i + 2) with a confidence of 1 / (i + 1)."""
+def spoken(tokens: list[int], log_prob: float = 0.0, lm_score: float = 0.0) -> Hypothesis:
+    """A hypothesis made by hand: token i occupies frames [10 i, 10 i + 2) with a confidence of 1 / 2^i."""
     places = range(len(tokens))
-    return Spoken(
+    return Hypothesis(
         tokens,
-        log_prob,
-        [10 * i for i in places],
-        [10 * i + 2 for i in places],
-        [1 / (i + 1) for i in places],
+        log_prob=log_prob,
+        lm_score=lm_score,
+        start_frames=[10 * i for i in places],
+        end_frames=[10 * i + 2 for i in places],
+        confidences=[2.0**-i for i in places],
     )
 
 
@@ -43,44 +35,58 @@ def path(*ids: int) -> np.ndarray:
 
 
 def test_words_have_the_times_of_their_tokens_and_the_least_confidence() -> None:
-    found = words(spoken([4, 5, 3, 6, 5]), TOKENS)  # type: ignore[arg-type]
+    found = words(spoken([4, 5, 3, 6, 5]), TOKENS)
     assert found == [
         Word("AB", 0.0, pytest.approx(12 * 0.04), 1 / 2),
-        Word("CB", pytest.approx(30 * 0.04), pytest.approx(42 * 0.04), 1 / 5),
+        Word("CB", pytest.approx(30 * 0.04), pytest.approx(42 * 0.04), 1 / 16),
     ]
 
 
 def test_sentence_marks_are_in_no_word() -> None:
     hypothesis = spoken([2, 4, 2, 5, 2])
-    assert words(hypothesis, TOKENS) == [Word("AB", 0.4, pytest.approx(1.28), 1 / 4)]  # type: ignore[arg-type]
-    assert text(hypothesis, TOKENS) == "AB"  # type: ignore[arg-type]
+    assert words(hypothesis, TOKENS) == [Word("AB", 0.4, pytest.approx(1.28), 1 / 8)]
+    assert text(hypothesis, TOKENS) == "AB"
 
 
 def test_nothing_said_is_no_word() -> None:
-    assert words(spoken([]), TOKENS) == []  # type: ignore[arg-type]
-    assert words(spoken([3, 2]), TOKENS) == []  # type: ignore[arg-type]
+    assert words(spoken([]), TOKENS) == []
+    assert words(spoken([3, 2]), TOKENS) == []
 
 
-def test_frame_duration_scales_times() -> None:
-    assert words(spoken([4]), TOKENS, frame_s=0.5)[0].end_s == 1.0  # type: ignore[arg-type]
+def test_a_token_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="token id 7 is outside 0 to 7 - 1"):
+        words(spoken([7]), TOKENS)
+    with pytest.raises(ValueError, match="every token needs a start"):
+        Hypothesis([4], log_prob=0.0, lm_score=0.0, start_frames=[], end_frames=[1], confidences=[1.0])
+
+
+@given(st.lists(st.sampled_from(["▁", "▁A", "B", "▁CD", "'", "<unk>"]), max_size=12))
+def test_words_equal_the_text(pieces: list[str]) -> None:
+    tokens = ["<blk>", "<unk>", "<sos/eos>", "▁", "▁A", "B", "▁CD", "'"]
+    found = words(spoken([tokens.index(piece) for piece in pieces]), tokens)
+    assert " ".join(word.word for word in found) == detokenize(pieces)
+    heard = [i for i, piece in enumerate(pieces) if piece != "▁"]
+    assert [round(word.start_s / 0.4) for word in found] == [
+        i for i in heard if i == heard[0] or pieces[i].startswith("▁") or pieces[i - 1] == "▁"
+    ]
 
 
 @pytest.mark.parametrize(("weight", "best"), [(0.0, 2), (0.5, 1), (1.0, 0)])
 def test_rescoring_weighs_ctc_against_the_decoder(weight: float, best: int) -> None:
     hypotheses = [spoken([4], -1.0), spoken([5], -2.0), spoken([6], -9.0)]
     scores = np.array([-9.0, -2.0, -1.0], np.float32)
-    assert rescore(hypotheses, scores, weight) == best  # type: ignore[arg-type]
+    assert rescore(hypotheses, scores, weight) == best
 
 
 def test_rescoring_counts_the_language_model_to_the_first_pass() -> None:
-    hypotheses = [Spoken([4], -2.0, lm_score=-5.0), Spoken([5], -4.0, lm_score=-1.0)]
+    hypotheses = [spoken([4], -2.0, lm_score=-5.0), spoken([5], -4.0, lm_score=-1.0)]
     assert rescore(hypotheses, [0.0, 0.0], 0.5) == 1
     assert rescore(hypotheses, [0.0, -1.9], 0.5) == 1
     assert rescore(hypotheses, [0.0, -2.1], 0.5) == 0
 
 
 def test_rescoring_keeps_the_order_of_equals() -> None:
-    assert rescore([spoken([4], -1.0), spoken([5], -1.0)], [-3.0, -3.0], 0.3) == 0  # type: ignore[list-item]
+    assert rescore([spoken([4], -1.0), spoken([5], -1.0)], [-3.0, -3.0], 0.3) == 0
 
 
 @pytest.mark.parametrize(

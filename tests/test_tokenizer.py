@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asr.text import WORD_BOUNDARY, TextNormalizer, detokenize, group_words, parse_alphabet
+from asr.text import TextNormalizer, detokenize, parse_alphabet
 from asr.tokenizer import BLANK_ID, KINDS, SOS_EOS_ID, UNK_ID, Tokenizer
 
 SENTENCE = "THE QUICK BROWN FOX JUMPS OVER A LAZY DOG IT'S THE FOX'S JUMPING AND THE DOG'S SLEEPING"
@@ -34,24 +34,6 @@ def test_decode_returns_what_encode_was_given(tokenizers, kind, text):
     assert tokenizer.decode(ids) == " ".join(text.split())
     assert detokenize(tokenizer.tokens[id] for id in ids) == " ".join(text.split())
     assert not {BLANK_ID, UNK_ID, SOS_EOS_ID} & set(ids)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_words_are_grouped_with_their_tokens(tokenizers, kind):
-    tokenizer = tokenizers[kind]
-    tokens = [tokenizer.tokens[id] for id in tokenizer.encode("THE FOX'S JUMPING  DOG")]
-    words = group_words(tokens)
-    assert [word for word, _, _ in words] == ["THE", "FOX'S", "JUMPING", "DOG"]
-    for word, first, end in words:
-        assert "".join(tokens[first:end]).removeprefix(WORD_BOUNDARY) == word
-
-
-@given(st.lists(st.sampled_from(["▁", "▁A", "B", "▁CD", "'", "<unk>"]), max_size=12))
-def test_words_equal_the_text(tokens):
-    words = group_words(tokens)
-    assert " ".join(word for word, _, _ in words) == detokenize(tokens)
-    covered = [i for _, first, end in words for i in range(first, end)]
-    assert covered == [i for i, token in enumerate(tokens) if token != "▁"]
 
 
 def test_characters_have_a_boundary_between_words_and_none_first(tokenizers):

@@ -15,7 +15,7 @@
 #include "ctc_greedy_search.h"
 #include "ctc_prefix_beam_search.h"
 #include "endpointer.h"
-#include "exclusive_use.h"
+#include "exclusive.h"
 #include "fbank.h"
 #include "lm_fusion.h"
 #include "ngram_lm.h"
@@ -24,27 +24,6 @@ namespace asr_stream {
 namespace {
 
 using namespace pybind11::literals;
-
-// An object for one thread at a time: a second thread is refused with RuntimeError while the first is inside.
-// The interpreter lock is let go, so that other objects go on.
-template <typename T>
-class Exclusive {
- public:
-  template <typename... Args>
-  explicit Exclusive(const char* name, Args&&... args) : name_(name), object_(std::forward<Args>(args)...) {}
-
-  template <typename Use>
-  auto operator()(Use use) {
-    const ExclusiveUse::Scope scope(use_, name_);
-    const py::gil_scoped_release release;
-    return use(object_);
-  }
-
- private:
-  const char* name_;
-  ExclusiveUse use_;
-  T object_;
-};
 
 // Copies of this many samples hold up other Python threads for tens of microseconds; shorter ones are cheaper than
 // getting the interpreter lock back, which a busy thread may keep for 5 ms.
@@ -186,6 +165,16 @@ void bind_search_methods(py::class_<Exclusive<Search>>& cls) {
 
 void bind_ctc(py::module_& m) {
   py::class_<Hypothesis>(m, "Hypothesis")
+      .def(py::init([](std::vector<std::int32_t> tokens, double log_prob, double lm_score,
+                       std::vector<std::int64_t> start_frames, std::vector<std::int64_t> end_frames,
+                       std::vector<float> confidences) {
+             for (const std::size_t size : {start_frames.size(), end_frames.size(), confidences.size()}) {
+               if (size != tokens.size()) throw py::value_error("every token needs a start, an end and a confidence");
+             }
+             return Hypothesis{std::move(tokens),       log_prob,              lm_score,
+                               std::move(start_frames), std::move(end_frames), std::move(confidences)};
+           }),
+           "tokens"_a, py::kw_only(), "log_prob"_a, "lm_score"_a, "start_frames"_a, "end_frames"_a, "confidences"_a)
       .def_readonly("tokens", &Hypothesis::tokens)
       .def_readonly("log_prob", &Hypothesis::log_prob)
       .def_readonly("lm_score", &Hypothesis::lm_score)
@@ -278,6 +267,8 @@ void bind_endpointer(py::module_& m) {
 
 }  // namespace
 
+void bind_segment(py::module_& m);  // segment.cc
+
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Streaming front end of asr-stream: ring buffer, log-mel filterbank, CTC search, endpointing.";
   bind_ring_buffer(m);
@@ -285,6 +276,7 @@ PYBIND11_MODULE(_core, m) {
   bind_lm(m);
   bind_ctc(m);
   bind_endpointer(m);
+  bind_segment(m);
 }
 
 }  // namespace asr_stream

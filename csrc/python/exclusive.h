@@ -1,0 +1,35 @@
+// Objects for one thread at a time, in a language of many.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <utility>
+
+#include "exclusive_use.h"
+
+namespace asr_stream {
+
+namespace py = pybind11;
+
+// An object for one thread at a time: a second thread is refused with RuntimeError while the first is inside.
+// The interpreter lock is let go, so that other objects go on.
+template <typename T>
+class Exclusive {
+ public:
+  template <typename... Args>
+  explicit Exclusive(const char* name, Args&&... args) : name_(name), object_(std::forward<Args>(args)...) {}
+
+  template <typename Use>
+  auto operator()(Use use) {
+    const ExclusiveUse::Scope scope(use_, name_);
+    const py::gil_scoped_release release;
+    return use(object_);
+  }
+
+ private:
+  const char* name_;
+  ExclusiveUse use_;
+  T object_;
+};
+
+}  // namespace asr_stream

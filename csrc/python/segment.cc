@@ -1,0 +1,148 @@
+// Words and segments in Python: see asr/_core.pyi.
+#include "segment.h"
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "arrays.h"
+#include "exclusive.h"
+
+namespace asr_stream {
+namespace {
+
+using namespace pybind11::literals;
+
+py::list to_list(const std::vector<Word>& words) {
+  py::list list;
+  for (const Word& word : words) list.append(py::make_tuple(word.text, word.start_s, word.end_s, word.confidence));
+  return list;
+}
+
+const char* name(Event::Type type) {
+  return type == Event::Type::kPartial ? "partial" : type == Event::Type::kFinal ? "final" : "error";
+}
+
+SegmentOptions::Search to_search(const std::string& name) {
+  if (name == "greedy") return SegmentOptions::Search::kGreedy;
+  if (name == "beam") return SegmentOptions::Search::kBeam;
+  if (name == "rescore") return SegmentOptions::Search::kRescore;
+  throw py::value_error("search '" + name + "' is not known: choose one of greedy, beam, rescore");
+}
+
+py::array_t<float> to_array(const std::vector<float>& values, std::int64_t num_rows) {
+  const std::int64_t num_columns = num_rows ? static_cast<std::int64_t>(values.size()) / num_rows : 0;
+  py::array_t<float> array({static_cast<py::ssize_t>(num_rows), static_cast<py::ssize_t>(num_columns)});
+  std::copy(values.begin(), values.end(), array.mutable_data());
+  return array;
+}
+
+const py::array float_rows(const py::object& object, const char* what) {
+  py::array array = require_array(object, 2, what);
+  if (!py::isinstance<py::array_t<float>>(array)) throw_dtype_error(array, what, "float32");
+  return array;
+}
+
+using ExclusiveSegment = Exclusive<Segment>;
+
+// The answer is copied while the object is held: another thread may be at work on it as soon as it is let go.
+py::object work(ExclusiveSegment& self) {
+  std::unique_ptr<Work> copy = self([](Segment& segment) {
+    return segment.work() ? std::make_unique<Work>(*segment.work()) : nullptr;
+  });
+  if (!copy) return py::none();
+  if (auto* step = std::get_if<EncoderStep>(copy.get())) return py::cast(std::move(*step));
+  return py::cast(std::move(std::get<DecoderScoring>(*copy)));
+}
+
+void stepped(ExclusiveSegment& self, const py::object& log_probs, const py::object& encoder_out) {
+  const py::array rows = float_rows(log_probs, "log_probs"), vectors = float_rows(encoder_out, "encoder_out");
+  if (rows.shape(0) != vectors.shape(0)) throw py::value_error("log_probs and encoder_out differ in their frames");
+  const auto* log_prob = static_cast<const float*>(rows.data());
+  const auto* vector = static_cast<const float*>(vectors.data());
+  const std::int64_t num_frames = rows.shape(0), vocab_size = rows.shape(1), dim = vectors.shape(1);
+  self([&](Segment& segment) { segment.stepped(log_prob, num_frames, vocab_size, vector, dim); });
+}
+
+py::list take_events(ExclusiveSegment& self) {
+  const std::vector<Event> events = self([](Segment& segment) { return segment.take_events(); });
+  py::list list;
+  for (const Event& event : events) {
+    list.append(py::make_tuple(name(event.type), event.text, event.start_s, event.end_s, to_list(event.words)));
+  }
+  return list;
+}
+
+}  // namespace
+
+void bind_segment(py::module_& m) {
+  m.def("words", [](const Hypothesis& hypothesis, const std::vector<std::string>& tokens) {
+    return to_list(words(hypothesis, tokens));
+  }, "hypothesis"_a, "tokens"_a);
+  m.def("best_rescored", &best_rescored, "hypotheses"_a, "decoder_scores"_a, "ctc_weight"_a);
+
+  py::class_<SegmentOptions, std::shared_ptr<SegmentOptions>>(m, "SegmentOptions")
+      .def(py::init([](std::vector<std::string> tokens, std::int64_t chunk_size, bool second_pass,
+                       const std::string& search, std::int32_t beam_size, std::shared_ptr<const LmFusion> fusion,
+                       double rescore_ctc_weight, double after_speech, double without_speech, double max_utterance) {
+             auto options = std::make_shared<SegmentOptions>();
+             options->tokens = std::move(tokens);
+             options->chunk_size = chunk_size;
+             options->second_pass = second_pass;
+             options->search = to_search(search);
+             options->beam.beam_size = beam_size;
+             options->fusion = std::move(fusion);
+             options->rescore_ctc_weight = rescore_ctc_weight;
+             options->endpointer = {after_speech, without_speech, max_utterance, kEncoderFrameS};
+             const Segment check(options);
+             return options;
+           }),
+           py::kw_only(), "tokens"_a, "chunk_size"_a, "second_pass"_a, "search"_a, "beam_size"_a, "fusion"_a,
+           "rescore_ctc_weight"_a, "silence_after_speech_s"_a, "silence_without_speech_s"_a, "max_utterance_s"_a);
+
+  py::class_<EncoderStep>(m, "EncoderStep")
+      .def_readonly("second_pass", &EncoderStep::second_pass)
+      .def_readonly("begins", &EncoderStep::begins)
+      .def_readonly("num_valid", &EncoderStep::num_valid)
+      .def_property_readonly("features", [](const EncoderStep& s) { return to_array(s.features, s.num_frames); });
+  py::class_<DecoderScoring>(m, "DecoderScoring")
+      .def_readonly("tokens", &DecoderScoring::tokens)
+      .def_property_readonly("encoder_out",
+                             [](const DecoderScoring& s) { return to_array(s.encoder_out, s.num_frames); });
+
+  py::class_<ExclusiveSegment>(m, "Segment")
+      .def(py::init([](std::shared_ptr<const SegmentOptions> options, double start_s) {
+             return std::make_unique<ExclusiveSegment>("Segment", std::move(options), start_s);
+           }),
+           py::arg("options").none(false), "start_s"_a = 0.0)
+      .def(
+          "accept",
+          [](ExclusiveSegment& self, const py::object& samples) {
+            return with_samples(samples, [&](auto* data, std::size_t count) {
+              return self([&](Segment& segment) { return segment.accept(data, count); });
+            });
+          },
+          "samples"_a)
+      .def("finish", [](ExclusiveSegment& self) { self([](Segment& segment) { segment.finish(); }); })
+      .def("work", &work)
+      .def("stepped", &stepped, "log_probs"_a, "encoder_out"_a)
+      .def(
+          "scored",
+          [](ExclusiveSegment& self, const std::vector<float>& scores) {
+            self([&](Segment& segment) { segment.scored(scores); });
+          },
+          "scores"_a)
+      .def("take_events", &take_events)
+      .def("add_nonfinite", [](ExclusiveSegment& self, std::int64_t count) {
+        self([&](Segment& segment) { segment.add_nonfinite(count); });
+      }, "count"_a);
+}
+
+}  // namespace asr_stream

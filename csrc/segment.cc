@@ -1,0 +1,264 @@
+#include "segment.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace asr_stream {
+
+namespace {
+
+constexpr std::int64_t kFrameShift = 160;   // samples
+constexpr std::int64_t kFrameReach = 280;   // samples from where a feature frame's 10 ms begin to the window's end
+
+std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptions> options) {
+  if (!options) throw std::invalid_argument("a segment needs options");
+  const auto require = [](bool condition, const char* name, std::int64_t value) {
+    if (!condition) throw std::invalid_argument(std::string(name) + " must be at least 1, got " + std::to_string(value));
+  };
+  require(options->chunk_size >= 1, "chunk_size", options->chunk_size);
+  require(options->max_full_context >= 1, "max_full_context", options->max_full_context);
+  require(options->num_rescored >= 1, "num_rescored", options->num_rescored);
+  if (options->fusion && options->search == SegmentOptions::Search::kGreedy) {
+    throw std::invalid_argument("search greedy takes no language model; use search beam or rescore");
+  }
+  if (!(options->rescore_ctc_weight >= 0.0 && options->rescore_ctc_weight <= 1.0)) {
+    throw std::invalid_argument("rescore_ctc_weight " + std::to_string(options->rescore_ctc_weight) +
+                                " must be in [0, 1]");
+  }
+  return options;
+}
+
+template <typename Search>
+Hypothesis best_of(const Search& search) {
+  return std::visit([](const auto& s) { return s.hypotheses(1).front(); }, search);
+}
+
+void append(std::vector<float>& to, const float* from, std::int64_t count) { to.insert(to.end(), from, from + count); }
+
+}  // namespace
+
+Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
+    : options_(checked(std::move(options))),
+      endpointer_(options_->endpointer),
+      start_s_(start_s),
+      fbank_(FbankOptions{}),
+      search_(new_search()) {}
+
+Segment::Search Segment::new_search() const {
+  if (options_->search == SegmentOptions::Search::kGreedy) return CtcGreedySearch(options_->beam.blank_id);
+  return CtcPrefixBeamSearch(options_->beam, options_->fusion);
+}
+
+template <typename Sample>
+std::size_t Segment::accept(const Sample* samples, std::size_t count) {
+  if (work_ || input_finished_) {
+    throw std::logic_error(work_ ? "there is work to be done before more audio" : "the segment is finished");
+  }
+  const std::int64_t window = kSubsampling * options_->chunk_size + kFeatureOverlap;
+  const std::int64_t chunk_end = (next_feature_ + window - 1) * kFrameShift + kFrameReach;
+  const std::size_t used = std::min(count, static_cast<std::size_t>(chunk_end - fbank_.num_samples()));
+  fbank_.accept_waveform(samples, used);
+  go_on();
+  return used;
+}
+
+template std::size_t Segment::accept(const float* samples, std::size_t count);
+template std::size_t Segment::accept(const std::int16_t* samples, std::size_t count);
+
+void Segment::finish() {
+  if (work_) throw std::logic_error("there is work to be done before the end");
+  if (input_finished_) return;
+  input_finished_ = true;
+  fbank_.input_finished();
+  go_on();
+}
+
+void Segment::stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size,
+                      const float* encoder_out, std::int64_t dim) {
+  const auto* step = work_ ? std::get_if<EncoderStep>(work_.get()) : nullptr;
+  if (!step) throw std::logic_error("no encoder step was asked for");
+  const std::int64_t wanted = (step->num_frames - kFeatureOverlap) / kSubsampling;
+  if (num_frames != wanted || vocab_size != static_cast<std::int64_t>(options_->tokens.size()) || dim < 1 ||
+      (dim_ && dim != dim_)) {
+    throw std::invalid_argument("the step gave (" + std::to_string(num_frames) + ", " + std::to_string(vocab_size) +
+                                ") log-probabilities of dim " + std::to_string(dim) + "; expected (" +
+                                std::to_string(wanted) + ", " + std::to_string(options_->tokens.size()) + ")" +
+                                (dim_ ? ", dim " + std::to_string(dim_) : ""));
+  }
+  const std::int64_t num_valid = std::min(step->num_valid / kSubsampling, num_frames);
+  if (step->second_pass) {
+    std::visit([&](auto& search) { search.advance(log_probs, num_valid, vocab_size); }, *second_search_);
+    append(encoder_out_, encoder_out, num_valid * dim);
+  } else {
+    LogProbChecker(options_->beam.blank_id).check(log_probs, num_valid, vocab_size);  // before anything changes
+    chunk_log_probs_.assign(log_probs, log_probs + num_valid * vocab_size);
+    chunk_encoder_out_.assign(encoder_out, encoder_out + num_valid * dim);
+    chunk_frames_ = num_valid;
+    chunk_read_ = 0;
+    stage_ = Stage::kReading;
+  }
+  dim_ = dim;
+  work_.reset();
+  go_on();
+}
+
+void Segment::scored(const std::vector<float>& scores) {
+  if (!work_ || !std::holds_alternative<DecoderScoring>(*work_)) throw std::logic_error("no scores were asked for");
+  const std::size_t best = best_rescored(choices_, scores, options_->rescore_ctc_weight);
+  work_.reset();
+  report_final(choices_[best]);
+  go_on();
+}
+
+std::vector<Event> Segment::take_events() { return std::exchange(events_, {}); }
+
+void Segment::go_on() {
+  while (!work_) {
+    switch (stage_) {
+      case Stage::kListening:
+        if (request_chunk()) return;
+        if (!input_finished_) return;
+        end_utterance();
+        break;
+      case Stage::kReading:
+        read_chunk();
+        break;
+      case Stage::kSecondPass:
+        if (request_second_pass()) return;
+        stage_ = Stage::kChoosing;
+        break;
+      case Stage::kChoosing:
+        choose();
+        break;
+      case Stage::kFinished:
+        return;
+    }
+  }
+}
+
+bool Segment::request_chunk() {
+  const std::int64_t window = kSubsampling * options_->chunk_size + kFeatureOverlap;
+  const std::int64_t num_left = fbank_.num_frames_ready() - next_feature_;
+  if (num_left < (input_finished_ ? kSubsampling : window)) return false;
+  // After the end the last feature frames come at once: together they may be a little more than a chunk.
+  const std::int64_t num_new = std::min(num_left / kSubsampling, options_->chunk_size);
+  EncoderStep step{false, !begun_, {}, kSubsampling * num_new + kFeatureOverlap, 0};
+  step.num_valid = std::min(num_left, step.num_frames);
+  step.features.resize(static_cast<std::size_t>(step.num_frames * kNumBins));
+  fbank_.get_frames(next_feature_, step.num_valid, step.features.data());
+  next_feature_ += kSubsampling * num_new;
+  begun_ = true;
+  work_ = std::make_unique<const Work>(std::move(step));
+  return true;
+}
+
+void Segment::read_chunk() {
+  const auto vocab_size = static_cast<std::int64_t>(options_->tokens.size());
+  while (chunk_read_ < chunk_frames_) {
+    const float* row = chunk_log_probs_.data() + chunk_read_ * vocab_size;
+    std::visit([&](auto& search) { search.advance(row, 1, vocab_size); }, search_);
+    if (!options_->second_pass) append(encoder_out_, chunk_encoder_out_.data() + chunk_read_ * dim_, dim_);
+    ++chunk_read_;
+    ++num_frames_;
+    const std::int64_t length = num_frames_ - utterance_start_;
+    const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, search_);
+    if (endpointer_.update(length, num_blanks, num_blanks < length) != EndpointRule::kNone) return end_utterance();
+  }
+  if (!input_finished_) {
+    report_partial();
+    report_nonfinite();
+  }
+  stage_ = Stage::kListening;
+}
+
+void Segment::end_utterance() {
+  if (!options_->second_pass || best_of(search_).tokens.empty()) {  // silence is not worth a second look
+    stage_ = Stage::kChoosing;
+    return;
+  }
+  second_search_ = std::make_unique<Search>(new_search());
+  second_start_ = 0;
+  stage_ = Stage::kSecondPass;
+}
+
+bool Segment::request_second_pass() {
+  const std::int64_t first = kSubsampling * utterance_start_;
+  const std::int64_t num_frames = num_frames_ - utterance_start_;
+  const std::int64_t num_features =
+      std::min(kSubsampling * num_frames + kFeatureOverlap, fbank_.num_frames_ready() - first);
+  if (second_start_ >= kSubsampling * num_frames) return false;
+  const std::int64_t window = kSubsampling * std::min(num_frames, options_->max_full_context) + kFeatureOverlap;
+  EncoderStep step{true, second_start_ == 0, {}, window, std::min(window, num_features - second_start_)};
+  step.features.resize(static_cast<std::size_t>(window * kNumBins));
+  fbank_.get_frames(first + second_start_, step.num_valid, step.features.data());
+  second_start_ += window - kFeatureOverlap;
+  work_ = std::make_unique<const Work>(std::move(step));
+  return true;
+}
+
+void Segment::choose() {
+  const Search& search = second_search_ ? *second_search_ : search_;
+  const bool rescore = options_->search == SegmentOptions::Search::kRescore;
+  const std::int64_t num_best = rescore ? options_->num_rescored : 1;
+  choices_ = std::visit([&](const auto& s) { return s.hypotheses(num_best, true); }, search);
+  if (choices_.size() == 1 || choices_.front().tokens.empty()) return report_final(choices_.front());
+  DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
+  for (const Hypothesis& choice : choices_) scoring.tokens.push_back(choice.tokens);
+  work_ = std::make_unique<const Work>(std::move(scoring));
+}
+
+void Segment::report_final(const Hypothesis& hypothesis) {
+  std::vector<Word> found = spoken(hypothesis, second_search_ ? utterance_start_ : 0);
+  if (!found.empty()) {
+    report(Event::Type::kFinal, std::move(found));
+  } else if (!partial_text_.empty()) {
+    report(Event::Type::kPartial, {});  // takes back what it seemed to be
+  }
+  std::visit([](auto& search) { search.reset(); }, search_);
+  second_search_.reset();
+  encoder_out_.clear();
+  choices_.clear();
+  partial_text_.clear();
+  utterance_start_ = num_frames_;
+  fbank_.discard_frames(std::min(kSubsampling * utterance_start_, fbank_.num_frames_ready()));
+  if (chunk_read_ < chunk_frames_ || !input_finished_) {
+    stage_ = Stage::kReading;  // the rest of the chunk in which it ended
+  } else if (fbank_.num_frames_ready() - next_feature_ >= kSubsampling) {
+    stage_ = Stage::kListening;
+  } else {
+    report_nonfinite();
+    stage_ = Stage::kFinished;
+  }
+}
+
+void Segment::report_partial() {
+  std::vector<Word> found = spoken(best_of(search_), 0);
+  std::string text = join(found);
+  if (text == partial_text_) return;
+  partial_text_ = std::move(text);
+  report(Event::Type::kPartial, std::move(found));
+}
+
+void Segment::report_nonfinite() {
+  const std::int64_t count = fbank_.num_nonfinite_samples() + num_nonfinite_before_;
+  if (!count || nonfinite_reported_) return;
+  nonfinite_reported_ = true;
+  events_.push_back({Event::Type::kError,
+                     std::to_string(count) + (count > 1 ? " samples were" : " sample was") +
+                         " not finite (NaN or infinity) and taken for silence; more are not reported",
+                     now(), now(), {}});
+}
+
+std::vector<Word> Segment::spoken(const Hypothesis& hypothesis, std::int64_t first_frame) const {
+  return words(hypothesis, options_->tokens, start_s_ + static_cast<double>(first_frame) * kEncoderFrameS);
+}
+
+void Segment::report(Event::Type type, std::vector<Word> words) {
+  const double start_s = words.empty() ? now() : words.front().start_s;
+  const double end_s = words.empty() ? now() : words.back().end_s;
+  std::string text = join(words);
+  events_.push_back({type, std::move(text), start_s, end_s, std::move(words)});
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,166 @@
+// A segment: audio without a gap, on its way from samples over feature and encoder frames to words.
+//
+// It does everything but run the network. That is left to its owner, who asks for `work()`, computes it wherever the
+// network is (ONNX Runtime in Python, C++ or a browser; alone, or in a batch of many streams) and brings the numbers
+// back by `stepped` or `scored`:
+//
+//     for (used = segment.accept(samples, n); const Work* work = segment.work();) { ... segment.stepped(...); }
+//
+// - The chunk grid starts with the segment, and audio is taken up to exactly the next chunk's end: how the audio was
+//   cut into pushes cannot show.
+// - An endpoint ends an utterance: the search starts afresh, while the encoder keeps its cache, because what the
+//   speaker and the room sound like stays true.
+// - Endpoints are looked for at every encoder frame, not at every chunk: the latency does not decide where an
+//   utterance ends.
+// - Partials come of chunks, the final of the whole: an utterance that has ended is encoded once more with full
+//   context (the second pass), which costs less than its chunks did.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ctc_greedy_search.h"
+#include "ctc_prefix_beam_search.h"
+#include "endpointer.h"
+#include "fbank.h"
+#include "lm_fusion.h"
+#include "words.h"
+
+namespace asr_stream {
+
+inline constexpr std::int64_t kSubsampling = 4;     // feature frames of 10 ms per encoder frame
+inline constexpr std::int64_t kFeatureOverlap = 3;  // of a chunk with the next one, in feature frames
+inline constexpr std::int64_t kNumBins = 80;
+
+// How to recognise. Immutable once a segment has it; shared by any number.
+struct SegmentOptions {
+  enum class Search { kGreedy, kBeam, kRescore };  // rescore: the attention decoder picks among those of the beam
+
+  std::vector<std::string> tokens;  // UTF-8 spelling of every token id, as `words` takes them; id 0 is the CTC blank
+  std::int64_t chunk_size = 16;     // encoder frames per step
+  bool second_pass = true;          // finals come of one more look at the whole utterance
+  std::int64_t max_full_context = 750;  // encoder frames; the second pass takes longer ones in chunks of this
+  Search search = Search::kRescore;
+  CtcPrefixBeamSearchOptions beam{128, 0, 0, 10.0, true};
+  std::shared_ptr<const LmFusion> fusion;  // language model of the beam, or none
+  std::int64_t num_rescored = 4;           // hypotheses that the decoder scores at most
+  double rescore_ctc_weight = 0.5;         // see `best_rescored`
+  EndpointerOptions endpointer;
+};
+
+// One run of the encoder over (1, num_frames, 80) features, with a cache of the owner's.
+struct EncoderStep {
+  bool second_pass;  // which cache: that of the stream, or that of the utterance's second pass
+  bool begins;       // with a new cache
+  std::vector<float> features;  // (num_frames, 80): 4c + 3 frames, which give c encoder frames
+  std::int64_t num_frames;
+  std::int64_t num_valid;  // feature frames that are real; num_valid / 4 encoder frames of the result are valid
+};
+
+// One run of the decoder: what it gives to whole sentences.
+struct DecoderScoring {
+  std::vector<std::vector<std::int32_t>> tokens;  // of N hypotheses, without sentence marks
+  std::vector<float> encoder_out;                 // (num_frames, dim); num_frames may be 0
+  std::int64_t num_frames;
+};
+
+using Work = std::variant<EncoderStep, DecoderScoring>;
+
+struct Event {
+  enum class Type { kPartial, kFinal, kError };
+
+  Type type;
+  std::string text;  // words with a space between them; of an error, a sentence for people
+  double start_s;    // seconds of the stream
+  double end_s;
+  std::vector<Word> words;
+};
+
+// For one thread at a time. Errors: std::invalid_argument; std::logic_error for a call out of turn.
+class Segment {
+ public:
+  // start_s: seconds of the stream before this segment's first sample. Checks the options.
+  Segment(std::shared_ptr<const SegmentOptions> options, double start_s = 0.0);
+
+  // Continues with `samples` of 16 kHz, up to the end of a chunk; tells how many were used: all, or as many as
+  // completed a chunk, whose work is now to be done. int16 is scaled by 1/32768.
+  template <typename Sample>  // float or std::int16_t
+  std::size_t accept(const Sample* samples, std::size_t count);
+
+  // No more audio: the rest is decoded, ragged as it is, and the utterance ends.
+  void finish();
+
+  // What has to be computed before the segment can go on; nullptr: nothing. Valid until it is answered.
+  const Work* work() const noexcept { return work_.get(); }
+
+  // Answers an EncoderStep: log_probs (c, vocab_size) and encoder_out (c, dim), of all c frames.
+  void stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size, const float* encoder_out,
+               std::int64_t dim);
+  // Answers a DecoderScoring: log-probabilities (N,).
+  void scored(const std::vector<float>& scores);
+
+  // What happened since the last call, oldest first.
+  std::vector<Event> take_events();
+
+  // Tells of samples that were not finite and were replaced before they came here.
+  void add_nonfinite(std::int64_t count) noexcept { num_nonfinite_before_ += count; }
+
+  bool finished() const noexcept { return stage_ == Stage::kFinished; }
+
+ private:
+  using Search = std::variant<CtcGreedySearch, CtcPrefixBeamSearch>;
+  enum class Stage { kListening, kReading, kSecondPass, kChoosing, kFinished };
+
+  Search new_search() const;
+  bool needs_second_pass() const;
+  void go_on();
+  bool request_chunk();
+  void read_chunk();
+  void end_utterance();
+  bool request_second_pass();
+  void choose();
+  void report_final(const Hypothesis& hypothesis);
+  void report_partial();
+  void report_nonfinite();
+  std::vector<Word> spoken(const Hypothesis& hypothesis, std::int64_t first_frame) const;
+  void report(Event::Type type, std::vector<Word> words);
+  double now() const { return start_s_ + static_cast<double>(num_frames_) * kEncoderFrameS; }
+
+  std::shared_ptr<const SegmentOptions> options_;
+  Endpointer endpointer_;
+  double start_s_;
+  Fbank fbank_;
+  Search search_;
+  Stage stage_ = Stage::kListening;
+  bool input_finished_ = false;
+  bool begun_ = false;
+  std::unique_ptr<const Work> work_;
+  std::vector<Event> events_;
+
+  std::int64_t next_feature_ = 0;     // feature frame: the first of the next chunk
+  std::int64_t num_frames_ = 0;       // encoder frames searched
+  std::int64_t utterance_start_ = 0;  // encoder frame
+  std::string partial_text_;
+  std::vector<float> encoder_out_;  // (num_frames, dim) of the utterance, for the decoder: of the pass that is last
+  std::int64_t dim_ = 0;
+
+  // The chunk that was stepped, and how much of it has been read.
+  std::vector<float> chunk_log_probs_;
+  std::vector<float> chunk_encoder_out_;
+  std::int64_t chunk_frames_ = 0;
+  std::int64_t chunk_read_ = 0;
+
+  // The second pass over the utterance that has ended.
+  std::unique_ptr<Search> second_search_;
+  std::int64_t second_start_ = 0;  // feature frame of the utterance: the first of the next window
+  std::vector<Hypothesis> choices_;
+
+  std::int64_t num_nonfinite_before_ = 0;
+  bool nonfinite_reported_ = false;
+};
+
+}  // namespace asr_stream
