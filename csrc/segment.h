@@ -110,6 +110,13 @@ class Segment {
   void add_nonfinite(std::int64_t count) noexcept { num_nonfinite_before_ += count; }
 
   bool finished() const noexcept { return stage_ == Stage::kFinished; }
+  std::int64_t num_samples() const noexcept { return fbank_.num_samples(); }  // taken so far
+  std::int64_t num_frames() const noexcept { return num_frames_; }            // encoder frames searched so far
+  // What is kept of the utterance under way: feature frames, and encoder frames for the decoder.
+  std::int64_t num_features_kept() const noexcept { return fbank_.num_frames_ready() - fbank_.first_frame(); }
+  std::int64_t num_frames_kept() const noexcept {
+    return dim_ ? static_cast<std::int64_t>(encoder_out_.size()) / dim_ : 0;
+  }
 
  private:
   using Search = std::variant<CtcGreedySearch, CtcPrefixBeamSearch>;
