@@ -327,6 +327,13 @@ class Endpointer:
     @property
     def frame_s(self) -> float: ...
 
+BEAM_SIZE: int
+"""Hypotheses kept, unless another number is asked for."""
+BEAM_THRESHOLD: float
+"""Nats below the best at which a hypothesis is dropped: half the time, and the same words."""
+NUM_RESCORED: int
+"""Hypotheses that the decoder scores at most: it is what a final waits for."""
+
 _Word = tuple[str, float, float, float]
 """Word, its start and end in seconds, its confidence in (0, 1]."""
 

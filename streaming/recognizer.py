@@ -20,7 +20,7 @@ from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm import load_lm
 from asr.metadata import ModelMetadata
 from asr.onnx_model import ModelError, OnnxModel, bundled_model
-from asr.search import DEFAULT_BEAM_SIZE, LmWeights, heard
+from asr.search import BEAM_SIZE, LmWeights, heard
 from asr.streaming.stream import Stream
 
 MAX_CHUNK_MS = 5120
@@ -74,7 +74,7 @@ class Recognizer:
     second_pass: bool = True
     lm: str | Path | NgramLm | None = "auto"
     lm_weights: LmWeights = field(default_factory=LmWeights)
-    beam_size: int = DEFAULT_BEAM_SIZE
+    beam_size: int = BEAM_SIZE
     provider: str = "cpu"
     num_threads: int = 1
     silence_after_speech_s: float = 0.8

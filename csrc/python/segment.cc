@@ -88,6 +88,10 @@ py::list take_events(ExclusiveSegment& self) {
 }  // namespace
 
 void bind_segment(py::module_& m) {
+  m.attr("BEAM_SIZE") = kBeamSize;
+  m.attr("BEAM_THRESHOLD") = kBeamThreshold;
+  m.attr("NUM_RESCORED") = kNumRescored;
+
   m.def("words", [](const Hypothesis& hypothesis, const std::vector<std::string>& tokens) {
     return to_list(words(hypothesis, tokens));
   }, "hypothesis"_a, "tokens"_a);
@@ -113,7 +117,7 @@ void bind_segment(py::module_& m) {
            }),
            py::kw_only(), "tokens"_a, "chunk_size"_a, "second_pass"_a, "search"_a, "beam_size"_a, "fusion"_a,
            "rescore_ctc_weight"_a, "silence_after_speech_s"_a, "silence_without_speech_s"_a, "max_utterance_s"_a,
-           "max_full_context"_a = SegmentOptions().max_full_context);
+           "max_full_context"_a = kMaxFullContext);
 
   py::class_<EncoderStep>(m, "EncoderStep")
       .def_readonly("second_pass", &EncoderStep::second_pass)
