@@ -25,6 +25,7 @@ from asr.onnx_model import (
     Tensors,
     bundled_model,
     decoder_tensors,
+    printable,
     step_tensors,
 )
 
@@ -44,7 +45,10 @@ def run(args: argparse.Namespace) -> int:
     path = bundled_model() if args.model == "bundled" else Path(args.model)
     model = OnnxModel(path)
     check(model)
-    text = json.dumps(contents(model), indent=2) if args.json else summary(model)
+    try:
+        text = json.dumps(contents(model)) if args.json else summary(model)
+    except RecursionError as error:
+        raise ModelError(f"{path} is damaged: its metadata nests too deep; {EXPORT_AGAIN}") from error
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding))  # the tokens may be of any script
     return 0
@@ -110,19 +114,15 @@ def summary(model: OnnxModel) -> str:
     size = model.path.stat().st_size / 1e6
     per_frame = 2 * 4 * meta.num_layers * meta.dim  # keys and values, float32
     chunk_ms, left_ms = (n * ENCODER_FRAME_MS for n in (meta.default_chunk_size, meta.default_left_context))
-    trained_on = meta.config.get("chunk", {})
-    sizes = trained_on.get("sizes") if isinstance(trained_on, dict) else None
-    if isinstance(sizes, list) and all(isinstance(n, int) for n in sizes):
-        trained_on = f", trained on {', '.join(str(n * ENCODER_FRAME_MS) for n in sizes)} ms"
-    else:
-        trained_on = ""
+    chunk = meta.config.get("chunk")
+    trained_on = chunk.get("sizes") if isinstance(chunk, dict) else None
     lines = {
         "file": f"{size:.1f} MB, format {FORMAT_VERSION}, opset {OPSET}, quantisation {meta.quantization}, "
         f"licence {meta.licence or 'not stated'}",
         "encoder": f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes "
         f"{per_frame * meta.default_left_context / 1e3:.0f} kB ({per_frame / 1e3:.1f} kB a frame of left context)",
         "latency": f"any chunk that is a multiple of {ENCODER_FRAME_MS} ms, by default {chunk_ms} ms and {left_ms} ms "
-        f"of left context{trained_on}",
+        f"of left context; trained on chunks of {_flat(trained_on or 'unknown size')} frames",
         "tokens": f"{meta.vocab_size}: {_some(meta.tokens)}",
         "decoder": f"{len(meta.decoder_onnx) / 1e6:.1f} MB; a hypothesis counts {meta.rescore_ctc_weight:g} x CTC + "
         f"{1 - meta.rescore_ctc_weight:g} x decoder"
@@ -138,7 +138,7 @@ def summary(model: OnnxModel) -> str:
         if model.has_decoder
         else "the graph opens and runs; probabilities of silence sum to 1",
     }
-    body = "".join(f"\n  {name:<9} {_plain(text)}" for name, text in lines.items())
+    body = "".join(f"\n  {name:<9} {printable(text)}" for name, text in lines.items())
     return f"{model.path}{body}"
 
 
@@ -159,10 +159,6 @@ def _flat(value: Any) -> str:
 def _names(tensors: Tensors, begin: int, end: int | None) -> str:
     nodes = list(tensors.items())[begin:end]
     return ", ".join(f"{name} ({', '.join(map(str, shape))}) {kind[7:-1]}" for name, (kind, shape) in nodes)
-
-
-def _plain(text: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _require(model: OnnxModel, condition: bool, trouble: str) -> None:

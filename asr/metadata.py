@@ -205,7 +205,7 @@ def _to_floats(text: str) -> tuple[float, ...]:
 
 
 def _to_object(text: str) -> dict[str, Any]:
-    value = json.loads(text, parse_constant=_to_float)  # NaN and Infinity are not JSON
+    value = json.loads(text, parse_float=_to_float, parse_constant=_to_float)  # NaN and Infinity are not JSON
     if not isinstance(value, dict):
         raise ValueError(text)
     return value

@@ -247,7 +247,7 @@ class OnnxModel:
                 "match the driver; pip install 'onnxruntime-gpu[cuda,cudnn]', or use provider cpu"
             )
         if found != [list(inputs), list(outputs)]:
-            taken, given = (_plain(", ".join(names)) for names in found)
+            taken, given = (printable(", ".join(names)) for names in found)
             raise ModelError(
                 f"{name} is no model of asr-stream: its graph takes {taken} and gives {given}; "
                 f"expected {', '.join(inputs)} and {', '.join(outputs)}. `asr export` writes one"
@@ -309,7 +309,7 @@ def _check_tensors(session: Any, name: str, expected: Tensors) -> None:
         found, wanted = ([size if isinstance(size, int) else "" for size in sizes] for sizes in (node.shape, shape))
         if (node.type, found) != (kind, wanted):
             raise ModelError(
-                f"{name} is damaged: its {node.name} is {_plain(f'{node.type} {node.shape}')}, by its metadata "
+                f"{name} is damaged: its {node.name} is {printable(f'{node.type} {node.shape}')}, by its metadata "
                 f"it must be {kind} {shape}; {EXPORT_AGAIN}"
             )
 
@@ -325,9 +325,9 @@ def _reason(error: Exception) -> str:
     first = (str(error).splitlines() or [type(error).__name__])[0]
     # Its kind, and the line of the source with its function: "[ONNXRuntimeError] : 1 : FAIL : /a/b.cc:256 f(int) ".
     first = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (/\S+\.(cc|h):\d+ .*?\) (?=\S))?", "", first)
-    return f"{_plain(first):.200}"
+    return f"{printable(first):.200}"
 
 
-def _plain(text: str) -> str:
+def printable(text: str) -> str:
     """On one line, and without what would move a terminal's cursor: a damaged file's names may hold anything."""
     return "".join(character if character.isprintable() else "?" for character in text)
