@@ -118,7 +118,9 @@ class OnnxModel:
         try:
             properties = self._session.get_modelmeta().custom_metadata_map
             self.metadata = ModelMetadata.from_properties(properties)
-        except (MetadataError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
+            raise ModelError(f"{self.path} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
+        except MetadataError as error:
             raise ModelError(f"{self.path}: {error}") from error
         _check_tensors(self._session, str(self.path), step_tensors(self.metadata))
         self._decoder: Any = None
