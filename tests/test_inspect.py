@@ -107,9 +107,8 @@ def _no_cache(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
 
 
 def _stuck(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
-    graph.graph.initializer.append(numpy_helper.from_array(np.array([7]), "seven"))
     last = next(node for node in graph.graph.node if node.output[0] == "new_num_frames")
-    last.CopyFrom(helper.make_node("Reshape", ["num_frames", "seven"], ["new_num_frames"]))
+    last.CopyFrom(helper.make_node("Gather", ["num_frames", "num_valid"], ["new_num_frames"]))
 
 
 def _other_features(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
