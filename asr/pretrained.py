@@ -1,4 +1,4 @@
-"""Weights to start a training from: a checkpoint, or the float weights inside an exported .onnx file.
+"""Weights to start a training or another export from: a checkpoint, or the float weights inside an exported .onnx file.
 
 An exported graph keeps PyTorch's names for all parameters but the matrices of its products, which are stored
 transposed under names of the exporter's. Each of those products is followed by the addition of a bias that
@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 from asr.checkpoint import Checkpoint, resolve
+from asr.config import Config, from_dict
+from asr.model import AsrModel, with_vocab
 from asr.onnx_model import OnnxModel, bundled_model
 from asr.tokenizer import Tokenizer
 
@@ -26,6 +28,14 @@ class Pretrained:
     """What the model was trained with."""
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
+    licence: str = ""
+    """SPDX identifier of the weights' licence, where the file states one."""
+
+    def model(self) -> AsrModel:
+        """The network with these weights, in evaluation mode."""
+        model = AsrModel(with_vocab(from_dict(Config, self.config).model, self.tokenizer.vocab_size))
+        model.load_state_dict(self.weights)
+        return model.eval()
 
 
 def load_pretrained(source: str | Path) -> Pretrained:
@@ -56,7 +66,7 @@ def _from_onnx(path: Path) -> Pretrained:
     weights |= _parameters(onnx.load_from_string(metadata.decoder_onnx), "")
     weights["encoder.mean"] = torch.tensor(metadata.cmvn_mean)
     weights["encoder.inverse_std"] = 1.0 / torch.tensor(metadata.cmvn_std)
-    return Pretrained(metadata.config, Tokenizer("char", metadata.tokens), weights)
+    return Pretrained(metadata.config, Tokenizer("char", metadata.tokens), weights, metadata.licence)
 
 
 def _parameters(model: object, prefix: str) -> dict[str, Tensor]:
