@@ -17,6 +17,7 @@ from torch import Tensor
 
 from asr.checkpoint import Checkpoint, resolve
 from asr.config import Config, from_dict
+from asr.metadata import ModelMetadata
 from asr.model import AsrModel, with_vocab
 from asr.onnx_model import OnnxModel, bundled_model
 from asr.tokenizer import Tokenizer
@@ -28,14 +29,6 @@ class Pretrained:
     """What the model was trained with."""
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
-    licence: str = ""
-    """SPDX identifier of the weights' licence, where the file states one."""
-
-    def model(self) -> AsrModel:
-        """The network with these weights, in evaluation mode."""
-        model = AsrModel(with_vocab(from_dict(Config, self.config).model, self.tokenizer.vocab_size))
-        model.load_state_dict(self.weights)
-        return model.eval()
 
 
 def load_pretrained(source: str | Path) -> Pretrained:
@@ -43,15 +36,35 @@ def load_pretrained(source: str | Path) -> Pretrained:
 
     Raises ValueError where it is none of these, or where the file is quantised.
     """
-    if str(source) == "bundled":
-        source = bundled_model("float32")
-    if Path(source).suffix != ".onnx":
-        checkpoint = Checkpoint.load(resolve(source))
+    path = _file(source)
+    if path.suffix != ".onnx":
+        checkpoint = Checkpoint.load(path)
         return Pretrained(checkpoint.config.to_dict(), checkpoint.tokenizer, checkpoint.average)
-    return _from_onnx(Path(source))
+    metadata, weights = _from_onnx(path)
+    kind = metadata.config["tokenizer"]["kind"]
+    if kind != "char":
+        raise ValueError(f"{path} holds the tokens of its {kind} tokenizer, not its rules: start from a checkpoint")
+    return Pretrained(metadata.config, Tokenizer("char", metadata.tokens), weights)
 
 
-def _from_onnx(path: Path) -> Pretrained:
+def load_model(source: str | Path) -> tuple[AsrModel, tuple[str, ...], str]:
+    """The network of the same sources in evaluation mode, the spelling of its tokens, and its licence if stated."""
+    path = _file(source)
+    if path.suffix != ".onnx":
+        checkpoint = Checkpoint.load(path)
+        return checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
+    metadata, weights = _from_onnx(path)
+    model = AsrModel(with_vocab(from_dict(Config, metadata.config).model, metadata.vocab_size))
+    model.load_state_dict(weights)
+    return model.eval(), metadata.tokens, metadata.licence
+
+
+def _file(source: str | Path) -> Path:
+    path = bundled_model("float32") if str(source) == "bundled" else Path(source)
+    return path if path.suffix == ".onnx" else resolve(path)
+
+
+def _from_onnx(path: Path) -> tuple[ModelMetadata, dict[str, Tensor]]:
     import onnx
 
     metadata = OnnxModel(path).metadata  # opened by the runtime first: its errors are the clear ones
@@ -59,14 +72,11 @@ def _from_onnx(path: Path) -> Pretrained:
         raise ValueError(
             f"{path} is quantised ({metadata.quantization}): start from its float32 export or a checkpoint"
         )
-    kind = metadata.config["tokenizer"]["kind"]
-    if kind != "char":
-        raise ValueError(f"{path} holds the tokens of its {kind} tokenizer, not its rules: start from a checkpoint")
     weights = _parameters(onnx.load(path), "model.")
     weights |= _parameters(onnx.load_from_string(metadata.decoder_onnx), "")
     weights["encoder.mean"] = torch.tensor(metadata.cmvn_mean)
     weights["encoder.inverse_std"] = 1.0 / torch.tensor(metadata.cmvn_std)
-    return Pretrained(metadata.config, Tokenizer("char", metadata.tokens), weights, metadata.licence)
+    return metadata, weights
 
 
 def _parameters(model: object, prefix: str) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from asr.export.parity import CASES
 from asr.export.sherpa import export_sherpa
 from asr.export.write import ExportReport, export_model
 from asr.features import ENCODER_FRAME_MS
-from asr.pretrained import Pretrained, load_pretrained
+from asr.pretrained import load_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,18 +90,19 @@ def run(args: argparse.Namespace) -> int:
 def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
     left_context = _frames("--left-context-ms", args.left_context_ms, 1)
     if args.average is None:
-        source, pretrained = args.checkpoint, load_pretrained(args.checkpoint)
+        source = args.checkpoint
+        model, tokens, licence = load_model(source)
     else:
         checkpoint, source = _average(args)
-        pretrained = Pretrained(checkpoint.config.to_dict(), checkpoint.tokenizer, checkpoint.average)
+        model, tokens, licence = checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
     files = export_sherpa(
-        pretrained.model(),
-        pretrained.tokenizer.tokens,
+        model,
+        tokens,
         args.output,
         int8=args.int8,
         chunk_sizes=chunk_sizes,
         left_context=left_context,
-        licence=args.licence or pretrained.licence,
+        licence=args.licence or licence,
     )
     print(f"{source} -> {args.output}, with tokens.txt")
     for file in files:

@@ -261,7 +261,9 @@ def run_wenet(session: Any, features: FloatArray, case: Case) -> tuple[FloatArra
     log_probs = []
     for chunk, _ in chunks(features, _lengths(features), case):
         mask = np.arange(size + chunk_size)[None, None] >= 2 * size - offset[0]
-        inputs = (chunk + np.float32(SAMPLE_SCALE_LOG), offset, required, cache, conv_cache, mask)
+        # The floor of a filterbank does not move with the scale of its samples.
+        loud = np.where(chunk > np.float32(FLOOR_LOG), chunk + np.float32(SAMPLE_SCALE_LOG), np.float32(FLOOR_LOG))
+        inputs = (loud, offset, required, cache, conv_cache, mask)
         piece, cache, conv_cache = session.run(None, dict(zip(WENET_INPUTS, inputs, strict=True)))
         log_probs.append(piece)
         offset = offset + chunk_size
@@ -309,6 +311,7 @@ def _check(
         for seed, case in enumerate(cases):
             features, _ = speech_like(model, case, seed)
             features = np.maximum(features, np.float32(FLOOR_LOG))  # as every filterbank's are
+            features[:, 100:140] = FLOOR_LOG  # digital silence
             streams, (keys, values, _) = step_torch(model, features, _lengths(features), case)
             expected = (np.stack([log_probs for log_probs, _ in streams]), keys, values)
             found = run(session, features, case)
