@@ -85,7 +85,12 @@ def decode(recognizer: sherpa_onnx.OnlineRecognizer, samples: list[np.ndarray]) 
         stream.input_finished()
         while recognizer.is_ready(stream):
             recognizer.decode_stream(stream)
-    return [recognizer.get_result(stream).strip() for stream in streams]
+    return [normalized(recognizer.get_result(stream)) for stream in streams]
+
+
+def normalized(text: str) -> str:
+    """Two word boundaries in a row are two spaces in theirs."""
+    return " ".join(text.split())
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +153,7 @@ def test_the_c_api_gives_our_text(
     done = subprocess.run(
         [program, model, folder / "tokens.txt"], input=audio.tobytes(), capture_output=True, check=True, timeout=60
     )
-    assert done.stdout.decode().strip() == ours(audio, 640)
+    assert normalized(done.stdout.decode()) == ours(audio, 640)
 
 
 @pytest.fixture
@@ -193,7 +198,7 @@ def test_its_websocket_server_gives_our_text_to_clients_at_once(
         *results, done = list(messages(client))
         assert done == "Done!"
         expected = ours(np.concatenate([samples, np.zeros(12800, np.float32)]), 640)
-        assert json.loads(results[-1])["text"].strip() == expected
+        assert normalized(json.loads(results[-1])["text"]) == expected
 
 
 def messages(client) -> Iterator[str]:  # type: ignore[no-untyped-def]
