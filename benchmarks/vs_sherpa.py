@@ -58,26 +58,17 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
     def make() -> tuple[Feed, Callable[[], str]]:
         stream = recognizer.stream()
         said = [""]
-        finals: list[str] = []
-
-        def take() -> None:
-            for event in stream.events():
-                if isinstance(event, Final):
-                    finals.append(event.text)
-                    said[0] = ""
-                elif isinstance(event, Partial):
-                    said[0] = event.text
 
         def feed(samples: np.ndarray) -> tuple[bool, str]:
             before = num_steps
             stream.accept_waveform(samples)
-            take()
+            for event in stream.events():
+                if isinstance(event, (Final, Partial)):
+                    said[0] = event.text if isinstance(event, Partial) else ""
             return num_steps > before, said[0]
 
         def finish() -> str:
-            stream.finish()
-            take()
-            return " ".join(finals)
+            return said[0]  # of whole chunks, as theirs: the ragged rest would be decoded here only
 
         return feed, finish
 
@@ -257,7 +248,7 @@ def main() -> None:
         print(json.dumps(run(args)))
         return
     if args.data:
-        compare_texts()
+        compare_texts(args)
     else:
         compare_cost(args)
 
@@ -274,12 +265,19 @@ def compare_cost(args: argparse.Namespace) -> None:
     print("parts: " + ", ".join(f"{name} {value:.2f} ms" for name, value in in_process("parts").items()))
 
 
-def compare_texts() -> None:
+def compare_texts(args: argparse.Namespace) -> None:
+    from asr.cuts import evenly_spread, load_cuts
+    from asr.wer import count_errors
+
+    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    references = [cut.supervisions[0].text for cut in cuts]
     expected = in_process(RUNNERS[0])
+    print(f"{RUNNERS[0]}: word error rate {count_errors(references, expected).rate:.2%}")
     for name in RUNNERS[1:]:
         found = in_process(name)
         differing = [(a, b) for a, b in zip(expected, found, strict=True) if a != b]
-        print(f"{name}: {len(found) - len(differing)} of {len(found)} texts equal ours")
+        rate = count_errors(references, found).rate
+        print(f"{name}: word error rate {rate:.2%}, {len(found) - len(differing)} of {len(found)} texts equal ours")
         for a, b in differing:
             print(f"  ours   {a}\n  theirs {b}")
 

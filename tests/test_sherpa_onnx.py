@@ -120,7 +120,7 @@ def test_texts_are_ours(
     for samples in utterances:
         audio = padded(samples, chunk_ms)
         text = ours(audio, chunk_ms)
-        assert len(set(text)) > 5, "the test needs something to say"
+        assert len(set(text)) > 3, "the test needs something to say"
         assert decode(recognizer, [audio]) == [text]
 
 
@@ -220,7 +220,10 @@ def messages(client) -> Iterator[str]:  # type: ignore[no-untyped-def]
             ["--seconds", "3", "--rounds", "1"],
             r"(?s)asr-stream .*ratio of ours 1\.00.*wenet_ctc .*ratio.*their features \d",
         ),
-        (["--num-utterances", "3"], "zipformer2_ctc: 3 of 3 texts equal ours\nwenet_ctc: 3 of 3 texts equal ours\n"),
+        (
+            ["--num-utterances", "3"],
+            r"zipformer2_ctc: .* 3 of 3 texts equal ours\nwenet_ctc: .* 3 of 3 texts equal ours\n",
+        ),
     ],
     ids=["cost", "texts"],
 )
