@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -189,25 +190,17 @@ def server(folder: Path, tmp_path: Path) -> Iterator[str]:
 def test_its_websocket_server_gives_our_text_to_clients_at_once(
     server: str, utterances: list[np.ndarray], ours: Callable[[np.ndarray, int], str]
 ) -> None:
-    clients = [connect(server) for _ in utterances]
-    for client, samples in zip(clients, utterances, strict=True):
-        for begin in range(0, len(samples), 3200):
-            client.send(samples[begin : begin + 3200].tobytes())
-        client.send("Done")
-    for client, samples in zip(clients, utterances, strict=True):
-        *results, done = list(messages(client))
-        assert done == "Done!"
-        expected = ours(np.concatenate([samples, np.zeros(12800, np.float32)]), 640)
-        assert normalized(json.loads(results[-1])["text"]) == expected
-
-
-def messages(client) -> Iterator[str]:  # type: ignore[no-untyped-def]
-    with client:
-        while True:
-            message = client.recv(timeout=30)
-            yield message
-            if message == "Done!":
-                return
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connect(server)) for _ in utterances]
+        for client, samples in zip(clients, utterances, strict=True):
+            for begin in range(0, len(samples), 3200):
+                client.send(samples[begin : begin + 3200].tobytes())
+            client.send("Done")
+        for client, samples in zip(clients, utterances, strict=True):
+            result = ""
+            while (message := client.recv(timeout=30)) != "Done!":
+                result = json.loads(message)["text"]
+            assert normalized(result) == ours(np.concatenate([samples, np.zeros(12800, np.float32)]), 640)
 
 
 @pytest.mark.parametrize(
