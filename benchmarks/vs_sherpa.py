@@ -16,6 +16,7 @@ import json
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -207,26 +208,29 @@ def parts(args: argparse.Namespace) -> dict[str, float]:
 
 
 def texts(args: argparse.Namespace) -> list[str]:
-    """Of real utterances, each with silence to where sherpa-onnx decodes its end."""
-    from asr.cuts import evenly_spread, load_cuts
-    from asr.features import num_frames
-
+    """Of the utterances in `args.audio`."""
     make = (our_streams if args.run == RUNNERS[0] else their_streams)(args, endpoints=False)
     found = []
-    for cut in evenly_spread(list(load_cuts(args.data)), args.num_utterances):
-        samples = cut.load_audio()[0]
-        shift = args.chunk_ms // 10
-        num_chunks = -(-(num_frames(len(samples)) + 10 - 4) // shift)  # it waits for one frame beyond a chunk's
-        audio = np.pad(samples, (0, (num_chunks * shift + 4) * 160 - len(samples)))
-        feed, finish = make()
-        for begin in range(0, len(audio), BLOCK):
-            feed(audio[begin : begin + BLOCK])
-        found.append(finish())
+    with np.load(args.audio) as utterances:
+        for audio in utterances.values():
+            feed, finish = make()
+            for begin in range(0, len(audio), BLOCK):
+                feed(audio[begin : begin + BLOCK])
+            found.append(finish())
     return found
 
 
-def in_process(name: str) -> Any:
-    command = [sys.executable, __file__, *sys.argv[1:], "--run", name]
+def padded(samples: np.ndarray, chunk_ms: int) -> np.ndarray:
+    """With silence to where sherpa-onnx decodes the end: it waits for one feature frame beyond a chunk's."""
+    from asr.features import num_frames
+
+    shift = chunk_ms // 10
+    num_chunks = -(-(num_frames(len(samples)) + 10 - 4) // shift)
+    return np.pad(samples, (0, (num_chunks * shift + 4) * 160 - len(samples)))
+
+
+def in_process(name: str, *more: str) -> Any:
+    command = [sys.executable, __file__, *sys.argv[1:], "--run", name, *more]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
@@ -241,10 +245,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", type=Path, help="written by `asr prepare`; the recordings are read again")
     parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
+    parser.add_argument("--audio", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--run", choices=(*RUNNERS, "parts"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.run:
-        run = parts if args.run == "parts" else texts if args.data else measure
+        run = parts if args.run == "parts" else texts if args.audio else measure
         print(json.dumps(run(args)))
         return
     if args.data:
@@ -271,10 +276,12 @@ def compare_texts(args: argparse.Namespace) -> None:
 
     cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
     references = [cut.supervisions[0].text for cut in cuts]
-    expected = in_process(RUNNERS[0])
+    with tempfile.TemporaryDirectory() as folder:
+        audio = Path(folder) / "audio.npz"
+        np.savez(audio, *(padded(cut.load_audio()[0], args.chunk_ms) for cut in cuts))
+        expected, *others = (in_process(name, "--audio", str(audio)) for name in RUNNERS)
     print(f"{RUNNERS[0]}: word error rate {count_errors(references, expected).rate:.2%}")
-    for name in RUNNERS[1:]:
-        found = in_process(name)
+    for name, found in zip(RUNNERS[1:], others, strict=True):
         differing = [(a, b) for a, b in zip(expected, found, strict=True) if a != b]
         rate = count_errors(references, found).rate
         print(f"{name}: word error rate {rate:.2%}, {len(found) - len(differing)} of {len(found)} texts equal ours")
