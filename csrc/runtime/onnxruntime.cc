@@ -58,6 +58,21 @@ std::vector<std::string> usual_names() {
 
 void ASR_ORT_CALL drop_message(void*, ort::LoggingLevel, const char*, const char*, const char*, const char*) {}
 
+// One line of it, without the place in ONNX Runtime's sources ("/.../file.cc:12 void name(arguments) ") before it.
+std::string reason_in(std::string_view text) {
+  text = text.substr(0, text.find_first_of("\r\n"));
+  if (text.substr(0, 1) == "/" && text.find(':') < text.find('(')) {
+    int depth = 0;
+    for (std::size_t i = text.find('('); i < text.size(); ++i) {
+      depth += (text[i] == '(') - (text[i] == ')');
+      if (depth) continue;
+      if (text.substr(i).size() > 2) text.remove_prefix(i + 2);
+      break;
+    }
+  }
+  return text.empty() ? "ONNX Runtime failed" : std::string(text.substr(0, 200));
+}
+
 std::string join(const std::vector<std::string>& texts) {
   std::string joined;
   for (const std::string& text : texts) joined += (joined.empty() ? "" : ", ") + text;
@@ -111,8 +126,7 @@ void OnnxRuntime::check(ort::Status* status) const {
   const std::unique_ptr<ort::Status, ort::Api::Release<ort::Status>> guard(status, api_->ReleaseStatus);
   const char* text = api_->GetErrorMessage(status);
   if (std::strstr(text, "bad_alloc") || std::strstr(text, "Failed to allocate memory")) throw std::bad_alloc();
-  const std::string line(text, std::min<std::size_t>(std::strcspn(text, "\r\n"), 200));
-  throw std::runtime_error(line.empty() ? "ONNX Runtime failed" : line);
+  throw std::runtime_error(reason_in(text));
 }
 
 Tensor::Tensor(Tensor&& other) noexcept
