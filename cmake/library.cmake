@@ -32,7 +32,7 @@ set_target_properties(asr_stream PROPERTIES
   SOVERSION ${PROJECT_VERSION_MAJOR}
   EXPORT_NAME asr_stream)
 
-# Templates of the standard library are visible whatever the preset says: the list of what is exported is csrc/runtime/symbols.txt.
+# Templates of the standard library are visible whatever the preset says, so what is exported is listed.
 if(ASR_STREAM_SHARED AND UNIX)
   set(list ${CMAKE_CURRENT_SOURCE_DIR}/csrc/runtime/symbols.txt)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
@@ -59,6 +59,7 @@ install(DIRECTORY csrc/include/asr_stream DESTINATION ${CMAKE_INSTALL_INCLUDEDIR
 install(EXPORT asr_stream NAMESPACE asr_stream:: FILE asr_stream-targets.cmake DESTINATION ${package})
 configure_package_config_file(cmake/asr_stream-config.cmake.in asr_stream-config.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(asr_stream-config-version.cmake COMPATIBILITY SameMinorVersion)
+file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/asr_stream.pc.in asr_stream.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/asr_stream-config.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/asr_stream-config-version.cmake DESTINATION ${package})
