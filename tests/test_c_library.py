@@ -116,7 +116,7 @@ def test_events_are_those_of_python(
     ],
     ids=["nothing", "empty", "one sample", "silence", "gaps", "not finite"],
 )
-def test_odd_audio_is_taken_as_in_python(model: Any, recognizer: Recognizer, script: Script) -> None:
+def test_odd_audio_is_taken_as_in_python(model: Any, script: Script) -> None:
     expected = Recognizer(bundled_model(), lm=BUNDLED)
     assert play(model.stream(), script) == play(expected.stream(), script)
 

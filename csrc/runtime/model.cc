@@ -29,13 +29,16 @@ ModelMetadata metadata_of(const std::map<std::string, std::string>& properties, 
   }
 }
 
-std::shared_ptr<const NgramLm> language_model(const ModelOptions& options) {
+std::shared_ptr<const LmFusion> fusion_of(const ModelOptions& options, const ModelMetadata& metadata) {
+  if (options.lm.empty()) return nullptr;
+  std::shared_ptr<const NgramLm> lm;
   try {
-    return std::make_shared<const NgramLm>(reinterpret_cast<const std::uint8_t*>(options.lm.data()),
-                                           options.lm.size());
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(options.lm.data());
+    lm = std::make_shared<const NgramLm>(bytes, options.lm.size());
   } catch (const std::invalid_argument& error) {
     throw DamagedFileError(options.lm_name + ": " + error.what());
   }
+  return std::make_shared<const LmFusion>(std::move(lm), metadata.heard(), options.lm_weights);
 }
 
 }  // namespace
@@ -45,16 +48,14 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
       name_(name),
       properties_(properties_of(onnx, name)),
       metadata_(metadata_of(properties_, name)),
+      fusion_(fusion_of(options_, metadata_)),
       runtime_(OnnxRuntime::load(options_.onnxruntime_path)),
       encoder_(runtime_, onnx, name, options_.num_threads,
                {"x", "num_valid", "key_cache", "value_cache", "num_frames"},
                {"log_probs", "encoder_out", "new_key_cache", "new_value_cache", "new_num_frames"}) {
   properties_.erase("decoder_onnx");  // as large as all else; the metadata has it
+  options_.lm = std::string();          // the fusion has a copy
   check_shapes();
-  if (!options_.lm.empty()) {
-    fusion_ = std::make_shared<const LmFusion>(language_model(options_), metadata_.heard(), options_.lm_weights);
-    options_.lm = std::string();
-  }
   // The first run of a graph takes several times as long: better now than with the first words.
   Cache cache = new_cache(1);
   const EncoderStep silence{false, true, std::vector<float>(7 * kNumBins), 7, 7};

@@ -69,9 +69,9 @@ class Model {
   std::string name_;
   std::map<std::string, std::string> properties_;
   ModelMetadata metadata_;
+  std::shared_ptr<const LmFusion> fusion_;
   const OnnxRuntime& runtime_;
   Session encoder_;
-  std::shared_ptr<const LmFusion> fusion_;
   mutable std::mutex decoder_mutex_;
   mutable std::unique_ptr<const Session> decoder_;
 };
