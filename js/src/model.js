@@ -126,6 +126,7 @@ async function openSession(ort, bytes, options, name, inputs, outputs) {
     session = await ort.InferenceSession.create(bytes, options);
   } catch (error) {
     const reason = String(error?.message ?? error).split("\n")[0].slice(0, 200);
+    if (/no available backend/.test(reason)) throw new Error(`ONNX Runtime cannot be started: ${reason}`);
     throw new ModelError(`${name} is not an ONNX file, or it is damaged: ${reason}; ${GET_ANEW}`, { cause: error });
   }
   if (String(session.inputNames) !== String(inputs) || String(session.outputNames) !== String(outputs)) {
