@@ -1,22 +1,24 @@
 // Drives the page in headless Chromium and tells, as JSON, what a person would see:
 //
-//     node browser.mjs captions SPEECH.wav FOLDER       with SPEECH.wav as the microphone; screenshots and sound in FOLDER
-//     node browser.mjs errors
+//     node browser.mjs captions PAGE SPEECH.wav SECONDS FOLDER   with SPEECH.wav as the microphone; its sound in FOLDER
+//     node browser.mjs errors PAGE
+//     node browser.mjs screenshot PAGE SPEECH.wav PICTURE.png
 //
 // Chromium is Debian's, or the one that $CHROMIUM names.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 
 import { chromium } from "playwright-core";
 
-const PAGE = new URL("../page/", import.meta.url).pathname;
 const TIMEOUT = 90_000; // ms
 
 // A web server of files, as docs/web.md names it.
-async function serve() {
-  const server = spawn("python3", ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", PAGE], {
+async function serve(folder) {
+  const server = spawn("python3", ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", folder], {
     stdio: ["ignore", "pipe", "ignore"],
   });
   const [line] = await once(createInterface(server.stdout), "line");
@@ -61,12 +63,11 @@ function refuseSampleRate() {
   };
 }
 
-async function listen(page, numFinals, soundFile) {
+async function listen(page, seconds, soundFile) {
   await page.locator("#listen").focus();
   await page.keyboard.press("Enter");
-  const peak = page.waitForFunction(() => document.getElementById("level").value > 0.05);
-  await page.waitForFunction((count) => document.querySelectorAll("#finals li").length >= count, numFinals);
-  await peak;
+  await page.waitForFunction(() => document.getElementById("level").value > 0.05);
+  await page.waitForFunction((count) => window.kept.samples.length >= count * window.kept.sampleRate, seconds);
   await page.keyboard.press("Space"); // the button still has the focus
   await page.waitForFunction(() => document.getElementById("status").textContent === "Stopped.");
   const kept = await page.evaluate(() => window.kept);
@@ -82,13 +83,14 @@ async function listen(page, numFinals, soundFile) {
   };
 }
 
-async function captions(wav, folder) {
-  const { browser, context } = await open([
-    "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream",
-    `--use-file-for-fake-audio-capture=${wav}%noloop`,
-  ]);
+const speaking = (wav) => [
+  "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${wav}`,
+];
+
+async function captions(files, wav, seconds, folder) {
+  const { browser, context } = await open(speaking(`${wav}%noloop`));
   try {
-    const server = await serve();
+    const server = await serve(files);
     const requests = [], complaints = [];
     const page = await context.newPage();
     context.on("request", (request) => requests.push(request.url()));
@@ -97,18 +99,14 @@ async function captions(wav, folder) {
     await context.addInitScript(keepSamples);
     await page.goto(server.url);
     await ready(page);
-    const shot = page.waitForFunction(
-      () => document.querySelectorAll("#finals li").length && document.getElementById("partial").textContent.length > 20,
-    ).then(() => page.screenshot({ path: `${folder}/page.png` }));
-    const online = await listen(page, 3, `${folder}/online.f32`);
-    await shot;
+    const online = await listen(page, Number(seconds), `${folder}/online.f32`);
     await page.waitForFunction(() => document.getElementById("offline").textContent === "works");
 
     server.stop();
     await context.addInitScript(refuseSampleRate); // and the recogniser has to resample
     await page.reload();
     await ready(page);
-    const offline = await listen(page, 3, `${folder}/offline.f32`);
+    const offline = await listen(page, Number(seconds), `${folder}/offline.f32`);
     const foreign = requests.filter((url) => !url.startsWith(server.url) && !url.startsWith("data:"));
     return { online, offline, foreign, complaints };
   } finally {
@@ -117,8 +115,8 @@ async function captions(wav, folder) {
 }
 
 // What the page says in each case of bad luck.
-async function errors() {
-  const server = await serve();
+async function errors(files) {
+  const server = await serve(files);
   const { browser, context } = await open([]);
   const said = {};
   const alert = async (page) => {
@@ -135,7 +133,7 @@ async function errors() {
   try {
     await failing("no WebAssembly", (page) => page.addInitScript(() => delete globalThis.WebAssembly));
     await failing("no model", (page) => page.route("**/model.onnx", (route) => route.fulfill({ status: 404 })));
-    const model = await readFile(`${PAGE}/model.onnx`);
+    const model = await readFile(`${files}/model.onnx`);
     await failing("truncated model", (page) =>
       page.route("**/model.onnx", (route) => route.fulfill({ body: model.subarray(0, model.length / 2) })));
     await failing("truncated language model", (page) =>
@@ -172,5 +170,29 @@ async function errors() {
   }
 }
 
+// WAV is heard again and again; the picture is taken when something is final and something else still partial.
+async function screenshot(files, wav, picture) {
+  const server = await serve(files);
+  const folder = await mkdtemp(join(tmpdir(), "asr-stream-"));
+  const withPause = Buffer.concat([await readFile(wav), Buffer.alloc(48000)]); // 1.5 s, which ends an utterance
+  withPause.writeUInt32LE(withPause.length - 8, 4);
+  withPause.writeUInt32LE(withPause.length - 44, 40);
+  await writeFile(`${folder}/speech.wav`, withPause);
+  const { browser, context } = await open(speaking(`${folder}/speech.wav`));
+  try {
+    const page = await context.newPage();
+    await page.goto(server.url);
+    await ready(page);
+    await page.click("#listen");
+    await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 2 &&
+      document.getElementById("partial").textContent.length > 20);
+    await page.screenshot({ path: picture });
+  } finally {
+    await rm(folder, { recursive: true });
+    await browser.close();
+    server.stop();
+  }
+}
+
 const [scenario, ...rest] = process.argv.slice(2);
-console.log(JSON.stringify(await { captions, errors }[scenario](...rest)));
+console.log(JSON.stringify((await { captions, errors, screenshot }[scenario](...rest)) ?? null));

@@ -56,7 +56,7 @@ const handlers = {
       latencies = [...latencies, performance.now() - sentAt].slice(-NUM_LATENCIES);
       $("latency").textContent = `${Math.max(...latencies).toFixed(0)} ms`;
     }
-    $("rtf").textContent = `${rtf.toFixed(2)} s`;
+    $("rtf").textContent = rtf.toFixed(2);
     $("memory").textContent = megabytes(memory);
   },
   ended() {

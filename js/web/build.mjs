@@ -1,17 +1,19 @@
 // Puts the page together: page/, a folder for any web server of files.
 //
-//     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm]     by default the bundled ones
+//     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm] [--output page]     by default the bundled ones
 import { createHash } from "node:crypto";
 import { cp, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 
 const js = new URL("../", import.meta.url);
-const page = new URL("page/", js);
 const models = new URL("../asr/models/", js);
 
-const { values } = parseArgs({ options: { model: { type: "string" }, lm: { type: "string" } } });
+const { values } = parseArgs({
+  options: { model: { type: "string" }, lm: { type: "string" }, output: { type: "string" } },
+});
+const page = values.output ? pathToFileURL(`${values.output}/`) : new URL("page/", js);
 const sources = {
   "asr-stream/src/": new URL("src/", js),
   "asr-stream/dist/": new URL("dist/", js),
@@ -25,7 +27,7 @@ for (const name of ["index.html", "style.css", "app.js", "capture.js", "worker.j
 }
 
 await rm(page, { recursive: true, force: true });
-await mkdir(page);
+await mkdir(page, { recursive: true });
 for (const [name, source] of Object.entries(sources)) {
   await cp(source, new URL(name, page), { recursive: true, filter: (path) => !path.endsWith(".d.ts") });
 }
