@@ -327,6 +327,13 @@ class Endpointer:
     @property
     def frame_s(self) -> float: ...
 
+BEAM_SIZE: int
+"""Hypotheses kept, unless another number is asked for."""
+BEAM_THRESHOLD: float
+"""Nats below the best at which a hypothesis is dropped: half the time, and the same words."""
+NUM_RESCORED: int
+"""Hypotheses that the decoder scores at most: it is what a final waits for."""
+
 _Word = tuple[str, float, float, float]
 """Word, its start and end in seconds, its confidence in (0, 1]."""
 
@@ -354,8 +361,10 @@ class SegmentOptions:
         silence_after_speech_s: float,
         silence_without_speech_s: float,
         max_utterance_s: float,
+        max_full_context: int = 750,
     ) -> None:
-        """ValueError for a value outside its range. `tokens` as for `words`."""
+        """ValueError for a value outside its range. `tokens` as for `words`. The second pass takes an utterance of more
+        than `max_full_context` encoder frames in chunks of that many."""
 
 @final
 class EncoderStep:
@@ -414,3 +423,16 @@ class Segment:
 
     def add_nonfinite(self, count: int) -> None:
         """Tells of samples that were not finite and were replaced before they came here."""
+
+    @property
+    def num_samples(self) -> int:
+        """Taken so far."""
+    @property
+    def num_frames(self) -> int:
+        """Encoder frames searched so far."""
+    @property
+    def num_features_kept(self) -> int:
+        """Feature frames of the utterance under way."""
+    @property
+    def num_frames_kept(self) -> int:
+        """Encoder frames of the utterance under way, kept for the decoder."""

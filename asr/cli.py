@@ -1,4 +1,4 @@
-"""The `asr` command: record, synthesise, prepare, shard, train, evaluate, lm, export."""
+"""The `asr` command: record, synthesise, prepare, shard, train, evaluate, lm, export, inspect."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ COMMANDS = {
     "evaluate": ("asr.evaluate", "word error rate against latency"),
     "lm": ("asr.lm", "train or pack a language model for the beam search"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
+    "inspect": ("asr.inspect", "what a model file holds, and whether it works"),
 }
 
 EXAMPLES = """examples:
@@ -26,6 +27,7 @@ EXAMPLES = """examples:
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
   asr lm train sentences.txt -o words.lm
   asr export runs/tiny -o model.onnx --int8
+  asr inspect model.onnx
 """
 
 

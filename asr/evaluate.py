@@ -19,7 +19,7 @@ from asr.engine import Encoded, Engine, open_engine
 from asr.features import ENCODER_FRAME_MS
 from asr.lm import load_lm
 from asr.plots import plot_wer
-from asr.search import DEFAULT_BEAM_SIZE, SEARCHES, LmWeights, decode, text
+from asr.search import BEAM_SIZE, SEARCHES, LmWeights, decode, text
 from asr.wer import WordErrors, count_errors
 
 MAX_CHUNK_MS = 5120
@@ -74,7 +74,7 @@ def evaluate(
     chunks_ms: Sequence[int | None],
     left_context_ms: int,
     searches: Sequence[str],
-    beam_size: int = DEFAULT_BEAM_SIZE,
+    beam_size: int = BEAM_SIZE,
     ctc_weight: float | None = None,
     fusion: LmFusion | None = None,
 ) -> Iterator[list[Result] | int]:
@@ -205,9 +205,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="X",
             help="%(default)s",
         )
-    parser.add_argument(
-        "--beam", type=int, default=DEFAULT_BEAM_SIZE, metavar="N", help="hypotheses kept (%(default)s)"
-    )
+    parser.add_argument("--beam", type=int, default=BEAM_SIZE, metavar="N", help="hypotheses kept (%(default)s)")
     parser.add_argument(
         "--rescore-ctc-weight",
         type=float,

@@ -33,7 +33,24 @@ MODEL_TYPE = "asr_stream"
 FORMAT_VERSION = 1
 QUANTIZATIONS = ("none", "int8")
 
-_EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"
+EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"
+"""The way out of a file that cannot be used."""
+FRONT_END = (
+    "sample_rate",
+    "num_mel_bins",
+    "frame_length_ms",
+    "frame_shift_ms",
+    "low_freq",
+    "high_freq",
+    "preemphasis",
+    "window",
+    "snip_edges",
+    "remove_dc_offset",
+    "dither",
+    "subsampling",
+    "feature_overlap",
+)
+"""Fields of the metadata that live recognition has only one answer to: their defaults."""
 
 
 class MetadataError(ValueError):
@@ -121,6 +138,12 @@ class ModelMetadata:
         """Duration of an encoder frame in seconds."""
         return self.frame_shift_ms * self.subsampling / 1000
 
+    def check_front_end(self) -> None:
+        """Raises MetadataError unless the model takes the features that live recognition computes."""
+        for name in FRONT_END:
+            value, known = getattr(self, name), getattr(ModelMetadata, name)
+            _require(value == known, name, value, f"{known!r}, all that live recognition computes")
+
     def to_properties(self) -> dict[str, str]:
         """The strings for `metadata_props`."""
         values = {"model_type": MODEL_TYPE, "format_version": str(FORMAT_VERSION)}
@@ -151,17 +174,17 @@ class ModelMetadata:
         for f in fields(ModelMetadata):
             text = properties.get(f.name)
             if text is None:
-                raise MetadataError(f"metadata key {f.name} is missing: {_EXPORT_AGAIN}")
+                raise MetadataError(f"metadata key {f.name} is missing: {EXPORT_AGAIN}")
             try:
                 values[f.name] = _CODECS[str(f.type)][1](text)
             except (ValueError, RecursionError) as error:
-                raise MetadataError(f"metadata key {f.name} is damaged ({text!r:.60}): {_EXPORT_AGAIN}") from error
+                raise MetadataError(f"metadata key {f.name} is damaged ({text!r:.60}): {EXPORT_AGAIN}") from error
         return ModelMetadata(**values)
 
 
 def _require(condition: bool, name: str, value: object, allowed: str) -> None:
     if not condition:
-        raise MetadataError(f"metadata key {name} is {value!r:.60}, it must be {allowed}: {_EXPORT_AGAIN}")
+        raise MetadataError(f"metadata key {name} is {value!r:.60}, it must be {allowed}: {EXPORT_AGAIN}")
 
 
 def _to_float(text: str) -> float:
@@ -182,7 +205,7 @@ def _to_floats(text: str) -> tuple[float, ...]:
 
 
 def _to_object(text: str) -> dict[str, Any]:
-    value = json.loads(text)
+    value = json.loads(text, parse_float=_to_float, parse_constant=_to_float)  # NaN and Infinity are not JSON
     if not isinstance(value, dict):
         raise ValueError(text)
     return value

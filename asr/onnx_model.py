@@ -6,6 +6,7 @@ in and gets back. Imports no PyTorch, and ONNX Runtime only when a model is open
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.metadata import MetadataError, ModelMetadata
+from asr.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
+from asr.onnx_file import OnnxFileError, check
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
@@ -23,6 +25,9 @@ INPUTS = ("x", "num_valid", "key_cache", "value_cache", "num_frames")
 OUTPUTS = ("log_probs", "encoder_out", "new_key_cache", "new_value_cache", "new_num_frames")
 DECODER_INPUTS = ("tokens", "token_lengths", "encoder_out")
 DECODER_OUTPUTS = ("scores",)
+
+Tensors = dict[str, tuple[str, list[int | str]]]
+"""Type, as ONNX Runtime spells it, and shape of each input and output; a name stands for a size that is free."""
 
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 _BUNDLED = {"int8": "tiny.int8.onnx", "float32": "tiny.onnx"}
@@ -56,6 +61,33 @@ def bundled_model(name: str = "int8") -> Path:
     return path
 
 
+def step_tensors(metadata: ModelMetadata) -> Tensors:
+    """INPUTS and OUTPUTS of a file with this metadata."""
+    cache: tuple[str, list[int | str]] = ("tensor(float)", ["N", metadata.num_layers, "C", metadata.dim])
+    return {
+        "x": ("tensor(float)", ["N", "T", metadata.num_mel_bins]),
+        "num_valid": ("tensor(int64)", ["N"]),
+        "key_cache": cache,
+        "value_cache": cache,
+        "num_frames": ("tensor(int64)", ["N"]),
+        "log_probs": ("tensor(float)", ["N", "(T-3)/4", metadata.vocab_size]),
+        "encoder_out": ("tensor(float)", ["N", "(T-3)/4", metadata.dim]),
+        "new_key_cache": cache,
+        "new_value_cache": cache,
+        "new_num_frames": ("tensor(int64)", ["N"]),
+    }
+
+
+def decoder_tensors(metadata: ModelMetadata) -> Tensors:
+    """DECODER_INPUTS and DECODER_OUTPUTS of a file with this metadata."""
+    return {
+        "tokens": ("tensor(int64)", ["N", "U"]),
+        "token_lengths": ("tensor(int64)", ["N"]),
+        "encoder_out": ("tensor(float)", [1, "T", metadata.dim]),
+        "scores": ("tensor(float)", ["N"]),
+    }
+
+
 class OnnxModel:
     """A model file, opened. Immutable; any number of threads may call it at once."""
 
@@ -77,13 +109,20 @@ class OnnxModel:
             raise ModelError(f"there is no model file {self.path}: `asr export` writes one")
         self._provider = provider
         self._num_threads = num_threads
-        self._session = self._open(str(self.path), str(self.path), INPUTS, OUTPUTS)
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
+        self._session = self._open(data, str(self.path), INPUTS, OUTPUTS)
+        del data
         try:
             properties = self._session.get_modelmeta().custom_metadata_map
             self.metadata = ModelMetadata.from_properties(properties)
-        except (MetadataError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
+            raise ModelError(f"{self.path} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
+        except MetadataError as error:
             raise ModelError(f"{self.path}: {error}") from error
-        self._check_shapes()
+        _check_tensors(self._session, str(self.path), step_tensors(self.metadata))
         self._decoder: Any = None
         self._decoder_lock = threading.Lock()
 
@@ -117,7 +156,8 @@ class OnnxModel:
         Raises ValueError for arrays of other shapes or dtypes.
         """
         self._check_step(features, num_valid, cache)
-        outputs = self._session.run(OUTPUTS, dict(zip(INPUTS, (features, num_valid, *cache), strict=True)))
+        feeds = dict(zip(INPUTS, (features, num_valid, *cache), strict=True))
+        outputs = _run(self._session, OUTPUTS, feeds, str(self.path))
         return outputs[0], outputs[1], Cache(*outputs[2:])
 
     def encode(self, features: FloatArray, chunk_size: int, left_context: int) -> tuple[FloatArray, FloatArray]:
@@ -173,9 +213,13 @@ class OnnxModel:
         if len(encoder_out) == 0:  # nothing was heard: the decoder attends to one frame of zeros
             encoder_out = np.zeros((1, meta.dim), np.float32)
         feeds = dict(zip(DECODER_INPUTS, (padded, lengths, encoder_out[None]), strict=True))
-        return self._decoder_session().run(DECODER_OUTPUTS, feeds)[0]
+        return _run(self._decoder_session(), DECODER_OUTPUTS, feeds, self._decoder_name)[0]
 
-    def _open(self, source: str | bytes, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
+    def _open(self, data: bytes, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
+        try:
+            check(data)
+        except OnnxFileError as error:
+            raise ModelError(f"{name} is damaged, or no model of asr-stream: {error}; {EXPORT_AGAIN}") from error
         import onnxruntime
 
         wanted = _PROVIDERS[self._provider]
@@ -192,23 +236,23 @@ class OnnxModel:
         # Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+        options.add_session_config_entry("session.load_model_format", "ONNX")  # what `check` has read it as
         try:
             # Its fallback prints, and tries a damaged file twice.
-            session = onnxruntime.InferenceSession(source, options, providers=[wanted], enable_fallback=0)
+            session = onnxruntime.InferenceSession(data, options, providers=[wanted], enable_fallback=0)
+            found = [[node.name for node in nodes] for nodes in (session.get_inputs(), session.get_outputs())]
         except Exception as error:  # ONNX Runtime raises its own kinds, RuntimeError, and more on odd bytes
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise ModelError(f"{name} is not an ONNX file, or it is damaged: {reason:.200}") from error
+            raise ModelError(f"{name} is damaged: ONNX Runtime says {_reason(error)}; {EXPORT_AGAIN}") from error
         if wanted not in session.get_providers():  # it falls back to the CPU without an error
             raise ModelError(
                 f"ONNX Runtime could not start {wanted}: its CUDA and cuDNN libraries are missing or do not "
                 "match the driver; pip install 'onnxruntime-gpu[cuda,cudnn]', or use provider cpu"
             )
-        found = ([i.name for i in session.get_inputs()], [o.name for o in session.get_outputs()])
-        if found != (list(inputs), list(outputs)):
+        if found != [list(inputs), list(outputs)]:
+            taken, given = (printable(", ".join(names)) for names in found)
             raise ModelError(
-                f"{name} is no model of asr-stream: its graph takes {', '.join(found[0])} and gives "
-                f"{', '.join(found[1])}; expected {', '.join(inputs)} and {', '.join(outputs)}. "
-                "`asr export` writes one"
+                f"{name} is no model of asr-stream: its graph takes {taken} and gives {given}; "
+                f"expected {', '.join(inputs)} and {', '.join(outputs)}. `asr export` writes one"
             )
         return session
 
@@ -218,20 +262,15 @@ class OnnxModel:
             if self._decoder is None:
                 if not self.has_decoder:
                     raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
-                name = f"the decoder in {self.path}"
-                self._decoder = self._open(self.metadata.decoder_onnx, name, DECODER_INPUTS, DECODER_OUTPUTS)
+                name = self._decoder_name
+                decoder = self._open(self.metadata.decoder_onnx, name, DECODER_INPUTS, DECODER_OUTPUTS)
+                _check_tensors(decoder, name, decoder_tensors(self.metadata))
+                self._decoder = decoder
             return self._decoder
 
-    def _check_shapes(self) -> None:
-        meta = self.metadata
-        shapes = {i.name: i.shape for i in (*self._session.get_inputs(), *self._session.get_outputs())}
-        found = (*shapes["key_cache"][1::2], shapes["x"][2], shapes["log_probs"][2])
-        expected = (meta.num_layers, meta.dim, meta.num_mel_bins, meta.vocab_size)
-        if found != expected:
-            raise ModelError(
-                f"{self.path} is damaged: its graph has (layers, dim, bins, tokens) {found}, its "
-                f"metadata says {expected}"
-            )
+    @property
+    def _decoder_name(self) -> str:
+        return f"the decoder in {self.path}"
 
     def _check_step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> None:
         meta = self.metadata
@@ -263,3 +302,34 @@ class OnnxModel:
         dtypes = [str(array.dtype) for array in cache]
         if dtypes != ["float32", "float32", "int64"]:
             raise ValueError(f"cache has dtypes {', '.join(dtypes)}; expected float32, float32, int64")
+
+
+def _check_tensors(session: Any, name: str, expected: Tensors) -> None:
+    for node in (*session.get_inputs(), *session.get_outputs()):
+        kind, shape = expected[node.name]
+        # What a free size is called does not matter.
+        found, wanted = ([size if isinstance(size, int) else "" for size in sizes] for sizes in (node.shape, shape))
+        if (node.type, found) != (kind, wanted):
+            raise ModelError(
+                f"{name} is damaged: its {node.name} is {printable(f'{node.type} {node.shape}')}, by its metadata "
+                f"it must be {kind} {shape}; {EXPORT_AGAIN}"
+            )
+
+
+def _run(session: Any, outputs: Sequence[str], feeds: dict[str, Any], name: str) -> Any:
+    try:
+        return session.run(outputs, feeds)
+    except Exception as error:  # the arrays have been checked: it is the graph, or the machine
+        raise ModelError(f"{name} cannot be run: ONNX Runtime says {_reason(error)}; {EXPORT_AGAIN}") from error
+
+
+def _reason(error: Exception) -> str:
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    # Its kind, and the line of the source with its function: "[ONNXRuntimeError] : 1 : FAIL : /a/b.cc:256 f(int) ".
+    first = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (/\S+\.(cc|h):\d+ .*?\) (?=\S))?", "", first)
+    return f"{printable(first):.200}"
+
+
+def printable(text: str) -> str:
+    """On one line, and without what would move a terminal's cursor: a damaged file's names may hold anything."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from asr import _core
+from asr._core import (
+    BEAM_SIZE,
+    BEAM_THRESHOLD,
+    NUM_RESCORED,
+    CtcGreedySearch,
+    CtcPrefixBeamSearch,
+    Hypothesis,
+    LmFusion,
+    NgramLm,
+)
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID
 
-if TYPE_CHECKING:
-    from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
-
 SEARCHES = ("greedy", "beam", "rescore")
-DEFAULT_BEAM_SIZE = 128
-BEAM_THRESHOLD = 10.0
-"""Nats below the best at which a hypothesis is dropped: half the time, and the same words."""
-
-NUM_RESCORED = 4
-"""Hypotheses that the decoder scores at most: it is what a final waits for."""
 
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
 """Decoder scores (N,) of N token sequences against the utterance at hand."""
@@ -47,8 +49,6 @@ class LmWeights:
 
     def fusion(self, lm: NgramLm, tokens: Sequence[str]) -> LmFusion:
         """`lm` as a partner of the search over `tokens`, the spelling of every token id."""
-        from asr._core import LmFusion
-
         return LmFusion(lm, heard(tokens), **asdict(self))
 
 
@@ -69,8 +69,6 @@ def heard(tokens: Sequence[str]) -> list[str]:
 
 def words(hypothesis: Hypothesis, tokens: Sequence[str]) -> list[Word]:
     """The words of a hypothesis; joined by spaces they are its text. tokens: spelling of every token id."""
-    from asr import _core
-
     return [Word(*word) for word in _core.words(hypothesis, heard(tokens))]
 
 
@@ -87,17 +85,13 @@ def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc
     to it. Of equals the first hypothesis wins.
     Raises ValueError for no hypotheses, another number of scores, or a weight outside [0, 1].
     """
-    from asr import _core
-
     return _core.best_rescored(list(hypotheses), np.asarray(decoder_scores, np.float32).tolist(), ctc_weight)
 
 
 def new_search(
-    name: str, beam_size: int = DEFAULT_BEAM_SIZE, fusion: LmFusion | None = None
+    name: str, beam_size: int = BEAM_SIZE, fusion: LmFusion | None = None
 ) -> CtcGreedySearch | CtcPrefixBeamSearch:
     """A fresh CTC search for `name` of SEARCHES, with a language model unless greedy; ValueError for another name."""
-    from asr._core import CtcGreedySearch, CtcPrefixBeamSearch
-
     if name not in SEARCHES:
         raise ValueError(f"search {name!r} is not known: choose one of {', '.join(SEARCHES)}")
     if name == "greedy":
@@ -108,7 +102,7 @@ def new_search(
 def decode(
     log_probs: npt.NDArray[np.float32],
     name: str,
-    beam_size: int = DEFAULT_BEAM_SIZE,
+    beam_size: int = BEAM_SIZE,
     score: Score | None = None,
     ctc_weight: float = 0.5,
     fusion: LmFusion | None = None,

@@ -29,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from asr.checkpoint import Checkpoint, check_shape, checkpoints
 from asr.config import ChunkConfig, Config, load_config
-from asr.cuts import read_all, usable_cuts
+from asr.cuts import evenly_spread, read_all, usable_cuts
 from asr.data import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.features import NUM_MEL_BINS
 from asr.manifests import Refusal
@@ -276,8 +276,7 @@ class Trainer:
             kept, refused = usable_cuts(name, 0.0, config.max_batch_s)
             cuts += kept
             self._name_left_out(refused, "of validation ")
-        every = max(1, len(cuts) // config.valid_utterances)
-        cuts, _, unreadable = read_all(cuts[::every][: config.valid_utterances])
+        cuts, _, unreadable = read_all(evenly_spread(cuts, config.valid_utterances))
         self._name_left_out(unreadable, "of validation ")
         return cuts
 

@@ -22,7 +22,7 @@ from asr.engine import Engine, open_engine
 from asr.features import ENCODER_FRAME_MS
 from asr.lm import load_lm
 from asr.onnx_model import bundled_model
-from asr.search import BEAM_THRESHOLD, DEFAULT_BEAM_SIZE, NUM_RESCORED, LmWeights, rescore, text
+from asr.search import BEAM_SIZE, BEAM_THRESHOLD, NUM_RESCORED, LmWeights, rescore, text
 from asr.wer import count_errors
 
 LEFT_CONTEXT = 64  # encoder frames, 2560 ms
@@ -33,7 +33,7 @@ class Setting:
     """All that is tuned."""
 
     lm: LmWeights = field(default_factory=LmWeights)
-    beam_size: int = DEFAULT_BEAM_SIZE
+    beam_size: int = BEAM_SIZE
     num_rescored: int = NUM_RESCORED
     """1: the decoder is not asked."""
     ctc_weight: float = 0.7

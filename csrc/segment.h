@@ -36,6 +36,14 @@ inline constexpr std::int64_t kSubsampling = 4;     // feature frames of 10 ms p
 inline constexpr std::int64_t kFeatureOverlap = 3;  // of a chunk with the next one, in feature frames
 inline constexpr std::int64_t kNumBins = 80;
 
+inline constexpr std::int32_t kBeamSize = 128;
+// Nats below the best at which a hypothesis is dropped: half the time, and the same words.
+inline constexpr double kBeamThreshold = 10.0;
+// Hypotheses that the decoder scores at most: it is what a final waits for.
+inline constexpr std::int64_t kNumRescored = 4;
+// Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory.
+inline constexpr std::int64_t kMaxFullContext = 750;
+
 // How to recognise. Immutable once a segment has it; shared by any number.
 struct SegmentOptions {
   enum class Search { kGreedy, kBeam, kRescore };  // rescore: the attention decoder picks among those of the beam
@@ -43,12 +51,12 @@ struct SegmentOptions {
   std::vector<std::string> tokens;  // UTF-8 spelling of every token id, as `words` takes them; id 0 is the CTC blank
   std::int64_t chunk_size = 16;     // encoder frames per step
   bool second_pass = true;          // finals come of one more look at the whole utterance
-  std::int64_t max_full_context = 750;  // encoder frames; the second pass takes longer ones in chunks of this
+  std::int64_t max_full_context = kMaxFullContext;
   Search search = Search::kRescore;
-  CtcPrefixBeamSearchOptions beam{128, 0, 0, 10.0, true};
+  CtcPrefixBeamSearchOptions beam{kBeamSize, 0, 0, kBeamThreshold, true};
   std::shared_ptr<const LmFusion> fusion;  // language model of the beam, or none
-  std::int64_t num_rescored = 4;           // hypotheses that the decoder scores at most
-  double rescore_ctc_weight = 0.5;         // see `best_rescored`
+  std::int64_t num_rescored = kNumRescored;
+  double rescore_ctc_weight = 0.5;  // see `best_rescored`
   EndpointerOptions endpointer;
 };
 
@@ -110,6 +118,13 @@ class Segment {
   void add_nonfinite(std::int64_t count) noexcept { num_nonfinite_before_ += count; }
 
   bool finished() const noexcept { return stage_ == Stage::kFinished; }
+  std::int64_t num_samples() const noexcept { return fbank_.num_samples(); }  // taken so far
+  std::int64_t num_frames() const noexcept { return num_frames_; }            // encoder frames searched so far
+  // What is kept of the utterance under way: feature frames, and encoder frames for the decoder.
+  std::int64_t num_features_kept() const noexcept { return fbank_.num_frames_ready() - fbank_.first_frame(); }
+  std::int64_t num_frames_kept() const noexcept {
+    return dim_ ? static_cast<std::int64_t>(encoder_out_.size()) / dim_ : 0;
+  }
 
  private:
   using Search = std::variant<CtcGreedySearch, CtcPrefixBeamSearch>;

@@ -1,7 +1,7 @@
 """From PyTorch modules to ONNX graphs: the native step and the decoder's scores.
 
 Both graphs are AsrModel's own code, traced. What is added here: named dynamic dimensions, and no traces of the
-machine that exported. Opset 18, standard operators only.
+machine that exported. Standard operators only.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from asr.encoder import EncoderCache
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model import AsrModel
+from asr.onnx_file import OPSET
 from asr.onnx_model import DECODER_INPUTS, DECODER_OUTPUTS, INPUTS, OUTPUTS
 
-OPSET = 18
 _DYNAMIC = torch.export.Dim.DYNAMIC
 
 

@@ -18,31 +18,15 @@ import numpy as np
 from asr._core import LmFusion, NgramLm, SegmentOptions
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm import load_lm
-from asr.metadata import ModelMetadata
+from asr.metadata import MetadataError
 from asr.onnx_model import ModelError, OnnxModel, bundled_model
-from asr.search import DEFAULT_BEAM_SIZE, LmWeights, heard
+from asr.search import BEAM_SIZE, LmWeights, heard
 from asr.streaming.stream import Stream
 
 MAX_CHUNK_MS = 5120
 MAX_LEFT_CONTEXT_MS = 20480
 MAX_UTTERANCE_S = 120.0
 """Bounds what a stream keeps for rescoring. The endpointer may go on to 1.5 times its limit."""
-FRONT_END = (
-    "sample_rate",
-    "num_mel_bins",
-    "frame_length_ms",
-    "frame_shift_ms",
-    "low_freq",
-    "high_freq",
-    "preemphasis",
-    "window",
-    "snip_edges",
-    "remove_dc_offset",
-    "dither",
-    "subsampling",
-    "feature_overlap",
-)
-"""Fields of the metadata that live recognition has only one answer to: the defaults of `ModelMetadata`."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +58,7 @@ class Recognizer:
     second_pass: bool = True
     lm: str | Path | NgramLm | None = "auto"
     lm_weights: LmWeights = field(default_factory=LmWeights)
-    beam_size: int = DEFAULT_BEAM_SIZE
+    beam_size: int = BEAM_SIZE
     provider: str = "cpu"
     num_threads: int = 1
     silence_after_speech_s: float = 0.8
@@ -88,7 +72,10 @@ class Recognizer:
             raise ValueError(f"max_utterance_s is {self.max_utterance_s}; it must be in (0, {MAX_UTTERANCE_S:g}]")
         # Made here rather than with the first audio, so that what is wrong is said where it was written.
         _ = self.segment_options
-        _check_front_end(self.onnx.metadata)
+        try:
+            self.onnx.metadata.check_front_end()
+        except MetadataError as error:
+            raise ModelError(f"{self.onnx.path}: {error}") from error
         if self.search == "rescore" and not self.onnx.has_decoder:
             raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
         self._warm_up()
@@ -155,11 +142,3 @@ class Recognizer:
 def _check_duration(name: str, value: int, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value % ENCODER_FRAME_MS or not low <= value <= high:
         raise ValueError(f"{name} is {value!r}; it must be a multiple of {ENCODER_FRAME_MS} in [{low}, {high}]")
-
-
-def _check_front_end(metadata: ModelMetadata) -> None:
-    """ModelError when the model was trained on other features than `asr._core.Fbank` computes here."""
-    for name in FRONT_END:
-        wanted, computed = getattr(metadata, name), getattr(ModelMetadata, name)
-        if wanted != computed:
-            raise ModelError(f"the model needs {name} = {wanted!r}; live recognition computes {computed!r} only")

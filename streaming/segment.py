@@ -28,7 +28,7 @@ class Segment:
         """`start_s`: seconds of the stream before this segment's first sample."""
         self._recognizer = recognizer
         self._events = events
-        self._core = _core.Segment(recognizer.segment_options, start_s)
+        self.core = _core.Segment(recognizer.segment_options, start_s)
         self._caches: dict[bool, Cache] = {}
         """Of the stream, and (True) of the second pass over an utterance."""
 
@@ -37,31 +37,31 @@ class Segment:
 
         Returns how many were used: all of them, or as many as completed the chunk that is now decoded.
         """
-        used = self._core.accept(samples)
+        used = self.core.accept(samples)
         self._work()
         return used
 
     def finish(self) -> None:
         """Decode what is left, ragged as it is, and end the utterance."""
-        self._core.finish()
+        self.core.finish()
         self._work()
 
     def add_nonfinite(self, count: int) -> None:
         """Say that `count` samples were not finite, and were replaced before they came here."""
-        self._core.add_nonfinite(count)
+        self.core.add_nonfinite(count)
 
     def _work(self) -> None:
         onnx = self._recognizer.onnx
-        while (work := self._core.work()) is not None:
+        while (work := self.core.work()) is not None:
             if isinstance(work, _core.EncoderStep):
                 new = onnx.init_cache(1, self._recognizer.left_context) if work.begins else None
                 cache = new or self._caches[work.second_pass]
                 log_probs, encoder_out, self._caches[work.second_pass] = onnx.step(
                     work.features[None], np.array([work.num_valid], np.int64), cache
                 )
-                self._core.stepped(log_probs[0], encoder_out[0])
+                self.core.stepped(log_probs[0], encoder_out[0])
             else:
-                self._core.scored(onnx.score(work.tokens, work.encoder_out).tolist())
+                self.core.scored(onnx.score(work.tokens, work.encoder_out).tolist())
         self._caches.pop(True, None)
-        for type, text, start, end, words in self._core.take_events():
+        for type, text, start, end, words in self.core.take_events():
             self._events.append(_EVENTS[type](text, start, end, tuple(Word(*word) for word in words)))

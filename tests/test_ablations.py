@@ -131,29 +131,30 @@ def read(out: Path) -> dict[str, Any]:
 
 def check_report(ablations: ModuleType, out: Path, results: dict[str, Any]) -> None:
     for result in results.values():
-        assert set(result["wer"]) == {"full", "640", "320", "160"}
+        assert set(result["cer"]) == {"full", "640", "320", "160"}
+        assert all(0 < rate < 2 for rate in result["cer"].values())
         assert result["seconds_per_step"] > 0
-        assert result["cer_640"] > 0
+        assert result["wer_640"] > 0
     base, other = results["baseline"], results["ctc-weight-1"]
     assert base["rescored_640"] is not None and other["rescored_640"] is None
     lines = (out / "ablations.md").read_text().splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
     assert [row[0] for row in rows] == ["variant", "baseline", "activation-swiglu", "ctc-weight-1"]
-    assert rows[1][4] == f"{100 * base['wer']['full']:.1f}"
-    difference = 100 * (other["wer"]["160"] - base["wer"]["160"])
-    assert rows[3][7] == f"{100 * other['wer']['160']:.1f} ({difference:+.1f})"
-    assert rows[3][1] == "`loss.ctc_weight=1`" and rows[3][-1] == ""
+    assert rows[1][4] == f"{100 * base['cer']['full']:.1f}"
+    difference = 100 * (other["cer"]["160"] - base["cer"]["160"])
+    assert rows[3][7] == f"{100 * other['cer']['160']:.1f} ({difference:+.1f})"
+    assert rows[3][1] == "`loss.ctc_weight=1`" and rows[3][-2] == ""
     assert (out / "ablations.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_table_puts_the_baseline_first_and_differences_in_brackets(ablations: ModuleType) -> None:
-    wer = dict.fromkeys(ablations.CHUNKS, 0.5)
-    base = {"overrides": [], "parameters": 5_780_000, "seconds_per_step": 0.5, "wer": wer, "cer_640": 0.2}
-    worse = {**base, "overrides": ["a=1"], "wer": {**wer, "320": 0.625}, "rescored_640": 0.25, "seconds_per_step": None}
+    cer = dict.fromkeys(ablations.CHUNKS, 0.5)
+    base = {"overrides": [], "parameters": 5_780_000, "seconds_per_step": 0.5, "cer": cer, "wer_640": 0.75}
+    worse = {**base, "overrides": ["a=1"], "cer": {**cer, "320": 0.625}, "rescored_640": 0.25, "seconds_per_step": None}
     base = {**base, "rescored_640": 0.375}
     *_, first, second = ablations.table({"baseline": base, "other": worse}).splitlines()
-    assert first == "| baseline |  | 5.78 M | 0.50 | 50.0 | 50.0 | 50.0 | 50.0 | 20.0 | 37.5 |"
+    assert first == "| baseline |  | 5.78 M | 0.50 | 50.0 | 50.0 | 50.0 | 50.0 | 37.5 | 75.0 |"
     assert second == (
-        "| other | `a=1` | 5.78 M |  | 50.0 (+0.0) | 50.0 (+0.0) | 62.5 (+12.5) | 50.0 (+0.0) | 20.0 (+0.0) "
-        "| 25.0 (-12.5) |"
+        "| other | `a=1` | 5.78 M |  | 50.0 (+0.0) | 50.0 (+0.0) | 62.5 (+12.5) | 50.0 (+0.0) | 25.0 (-12.5) "
+        "| 75.0 (+0.0) |"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -96,24 +95,6 @@ def test_a_damaged_key_is_named(key: str, value: str) -> None:
         ModelMetadata.from_properties(PLAIN.to_properties() | {key: value})
 
 
-def test_a_truncated_file_is_refused_at_every_eighth(tiny_onnx: Path, tmp_path: Path) -> None:
-    whole = tiny_onnx.read_bytes()
-    broken = tmp_path / "broken.onnx"
-    for eighth in range(8):
-        broken.write_bytes(whole[: len(whole) * eighth // 8])
-        with pytest.raises(ModelError, match=r"broken\.onnx"):
-            OnnxModel(broken)
-
-
-def test_random_bytes_are_refused(tmp_path: Path) -> None:
-    source = random.Random(0)
-    noise = tmp_path / "noise.onnx"
-    for size in (0, 1, 7, 100, 5000, 200_000):
-        noise.write_bytes(source.randbytes(size))
-        with pytest.raises(ModelError, match=r"noise\.onnx"):
-            OnnxModel(noise)
-
-
 def test_flipped_bytes_never_crash(tiny_onnx: Path, tmp_path: Path) -> None:
     # In a process of its own: a crash would take the tests with it. A flip in a weight may well go unnoticed.
     program = """
@@ -154,7 +135,7 @@ def test_metadata_that_contradicts_the_graph_is_refused(tiny_onnx: Path, tmp_pat
     entry = next(p for p in graph.metadata_props if p.key == "num_layers")
     entry.value = "9"
     onnx.save(graph, tmp_path / "odd.onnx")
-    with pytest.raises(ModelError, match=r"odd\.onnx is damaged.*\(9, "):
+    with pytest.raises(ModelError, match=r"odd\.onnx is damaged: its key_cache .* 9, "):
         OnnxModel(tmp_path / "odd.onnx")
 
 

@@ -59,7 +59,7 @@ def test_a_model_with_other_features_is_refused(onnx: OnnxModel) -> None:
 
     other = copy.copy(onnx)
     other.metadata = dataclasses.replace(onnx.metadata, window="hamming")
-    with pytest.raises(ModelError, match="window = 'hamming'"):
+    with pytest.raises(ModelError, match="window is 'hamming'"):
         Recognizer(other)
 
 

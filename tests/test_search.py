@@ -94,12 +94,12 @@ def test_rescoring_keeps_the_order_of_equals() -> None:
     [
         ([], [], 0.5),
         ([spoken([4])], [-1.0, -2.0], 0.5),
-        ([spoken([4])], [[-1.0]], 0.5),
+        ([spoken([4])], [-1.0], -0.1),
         ([spoken([4])], [-1.0], 1.01),
     ],
 )
 def test_rescoring_refuses_what_it_cannot_weigh(hypotheses: list, scores: list, weight: float) -> None:
-    with pytest.raises(ValueError, match=r"score|ctc_weight 1.01"):
+    with pytest.raises(ValueError, match=r"score|ctc_weight"):
         rescore(hypotheses, scores, weight)
 
 

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from recognition import finals, recognize
 
-from asr import Recognizer
+from asr import Recognizer, _core
+from asr._core import EncoderStep, Segment
 from asr.features import fbank
 from asr.model import AsrModel
 from asr.onnx_model import OnnxModel
 from asr.search import decode, text
-from asr.streaming import Final, Partial, segment
+from asr.streaming import Partial
 
 
-class Listening(OnnxModel):
-    """Remembers what it was to encode."""
+def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.ndarray], int]:
+    """The features of every second pass over `audio`, without padding; and the number of finals."""
+    segment, cache = Segment(recognizer.segment_options), {}
+    found: list[np.ndarray] = []
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.heard: list[np.ndarray] = []
+    def work() -> None:
+        while (step := segment.work()) is not None:
+            assert isinstance(step, EncoderStep)
+            if step.begins:
+                cache[step.second_pass] = recognizer.onnx.init_cache(1, recognizer.left_context)
+            if step.second_pass:
+                found.append(step.features[: step.num_valid])
+            log_probs, encoder_out, cache[step.second_pass] = recognizer.onnx.step(
+                step.features[None], np.array([step.num_valid]), cache[step.second_pass]
+            )
+            segment.stepped(log_probs[0], encoder_out[0])
 
-    def encode(self, features: np.ndarray, chunk_size: int, left_context: int) -> tuple[np.ndarray, np.ndarray]:
-        self.heard.append(features)
-        return super().encode(features, chunk_size, left_context)
+    while len(audio):
+        audio = audio[segment.accept(audio) :]
+        work()
+    segment.finish()
+    work()
+    return found, sum(event[0] == "final" for event in segment.take_events())
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam", "rescore"])
@@ -52,17 +66,14 @@ def test_a_final_is_what_pytorch_makes_of_the_whole_utterance(
 
 
 def test_each_utterance_is_encoded_from_its_first_frame_to_its_last(onnx: OnnxModel, conversation: np.ndarray) -> None:
-    model = Listening(onnx.path)
-    recognizer = Recognizer(model, search="greedy")
-    model.heard.clear()  # it has warmed up
-    events = recognize(recognizer, conversation)
-    assert len(model.heard) == sum(isinstance(event, Final) for event in events) == 3
+    looks, num_finals = second_looks(Recognizer(onnx, search="greedy"), conversation)
+    assert len(looks) == num_finals == 3
     features, start = fbank(conversation).numpy(), 0
-    for heard in model.heard:
+    for heard in looks:
         np.testing.assert_allclose(heard, features[start : start + len(heard)], atol=1e-3)
         start += len(heard) // 4 * 4  # three frames more are what the subsampling looks ahead
     assert start == len(features) // 4 * 4
-    assert [len(heard) % 4 for heard in model.heard[:-1]] == [3, 3]
+    assert [len(heard) % 4 for heard in looks[:-1]] == [3, 3]
 
 
 def test_partials_do_not_know_of_it(recognizer: Recognizer, conversation: np.ndarray) -> None:
@@ -73,11 +84,7 @@ def test_partials_do_not_know_of_it(recognizer: Recognizer, conversation: np.nda
 
 
 def test_silence_is_encoded_once(onnx: OnnxModel) -> None:
-    model = Listening(onnx.path)
-    recognizer = Recognizer(model)
-    model.heard.clear()
-    assert recognize(recognizer, np.zeros(16000 * 12, np.float32)) == []
-    assert model.heard == []
+    assert second_looks(Recognizer(onnx, search="beam"), np.zeros(16000 * 12, np.float32)) == ([], 0)
 
 
 def test_long_utterances_are_taken_in_chunks(
@@ -86,7 +93,9 @@ def test_long_utterances_are_taken_in_chunks(
     audio = conversation[:80000]
     recognizer = Recognizer(onnx, search="greedy", left_context_ms=400)
     whole = finals(recognize(recognizer, audio))
-    monkeypatch.setattr(segment, "MAX_FULL_CONTEXT", 50)
+    shorter = partial(_core.SegmentOptions, max_full_context=50)
+    monkeypatch.setattr("asr.streaming.recognizer.SegmentOptions", shorter)
+    recognizer = replace(recognizer)
     features = fbank(audio)[None]
     with torch.no_grad():
         log_probs = tiny_model(features, torch.tensor([features.shape[1]]), 50, 10)[0]

@@ -52,6 +52,11 @@ const py::array float_rows(const py::object& object, const char* what) {
 
 using ExclusiveSegment = Exclusive<Segment>;
 
+template <std::int64_t (Segment::*count)() const noexcept>
+std::int64_t get(ExclusiveSegment& self) {
+  return self([](Segment& segment) { return (segment.*count)(); });
+}
+
 // The answer is copied while the object is held: another thread may be at work on it as soon as it is let go.
 py::object work(ExclusiveSegment& self) {
   std::unique_ptr<Work> copy = self([](Segment& segment) {
@@ -83,6 +88,10 @@ py::list take_events(ExclusiveSegment& self) {
 }  // namespace
 
 void bind_segment(py::module_& m) {
+  m.attr("BEAM_SIZE") = kBeamSize;
+  m.attr("BEAM_THRESHOLD") = kBeamThreshold;
+  m.attr("NUM_RESCORED") = kNumRescored;
+
   m.def("words", [](const Hypothesis& hypothesis, const std::vector<std::string>& tokens) {
     return to_list(words(hypothesis, tokens));
   }, "hypothesis"_a, "tokens"_a);
@@ -91,7 +100,8 @@ void bind_segment(py::module_& m) {
   py::class_<SegmentOptions, std::shared_ptr<SegmentOptions>>(m, "SegmentOptions")
       .def(py::init([](std::vector<std::string> tokens, std::int64_t chunk_size, bool second_pass,
                        const std::string& search, std::int32_t beam_size, std::shared_ptr<const LmFusion> fusion,
-                       double rescore_ctc_weight, double after_speech, double without_speech, double max_utterance) {
+                       double rescore_ctc_weight, double after_speech, double without_speech, double max_utterance,
+                       std::int64_t max_full_context) {
              auto options = std::make_shared<SegmentOptions>();
              options->tokens = std::move(tokens);
              options->chunk_size = chunk_size;
@@ -101,11 +111,13 @@ void bind_segment(py::module_& m) {
              options->fusion = std::move(fusion);
              options->rescore_ctc_weight = rescore_ctc_weight;
              options->endpointer = {after_speech, without_speech, max_utterance, kEncoderFrameS};
+             options->max_full_context = max_full_context;
              const Segment check(options);
              return options;
            }),
            py::kw_only(), "tokens"_a, "chunk_size"_a, "second_pass"_a, "search"_a, "beam_size"_a, "fusion"_a,
-           "rescore_ctc_weight"_a, "silence_after_speech_s"_a, "silence_without_speech_s"_a, "max_utterance_s"_a);
+           "rescore_ctc_weight"_a, "silence_after_speech_s"_a, "silence_without_speech_s"_a, "max_utterance_s"_a,
+           "max_full_context"_a = kMaxFullContext);
 
   py::class_<EncoderStep>(m, "EncoderStep")
       .def_readonly("second_pass", &EncoderStep::second_pass)
@@ -140,6 +152,10 @@ void bind_segment(py::module_& m) {
           },
           "scores"_a)
       .def("take_events", &take_events)
+      .def_property_readonly("num_samples", &get<&Segment::num_samples>)
+      .def_property_readonly("num_frames", &get<&Segment::num_frames>)
+      .def_property_readonly("num_features_kept", &get<&Segment::num_features_kept>)
+      .def_property_readonly("num_frames_kept", &get<&Segment::num_frames_kept>)
       .def("add_nonfinite", [](ExclusiveSegment& self, std::int64_t count) {
         self([&](Segment& segment) { segment.add_nonfinite(count); });
       }, "count"_a);

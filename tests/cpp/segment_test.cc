@@ -1,0 +1,176 @@
+#include "segment.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace asr_stream {
+namespace {
+
+constexpr std::int64_t kDim = 3;
+
+std::shared_ptr<SegmentOptions> options(SegmentOptions::Search search = SegmentOptions::Search::kRescore) {
+  auto result = std::make_shared<SegmentOptions>();
+  result->tokens = {"", "<unk>", "", "\xe2\x96\x81", "A", "B"};
+  result->search = search;
+  return result;
+}
+
+// A network that hears "A" where it is loud, "B" where it is less so, and nothing in silence.
+void run(Segment& segment, std::vector<Event>& events, std::int64_t* num_scored = nullptr) {
+  while (const Work* work = segment.work()) {
+    if (const auto* step = std::get_if<EncoderStep>(work)) {
+      const std::int64_t num_frames = (step->num_frames - kFeatureOverlap) / kSubsampling;
+      std::vector<float> log_probs(static_cast<std::size_t>(num_frames * 6), -5.0f);
+      for (std::int64_t frame = 0; frame < num_frames; ++frame) {
+        const float* bins = step->features.data() + frame * kSubsampling * kNumBins;
+        const float loudness = std::accumulate(bins, bins + kNumBins, 0.0f) / kNumBins;
+        log_probs[static_cast<std::size_t>(6 * frame + (loudness > -4 ? 4 : loudness > -14 ? 5 : 0))] = -0.05f;
+      }
+      const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kDim), 0.5f);
+      segment.stepped(log_probs.data(), num_frames, 6, encoder_out.data(), kDim);
+    } else {
+      const auto& scoring = std::get<DecoderScoring>(*work);
+      EXPECT_EQ(static_cast<std::int64_t>(scoring.encoder_out.size()), scoring.num_frames * kDim);
+      if (num_scored) ++*num_scored;
+      segment.scored(std::vector<float>(scoring.tokens.size(), -1.0f));
+    }
+  }
+  for (Event& event : segment.take_events()) events.push_back(std::move(event));
+}
+
+// Noise: 1 s loud, 0.5 s less so, 2 s of silence, again and again.
+std::vector<float> audio(std::size_t count) {
+  std::mt19937 generator(1);
+  std::uniform_real_distribution<float> noise(-1.0f, 1.0f);
+  std::vector<float> samples(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t phase = i % 56000;
+    samples[i] = noise(generator) * (phase < 16000 ? 0.5f : phase < 24000 ? 0.003f : 0.0f);
+  }
+  return samples;
+}
+
+std::vector<Event> recognise(const std::shared_ptr<const SegmentOptions>& how, const std::vector<float>& samples,
+                             std::size_t push, std::int64_t* num_scored = nullptr) {
+  Segment segment(how);
+  std::vector<Event> events;
+  for (std::size_t begin = 0; begin < samples.size();) {
+    begin += segment.accept(samples.data() + begin, std::min(push, samples.size() - begin));
+    run(segment, events, num_scored);
+  }
+  segment.finish();
+  run(segment, events, num_scored);
+  EXPECT_TRUE(segment.finished());
+  return events;
+}
+
+std::vector<std::string> finals(const std::vector<Event>& events) {
+  std::vector<std::string> texts;
+  for (const Event& event : events) {
+    if (event.type == Event::Type::kFinal) texts.push_back(event.text);
+  }
+  return texts;
+}
+
+TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
+  const std::vector<float> samples = audio(3 * 56000 + 30000);
+  for (const bool second_pass : {true, false}) {
+    for (const auto search : {SegmentOptions::Search::kGreedy, SegmentOptions::Search::kRescore}) {
+      const auto how = options(search);
+      how->second_pass = second_pass;
+      std::int64_t num_scored = 0;
+      const std::vector<Event> whole = recognise(how, samples, samples.size(), &num_scored);
+      EXPECT_EQ(finals(whole), std::vector<std::string>(4, "AB"));
+      EXPECT_EQ(num_scored, search == SegmentOptions::Search::kRescore ? 4 : 0);
+      for (const std::size_t push : {1, 159, 10000}) {
+        const std::vector<Event> events = recognise(how, samples, push);
+        ASSERT_EQ(events.size(), whole.size());
+        for (std::size_t i = 0; i < events.size(); ++i) {
+          EXPECT_EQ(events[i].text, whole[i].text);
+          EXPECT_EQ(events[i].start_s, whole[i].start_s);
+          EXPECT_EQ(events[i].end_s, whole[i].end_s);
+        }
+      }
+    }
+  }
+}
+
+TEST(Segment, TimesCountFromTheStartOfTheStream) {
+  const std::vector<float> samples = audio(30000);
+  Segment segment(options(), 1000.0);
+  std::vector<Event> events;
+  for (std::size_t begin = 0; begin < samples.size(); run(segment, events)) {
+    begin += segment.accept(samples.data() + begin, samples.size() - begin);
+  }
+  segment.finish();
+  run(segment, events);
+  ASSERT_EQ(finals(events).size(), 1u);
+  EXPECT_NEAR(events.back().start_s, 1000.0, 0.05);
+  EXPECT_NEAR(events.back().end_s, 1001.5, 0.1);
+}
+
+TEST(Segment, ALongUtteranceIsEncodedInWindows) {
+  const auto how = options(SegmentOptions::Search::kGreedy);
+  how->max_full_context = 10;
+  how->endpointer.silence_after_speech_s = 10;
+  EXPECT_EQ(finals(recognise(how, audio(50000), 50000)), std::vector<std::string>{"AB"});
+}
+
+TEST(Segment, CallsOutOfTurnAreRefused) {
+  Segment segment(options());
+  const std::vector<float> zeros(20000, 0.0f);
+  EXPECT_THROW(segment.stepped(zeros.data(), 16, 6, zeros.data(), kDim), std::logic_error);
+  EXPECT_THROW(segment.scored({}), std::logic_error);
+  EXPECT_EQ(segment.accept(zeros.data(), zeros.size()), 66u * 160 + 280);
+  ASSERT_NE(segment.work(), nullptr);
+  EXPECT_THROW(segment.accept(zeros.data(), 1), std::logic_error);
+  EXPECT_THROW(segment.finish(), std::logic_error);
+  EXPECT_THROW(segment.stepped(zeros.data(), 15, 6, zeros.data(), kDim), std::invalid_argument);
+  EXPECT_THROW(segment.stepped(zeros.data(), 16, 7, zeros.data(), kDim), std::invalid_argument);
+  const std::vector<float> nans(16 * 6, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_THROW(segment.stepped(nans.data(), 16, 6, zeros.data(), kDim), std::invalid_argument);
+  ASSERT_NE(segment.work(), nullptr);  // nothing was used: the right answer is still welcome
+  std::vector<Event> events;
+  run(segment, events);
+  segment.finish();
+  run(segment, events);
+  segment.finish();  // twice is once
+  EXPECT_TRUE(segment.finished());
+  EXPECT_THROW(segment.accept(zeros.data(), 1), std::logic_error);
+  EXPECT_TRUE(events.empty());
+}
+
+TEST(Segment, OddSamplesAreReportedOnce) {
+  std::vector<float> samples = audio(60000);
+  samples[100] = samples[50000] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<Event> events = recognise(options(), samples, 1000);
+  EXPECT_EQ(std::count_if(events.begin(), events.end(), [](const Event& e) { return e.type == Event::Type::kError; }), 1);
+  EXPECT_EQ(finals(events).size(), 2u);
+}
+
+TEST(Segment, BadOptionsAreRefused) {
+  EXPECT_THROW(Segment(nullptr), std::invalid_argument);
+  const auto refused = [](auto change) {
+    const auto how = options();
+    change(*how);
+    EXPECT_THROW(Segment{how}, std::invalid_argument);
+  };
+  refused([](SegmentOptions& o) { o.chunk_size = 0; });
+  refused([](SegmentOptions& o) { o.max_full_context = 0; });
+  refused([](SegmentOptions& o) { o.num_rescored = 0; });
+  refused([](SegmentOptions& o) { o.rescore_ctc_weight = std::nan(""); });
+  refused([](SegmentOptions& o) { o.beam.beam_size = 0; });
+  refused([](SegmentOptions& o) { o.endpointer.max_utterance_s = -1; });
+}
+
+}  // namespace
+}  // namespace asr_stream
