@@ -42,6 +42,7 @@ def transcribe(model: Path, wav: Path, *options: str | Path) -> list[dict[str, A
 
 def spans(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """All of the events but the confidence of words."""
+
     def times(item: dict[str, Any]) -> tuple[float, float]:
         return round(item["start"], 3), round(item["end"], 3)
 

@@ -60,27 +60,31 @@ SegmentOptions::Search to_search(const std::string& name) {
                           : SegmentOptions::Search::kRescore;
 }
 
+// Where `values` has `name`, `target` becomes its value: defaults stand in C++.
+template <typename Value>
+void take(const val& values, const char* name, Value& target) {
+  if (values.hasOwnProperty(name)) target = values[name].as<Value>();
+}
+
 // `values`: an object of js/src/recognizer.js, which has checked names and kinds.
 std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<NgramLm> lm) {
   return guarded([&] {
     auto options = std::make_shared<SegmentOptions>();
     options->tokens = emscripten::vecFromJSArray<std::string>(values["tokens"]);
     options->chunk_size = values["chunkSize"].as<int>();
-    options->second_pass = values["secondPass"].as<bool>();
     options->search = to_search(values["search"].as<std::string>());
-    options->beam.beam_size = values["beamSize"].as<int>();
     options->rescore_ctc_weight = values["rescoreCtcWeight"].as<double>();
-    options->endpointer = {values["silenceAfterSpeechS"].as<double>(), values["silenceWithoutSpeechS"].as<double>(),
-                           values["maxUtteranceS"].as<double>(), kEncoderFrameS};
+    take(values, "secondPass", options->second_pass);
+    take(values, "beamSize", options->beam.beam_size);
+    take(values, "silenceAfterSpeechS", options->endpointer.silence_after_speech_s);
+    take(values, "silenceWithoutSpeechS", options->endpointer.silence_without_speech_s);
+    take(values, "maxUtteranceS", options->endpointer.max_utterance_s);
     if (lm) {
       LmFusionOptions weights;
-      const auto take = [&](const char* name, float& weight) {
-        if (values["lmWeights"].hasOwnProperty(name)) weight = values["lmWeights"][name].as<float>();
-      };
-      take("weight", weights.weight);
-      take("wordBonus", weights.word_bonus);
-      take("oovPenalty", weights.oov_penalty);
-      take("priorWeight", weights.prior_weight);
+      take(values["lmWeights"], "weight", weights.weight);
+      take(values["lmWeights"], "wordBonus", weights.word_bonus);
+      take(values["lmWeights"], "oovPenalty", weights.oov_penalty);
+      take(values["lmWeights"], "priorWeight", weights.prior_weight);
       options->fusion = std::make_shared<LmFusion>(std::move(lm), options->tokens, weights);
     }
     const Segment check(options);

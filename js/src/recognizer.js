@@ -11,21 +11,11 @@ const UNSPOKEN_IDS = [0, 2]; // CTC blank and end of sentence: in no text
 const SEARCHES = ["greedy", "beam", "rescore"];
 const LM_WEIGHTS = ["weight", "wordBonus", "oovPenalty", "priorWeight"];
 
-const DEFAULTS = {
-  model: undefined,
-  lm: null,
-  lmWeights: {},
-  chunkMs: 640,
-  leftContextMs: 2560,
-  search: "rescore",
-  secondPass: true,
-  beamSize: 128,
-  silenceAfterSpeechS: 0.8,
-  silenceWithoutSpeechS: 5.0,
-  maxUtteranceS: 20.0,
-  ort: undefined,
-  sessionOptions: {},
-};
+const DEFAULTS = { lm: null, lmWeights: {}, chunkMs: 640, leftContextMs: 2560, search: "rescore", sessionOptions: {} };
+const OPTIONS = [
+  "model", ...Object.keys(DEFAULTS), "secondPass", "beamSize", "silenceAfterSpeechS", "silenceWithoutSpeechS",
+  "maxUtteranceS", "ort",
+]; // the defaults of the others stand in csrc/segment.h
 
 export class Recognizer {
   static async load(options) {
@@ -99,23 +89,19 @@ function checked(options) {
     throw new TypeError("Recognizer.load takes an object of options, at least {model: url or bytes}");
   }
   for (const name of Object.keys(options)) {
-    if (!(name in DEFAULTS)) {
-      throw new TypeError(`option ${name} is not known: choose among ${Object.keys(DEFAULTS).join(", ")}`);
+    if (!OPTIONS.includes(name)) {
+      throw new TypeError(`option ${name} is not known: choose among ${OPTIONS.join(", ")}`);
     }
   }
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const values = { ...DEFAULTS, ...Object.fromEntries(given) };
-  if (values.model === undefined) throw new TypeError("option model is missing: the URL or the bytes of an .onnx file");
+  if (!("model" in values)) throw new TypeError("option model is missing: the URL or the bytes of an .onnx file");
   checkDuration("chunkMs", values.chunkMs, ENCODER_FRAME_MS, 5120);
   checkDuration("leftContextMs", values.leftContextMs, 0, 20480);
   check(SEARCHES.includes(values.search), "search", values.search, `one of ${SEARCHES.join(", ")}`);
-  check(typeof values.secondPass === "boolean", "secondPass", values.secondPass, "true or false");
-  check(isWithin(values.beamSize, 1, 1024) && Number.isInteger(values.beamSize), "beamSize", values.beamSize,
-    "a whole number in [1, 1024]");
-  for (const name of ["silenceAfterSpeechS", "silenceWithoutSpeechS"]) {
-    check(isWithin(values[name], Number.MIN_VALUE, Number.MAX_VALUE), name, values[name], "a number of seconds > 0");
+  for (const [name, isRight, allowed] of CHECKS) {
+    if (name in values) check(isRight(values[name]), name, values[name], allowed);
   }
-  check(isWithin(values.maxUtteranceS, Number.MIN_VALUE, 120), "maxUtteranceS", values.maxUtteranceS, "in (0, 120]");
   if (values.lm !== null && values.search === "greedy") {
     throw new RangeError("search greedy takes no language model; use search beam or rescore, or no lm");
   }
@@ -126,12 +112,19 @@ function checked(options) {
   return values;
 }
 
+const isWithin = (value, low, high) => typeof value === "number" && value >= low && value <= high;
+const isDuration = (value) => isWithin(value, Number.MIN_VALUE, Number.MAX_VALUE);
+
+const CHECKS = [
+  ["secondPass", (value) => typeof value === "boolean", "true or false"],
+  ["beamSize", (value) => Number.isInteger(value) && isWithin(value, 1, 1024), "a whole number in [1, 1024]"],
+  ["silenceAfterSpeechS", isDuration, "a number of seconds > 0"],
+  ["silenceWithoutSpeechS", isDuration, "a number of seconds > 0"],
+  ["maxUtteranceS", (value) => isWithin(value, Number.MIN_VALUE, 120), "in (0, 120]"],
+];
+
 function check(condition, name, value, allowed) {
   if (!condition) throw new RangeError(`${name} is ${JSON.stringify(value)}; it must be ${allowed}`);
-}
-
-function isWithin(value, low, high) {
-  return typeof value === "number" && value >= low && value <= high;
 }
 
 function checkDuration(name, value, low, high) {
