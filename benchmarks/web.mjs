@@ -26,5 +26,5 @@ for (const file of files) {
   busyS += cpuS() - start;
   texts.push(events.filter(({ type }) => type === "final").map(({ text }) => text).join(" "));
 }
-const { maxRSS } = process.resourceUsage(); // KiB
-console.log(JSON.stringify({ texts, load_cpu_s: loadCpuS, rtf: busyS / audioS, max_rss_mb: maxRSS / 1000 }));
+const rssMb = process.memoryUsage.rss() / 1e6;
+console.log(JSON.stringify({ texts, load_cpu_s: loadCpuS, rtf: busyS / audioS, rss_mb: rssMb }));
