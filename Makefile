@@ -2,13 +2,14 @@
 #   make stream                     live captions from the default microphone
 #   make stream ARGS="--file x.wav" captions of a file
 #   make test                       all tests, C++ and Python
+# And `make js` builds the npm package and its page in js/ (emscripten and npm are needed).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 CPP_SOURCES := $(shell find csrc -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: stream test test-cpp test-fuzz test-python lint clean
+.PHONY: stream test test-cpp test-fuzz test-python js lint clean
 
 stream: $(VENV)/stream.stamp
 	@$(BIN)/asr-stream $(ARGS)
@@ -41,6 +42,9 @@ test-fuzz: $(VENV)/test.stamp
 test-python: $(VENV)/test.stamp
 	$(BIN)/python -m pytest
 
+js:
+	$(MAKE) -C js
+
 lint: $(VENV)/test.stamp
 	$(BIN)/pip install --quiet ruff mypy types-PyYAML
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy asr export streaming
@@ -63,3 +67,4 @@ $(VENV)/test.stamp: $(BIN)/python $(CPP_SOURCES)
 
 clean:
 	rm -rf $(VENV) build
+	$(MAKE) -C js clean

@@ -1,0 +1,60 @@
+// Transcribes a WAV file, 16-bit PCM and mono, best at 16 kHz:
+//
+//     node transcribe.mjs --model tiny.int8.onnx --lm english.lm speech.wav
+//
+// One line per utterance; with --json all events, one a line.
+import { readFile } from "node:fs/promises";
+import { parseArgs } from "node:util";
+
+import { Recognizer } from "asr-stream";
+import { readWav } from "asr-stream/wav";
+
+const USAGE = "usage: node transcribe.mjs --model FILE.onnx [--lm FILE.lm] [--chunk-ms 640] [--json] FILE.wav";
+
+/** @param {string} path */
+async function readAudio(path) {
+  try {
+    return readWav(await readFile(path));
+  } catch (error) {
+    throw new Error(`${path} cannot be read: ${/** @type {Error} */ (error).message}`);
+  }
+}
+
+async function main() {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      model: { type: "string" },
+      lm: { type: "string" },
+      "chunk-ms": { type: "string", default: "640" },
+      json: { type: "boolean", default: false },
+    },
+  });
+  if (!values.model || positionals.length !== 1) throw new Error(USAGE);
+  const { samples, sampleRate } = await readAudio(positionals[0]);
+  const recognizer = await Recognizer.load({
+    model: values.model,
+    lm: values.lm ?? null,
+    chunkMs: Number(values["chunk-ms"]),
+  });
+
+  const stream = recognizer.stream();
+  /** @param {import("asr-stream").StreamEvent[]} events */
+  const show = (events) => {
+    for (const event of events) {
+      if (values.json) console.log(JSON.stringify(event));
+      else if (event.type === "final") console.log(event.text);
+    }
+  };
+  const block = sampleRate / 10; // as a live source would bring it
+  for (let begin = 0; begin < samples.length; begin += block) {
+    show(await stream.accept(samples.subarray(begin, begin + block), sampleRate));
+  }
+  show(await stream.finish());
+  await recognizer.close();
+}
+
+main().catch((error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});

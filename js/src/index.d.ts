@@ -1,0 +1,125 @@
+/** A recognised word. Times in seconds since the start of the stream. */
+export interface Word {
+  word: string;
+  start: number;
+  end: number;
+  /** In (0, 1]: that of its least certain token. */
+  confidence: number;
+}
+
+/**
+ * What happened in a stream.
+ *
+ * - partial: the current utterance as understood so far. The next partial or final replaces it; it may be empty.
+ * - final: an utterance that has ended. It will not change, and it is never empty.
+ * - gap: audio between `start` and `end` never arrived. The utterance before it was ended by a final.
+ * - error: something is wrong with the audio; the stream goes on.
+ */
+export interface StreamEvent {
+  type: "partial" | "final" | "gap" | "error";
+  /** Words separated by spaces; of gap and error a sentence for people. */
+  text: string;
+  /** Seconds since the start of the stream; lost audio counts as time that passed. */
+  start: number;
+  end: number;
+  /** Empty for gap and error. */
+  words: Word[];
+}
+
+/** What a language model counts beside the CTC log-probability; the defaults are tuned for the bundled models. */
+export interface LmWeights {
+  /** Of the log-probability of the words: 0 to 10, default 0.8. */
+  weight?: number;
+  /** Added for each word: -20 to 20, default -1.6. */
+  wordBonus?: number;
+  /** Taken off for each word outside the vocabulary: 0 to 100, default 8. */
+  oovPenalty?: number;
+  /** Of the letters' own log-probability, taken off: 0 to 2, default 0.5. */
+  priorWeight?: number;
+}
+
+/** The part of ONNX Runtime's JavaScript interface that is used: onnxruntime-web and onnxruntime-node have it. */
+export interface Runtime {
+  InferenceSession: { create(model: Uint8Array, options?: any): Promise<any> };
+  Tensor: new (type: any, data: any, dims: readonly number[]) => any;
+}
+
+export interface RecognizerOptions {
+  /** An exported `.onnx` file: its URL, in Node also its path, or its bytes. */
+  model: string | URL | Uint8Array | ArrayBuffer;
+  /** Language model of the beam searches, a file from `asr lm`; null (the default) for none. */
+  lm?: string | URL | Uint8Array | ArrayBuffer | null;
+  lmWeights?: LmWeights;
+  /** Audio per step, a multiple of 40 in [40, 5120], default 640; text appears once per chunk. */
+  chunkMs?: number;
+  /** What the encoder remembers before the chunk, a multiple of 40 in [0, 20480], default 2560. */
+  leftContextMs?: number;
+  /**
+   * "greedy" | "beam" (CTC prefix beam search) | "rescore" (the default: beam; at the endpoint the attention decoder
+   * picks among the hypotheses of the beam).
+   */
+  search?: "greedy" | "beam" | "rescore";
+  /**
+   * Encode an utterance that has ended once more, with full context, and take its final from that (the default): the
+   * final is then as good as offline recognition, whatever `chunkMs` is. false takes it from the chunks.
+   */
+  secondPass?: boolean;
+  /** Hypotheses kept, in [1, 1024], default 128. */
+  beamSize?: number;
+  /** An utterance ends after so many seconds of silence, default 0.8. */
+  silenceAfterSpeechS?: number;
+  /** And after so many when nothing was said, default 5. */
+  silenceWithoutSpeechS?: number;
+  /** And is ended when it is so long, in (0, 120], default 20. */
+  maxUtteranceS?: number;
+  /**
+   * The ONNX Runtime: `import * as ort from ...`. By default "onnxruntime-web/wasm" is imported, which a page without
+   * a bundler cannot find by that name, and run in one thread.
+   */
+  ort?: Runtime;
+  /** Handed to `ort.InferenceSession.create`, e.g. {executionProviders: ["webgpu"]}. */
+  sessionOptions?: Record<string, unknown>;
+}
+
+/**
+ * A model and how to run it. Any number of streams share it.
+ *
+ *     const recognizer = await Recognizer.load({ model: "tiny.int8.onnx" });
+ *     const stream = recognizer.stream();
+ *     for (const event of await stream.accept(samples)) console.log(event.type, event.text);
+ *     for (const event of await stream.finish()) console.log(event.type, event.text);
+ */
+export class Recognizer {
+  private constructor();
+  /**
+   * Loads the model. Rejects with ModelError for a file that is none, TypeError or RangeError for an option that
+   * is amiss, Error for what cannot be read.
+   */
+  static load(options: RecognizerOptions): Promise<Recognizer>;
+  /** A new stream: it holds all state of one source of audio. */
+  stream(): Stream;
+  /** Frees model and language model. Its streams must have ended. */
+  close(): Promise<void>;
+}
+
+/**
+ * Takes audio, gives events. The text depends on the audio only, not on how it was cut into calls. Calls are done in
+ * turn, whether or not the one before has been awaited.
+ */
+export interface Stream {
+  /**
+   * Continues with `samples`, mono, of any length; resolves to what happened. sampleRate: whole Hz in [4000, 384000],
+   * default 16000; anything else is resampled. Samples that are not finite count as silence, and an error event says
+   * so. Throws TypeError, RangeError, and Error after `finish`.
+   */
+  accept(samples: Float32Array | Int16Array, sampleRate?: number): Promise<StreamEvent[]>;
+  /** Says that `numSamples` of audio were lost here: ends the utterance, reports a gap. */
+  gap(numSamples: number, sampleRate?: number): Promise<StreamEvent[]>;
+  /** Says that no more audio comes: the rest is decoded, the last utterance reported, and memory freed. */
+  finish(): Promise<StreamEvent[]>;
+  /** Frees a stream's memory without its last words. Not needed after `finish`. */
+  close(): void;
+}
+
+/** A file that is not a usable model. */
+export class ModelError extends Error {}

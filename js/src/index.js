@@ -1,0 +1,3 @@
+// Streaming speech recognition: see index.d.ts.
+export { ModelError } from "./model.js";
+export { Recognizer } from "./recognizer.js";

@@ -1,0 +1,29 @@
+// Where bytes come from: an array, a URL, or, in Node, a path.
+
+const IN_NODE = typeof process === "object" && Boolean(process.versions?.node);
+
+// The bytes of `source`; `what` it is, for the errors.
+export async function read(source, what) {
+  if (source instanceof Uint8Array) return source;
+  if (source instanceof ArrayBuffer) return new Uint8Array(source);
+  if (typeof source !== "string" && !(source instanceof URL)) {
+    throw new TypeError(`${what} is ${source === null ? "null" : typeof source}; expected a URL, a path or bytes`);
+  }
+  if (IN_NODE && !/^(https?|data|blob):/.test(String(source))) {
+    const { readFile } = await import(/* webpackIgnore: true */ /* @vite-ignore */ "node:fs/promises");
+    const path = String(source).startsWith("file:") ? new URL(source) : source;
+    try {
+      return new Uint8Array(await readFile(path));
+    } catch (error) {
+      throw new Error(`${what} ${source} cannot be read: ${error.code ?? error.message}`, { cause: error });
+    }
+  }
+  let response;
+  try {
+    response = await fetch(source);
+  } catch (error) {
+    throw new Error(`${what} ${source} cannot be loaded: ${error.message}`, { cause: error });
+  }
+  if (!response.ok) throw new Error(`${what} ${source} cannot be loaded: the server says ${response.status}`);
+  return new Uint8Array(await response.arrayBuffer());
+}

@@ -1,0 +1,198 @@
+// Drives the page in headless Chromium and tells, as JSON, what a person would see:
+//
+//     node browser.mjs captions PAGE SPEECH.wav SECONDS FOLDER   with SPEECH.wav as the microphone; its sound in FOLDER
+//     node browser.mjs errors PAGE
+//     node browser.mjs screenshot PAGE SPEECH.wav PICTURE.png
+//
+// Chromium is Debian's, or the one that $CHROMIUM names.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+import { chromium } from "playwright-core";
+
+const TIMEOUT = 90_000; // ms
+
+// A web server of files, as docs/web.md names it.
+async function serve(folder) {
+  const server = spawn("python3", ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", folder], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const [line] = await once(createInterface(server.stdout), "line");
+  return { url: `http://localhost:${/port (\d+)/.exec(line)[1]}/`, stop: () => server.kill() };
+}
+
+async function open(flags, options = {}) {
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-dev-shm-usage", ...flags], // tests may run as root, and in a container
+  });
+  const context = await browser.newContext({ viewport: { width: 900, height: 720 }, ...options });
+  context.setDefaultTimeout(TIMEOUT);
+  return { browser, context };
+}
+
+const text = (page, id) => page.locator(`#${id}`).textContent();
+
+async function ready(page) {
+  await page.waitForFunction(() => !document.getElementById("listen").disabled || document.getElementById("error").textContent);
+  if (await page.locator("#listen").isDisabled()) throw new Error(`the page says: ${await text(page, "error")}`);
+}
+
+// Everything that goes to the recogniser is kept, so that another recogniser can hear it too.
+function keepSamples() {
+  const post = Worker.prototype.postMessage;
+  window.kept = { sampleRate: 0, samples: [] };
+  Worker.prototype.postMessage = function (message, transfer) {
+    if (message.type === "begin") window.kept.sampleRate = message.sampleRate;
+    if (message.type === "audio") window.kept.samples.push(...message.samples);
+    return post.call(this, message, transfer);
+  };
+}
+
+function refuseSampleRate() {
+  const Original = AudioContext;
+  window.AudioContext = class extends Original {
+    constructor(options) {
+      if (options?.sampleRate) throw new DOMException("not this rate", "NotSupportedError");
+      super();
+    }
+  };
+}
+
+async function listen(page, seconds, soundFile) {
+  await page.locator("#listen").focus();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.getElementById("level").value > 0.05);
+  await page.waitForFunction((count) => window.kept.samples.length >= count * window.kept.sampleRate, seconds);
+  await page.keyboard.press("Space"); // the button still has the focus
+  await page.waitForFunction(() => document.getElementById("status").textContent === "Stopped.");
+  const kept = await page.evaluate(() => window.kept);
+  await writeFile(soundFile, Float32Array.from(kept.samples));
+  const figures = {};
+  for (const id of ["rtf", "latency", "memory", "loading"]) figures[id] = await text(page, id);
+  return {
+    finals: await page.locator("#finals span").allTextContents(),
+    partial: await text(page, "partial"),
+    error: await text(page, "error"),
+    sampleRate: kept.sampleRate,
+    ...figures,
+  };
+}
+
+const speaking = (wav) => [
+  "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${wav}`,
+];
+
+async function captions(files, wav, seconds, folder) {
+  const { browser, context } = await open(speaking(`${wav}%noloop`));
+  try {
+    const server = await serve(files);
+    const requests = [], complaints = [];
+    const page = await context.newPage();
+    context.on("request", (request) => requests.push(request.url()));
+    page.on("console", (message) => complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    await context.addInitScript(keepSamples);
+    await page.goto(server.url);
+    await ready(page);
+    const online = await listen(page, Number(seconds), `${folder}/online.f32`);
+    await page.waitForFunction(() => document.getElementById("offline").textContent === "works");
+
+    server.stop();
+    await context.addInitScript(refuseSampleRate); // and the recogniser has to resample
+    await page.reload();
+    await ready(page);
+    const offline = await listen(page, Number(seconds), `${folder}/offline.f32`);
+    const foreign = requests.filter((url) => !url.startsWith(server.url) && !url.startsWith("data:"));
+    return { online, offline, foreign, complaints };
+  } finally {
+    await browser.close();
+  }
+}
+
+// What the page says in each case of bad luck.
+async function errors(files) {
+  const server = await serve(files);
+  const { browser, context } = await open([]);
+  const said = {};
+  const alert = async (page) => {
+    await page.waitForFunction(() => !document.getElementById("error").hidden);
+    return text(page, "error");
+  };
+  const failing = async (name, prepare) => {
+    const page = await context.newPage();
+    await prepare(page);
+    await page.goto(server.url);
+    said[name] = await alert(page);
+    await page.close();
+  };
+  try {
+    await failing("no WebAssembly", (page) => page.addInitScript(() => delete globalThis.WebAssembly));
+    await failing("no model", (page) => page.route("**/model.onnx", (route) => route.fulfill({ status: 404 })));
+    const model = await readFile(`${files}/model.onnx`);
+    await failing("truncated model", (page) =>
+      page.route("**/model.onnx", (route) => route.fulfill({ body: model.subarray(0, model.length / 2) })));
+    await failing("truncated language model", (page) =>
+      page.route("**/language.lm", (route) => route.fulfill({ body: Buffer.from("ASRNGRAM") })));
+
+    const page = await context.newPage();
+    await page.goto(server.url);
+    await ready(page);
+    await page.click("#listen");
+    said["no microphone"] = await alert(page);
+    await page.evaluate(() => {
+      navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException("Permission denied", "NotAllowedError"));
+    });
+    await page.click("#listen");
+    await page.waitForFunction((before) => ![before, ""].includes(document.getElementById("error").textContent),
+      said["no microphone"]);
+    said["permission refused"] = await alert(page);
+    await page.evaluate(() => {
+      const silence = new AudioContext().createMediaStreamDestination().stream;
+      navigator.mediaDevices.getUserMedia = async () => silence;
+    });
+    await page.click("#listen");
+    await page.waitForFunction(() => document.getElementById("status").textContent === "Listening.");
+    await page.evaluate(async () => {
+      const [track] = (await navigator.mediaDevices.getUserMedia()).getAudioTracks();
+      track.dispatchEvent(new Event("ended"));
+    });
+    said["disconnected"] = await alert(page);
+    await page.waitForFunction(() => document.getElementById("listen").ariaDisabled === "false"); // to start again
+    return said;
+  } finally {
+    await browser.close();
+    server.stop();
+  }
+}
+
+// WAV is heard again and again; the picture is taken when something is final and something else still partial.
+async function screenshot(files, wav, picture) {
+  const server = await serve(files);
+  const folder = await mkdtemp(join(tmpdir(), "asr-stream-"));
+  const withPause = Buffer.concat([await readFile(wav), Buffer.alloc(48000)]); // 1.5 s, which ends an utterance
+  withPause.writeUInt32LE(withPause.length - 8, 4);
+  withPause.writeUInt32LE(withPause.length - 44, 40);
+  await writeFile(`${folder}/speech.wav`, withPause);
+  const { browser, context } = await open(speaking(`${folder}/speech.wav`));
+  try {
+    const page = await context.newPage();
+    await page.goto(server.url);
+    await ready(page);
+    await page.click("#listen");
+    await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 2 &&
+      document.getElementById("partial").textContent.length > 20);
+    await page.screenshot({ path: picture });
+  } finally {
+    await rm(folder, { recursive: true });
+    await browser.close();
+    server.stop();
+  }
+}
+
+const [scenario, ...rest] = process.argv.slice(2);
+console.log(JSON.stringify((await { captions, errors, screenshot }[scenario](...rest)) ?? null));

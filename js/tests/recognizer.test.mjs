@@ -1,0 +1,181 @@
+// The package as an application meets it, over the bundled model and recording: `npm test`.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+
+import { ModelError, Recognizer } from "asr-stream";
+import { readWav } from "asr-stream/wav";
+
+import { loadCore } from "../src/core.js";
+import { Resampler } from "../src/resampler.js";
+
+const ASR = new URL("../../asr/", import.meta.url);
+const MODEL = new URL("models/tiny.int8.onnx", ASR);
+const LM = new URL("models/english.lm", ASR);
+
+let model, recognizer, samples;
+
+before(async () => {
+  model = new Uint8Array(await readFile(MODEL));
+  recognizer = await Recognizer.load({ model });
+  ({ samples } = readWav(await readFile(new URL("samples/sample.wav", ASR))));
+});
+after(() => recognizer.close());
+
+async function recognize(audio, { by = recognizer, cuts = [], rate = 16000 } = {}) {
+  const stream = by.stream();
+  const events = [];
+  let begin = 0;
+  for (const cut of [...cuts, audio.length]) {
+    events.push(...(await stream.accept(audio.subarray(begin, cut), rate)));
+    begin = cut;
+  }
+  return [...events, ...(await stream.finish())];
+}
+
+const texts = (events) => events.map(({ type, text }) => `${type} ${text}`);
+const damaged = /damaged|cut short|missing|no model of asr-stream/;
+
+test("events depend on the audio, not on how it is cut, nor on its number format, nor on waiting", async () => {
+  const expected = await recognize(samples);
+  assert.equal(expected.filter(({ type }) => type === "final").length, 1);
+  assert.ok(expected.length > 5);
+  const floats = Float32Array.from(samples, (sample) => sample / 32768);
+  for (let round = 1; round <= 4; ++round) {
+    const cuts = Array.from({ length: 9 * round }, (_, i) => (i * 7919 * round) % samples.length).sort((a, b) => a - b);
+    assert.deepEqual(await recognize(round % 2 ? samples : floats, { cuts }), expected);
+  }
+  const stream = recognizer.stream();
+  const block = new Float32Array(1000); // which is used again and again, as an audio callback does
+  const pending = [];
+  for (let begin = 0; begin < floats.length; begin += block.length) {
+    const piece = floats.subarray(begin, begin + block.length);
+    block.set(piece);
+    pending.push(stream.accept(block.subarray(0, piece.length)));
+  }
+  pending.push(stream.finish());
+  assert.deepEqual((await Promise.all(pending)).flat(), expected);
+});
+
+test("streams do not hear each other", async () => {
+  const other = samples.slice().reverse();
+  const alone = [await recognize(samples), await recognize(other)];
+  const cuts = Array.from({ length: 20 }, (_, i) => i * 4000);
+  assert.deepEqual(await Promise.all([recognize(samples, { cuts }), recognize(other, { cuts })]), alone);
+});
+
+test("after a gap the times go on", async () => {
+  const stream = recognizer.stream();
+  const first = await stream.accept(samples);
+  const gap = await stream.gap(48000, 48000);
+  const second = [...(await stream.accept(samples)), ...(await stream.finish())];
+  const whole = await recognize(samples);
+  assert.deepEqual([...first, ...gap.slice(0, -1)], whole);
+  const at = samples.length / 16000;
+  assert.deepEqual(gap.at(-1), { type: "gap", text: "1.000 s of audio were lost", start: at, end: at + 1, words: [] });
+  assert.deepEqual(texts(second), texts(whole));
+  assert.ok(Math.abs(second.at(-1).start - whole.at(-1).start - at - 1) < 1e-6);
+  assert.throws(() => stream.gap(1), /finished/);
+});
+
+test("audio of another sample rate is resampled, and its times stay those of the stream", async () => {
+  const resampler = new Resampler(20000);
+  const [most] = resampler.accept(samples);
+  const expected = await recognize(Float32Array.from([...most, ...resampler.finish()]));
+  assert.deepEqual(await recognize(samples, { rate: 20000, cuts: [1, 500, 30001] }), expected);
+  const stream = recognizer.stream();
+  await stream.accept(new Float32Array(48000), 48000);
+  await stream.accept(new Float32Array(16000));
+  assert.equal((await stream.gap(1)).at(-1).start, 2);
+  stream.close();
+});
+
+test("samples that are not finite count as silence, and are reported once", async () => {
+  for (const rate of [16000, 48000]) {
+    const audio = new Float32Array(3 * rate).fill(0);
+    audio.fill(NaN, 100, 103);
+    const errors = (await recognize(audio, { rate })).filter(({ type }) => type === "error");
+    assert.equal(errors.length, 1);
+    assert.match(errors[0].text, /^3 samples were not finite/);
+  }
+});
+
+test("what is amiss is said where it was written", async () => {
+  const wrong = [
+    [{}, /option model is missing/],
+    [{ model, chunk: 640 }, /option chunk is not known: choose among model, lm, lmWeights/],
+    [{ model, chunkMs: 650 }, /chunkMs is 650; it must be a multiple of 40 in \[40, 5120\]/],
+    [{ model, leftContextMs: -40 }, /leftContextMs is -40/],
+    [{ model, search: "best" }, /search is "best"; it must be one of greedy, beam, rescore/],
+    [{ model, beamSize: 0 }, /beamSize is 0; it must be a whole number in \[1, 1024\]/],
+    [{ model, maxUtteranceS: 121 }, /maxUtteranceS is 121; it must be in \(0, 120\]/],
+    [{ model, silenceAfterSpeechS: 0 }, /silenceAfterSpeechS is 0/],
+    [{ model, secondPass: 1 }, /secondPass is 1/],
+    [{ model, search: "greedy", lm: LM }, /greedy takes no language model/],
+    [{ model, lmWeights: { wight: 1 } }, /lmWeights is "wight"/],
+    [{ model, lm: LM, lmWeights: { weight: 11 } }, /weight.*10/],
+    [{ model: 5 }, /the model is number; expected a URL, a path or bytes/],
+    [{ model: "nowhere.onnx" }, /the model nowhere.onnx cannot be read: ENOENT/],
+  ];
+  for (const [options, message] of wrong) await assert.rejects(Recognizer.load(options), message);
+  const stream = recognizer.stream();
+  assert.throws(() => stream.accept([0, 0]), /Float32Array/);
+  assert.throws(() => stream.accept(samples, 100), /sampleRate is 100; it must be a whole number of Hz in \[4000/);
+  assert.throws(() => stream.gap(-1), /numSamples is -1/);
+  await stream.finish();
+  assert.throws(() => stream.accept(samples), /finished/);
+});
+
+test("a model that is cut short is refused, wherever it is cut", async () => {
+  for (let part = 0; part < 64; ++part) {
+    const cut = model.subarray(0, Math.floor((model.length * part) / 64));
+    await assert.rejects(Recognizer.load({ model: cut }), (error) => error instanceof ModelError && damaged.test(error.message));
+  }
+  await assert.rejects(Recognizer.load({ model: model.subarray(0, model.length - 1) }), ModelError);
+});
+
+test("a language model that is cut short is refused, wherever it is cut", async () => {
+  const core = await loadCore();
+  const lm = new Uint8Array(await readFile(LM));
+  for (let part = 0; part < 64; ++part) {
+    const cut = lm.subarray(0, Math.floor((lm.length * part) / 64));
+    assert.throws(() => new core.NgramLm(cut), /not a language model of asr-stream, or a damaged one/);
+  }
+});
+
+test("a model with damaged metadata is refused by the name of the key", async () => {
+  // A key or value in the file's protocol buffers: tag, length, text.
+  const where = (text) => {
+    const key = Buffer.from([10, text.length, ...Buffer.from(text)]), value = Buffer.from([18, ...key.subarray(1)]);
+    const file = Buffer.from(model.buffer);
+    return 2 + Math.max(file.lastIndexOf(key), file.lastIndexOf(value));
+  };
+  const changes = [
+    ["asr_stream", "asr_strean", /model_type is "asr_strean"/],
+    ["num_layers", "num_layerz", /num_layers is missing/],
+    ["povey", "hanns", /needs window = "hanns"; live recognition computes povey only/],
+    ["decoder_onnx", "decoder_onny", /decoder_onnx is missing/],
+  ];
+  for (const [before, after, message] of changes) {
+    const changed = model.slice();
+    changed.set(Buffer.from(after), where(before));
+    await assert.rejects(Recognizer.load({ model: changed }), (error) => {
+      return error instanceof ModelError && message.test(error.message);
+    });
+  }
+  const noise = Uint8Array.from({ length: 5000 }, (_, i) => (i * i * 31 + 7 * i) % 256);
+  await assert.rejects(Recognizer.load({ model: noise }), ModelError);
+});
+
+test("finished streams leave nothing behind", async () => {
+  const core = await loadCore();
+  const run = async (times) => {
+    for (let i = 0; i < times; ++i) await recognize(samples.subarray(0, 20000));
+    for (let i = 0; i < 50 * times; ++i) recognizer.stream().close();
+  };
+  await run(2);
+  await new Promise(setImmediate);
+  const held = core.HEAPU8.length;
+  await run(20);
+  assert.equal(core.HEAPU8.length, held);
+});

@@ -1,0 +1,23 @@
+// What the microphone gives, in blocks of about 16 ms with the peak: an AudioWorklet, which never waits for the page.
+
+class Capture extends AudioWorkletProcessor {
+  #block = new Float32Array(128 * Math.round((0.016 * sampleRate) / 128));
+  #length = 0;
+  #peak = 0;
+
+  process([[samples]]) {
+    if (!samples) return true; // not connected yet
+    this.#block.set(samples, this.#length);
+    this.#length += samples.length;
+    if (this.#length === this.#block.length) {
+      const block = this.#block.slice();
+      // It falls slowly, so that the eye can follow.
+      this.#peak = block.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0.9 * this.#peak);
+      this.port.postMessage({ samples: block, peak: this.#peak }, [block.buffer]);
+      this.#length = 0;
+    }
+    return true;
+  }
+}
+
+registerProcessor("capture", Capture);

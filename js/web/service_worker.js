@@ -1,0 +1,22 @@
+// Keeps all files of the page, so that it opens without network. files.js is written by build.mjs: its version changes
+// with any byte of them, which makes the browser fetch them anew.
+
+importScripts("files.js");
+const { version, files } = self.PAGE;
+const NAME = `asr-stream ${version}`;
+
+self.addEventListener("install", (event) => {
+  event.waitUntil(caches.open(NAME).then((cache) => cache.addAll(files)));
+});
+
+self.addEventListener("activate", (event) => {
+  event.waitUntil((async () => {
+    const old = (await caches.keys()).filter((name) => name.startsWith("asr-stream ") && name !== NAME);
+    await Promise.all(old.map((name) => caches.delete(name)));
+  })());
+});
+
+self.addEventListener("fetch", (event) => {
+  event.respondWith(caches.open(NAME).then((cache) => cache.match(event.request, { ignoreSearch: true }))
+    .then((kept) => kept ?? fetch(event.request)));
+});
