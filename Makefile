@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-CPP_SOURCES := $(shell find csrc -type f) CMakeLists.txt pyproject.toml
+CPP_SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml
 
 .PHONY: stream test test-cpp test-fuzz test-python js lint clean
 
