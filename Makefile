@@ -9,12 +9,12 @@ BIN := $(VENV)/bin
 ARGS ?=
 CPP_SOURCES := $(shell find csrc -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: stream test test-cpp test-python js lint clean
+.PHONY: stream test test-cpp test-fuzz test-python js lint clean
 
 stream: $(VENV)/stream.stamp
 	@$(BIN)/asr-stream $(ARGS)
 
-test: test-cpp test-python
+test: test-cpp test-fuzz test-python
 
 # The C++ core three times: under address and undefined-behaviour sanitizers, under the thread sanitizer, and
 # as it ships.
@@ -22,9 +22,21 @@ test-cpp: $(VENV)/test.stamp
 	@PATH="$(abspath $(BIN)):$$PATH"; set -e; \
 	for kind in "asan address,undefined" "tsan thread" "release "; do set -- $$kind; \
 	  cmake -S . -B build/cpp-$$1 -G Ninja -DCMAKE_BUILD_TYPE=Release -DASR_STREAM_BUILD_PYTHON=OFF \
-	    -DASR_STREAM_BUILD_TESTS=ON -DASR_STREAM_SANITIZE=$$2 >/dev/null; \
+	    -DASR_STREAM_BUILD_LIBRARY=OFF -DASR_STREAM_BUILD_TESTS=ON -DASR_STREAM_SANITIZE=$$2 >/dev/null; \
 	  cmake --build build/cpp-$$1; \
 	  ctest --test-dir build/cpp-$$1 --output-on-failure; \
+	done
+
+# A minute of damaged files and odd calls, under address and undefined-behaviour sanitizers (see tests/fuzz/driver.cc).
+test-fuzz: $(VENV)/test.stamp
+	@PATH="$(abspath $(BIN)):$$PATH"; set -e; \
+	cmake -S . -B build/cpp-asan -G Ninja -DCMAKE_BUILD_TYPE=Release -DASR_STREAM_BUILD_PYTHON=OFF \
+	  -DASR_STREAM_BUILD_LIBRARY=ON -DASR_STREAM_BUILD_FUZZERS=ON -DASR_STREAM_SANITIZE=address,undefined >/dev/null; \
+	cmake --build build/cpp-asan; \
+	export ASR_STREAM_ONNXRUNTIME="$$(cd benchmarks && python -c 'import c_library; print(c_library.onnxruntime_library())')"; \
+	export ASR_STREAM_FUZZ_MODEL=asr/models/tiny.int8.onnx ASR_STREAM_FUZZ_LM=asr/models/english.lm; \
+	for target in "wav 10" "files 20" "api 30"; do set -- $$target; \
+	  build/cpp-asan/tests/fuzz/fuzz_$$1 -max_total_time=$$2 tests/fuzz/corpus/$$1; \
 	done
 
 test-python: $(VENV)/test.stamp

@@ -1,4 +1,4 @@
-"""Weights to start a training from: a checkpoint, or the float weights inside an exported .onnx file.
+"""Weights to start a training or another export from: a checkpoint, or the float weights inside an exported .onnx file.
 
 An exported graph keeps PyTorch's names for all parameters but the matrices of its products, which are stored
 transposed under names of the exporter's. Each of those products is followed by the addition of a bias that
@@ -16,6 +16,9 @@ import torch
 from torch import Tensor
 
 from asr.checkpoint import Checkpoint, resolve
+from asr.config import Config, from_dict
+from asr.metadata import ModelMetadata
+from asr.model import AsrModel, with_vocab
 from asr.onnx_model import OnnxModel, bundled_model
 from asr.tokenizer import Tokenizer
 
@@ -33,15 +36,35 @@ def load_pretrained(source: str | Path) -> Pretrained:
 
     Raises ValueError where it is none of these, or where the file is quantised.
     """
-    if str(source) == "bundled":
-        source = bundled_model("float32")
-    if Path(source).suffix != ".onnx":
-        checkpoint = Checkpoint.load(resolve(source))
+    path = _file(source)
+    if path.suffix != ".onnx":
+        checkpoint = Checkpoint.load(path)
         return Pretrained(checkpoint.config.to_dict(), checkpoint.tokenizer, checkpoint.average)
-    return _from_onnx(Path(source))
+    metadata, weights = _from_onnx(path)
+    kind = metadata.config["tokenizer"]["kind"]
+    if kind != "char":
+        raise ValueError(f"{path} holds the tokens of its {kind} tokenizer, not its rules: start from a checkpoint")
+    return Pretrained(metadata.config, Tokenizer("char", metadata.tokens), weights)
 
 
-def _from_onnx(path: Path) -> Pretrained:
+def load_model(source: str | Path) -> tuple[AsrModel, tuple[str, ...], str]:
+    """The network of the same sources in evaluation mode, the spelling of its tokens, and its licence if stated."""
+    path = _file(source)
+    if path.suffix != ".onnx":
+        checkpoint = Checkpoint.load(path)
+        return checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
+    metadata, weights = _from_onnx(path)
+    model = AsrModel(with_vocab(from_dict(Config, metadata.config).model, metadata.vocab_size))
+    model.load_state_dict(weights)
+    return model.eval(), metadata.tokens, metadata.licence
+
+
+def _file(source: str | Path) -> Path:
+    path = bundled_model("float32") if str(source) == "bundled" else Path(source)
+    return path if path.suffix == ".onnx" else resolve(path)
+
+
+def _from_onnx(path: Path) -> tuple[ModelMetadata, dict[str, Tensor]]:
     import onnx
 
     metadata = OnnxModel(path).metadata  # opened by the runtime first: its errors are the clear ones
@@ -49,14 +72,11 @@ def _from_onnx(path: Path) -> Pretrained:
         raise ValueError(
             f"{path} is quantised ({metadata.quantization}): start from its float32 export or a checkpoint"
         )
-    kind = metadata.config["tokenizer"]["kind"]
-    if kind != "char":
-        raise ValueError(f"{path} holds the tokens of its {kind} tokenizer, not its rules: start from a checkpoint")
     weights = _parameters(onnx.load(path), "model.")
     weights |= _parameters(onnx.load_from_string(metadata.decoder_onnx), "")
     weights["encoder.mean"] = torch.tensor(metadata.cmvn_mean)
     weights["encoder.inverse_std"] = 1.0 / torch.tensor(metadata.cmvn_std)
-    return Pretrained(metadata.config, Tokenizer("char", metadata.tokens), weights)
+    return metadata, weights
 
 
 def _parameters(model: object, prefix: str) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""`asr export`: a checkpoint becomes the one .onnx file that apps embed."""
+"""`asr export`: a checkpoint becomes the one .onnx file that apps embed, or the files that sherpa-onnx runs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,27 @@ from pathlib import Path
 
 from asr.checkpoint import Checkpoint, average_newest, resolve
 from asr.export.parity import CASES
+from asr.export.sherpa import export_sherpa
 from asr.export.write import ExportReport, export_model
 from asr.features import ENCODER_FRAME_MS
+from asr.pretrained import load_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", help="a checkpoint, or the folder of a training run (its best one)")
-    parser.add_argument("-o", "--output", required=True, type=Path, metavar="MODEL.onnx")
+    parser.add_argument(
+        "checkpoint",
+        help="a checkpoint, or the folder of a training run (its best one); for sherpa-onnx also "
+        '"bundled" or a float32 .onnx file',
+    )
+    parser.add_argument(
+        "--target",
+        choices=("native", "sherpa-onnx"),
+        default="native",
+        help="native: one file for asr-stream; sherpa-onnx: its zipformer2_ctc and wenet_ctc files, and tokens.txt",
+    )
+    parser.add_argument(
+        "-o", "--output", required=True, type=Path, metavar="PATH", help="MODEL.onnx; for sherpa-onnx a folder"
+    )
     parser.add_argument(
         "--average",
         type=int,
@@ -23,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--int8", action="store_true", help="8-bit weights: a quarter of the size, faster on CPUs")
     parser.add_argument(
         "--chunk-ms",
-        type=int,
-        default=640,
+        default="640",
         metavar="MS",
-        help="default chunk; any other works at run time (640)",
+        help="default chunk; any other works at run time (640). For sherpa-onnx: a zipformer2_ctc file for each of "
+        "MS,...; wenet_ctc takes any",
     )
     parser.add_argument(
         "--left-context-ms",
@@ -47,25 +61,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr export`."""
-    chunk_size = _frames("--chunk-ms", args.chunk_ms, 1)
+    chunk_sizes = [_frames("--chunk-ms", ms, 1) for ms in args.chunk_ms.split(",")]
+    if args.target == "sherpa-onnx":
+        return _run_sherpa(args, chunk_sizes)
+    if len(chunk_sizes) > 1:
+        raise ValueError(
+            f"--chunk-ms {args.chunk_ms}: one is the default of a native file, which takes any at run time"
+        )
     left_context = _frames("--left-context-ms", args.left_context_ms, 0)
     if args.average is None:
         source = str(resolve(args.checkpoint))
         checkpoint = Checkpoint.load(source)
     else:
-        checkpoint = average_newest(args.checkpoint, args.average)
-        source = f"{args.checkpoint}, mean of {args.average} checkpoints to step {checkpoint.training['step']}"
+        checkpoint, source = _average(args)
     report = export_model(
         checkpoint,
         args.output,
         int8=args.int8,
-        chunk_size=chunk_size,
+        chunk_size=chunk_sizes[0],
         left_context=left_context,
         rescore_ctc_weight=args.rescore_ctc_weight,
         licence=args.licence,
     )
     print(summary(report, source, args.int8))
     return 0
+
+
+def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
+    left_context = _frames("--left-context-ms", args.left_context_ms, 1)
+    if args.average is None:
+        source = args.checkpoint
+        model, tokens, licence = load_model(source)
+    else:
+        checkpoint, source = _average(args)
+        model, tokens, licence = checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
+    files = export_sherpa(
+        model,
+        tokens,
+        args.output,
+        int8=args.int8,
+        chunk_sizes=chunk_sizes,
+        left_context=left_context,
+        licence=args.licence or licence,
+    )
+    print(f"{source} -> {args.output}, with tokens.txt")
+    for file in files:
+        closeness = (
+            f"KL divergence {file.divergence:.2g} nats a frame" if args.int8 else f"largest error {file.max_error:.1e}"
+        )
+        print(
+            f"  {file.path.name}: {file.size / 1e6:.1f} MB; against PyTorch over {file.num_chunks} chunks: {closeness}"
+        )
+    return 0
+
+
+def _average(args: argparse.Namespace) -> tuple[Checkpoint, str]:
+    checkpoint = average_newest(args.checkpoint, args.average)
+    return checkpoint, f"{args.checkpoint}, mean of {args.average} checkpoints to step {checkpoint.training['step']}"
 
 
 def summary(report: ExportReport, source: str, int8: bool) -> str:
@@ -86,8 +138,11 @@ def summary(report: ExportReport, source: str, int8: bool) -> str:
     )
 
 
-def _frames(option: str, milliseconds: int, least: int) -> int:
-    frames, rest = divmod(milliseconds, ENCODER_FRAME_MS)
+def _frames(option: str, milliseconds: int | str, least: int) -> int:
+    try:
+        frames, rest = divmod(int(milliseconds), ENCODER_FRAME_MS)
+    except ValueError:
+        frames, rest = -1, 0
     if rest or frames < least:
         raise ValueError(
             f"{option} {milliseconds} must be a multiple of {ENCODER_FRAME_MS}, at least {least * ENCODER_FRAME_MS}"

@@ -6,6 +6,7 @@ machine that exported. Standard operators only.
 
 from __future__ import annotations
 
+import inspect
 import io
 import logging
 import warnings
@@ -59,16 +60,8 @@ class ScoreGraph(nn.Module):
 
 
 def step_graph(model: AsrModel) -> onnx.ModelProto:
-    """The native step graph; batch, chunk and left context are dynamic.
-
-    Raises ExportError for absolute positions: their graph would need the stream's offset and end with
-    the table.
-    """
-    if model.encoder.positions.is_absolute:
-        raise ExportError(
-            f"model.position = {model.config.position!r} cannot be exported: an absolute position grows "
-            "without end in a live stream; train with position rope, relative or none"
-        )
+    """The native step graph; batch, chunk and left context are dynamic. ExportError for absolute positions."""
+    require_relative(model)
     config = model.config
     num_frames = SUBSAMPLING * 4 + FEATURE_OVERLAP
     cache = torch.zeros(2, config.encoder_layers, 8, config.dim)
@@ -76,7 +69,16 @@ def step_graph(model: AsrModel) -> onnx.ModelProto:
     example = (torch.zeros(2, num_frames, NUM_MEL_BINS), counts + num_frames, cache, cache.clone(), counts)
     shapes = ({0: "N", 1: "T"}, {0: "N"}, {0: "N", 2: "C"}, {0: "N", 2: "C"}, {0: "N"})
     out = ({0: "N", 1: "(T-3)/4"}, {0: "N", 1: "(T-3)/4"}, *shapes[2:])
-    return _trace(StepGraph(model), example, shapes, out, INPUTS, OUTPUTS)
+    return trace(StepGraph(model), example, shapes, out, INPUTS, OUTPUTS)
+
+
+def require_relative(model: AsrModel) -> None:
+    """ExportError for absolute positions: a graph would need the stream's offset and end with the table."""
+    if model.encoder.positions.is_absolute:
+        raise ExportError(
+            f"model.position = {model.config.position!r} cannot be exported: an absolute position grows "
+            "without end in a live stream; train with position rope, relative or none"
+        )
 
 
 def decoder_graph(model: AsrModel) -> onnx.ModelProto:
@@ -85,10 +87,10 @@ def decoder_graph(model: AsrModel) -> onnx.ModelProto:
     tokens = torch.full((3, 5), 3)
     example = (tokens, torch.tensor([5, 4, 3]), torch.zeros(1, 7, model.config.dim))
     shapes = ({0: "N", 1: "U"}, {0: "N"}, {1: "T"})
-    return _trace(ScoreGraph(model), example, shapes, ({0: "N"},), DECODER_INPUTS, DECODER_OUTPUTS)
+    return trace(ScoreGraph(model), example, shapes, ({0: "N"},), DECODER_INPUTS, DECODER_OUTPUTS)
 
 
-def _trace(
+def trace(
     module: nn.Module,
     example: tuple[Tensor, ...],
     input_dims: Sequence[dict[int, str]],
@@ -96,6 +98,12 @@ def _trace(
     input_names: Sequence[str],
     output_names: Sequence[str],
 ) -> onnx.ModelProto:
+    """`module` over inputs like `example` as a graph; `*_dims` names the dynamic axes of each tensor."""
+    shapes: tuple[object, ...] = tuple({axis: _DYNAMIC for axis in dims} for dims in input_dims)
+    parameters = inspect.signature(module.forward).parameters.values()
+    num_named = sum(parameter.kind is not parameter.VAR_POSITIONAL for parameter in parameters)
+    if num_named < len(parameters):  # the exporter wants those of `*tensors` in a tuple of their own
+        shapes = (*shapes[:num_named], shapes[num_named:])
     with torch.no_grad(), _quiet():
         program = torch.onnx.export(
             module.eval(),
@@ -104,7 +112,7 @@ def _trace(
             opset_version=OPSET,
             input_names=list(input_names),
             output_names=list(output_names),
-            dynamic_shapes=tuple({axis: _DYNAMIC for axis in dims} for dims in input_dims),
+            dynamic_shapes=shapes,
             verbose=False,
         )
     assert program is not None

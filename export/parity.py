@@ -13,6 +13,7 @@ in float32 before it is quantised. What int8 costs in words is for `asr evaluate
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -115,11 +116,16 @@ def _judge(report: ParityReport, quantization: str) -> None:
     else:
         bounds.append(("divergence of posteriors", report.divergence, MAX_DIVERGENCE))
         bounds.append(("relative error of the encoder output", report.relative_error, MAX_RELATIVE_ERROR))
+    hold(bounds, quantization != "none")
+
+
+def hold(bounds: Sequence[tuple[str, float, float]], int8: bool) -> None:
+    """ExportError for the first (name, value, bound) whose value is beyond its bound."""
     for name, value, bound in bounds:
         if not value <= bound:  # NaN fails too
             raise ExportError(
                 f"the exported graph differs from PyTorch: {name} {value:.3g}, allowed {bound:g}; "
-                "nothing was written" + (". Export without --int8" if quantization == "int8" else "")
+                "nothing was written" + (". Export without --int8" if int8 else "")
             )
 
 
@@ -153,7 +159,7 @@ def step_torch(
     """Chunk by chunk through PyTorch: each stream's outputs, and the last cache."""
     cache = model.encoder.init_cache(case.batch_size, case.left_context)
     pieces = []
-    for chunk, num_valid in _chunks(features, num_frames, case):
+    for chunk, num_valid in chunks(features, num_frames, case):
         log_probs, encoder_out, cache = model.step(torch.from_numpy(chunk), torch.from_numpy(num_valid), cache)
         pieces.append((log_probs.numpy(), encoder_out.numpy(), num_valid))
     return _join(pieces), tuple(t.numpy() for t in EncoderCache(*cache))
@@ -165,13 +171,13 @@ def step_onnx(
     """The same through the file."""
     cache = onnx_model.init_cache(case.batch_size, case.left_context)
     pieces = []
-    for chunk, num_valid in _chunks(features, num_frames, case):
+    for chunk, num_valid in chunks(features, num_frames, case):
         log_probs, encoder_out, cache = onnx_model.step(chunk, num_valid, cache)
         pieces.append((log_probs, encoder_out, num_valid))
     return _join(pieces), tuple(cache)
 
 
-def _chunks(
+def chunks(
     features: FloatArray, num_frames: npt.NDArray[np.int64], case: Case
 ) -> list[tuple[FloatArray, npt.NDArray[np.int64]]]:
     advance = SUBSAMPLING * case.chunk_size

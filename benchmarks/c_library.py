@@ -1,0 +1,266 @@
+"""The C library against Python, on the same audio: python benchmarks/c_library.py build/lib/libasr_stream.so DATA
+
+Every utterance of a data set goes through both in blocks of 20 ms, like a microphone's. Their events must be the same:
+type, text, times, words and confidences, to the last bit. And what each costs in CPU time, in one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asr import Recognizer
+from asr.onnx_model import bundled_model
+from asr.search import Word
+from asr.streaming.events import Error, Event, Final, Gap, Partial
+
+BLOCK = 320  # samples
+
+
+class _ModelOptions(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("onnxruntime_path", c_char_p),
+        ("lm_path", c_char_p),
+        ("lm_data", c_char_p),
+        ("lm_size", c_size_t),
+        ("lm_weight", c_float),
+        ("lm_word_bonus", c_float),
+        ("lm_oov_penalty", c_float),
+        ("lm_prior_weight", c_float),
+        ("num_threads", c_int32),
+        ("reserved", c_int32),
+        ("log", c_void_p),
+        ("log_user_data", c_void_p),
+    )
+
+
+class _StreamOptions(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("chunk_ms", c_int32),
+        ("left_context_ms", c_int32),
+        ("search", c_int32),
+        ("second_pass", c_int32),
+        ("use_lm", c_int32),
+        ("beam_size", c_int32),
+        ("silence_after_speech_s", c_double),
+        ("silence_without_speech_s", c_double),
+        ("max_utterance_s", c_double),
+    )
+
+
+class _Word(ctypes.Structure):
+    _fields_ = (("text", c_char_p), ("start_s", c_double), ("end_s", c_double), ("confidence", c_float))
+
+
+class _Event(ctypes.Structure):
+    _fields_ = (
+        ("type", c_int),
+        ("text", c_char_p),
+        ("start_s", c_double),
+        ("end_s", c_double),
+        ("words", POINTER(_Word)),
+        ("num_words", c_size_t),
+    )
+
+
+LOG_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+SEARCHES = ("greedy", "beam", "rescore")
+_EVENTS = (Partial, Final, Gap, Error)  # by asr_event_type
+
+
+class LibraryError(Exception):
+    """A status that is not ASR_OK: `status`, and the sentence about it."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class CLibrary:
+    """libasr_stream by ctypes; asr_stream.h says what everything means."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.c = ctypes.CDLL(str(path))
+        for name in ("status_text", "version", "model_property", "stream_error"):
+            getattr(self.c, f"asr_{name}").restype = c_char_p
+        self.c.asr_stream_next_event.restype = POINTER(_Event)
+        self.c.asr_stream_sample_offset.restype = c_int64
+
+    def model(self, source: str | Path | bytes, log: Any = None, **options: Any) -> CModel:
+        """A model file, or the bytes of one. options: those of asr_model_options, with str for paths."""
+        wanted = _ModelOptions()
+        self.c.asr_model_options_init(byref(wanted), c_size_t(ctypes.sizeof(wanted)))
+        options.setdefault("onnxruntime_path", str(onnxruntime_library()))
+        for name, value in options.items():
+            setattr(wanted, name, str(value).encode() if name.endswith("_path") and value else value)
+        wanted.log = ctypes.cast(log, c_void_p) if log else None
+        handle, error = c_void_p(), ctypes.create_string_buffer(512)
+        tail = (byref(wanted), byref(handle), error, c_size_t(len(error)))
+        if isinstance(source, bytes):
+            status = self.c.asr_model_load_memory(source, c_size_t(len(source)), *tail)
+        else:
+            status = self.c.asr_model_load(str(source).encode(), *tail)
+        if status:
+            assert not handle
+            raise LibraryError(status, error.value.decode())
+        return CModel(self, handle, log)
+
+
+class CModel:
+    def __init__(self, library: CLibrary, handle: c_void_p, log: Any) -> None:
+        self.library, self.handle, self._log = library, handle, log
+
+    def __del__(self) -> None:
+        self.library.c.asr_model_free(self.handle)
+
+    def property(self, key: str) -> str | None:
+        value = self.library.c.asr_model_property(self.handle, key.encode())
+        return None if value is None else value.decode()
+
+    def stream(self, **options: Any) -> CStream:
+        """options: those of asr_stream_options, `search` by its name."""
+        wanted, c = _StreamOptions(), self.library.c
+        c.asr_stream_options_init(byref(wanted), c_size_t(ctypes.sizeof(wanted)))
+        if options.get("search") in SEARCHES:
+            options["search"] = SEARCHES.index(options["search"])
+        for name, value in options.items():
+            setattr(wanted, name, value)
+        handle, error = c_void_p(), ctypes.create_string_buffer(512)
+        status = c.asr_stream_new(self.handle, byref(wanted), byref(handle), error, c_size_t(len(error)))
+        if status:
+            raise LibraryError(status, error.value.decode())
+        return CStream(c, handle)
+
+
+class CStream:
+    """With the methods of `asr.streaming.Stream`."""
+
+    def __init__(self, c: Any, handle: c_void_p) -> None:
+        self._c, self.handle = c, handle
+
+    def __del__(self) -> None:
+        self._c.asr_stream_free(self.handle)
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise LibraryError(status, self._c.asr_stream_error(self.handle).decode())
+
+    @property
+    def sample_offset(self) -> int:
+        return self._c.asr_stream_sample_offset(self.handle)
+
+    def accept_waveform(self, samples: np.ndarray) -> None:
+        samples = np.ascontiguousarray(samples)
+        accept = {"float32": self._c.asr_stream_accept_f32, "int16": self._c.asr_stream_accept_i16}
+        self._check(accept[samples.dtype.name](self.handle, samples.ctypes.data_as(c_void_p), c_size_t(len(samples))))
+
+    def gap(self, num_samples: int) -> None:
+        self._check(self._c.asr_stream_gap(self.handle, c_int64(num_samples)))
+
+    def finish(self) -> None:
+        self._check(self._c.asr_stream_finish(self.handle))
+
+    def events(self) -> list[Event]:
+        found: list[Event] = []
+        while pointer := self._c.asr_stream_next_event(self.handle):
+            event = pointer.contents
+            words = (event.words[i] for i in range(event.num_words))
+            found.append(
+                _EVENTS[event.type](
+                    event.text.decode(),
+                    event.start_s,
+                    event.end_s,
+                    tuple(Word(w.text.decode(), w.start_s, w.end_s, w.confidence) for w in words),
+                )
+            )
+        return found
+
+
+def onnxruntime_library() -> Path:
+    """The ONNX Runtime library in Python's package."""
+    spec = importlib.util.find_spec("onnxruntime")
+    assert spec is not None and spec.origin is not None
+    names = ("libonnxruntime.so.*", "libonnxruntime*.dylib", "onnxruntime.dll")
+    found = [path for name in names for path in (Path(spec.origin).parent / "capi").glob(name)]
+    if not found:
+        sys.exit("the package onnxruntime has no library for C: pip install 'onnxruntime>=1.20'")
+    return found[0]
+
+
+def _events(stream: Any, blocks: Iterable[np.ndarray]) -> list[Event]:
+    for block in blocks:
+        stream.accept_waveform(block)
+    stream.finish()
+    return stream.events()
+
+
+def _timed(run: Callable[[], list[Event]]) -> tuple[list[Event], float]:
+    started = time.process_time()
+    return run(), time.process_time() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library", type=Path, help="libasr_stream: cmake -B build/lib && cmake --build build/lib")
+    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("--model", help="default: the bundled one")
+    parser.add_argument("--lm", type=Path, help="language model; default: the bundled one")
+    parser.add_argument("--chunk-ms", type=int, default=640)
+    parser.add_argument("--search", choices=SEARCHES, default="rescore")
+    parser.add_argument("--num-utterances", type=int, default=200, metavar="N", help="evenly spread; default: 200")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+
+    from asr.cuts import evenly_spread, load_cuts
+    from asr.lm import BUNDLED
+
+    lm = None if args.search == "greedy" else args.lm or BUNDLED
+    model = args.model or bundled_model()
+    options = {"chunk_ms": args.chunk_ms, "search": args.search}
+    recognizer = Recognizer(model, lm=lm, **options)
+    c_model = CLibrary(args.library).model(model, lm_path=lm)
+    cpu_s = {"python": 0.0, "c": 0.0}
+    num_words, differing, audio_s = 0, [], 0.0
+    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    for cut in cuts:
+        samples = cut.load_audio()[0]
+        blocks = np.split(samples, range(BLOCK, len(samples), BLOCK))
+        python, python_s = _timed(lambda blocks=blocks: _events(recognizer.stream(), blocks))
+        c, c_s = _timed(lambda blocks=blocks: _events(c_model.stream(**options), blocks))
+        cpu_s["python"] += python_s
+        cpu_s["c"] += c_s
+        audio_s += len(samples) / 16000
+        num_words += sum(len(event.words) for event in python if isinstance(event, Final))
+        if python != c:
+            differing.append(cut.id)
+    found = {
+        "num_utterances": len(cuts),
+        "num_words": num_words,
+        "num_differing": len(differing),
+        "audio_s": audio_s,
+        "python_cpu_s": cpu_s["python"],
+        "c_cpu_s": cpu_s["c"],
+        "ratio": cpu_s["c"] / cpu_s["python"],
+    }
+    if args.json:
+        print(json.dumps(found))
+    else:
+        print("  ".join(f"{key} {value:.4g}" for key, value in found.items()))
+    if differing:
+        sys.exit(f"different in Python and in C: {', '.join(differing[:5])}")
+
+
+if __name__ == "__main__":
+    main()

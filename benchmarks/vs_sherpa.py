@@ -1,0 +1,293 @@
+"""asr-stream against sherpa-onnx: the same weights, chunk and search, one thread each.
+
+    asr export bundled --target sherpa-onnx -o sherpa
+    python benchmarks/vs_sherpa.py sherpa [--chunk-ms 640] [--data data/dev.jsonl.gz --num-utterances 100]
+
+Each runs in a process of its own, in blocks of 20 ms as from a microphone, greedy search, endpoints after 0.8 s of
+silence; rounds alternate, so that a busy neighbour meets all, and the best counts. Latency is what the block takes
+that completes a chunk. With --data the texts of real utterances are compared too: all get the utterance and as much
+silence as sherpa-onnx needs to decode its end. It needs: pip install sherpa-onnx
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+BLOCK = 320  # samples
+LEFT_CONTEXT_MS = 2560
+RUNNERS = ("asr-stream", "zipformer2_ctc", "wenet_ctc")
+ENDPOINT_RULES = ("silence_after_speech_s", "silence_without_speech_s", "max_utterance_s")
+Feed = Callable[[np.ndarray], "tuple[bool, str]"]
+"""Takes samples; says whether they completed a chunk, and what has been recognised of this utterance."""
+
+
+def model_file(args: argparse.Namespace) -> str:
+    """Of asr-stream: the bundled one of the precision asked for, if none is named."""
+    from asr.onnx_model import bundled_model
+
+    return args.model or str(bundled_model("int8" if args.int8 else "float32"))
+
+
+def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple[Feed, Callable[[], str]]]:
+    """A maker of streams: each is fed, and says at last what the whole of it was."""
+    from asr import Recognizer
+    from asr.streaming import Final, Partial
+
+    limits = {} if endpoints else dict.fromkeys(ENDPOINT_RULES, 120.0)
+    recognizer = Recognizer(model_file(args), chunk_ms=args.chunk_ms, search="greedy", second_pass=False, **limits)
+    step = recognizer.onnx.step
+    num_steps = 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal num_steps
+        num_steps += 1
+        return step(*arguments)
+
+    recognizer.onnx.step = counted  # type: ignore[method-assign]
+
+    def make() -> tuple[Feed, Callable[[], str]]:
+        stream = recognizer.stream()
+        said = [""]
+
+        def feed(samples: np.ndarray) -> tuple[bool, str]:
+            before = num_steps
+            stream.accept_waveform(samples)
+            for event in stream.events():
+                if isinstance(event, (Final, Partial)):
+                    said[0] = event.text if isinstance(event, Partial) else ""
+            return num_steps > before, said[0]
+
+        def finish() -> str:
+            return said[0]  # of whole chunks, as theirs: the ragged rest would be decoded here only
+
+        return feed, finish
+
+    return make
+
+
+def theirs(args: argparse.Namespace, endpoints: bool = False) -> Any:
+    """Their recogniser of the kind that `args.run` names."""
+    import sherpa_onnx
+
+    suffix = ".int8.onnx" if args.int8 else ".onnx"
+    tokens, options = str(args.folder / "tokens.txt"), {"num_threads": 1, "enable_endpoint_detection": endpoints}
+    options |= {"rule1_min_trailing_silence": 5.0, "rule2_min_trailing_silence": 0.8}
+    if args.run == "zipformer2_ctc":
+        file = str(args.folder / f"zipformer2_ctc.{args.chunk_ms}ms{suffix}")
+        return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(tokens, file, **options)
+    file, sizes = str(args.folder / f"wenet_ctc{suffix}"), (args.chunk_ms // 40, LEFT_CONTEXT_MS // args.chunk_ms)
+    return sherpa_onnx.OnlineRecognizer.from_wenet_ctc(tokens, file, *sizes, **options)
+
+
+def their_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple[Feed, Callable[[], str]]]:
+    """As `our_streams`."""
+    recognizer = theirs(args, endpoints)
+
+    def make() -> tuple[Feed, Callable[[], str]]:
+        stream = recognizer.create_stream()
+
+        def feed(samples: np.ndarray) -> tuple[bool, str]:
+            stream.accept_waveform(16000, samples)
+            ready = False
+            while recognizer.is_ready(stream):
+                recognizer.decode_stream(stream)
+                ready = True
+            text = recognizer.get_result(stream) if ready else ""
+            if ready and endpoints and recognizer.is_endpoint(stream):
+                recognizer.reset(stream)
+            return ready, text
+
+        def finish() -> str:
+            stream.input_finished()
+            while recognizer.is_ready(stream):
+                recognizer.decode_stream(stream)
+            return " ".join(recognizer.get_result(stream).split())  # two boundaries in a row are two spaces there
+
+        return feed, finish
+
+    return make
+
+
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    """CPU time, latency and memory of one of them, in this process."""
+    import soundfile
+
+    from asr.streaming.cli import SAMPLE
+
+    audio = np.concatenate([soundfile.read(args.file or SAMPLE, dtype="float32")[0], np.zeros(16000, np.float32)])
+    audio = np.resize(audio, int(args.seconds * 16000))
+    make = (our_streams if args.run == RUNNERS[0] else their_streams)(args, endpoints=True)
+    feed, _ = make()
+    for begin in range(0, 10 * 16000, BLOCK):  # what the first steps allocate is not counted
+        feed(audio[begin % len(audio) :][:BLOCK])
+    feed, _ = make()
+    latencies = []
+    started = time.process_time()
+    for begin in range(0, len(audio), BLOCK):
+        before = time.perf_counter()
+        ready, _ = feed(audio[begin : begin + BLOCK])
+        if ready:
+            latencies.append(1000 * (time.perf_counter() - before))
+    cpu_s = time.process_time() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    p50, p95 = np.percentile(latencies, [50, 95])
+    return {"cpu_ms": 1000 * cpu_s / len(latencies), "p50_ms": p50, "p95_ms": p95, "memory_mb": peak}
+
+
+def parts(args: argparse.Namespace) -> dict[str, float]:
+    """CPU milliseconds a chunk: parts of asr-stream by themselves, their features, their graph in our runtime."""
+    import onnxruntime
+
+    from asr._core import CtcGreedySearch, Fbank
+    from asr.onnx_model import OnnxModel
+
+    model = OnnxModel(model_file(args))
+    chunk_size = args.chunk_ms // 40
+    features = np.full((1, 4 * chunk_size + 3, 80), -9.0, np.float32)
+    num_valid = np.full(1, features.shape[1], np.int64)
+    state = model.init_cache(1, LEFT_CONTEXT_MS // 40)
+    fbank, search = Fbank(), CtcGreedySearch()
+    blocks = np.random.default_rng(0).normal(0, 0.1, (chunk_size * 2, BLOCK)).astype(np.float32)
+
+    def compute_features() -> None:
+        first = fbank.num_frames_ready
+        for block in blocks:
+            fbank.accept_waveform(block)
+        fbank.get_frames(first, fbank.num_frames_ready - first)
+        fbank.discard_frames(fbank.num_frames_ready)
+
+    args.run = RUNNERS[1]
+    stream = theirs(args).create_stream()
+
+    def compute_their_features() -> None:
+        for block in blocks:
+            stream.accept_waveform(16000, block)
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    suffix = ".int8.onnx" if args.int8 else ".onnx"
+    file = args.folder / f"zipformer2_ctc.{args.chunk_ms}ms{suffix}"
+    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    feeds = {
+        i.name: np.zeros([1 if d == "N" else d for d in i.shape], np.int64 if "int64" in i.type else np.float32)
+        for i in session.get_inputs()
+    }
+    log_probs = model.step(features, num_valid, state)[0][0]
+
+    def advance() -> None:
+        for frame in range(chunk_size):
+            search.advance(log_probs[frame : frame + 1])
+        search.reset()
+
+    work: dict[str, Callable[[], object]] = {
+        "model": lambda: model.step(features, num_valid, state),
+        "features": compute_features,
+        "search": advance,
+        "their features": compute_their_features,
+        "zipformer2_ctc graph in our ONNX Runtime": lambda: session.run(None, feeds),
+    }
+    best = dict.fromkeys(work, np.inf)
+    for _ in range(args.rounds * 5):
+        for name, function in work.items():
+            started = time.process_time()
+            for _ in range(20):
+                function()
+            best[name] = min(best[name], 1000 * (time.process_time() - started) / 20)
+    return best
+
+
+def texts(args: argparse.Namespace) -> list[str]:
+    """Of the utterances in `args.audio`."""
+    make = (our_streams if args.run == RUNNERS[0] else their_streams)(args, endpoints=False)
+    found = []
+    with np.load(args.audio) as utterances:
+        for audio in utterances.values():
+            feed, finish = make()
+            for begin in range(0, len(audio), BLOCK):
+                feed(audio[begin : begin + BLOCK])
+            found.append(finish())
+    return found
+
+
+def padded(samples: np.ndarray, chunk_ms: int) -> np.ndarray:
+    """With silence to where sherpa-onnx decodes the end: it waits for one feature frame beyond a chunk's."""
+    from asr.features import num_frames
+
+    shift = chunk_ms // 10
+    num_chunks = -(-(num_frames(len(samples)) + 10 - 4) // shift)
+    return np.pad(samples, (0, (num_chunks * shift + 4) * 160 - len(samples)))
+
+
+def in_process(name: str, *more: str) -> Any:
+    command = [sys.executable, __file__, *sys.argv[1:], "--run", name, *more]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="written by `asr export --target sherpa-onnx`")
+    parser.add_argument("--model", help="the native file of the same weights; default: the bundled one")
+    parser.add_argument("--int8", action="store_true", help="compare the int8 files")
+    parser.add_argument("--chunk-ms", type=int, default=640)
+    parser.add_argument("--file", help="default: the bundled recording")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of audio; the file is repeated (default 60)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
+    parser.add_argument("--audio", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--run", choices=(*RUNNERS, "parts"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.run:
+        run = parts if args.run == "parts" else texts if args.audio else measure
+        print(json.dumps(run(args)))
+        return
+    if args.data:
+        compare_texts(args)
+    else:
+        compare_cost(args)
+
+
+def compare_cost(args: argparse.Namespace) -> None:
+    rounds = [{name: in_process(name) for name in RUNNERS} for _ in range(args.rounds)]
+    best = {name: {key: min(r[name][key] for r in rounds) for key in rounds[0][name]} for name in RUNNERS}
+    for name, row in best.items():
+        ratio = best[RUNNERS[0]]["cpu_ms"] / row["cpu_ms"]
+        print(
+            f"{name:15} CPU {row['cpu_ms']:.2f} ms a chunk   latency p50 {row['p50_ms']:.2f} ms, "
+            f"p95 {row['p95_ms']:.2f} ms   memory {row['memory_mb']:.0f} MB   ratio of ours {ratio:.2f}"
+        )
+    print("parts: " + ", ".join(f"{name} {value:.2f} ms" for name, value in in_process("parts").items()))
+
+
+def compare_texts(args: argparse.Namespace) -> None:
+    from asr.cuts import evenly_spread, load_cuts
+    from asr.wer import count_errors
+
+    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    references = [cut.supervisions[0].text for cut in cuts]
+    with tempfile.TemporaryDirectory() as folder:
+        audio = Path(folder) / "audio.npz"
+        np.savez(audio, *(padded(cut.load_audio()[0], args.chunk_ms) for cut in cuts))
+        expected, *others = (in_process(name, "--audio", str(audio)) for name in RUNNERS)
+    print(f"{RUNNERS[0]}: word error rate {count_errors(references, expected).rate:.2%}")
+    for name, found in zip(RUNNERS[1:], others, strict=True):
+        differing = [(a, b) for a, b in zip(expected, found, strict=True) if a != b]
+        rate = count_errors(references, found).rate
+        print(f"{name}: word error rate {rate:.2%}, {len(found) - len(differing)} of {len(found)} texts equal ours")
+        for a, b in differing:
+            print(f"  ours   {a}\n  theirs {b}")
+
+
+if __name__ == "__main__":
+    main()

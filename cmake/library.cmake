@@ -1,0 +1,66 @@
+# The library for apps: target asr_stream::asr_stream, its installation, CMake package and pkg-config file.
+option(ASR_STREAM_SHARED "libasr_stream is a shared library; OFF: a static one" ON)
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(type STATIC)
+if(ASR_STREAM_SHARED)
+  set(type SHARED)
+endif()
+add_library(asr_stream ${type}
+  csrc/runtime/c_api.cc
+  csrc/runtime/metadata.cc
+  csrc/runtime/model.cc
+  csrc/runtime/onnx_file.cc
+  csrc/runtime/onnxruntime.cc
+  csrc/runtime/stream.cc
+  $<TARGET_OBJECTS:asr_stream_core>)
+add_library(asr_stream::asr_stream ALIAS asr_stream)
+target_include_directories(asr_stream
+  PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/csrc/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+  PRIVATE csrc)
+target_compile_definitions(asr_stream PRIVATE ASR_STREAM_BUILDING ASR_STREAM_VERSION="${PROJECT_VERSION}")
+target_link_libraries(asr_stream PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+if(NOT ASR_STREAM_SHARED)
+  target_compile_definitions(asr_stream PUBLIC ASR_STREAM_STATIC)
+endif()
+asr_stream_compile_options(asr_stream PUBLIC)
+set_target_properties(asr_stream PROPERTIES
+  CXX_VISIBILITY_PRESET hidden
+  VISIBILITY_INLINES_HIDDEN ON
+  VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}
+  EXPORT_NAME asr_stream)
+
+# Templates of the standard library are visible whatever the preset says, so what is exported is listed.
+if(ASR_STREAM_SHARED AND UNIX)
+  set(list ${CMAKE_CURRENT_SOURCE_DIR}/csrc/runtime/symbols.txt)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+  file(STRINGS ${list} symbols)
+  set(exports ${CMAKE_CURRENT_BINARY_DIR}/asr_stream.exports)
+  if(APPLE)
+    list(TRANSFORM symbols PREPEND "_")
+    list(JOIN symbols "\n" text)
+    file(WRITE ${exports} "${text}\n")
+    target_link_options(asr_stream PRIVATE "LINKER:-exported_symbols_list,${exports}")
+  else()
+    list(JOIN symbols "; " text)
+    file(WRITE ${exports} "{ global: ${text}; local: *; };\n")
+    target_link_options(asr_stream PRIVATE "LINKER:--version-script=${exports}")
+  endif()
+endif()
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/asr_stream)
+install(TARGETS asr_stream EXPORT asr_stream
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY csrc/include/asr_stream DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT asr_stream NAMESPACE asr_stream:: FILE asr_stream-targets.cmake DESTINATION ${package})
+configure_package_config_file(cmake/asr_stream-config.cmake.in asr_stream-config.cmake INSTALL_DESTINATION ${package})
+write_basic_package_version_file(asr_stream-config-version.cmake COMPATIBILITY SameMinorVersion)
+file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(cmake/asr_stream.pc.in asr_stream.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/asr_stream-config.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/asr_stream-config-version.cmake DESTINATION ${package})
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/asr_stream.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

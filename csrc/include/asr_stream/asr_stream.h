@@ -1,0 +1,182 @@
+/* libasr_stream: streaming speech recognition from one model file. C99.
+ *
+ *     asr_model *model;  asr_stream *stream;  char error[256];
+ *     asr_model_load("model.onnx", NULL, &model, error, sizeof error);
+ *     asr_stream_new(model, NULL, &stream, error, sizeof error);
+ *     while (...) {
+ *       asr_stream_accept_i16(stream, samples, num_samples);
+ *       for (const asr_event *e; (e = asr_stream_next_event(stream)) != NULL;) puts(e->text);
+ *     }
+ *     asr_stream_finish(stream);  ... the last events ...
+ *     asr_stream_free(stream);  asr_model_free(model);
+ *
+ * What the library promises:
+ *
+ * - Audio is mono, 16 kHz, counted in samples, in pieces of any length. What is recognised depends on the audio alone,
+ *   not on how it was cut, and is the same as in Python: text, times, confidence.
+ * - Events come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an empty one
+ *   takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A GAP comes
+ *   after the FINAL of what was said before it. An ERROR tells of odd audio; the stream goes on.
+ * - Times are seconds from the stream's first sample, gaps included.
+ * - An asr_model is immutable: any number of threads and streams share it, and it may be freed before its streams. An
+ *   asr_stream is for one thread at a time: a second one is refused with ASR_BUSY. It never waits and starts no thread
+ *   of its own; all work is done within accept, gap and finish.
+ * - It never exits, prints, or lets an exception out: what goes wrong comes back as a status, with one sentence about it.
+ *   Damaged files and any argument but a wrong pointer are safe.
+ * - Texts are UTF-8, and are copied where they come in. *_free(NULL) does nothing.
+ * - Later versions add functions, and members to the ends of option structs and of asr_event; they change nothing else.
+ *
+ * ONNX Runtime (1.5 or newer) is loaded when the first model is: from asr_model_options.onnxruntime_path; or else from
+ * the file that the environment variable ASR_STREAM_ONNXRUNTIME names; or else under its usual name
+ * (libonnxruntime.so.1, libonnxruntime.so, libonnxruntime.dylib, onnxruntime.dll).
+ */
+#ifndef ASR_STREAM_H
+#define ASR_STREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(ASR_STREAM_STATIC)
+#define ASR_API
+#elif defined(_WIN32) && defined(ASR_STREAM_BUILDING)
+#define ASR_API __declspec(dllexport)
+#elif defined(_WIN32)
+#define ASR_API __declspec(dllimport)
+#else
+#define ASR_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ASR_SAMPLE_RATE 16000
+
+typedef struct asr_model asr_model;
+typedef struct asr_stream asr_stream;
+
+typedef enum asr_status {
+  ASR_OK = 0,
+  ASR_INVALID_ARGUMENT = 1,    /* a value outside its range; a NULL where none may be */
+  ASR_FILE_UNREADABLE = 2,     /* there is no such file, or it cannot be read */
+  ASR_FILE_DAMAGED = 3,        /* it is no model or language model of asr-stream, or a damaged one */
+  ASR_RUNTIME_UNAVAILABLE = 4, /* ONNX Runtime was not found, or is too old */
+  ASR_OUT_OF_MEMORY = 5,
+  ASR_BUSY = 6,                /* another thread is using the stream */
+  ASR_FINISHED = 7,            /* audio after asr_stream_finish */
+  ASR_FAILED = 8               /* the network could not be run: the stream is of no more use */
+} asr_status;
+
+/* What a status means, in a few words; never NULL. */
+ASR_API const char *asr_status_text(asr_status status);
+
+/* "0.1.0" */
+ASR_API const char *asr_version(void);
+
+typedef enum asr_log_level { ASR_LOG_ERROR = 0, ASR_LOG_INFO = 1 } asr_log_level;
+
+/* Called on the thread whose call is being answered. `text` is valid during the call only. */
+typedef void (*asr_log_callback)(void *user_data, asr_log_level level, const char *text);
+
+/* How to open a model. Defaults: asr_model_options_init. */
+typedef struct asr_model_options {
+  size_t struct_size;           /* sizeof(asr_model_options) */
+  const char *onnxruntime_path; /* file of the ONNX Runtime library; NULL: see above */
+  const char *lm_path;          /* language model, a file of `asr lm`; NULL: none */
+  const void *lm_data;          /* or that file's bytes; needed during the call only */
+  size_t lm_size;
+  float lm_weight;              /* of its log-probabilities, [0, 10]; 0.8 */
+  float lm_word_bonus;          /* for each word, [-20, 20]; -1.6 */
+  float lm_oov_penalty;         /* for a word outside its vocabulary, [0, 100]; 8 */
+  float lm_prior_weight;        /* of the letters' own log-probabilities, [0, 2]; 0.5 */
+  int32_t num_threads;          /* CPU threads inside one operator, [0, 1024], 0: all cores; 1 */
+  int32_t reserved;             /* 0 */
+  asr_log_callback log;         /* NULL: none. It must outlive the model and its streams. */
+  void *log_user_data;
+} asr_model_options;
+
+typedef enum asr_search {
+  ASR_SEARCH_GREEDY = 0,  /* takes no language model */
+  ASR_SEARCH_BEAM = 1,    /* CTC prefix beam search */
+  ASR_SEARCH_RESCORE = 2  /* beam; at the endpoint the attention decoder picks among its hypotheses */
+} asr_search;
+
+/* How to recognise. Defaults: asr_stream_options_init. */
+typedef struct asr_stream_options {
+  size_t struct_size;              /* sizeof(asr_stream_options) */
+  int32_t chunk_ms;                /* audio per step: text appears once per chunk; multiple of 40, [40, 5120]; 640 */
+  int32_t left_context_ms;         /* what is remembered before it; multiple of 40, [0, 20480]; 2560 */
+  int32_t search;                  /* asr_search; ASR_SEARCH_RESCORE */
+  int32_t second_pass;             /* 1: a FINAL comes of one more look at the whole utterance; 0: of the chunks; 1 */
+  int32_t use_lm;                  /* 1: the model's language model, if it has one; 0: none; 1 */
+  int32_t beam_size;               /* hypotheses kept, [1, 1024]; 128 */
+  double silence_after_speech_s;   /* ends an utterance; > 0, INFINITY: never; 0.8 */
+  double silence_without_speech_s; /* the same where nothing was said; 5 */
+  double max_utterance_s;          /* ends a longer one at the next pause, or at 1.5 times this; (0, 120]; 20 */
+} asr_stream_options;
+
+/* Fill in the defaults: asr_model_options options; asr_model_options_init(&options, sizeof options); */
+ASR_API void asr_model_options_init(asr_model_options *options, size_t struct_size);
+ASR_API void asr_stream_options_init(asr_stream_options *options, size_t struct_size);
+
+/* Opens a model file, or the bytes of one (needed during the call only). `options` may be NULL. On failure *model is
+ * NULL, and `error` (NULL, or error_size bytes) holds one sentence, cut to fit. */
+ASR_API asr_status asr_model_load(const char *path, const asr_model_options *options, asr_model **model, char *error,
+                                  size_t error_size);
+ASR_API asr_status asr_model_load_memory(const void *data, size_t size, const asr_model_options *options,
+                                         asr_model **model, char *error, size_t error_size);
+ASR_API void asr_model_free(asr_model *model);
+
+/* A metadata entry of the model, such as "licence" or "default_chunk_size"; NULL: it has none of this name. Valid as
+ * long as the model. */
+ASR_API const char *asr_model_property(const asr_model *model, const char *key);
+
+/* A new stream: all state of one source of audio. `options` may be NULL; failure as above. */
+ASR_API asr_status asr_stream_new(const asr_model *model, const asr_stream_options *options, asr_stream **stream,
+                                  char *error, size_t error_size);
+ASR_API void asr_stream_free(asr_stream *stream);
+
+/* Continue with num_samples samples: f32 in [-1, 1], i16 in [-32768, 32767]. Samples that are not finite count as
+ * silence, and an ERROR event says so, once until the next gap. */
+ASR_API asr_status asr_stream_accept_f32(asr_stream *stream, const float *samples, size_t num_samples);
+ASR_API asr_status asr_stream_accept_i16(asr_stream *stream, const int16_t *samples, size_t num_samples);
+
+/* num_samples of audio were lost here: ends the utterance; what follows is recognised afresh. At least 0; 0 does
+ * nothing. */
+ASR_API asr_status asr_stream_gap(asr_stream *stream, int64_t num_samples);
+
+/* No more audio: the rest is decoded, the last utterance reported. Twice is once. */
+ASR_API asr_status asr_stream_finish(asr_stream *stream);
+
+/* Position of the next sample in the stream, gaps included; -1 for NULL and while another thread uses the stream. */
+ASR_API int64_t asr_stream_sample_offset(asr_stream *stream);
+
+/* Why the stream's last call failed, "" if it did not. Valid until its next call. */
+ASR_API const char *asr_stream_error(const asr_stream *stream);
+
+typedef enum asr_event_type { ASR_PARTIAL = 0, ASR_FINAL = 1, ASR_GAP = 2, ASR_ERROR = 3 } asr_event_type;
+
+typedef struct asr_word {
+  const char *text;
+  double start_s;
+  double end_s;
+  float confidence; /* (0, 1]: that of its least certain token */
+} asr_word;
+
+typedef struct asr_event {
+  asr_event_type type;
+  const char *text; /* words with a space between them; of GAP and ERROR a sentence for people */
+  double start_s;
+  double end_s;
+  const asr_word *words; /* NULL if there are none */
+  size_t num_words;
+} asr_event;
+
+/* The oldest event not yet taken, or NULL. Valid until the next call of this function with this stream, or its end. */
+ASR_API const asr_event *asr_stream_next_event(asr_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

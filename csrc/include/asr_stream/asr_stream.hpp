@@ -1,0 +1,133 @@
+// libasr_stream for C++17: the C API (asr_stream.h, which says what it promises) with owners, strings and exceptions.
+//
+//     asr::Model model("model.onnx");
+//     asr::Stream stream(model);
+//     stream.accept(samples, num_samples);  // float or std::int16_t, 16 kHz mono, any length, again and again
+//     stream.finish();
+//     while (auto event = stream.next_event()) std::cout << event->text << '\n';
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "asr_stream.h"
+
+namespace asr {
+
+class Error : public std::runtime_error {
+ public:
+  Error(asr_status status, const std::string& text)
+      : std::runtime_error(text.empty() ? asr_status_text(status) : text), status_(status) {}
+
+  asr_status status() const noexcept { return status_; }
+
+ private:
+  asr_status status_;
+};
+
+// asr_model_options and asr_stream_options, with the defaults.
+struct ModelOptions : asr_model_options {
+  ModelOptions() { asr_model_options_init(this, sizeof(asr_model_options)); }
+};
+
+struct StreamOptions : asr_stream_options {
+  StreamOptions() { asr_stream_options_init(this, sizeof(asr_stream_options)); }
+};
+
+struct Word {
+  std::string text;
+  double start_s;
+  double end_s;
+  float confidence;
+};
+
+struct Event {
+  asr_event_type type;
+  std::string text;
+  double start_s;
+  double end_s;
+  std::vector<Word> words;
+};
+
+// Immutable; copies share it, and any number of threads.
+class Model {
+ public:
+  explicit Model(const std::string& path, const ModelOptions& options = {}) {
+    open([&](auto... out) { return asr_model_load(path.c_str(), &options, out...); });
+  }
+  Model(const void* data, std::size_t size, const ModelOptions& options = {}) {
+    open([&](auto... out) { return asr_model_load_memory(data, size, &options, out...); });
+  }
+
+  // A metadata entry, or "".
+  std::string property(const std::string& key) const {
+    const char* value = asr_model_property(get(), key.c_str());
+    return value ? value : "";
+  }
+
+  const asr_model* get() const noexcept { return model_.get(); }
+
+ private:
+  template <typename Load>
+  void open(Load load) {
+    asr_model* model = nullptr;
+    std::string error(1024, '\0');
+    const asr_status status = load(&model, error.data(), error.size());
+    if (status != ASR_OK) throw Error(status, error.c_str());
+    model_.reset(model, asr_model_free);
+  }
+
+  std::shared_ptr<const asr_model> model_;
+};
+
+// For one thread at a time. Every call may throw Error.
+class Stream {
+ public:
+  explicit Stream(const Model& model, const StreamOptions& options = {}) {
+    asr_stream* stream = nullptr;
+    std::string error(1024, '\0');
+    const asr_status status = asr_stream_new(model.get(), &options, &stream, error.data(), error.size());
+    if (status != ASR_OK) throw Error(status, error.c_str());
+    stream_.reset(stream);
+  }
+
+  void accept(const float* samples, std::size_t count) { check(asr_stream_accept_f32(get(), samples, count)); }
+  void accept(const std::int16_t* samples, std::size_t count) { check(asr_stream_accept_i16(get(), samples, count)); }
+  void gap(std::int64_t num_samples) { check(asr_stream_gap(get(), num_samples)); }
+  void finish() { check(asr_stream_finish(get())); }
+
+  std::int64_t sample_offset() const { return asr_stream_sample_offset(get()); }
+
+  // The oldest event not yet taken.
+  std::optional<Event> next_event() {
+    const asr_event* event = asr_stream_next_event(get());
+    if (!event) return std::nullopt;
+    Event copy{event->type, event->text, event->start_s, event->end_s, {}};
+    for (std::size_t i = 0; i < event->num_words; ++i) {
+      const asr_word& word = event->words[i];
+      copy.words.push_back({word.text, word.start_s, word.end_s, word.confidence});
+    }
+    return copy;
+  }
+
+  asr_stream* get() const noexcept { return stream_.get(); }
+
+ private:
+  struct Free {
+    void operator()(asr_stream* stream) const noexcept { asr_stream_free(stream); }
+  };
+
+  void check(asr_status status) const {
+    if (status != ASR_OK) throw Error(status, status == ASR_BUSY ? "" : asr_stream_error(get()));
+  }
+
+  std::unique_ptr<asr_stream, Free> stream_;
+};
+
+}  // namespace asr

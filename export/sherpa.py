@@ -1,0 +1,345 @@
+"""Files for sherpa-onnx: the step function behind the two interfaces that its streaming recogniser calls.
+
+- `zipformer2_ctc`: one file per latency, any batch. The runtime passes the states of a Zipformer by position: of
+  each layer we use keys and the two halves of the values, the others are empty or go through unread.
+- `wenet_ctc`: any latency and left context, chosen when the file is opened; one stream at a time. The runtime
+  gives samples in ±32768 to the filterbank, so that the features are shifted back in the graph, and floored
+  where those of samples in ±1 are.
+
+Both are AsrModel.step, traced. The runtime steps whole chunks only: a ragged tail is the business of its
+client, which sends some silence after the last sample.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from torch import Tensor, nn
+
+from asr.encoder import EncoderCache
+from asr.export.graph import ExportError, require_relative, trace
+from asr.export.parity import MAX_DIVERGENCE, MAX_ERROR, MAX_RELATIVE_ERROR, Case, chunks, hold, speech_like, step_torch
+from asr.export.quantize import quantize
+from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
+from asr.files import replacing
+from asr.model import AsrModel
+
+FloatArray = np.typing.NDArray[np.float32]
+Runner = Callable[[Any, FloatArray, Case], tuple[FloatArray, FloatArray, FloatArray]]
+"""Steps an opened file through features (N, T, 80): log_probs (N, T', V), last keys and values (N, L, C, dim)."""
+
+STATES_OF_A_LAYER = ("cached_key", "cached_nonlin_attn", "cached_val1", "cached_val2", "cached_conv1", "cached_conv2")
+WENET_INPUTS = ("x", "offset", "required_cache_size", "attn_cache", "conv_cache", "attn_mask")
+WENET_OUTPUTS = ("log_probs", "next_att_cache", "next_conv_cache")
+SAMPLE_SCALE_LOG = 2 * math.log(32768)
+"""What samples in ±32768 add to a log-mel energy of samples in ±1."""
+FLOOR_LOG = math.log(np.finfo(np.float32).eps)
+"""Log-mel energy of digital silence."""
+EMBED_STATES = (128, 3, 19)
+"""Per stream, as the runtime makes them: not ours to choose, nor to read."""
+NUM_CHUNKS = 50
+"""Of each case of the parity gate."""
+
+
+@dataclass(frozen=True)
+class SherpaFile:
+    """A file that was written, and how close it is to PyTorch."""
+
+    path: Path
+    size: int
+    """Bytes."""
+    num_chunks: int
+    max_error: float
+    """Largest absolute difference of log-probabilities and of the last cache."""
+    divergence: float
+    """Mean KL divergence of a frame's posteriors in nats."""
+
+
+class ZipformerGraph(nn.Module):
+    """`AsrModel.step` with its cache in the states of a Zipformer."""
+
+    def __init__(self, model: AsrModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
+        """
+        Args:
+            x: (N, 4c + 3, 80) float32
+            states: of each layer `STATES_OF_A_LAYER`, (C, N, dim), (1, N, C, 0), (C, N, dim / 2) twice, (N, 1, 0)
+                twice; then embed_states (N, 128, 3, 19) and processed_lens (N,) int64, encoder frames so far.
+        Returns log_probs (N, c, V) and the next states.
+        """
+        layers = [states[index : index + 6] for index in range(0, len(states) - 2, 6)]
+        embed_states, processed_lens = states[-2:]
+        keys = torch.stack([layer[0].transpose(0, 1) for layer in layers], 1)
+        values = torch.stack([torch.cat((layer[2], layer[3]), -1).transpose(0, 1) for layer in layers], 1)
+        num_valid = torch.full_like(processed_lens, x.shape[1])
+        log_probs, _, new = self.model.step(x, num_valid, EncoderCache(keys, values, processed_lens))
+        out = [log_probs]
+        for index, (_, nonlin, _, _, conv1, conv2) in enumerate(layers):
+            first, second = new.values[:, index].transpose(0, 1).chunk(2, -1)
+            out += [new.keys[:, index].transpose(0, 1), nonlin, first, second, conv1, conv2]
+        return (*out, embed_states, new.num_frames)
+
+
+class WenetGraph(nn.Module):
+    """`AsrModel.step` of one stream, with its cache in the attention cache of a WeNet encoder."""
+
+    def __init__(self, model: AsrModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        x: Tensor,
+        offset: Tensor,
+        required_cache_size: Tensor,
+        attn_cache: Tensor,
+        conv_cache: Tensor,
+        attn_mask: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """
+        Args:
+            x: (1, 4c + 3, 80) float32 of samples in ±32768
+            offset: (1,) int64, `required_cache_size` and the encoder frames so far
+            required_cache_size: (1,) int64, C
+            attn_cache: (L, H, C, 2 dim / H) float32, keys and values
+            conv_cache: (L, 1, dim, 0), passed through
+            attn_mask: (1, 1, C + c) bool; `offset` says the same
+        """
+        num_heads = attn_cache.shape[1]
+        x = (x - SAMPLE_SCALE_LOG).clamp(min=FLOOR_LOG)
+        keys, values = (t.transpose(1, 2).flatten(2)[None] for t in attn_cache.chunk(2, -1))
+        num_valid = torch.full_like(offset, x.shape[1])
+        log_probs, _, new = self.model.step(x, num_valid, EncoderCache(keys, values, offset - required_cache_size))
+        halves = (t[0].unflatten(-1, (num_heads, -1)).transpose(1, 2) for t in (new.keys, new.values))
+        return log_probs, torch.cat(tuple(halves), -1), conv_cache
+
+
+def zipformer_graph(model: AsrModel, chunk_size: int, left_context: int) -> onnx.ModelProto:
+    """The graph of one latency, with the metadata that the runtime reads; sizes in encoder frames."""
+    require_relative(model)
+    config = model.config
+    if config.dim // config.num_heads % 2:
+        raise ExportError(
+            f"model.dim = {config.dim} in model.num_heads = {config.num_heads} heads cannot be exported for "
+            "sherpa-onnx, which halves the width of a head: it must be even"
+        )
+    window, size = SUBSAMPLING * chunk_size + FEATURE_OVERLAP, left_context
+    half = config.dim // 2
+    layer = [(size, 2, config.dim), (1, 2, size, 0), (size, 2, half), (size, 2, half), (2, 1, 0), (2, 1, 0)]
+    layer_dims = [{1: "N"}] * 4 + [{0: "N"}] * 2
+    example = [torch.zeros(2, window, NUM_MEL_BINS)]
+    example += [torch.zeros(shape) for _ in range(config.encoder_layers) for shape in layer]
+    example += [torch.zeros(2, *EMBED_STATES), torch.zeros(2, dtype=torch.int64)]
+    dims = ({0: "N"}, *layer_dims * config.encoder_layers, {0: "N"}, {0: "N"})
+    states = [f"{name}_{index}" for index in range(config.encoder_layers) for name in STATES_OF_A_LAYER]
+    states += ["embed_states", "processed_lens"]
+    outputs = ("log_probs", *(f"new_{name}" for name in states))
+    graph = trace(ZipformerGraph(model), tuple(example), dims, dims, ("x", *states), outputs)
+    metadata = {
+        "encoder_dims": 1,
+        "cnn_module_kernels": 1,
+        "query_head_dims": config.dim // config.num_heads,
+        "value_head_dims": config.dim // config.num_heads // 2,
+        "num_heads": config.num_heads,
+        "num_encoder_layers": config.encoder_layers,
+        "left_context_len": left_context,
+        "T": window,
+        "decode_chunk_len": SUBSAMPLING * chunk_size,
+    }
+    return _with_metadata(graph, metadata)
+
+
+def wenet_graph(model: AsrModel) -> onnx.ModelProto:
+    """The graph of every latency, with the metadata that the runtime reads."""
+    require_relative(model)
+    config = model.config
+    layers, heads, width = config.encoder_layers, config.num_heads, 2 * config.dim // config.num_heads
+    size, chunk = 8, 4
+    example = (
+        torch.zeros(1, SUBSAMPLING * chunk + FEATURE_OVERLAP, NUM_MEL_BINS),
+        torch.tensor([size]),
+        torch.tensor([size]),
+        torch.zeros(layers, heads, size, width),
+        torch.zeros(layers, 1, config.dim, 0),
+        torch.ones(1, 1, size + chunk, dtype=torch.bool),
+    )
+    dims: tuple[dict[int, str], ...] = ({1: "T"}, {}, {}, {2: "C"}, {}, {2: "C+(T-3)/4"})
+    graph = trace(WenetGraph(model), example, dims, ({1: "(T-3)/4"}, {2: "C"}, {}), WENET_INPUTS, WENET_OUTPUTS)
+    metadata = {
+        "head": heads,
+        "num_blocks": layers,
+        "output_size": config.dim,
+        "cnn_module_kernel": 1,
+        "right_context": FEATURE_OVERLAP + SUBSAMPLING - 1,
+        "subsampling_factor": SUBSAMPLING,
+        "vocab_size": config.vocab_size,
+    }
+    return _with_metadata(graph, metadata)
+
+
+def export_sherpa(
+    model: AsrModel,
+    tokens: Sequence[str],
+    folder: str | Path,
+    *,
+    int8: bool = False,
+    chunk_sizes: Sequence[int] = (16,),
+    left_context: int = 64,
+    licence: str = "",
+) -> list[SherpaFile]:
+    """Writes `zipformer2_ctc.<latency>ms.onnx` for each latency, `wenet_ctc.onnx` and `tokens.txt`; int8 ones say so.
+
+    Args:
+        tokens: spelling of every token id.
+        folder: made where it is missing. All files are replaced at once, when all have passed the parity gate.
+        chunk_sizes: encoder frames of a chunk, each at least 1; one zipformer2_ctc file for each.
+        left_context: encoder frames seen before a chunk, at least 1, in the zipformer2_ctc files.
+        licence: of the weights, SPDX; into the metadata.
+    Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
+    """
+    if left_context < 1 or not chunk_sizes or min(chunk_sizes) < 1:
+        raise ExportError(
+            f"chunk_sizes {list(chunk_sizes)} and left_context {left_context} must be at least 1 encoder frame each"
+        )
+    folder = Path(folder)
+    if folder.suffix == ".onnx":
+        raise ExportError(f"output {folder} must be a folder: there are several files")
+    folder.mkdir(parents=True, exist_ok=True)
+    suffix = ".int8.onnx" if int8 else ".onnx"
+    written = []
+    with ExitStack() as stack:  # no file gets its name before all are good
+        for chunk_size in sorted(set(chunk_sizes)):
+            path = folder / f"zipformer2_ctc.{chunk_size * ENCODER_FRAME_MS}ms{suffix}"
+            cases = [Case(n, chunk_size, left_context, NUM_CHUNKS) for n in (1, 3)]
+            graph = zipformer_graph(model, chunk_size, left_context)
+            part = stack.enter_context(replacing(path))
+            written.append(_write(model, graph, path, part, cases, run_zipformer, int8, licence))
+        path = folder / f"wenet_ctc{suffix}"
+        cases = [Case(1, 16, 64, NUM_CHUNKS), Case(1, 8, 0, NUM_CHUNKS), Case(1, 3, 21, NUM_CHUNKS)]
+        part = stack.enter_context(replacing(path))
+        written.append(_write(model, wenet_graph(model), path, part, cases, run_wenet, int8, licence))
+        part = stack.enter_context(replacing(folder / "tokens.txt"))
+        part.write_text("".join(f"{token} {id}\n" for id, token in enumerate(tokens)), encoding="utf-8")
+    return written
+
+
+def run_zipformer(session: Any, features: FloatArray, case: Case) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A `Runner`: states start at zero and go round, as in the runtime."""
+    names = [i.name for i in session.get_inputs()]
+    states = [
+        np.zeros([case.batch_size if d == "N" else d for d in i.shape], np.int64 if "int64" in i.type else np.float32)
+        for i in session.get_inputs()[1:]
+    ]
+    log_probs = []
+    for chunk, _ in chunks(features, _lengths(features), case):
+        piece, *states = session.run(None, dict(zip(names, (chunk, *states), strict=True)))
+        log_probs.append(piece)
+    keys = np.stack(states[0:-2:6]).transpose(2, 0, 1, 3)
+    values = np.concatenate((np.stack(states[2:-2:6]), np.stack(states[3:-2:6])), -1).transpose(2, 0, 1, 3)
+    return np.concatenate(log_probs, 1), keys, values
+
+
+def run_wenet(session: Any, features: FloatArray, case: Case) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A `Runner`: the offset counts on, and the mask shows the part of the cache that is filled."""
+    size, chunk_size = case.left_context, case.chunk_size
+    layers, heads, _, width = session.get_inputs()[3].shape
+    cache = np.zeros((layers, heads, size, width), np.float32)
+    conv_cache = np.zeros(session.get_inputs()[4].shape, np.float32)
+    required, offset = np.array([size], np.int64), np.array([size], np.int64)
+    log_probs = []
+    for chunk, _ in chunks(features, _lengths(features), case):
+        mask = np.arange(size + chunk_size)[None, None] >= 2 * size - offset[0]
+        # The floor of a filterbank does not move with the scale of its samples.
+        loud = np.where(chunk > np.float32(FLOOR_LOG), chunk + np.float32(SAMPLE_SCALE_LOG), np.float32(FLOOR_LOG))
+        inputs = (loud, offset, required, cache, conv_cache, mask)
+        piece, cache, conv_cache = session.run(None, dict(zip(WENET_INPUTS, inputs, strict=True)))
+        log_probs.append(piece)
+        offset = offset + chunk_size
+    keys, values = (
+        half.transpose(0, 2, 1, 3).reshape(1, layers, size, heads * width // 2) for half in np.split(cache, 2, -1)
+    )
+    return np.concatenate(log_probs, 1), keys, values
+
+
+def _write(
+    model: AsrModel,
+    graph: onnx.ModelProto,
+    path: Path,
+    part: Path,
+    cases: Sequence[Case],
+    run: Runner,
+    int8: bool,
+    licence: str,
+) -> SherpaFile:
+    """Writes `part`, which is to become `path`, and holds what is on the disk to the bounds."""
+    metadata = {p.key: p.value for p in graph.metadata_props} | ({"licence": licence} if licence else {})
+    # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
+    for rounded in (False, True) if int8 else (False,):
+        graph = _with_metadata(quantize(graph) if rounded else graph, metadata)
+        with open(part, "wb") as file:
+            file.write(graph.SerializeToString(deterministic=True))
+            file.flush()
+            os.fsync(file.fileno())
+        max_error, divergence = _check(model, part, cases, run, rounded, path.name)
+    return SherpaFile(path, part.stat().st_size, sum(c.num_chunks for c in cases), max_error, divergence)
+
+
+def _check(
+    model: AsrModel, file: Path, cases: Sequence[Case], run: Runner, int8: bool, name: str
+) -> tuple[float, float]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    max_error = relative_error = 0.0
+    divergences = []
+    try:
+        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        for seed, case in enumerate(cases):
+            features, _ = speech_like(model, case, seed)
+            features = np.maximum(features, np.float32(FLOOR_LOG))  # as every filterbank's are
+            features[:, 100:140] = FLOOR_LOG  # digital silence
+            streams, (keys, values, _) = step_torch(model, features, _lengths(features), case)
+            expected = (np.stack([log_probs for log_probs, _ in streams]), keys, values)
+            found = run(session, features, case)
+            max_error = max(
+                max_error, *(float(np.abs(a - b).max(initial=0)) for a, b in zip(expected, found, strict=True))
+            )
+            divergences.append((np.exp(expected[0]) * (expected[0] - found[0])).sum(-1).mean())
+            if keys.size:
+                difference = np.linalg.norm(expected[2] - found[2]) / np.linalg.norm(expected[2])
+                relative_error = max(relative_error, float(difference))
+    except Exception as error:  # ONNX Runtime raises its own kinds, RuntimeError, and more
+        raise ExportError(f"the exported graph {name} does not run: {str(error).splitlines()[0]}") from error
+    divergence = float(np.mean(divergences))
+    bounds = [("error", max_error, MAX_ERROR)]
+    if int8:
+        bounds = [
+            ("divergence of posteriors", divergence, MAX_DIVERGENCE),
+            ("relative error of the cached values", relative_error, MAX_RELATIVE_ERROR),
+        ]
+    hold(bounds, int8)
+    return max_error, divergence
+
+
+def _lengths(features: FloatArray) -> np.typing.NDArray[np.int64]:
+    """Every stream is as long as its features: the runtime steps whole chunks only."""
+    return np.full(len(features), features.shape[1], np.int64)
+
+
+def _with_metadata(graph: onnx.ModelProto, values: Mapping[str, object]) -> onnx.ModelProto:
+    onnx.helper.set_model_props(graph, {name: str(value) for name, value in values.items()})
+    return graph
