@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_module import BENCHMARKS
 from conftest import SAMPLE
 from recognition import finals, recognize
 from synth import speech, write_audio
@@ -106,6 +108,15 @@ def test_the_example_says_in_a_line_what_is_amiss(arguments: list[str | Path], c
 def test_the_package_passes_its_own_tests_and_has_types() -> None:
     run("npm", "test")
     run("npm", "run", "types")
+
+
+def test_the_package_is_measured_beside_python(tones: tuple[Path, Path]) -> None:
+    output = run(sys.executable, BENCHMARKS / "web.py", tones[1], "--num-utterances", "2").stdout
+    figures = r"wer \d\.\d{4}  rtf \d+\.\d{3}  load_cpu_s \d+\.\d\d\n"
+    pattern = (
+        rf"python: {figures}node: {figures}node holds \d+ MB at the end\n[012] of 2 utterances have the same words\n"
+    )
+    assert re.fullmatch(pattern, output), output
 
 
 def test_the_page_hears_what_python_hears_also_without_a_server(tmp_path: Path) -> None:
