@@ -436,3 +436,13 @@ class Segment:
     @property
     def num_frames_kept(self) -> int:
         """Encoder frames of the utterance under way, kept for the decoder."""
+
+ONNX_OPSET: int
+"""Of the standard operators in a model file; part of format version 1."""
+
+def read_onnx_properties(data: bytes) -> dict[str, str]:
+    """The metadata of an .onnx file, read without ONNX Runtime.
+
+    ValueError, saying where or why, unless the file is whole, of opset ONNX_OPSET, and holds its weights itself:
+    nothing that it names outside itself is ever read.
+    """

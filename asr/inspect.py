@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from asr._core import ONNX_OPSET
 from asr.features import ENCODER_FRAME_MS
 from asr.metadata import EXPORT_AGAIN, FORMAT_VERSION, MetadataError
-from asr.onnx_file import OPSET
 from asr.onnx_model import (
     DECODER_INPUTS,
     INPUTS,
@@ -92,7 +92,7 @@ def contents(model: OnnxModel) -> dict[str, Any]:
         "path": str(model.path),
         "num_bytes": model.path.stat().st_size,
         "format_version": FORMAT_VERSION,
-        "opset": OPSET,
+        "opset": ONNX_OPSET,
         **_nodes(step_tensors(meta), len(INPUTS)),
         "decoder": None,
         "metadata": {f.name: getattr(meta, f.name) for f in fields(meta) if f.name != "decoder_onnx"},
@@ -117,7 +117,7 @@ def summary(model: OnnxModel) -> str:
     chunk = meta.config.get("chunk")
     trained_on = chunk.get("sizes") if isinstance(chunk, dict) else None
     lines = {
-        "file": f"{size:.1f} MB, format {FORMAT_VERSION}, opset {OPSET}, quantisation {meta.quantization}, "
+        "file": f"{size:.1f} MB, format {FORMAT_VERSION}, opset {ONNX_OPSET}, quantisation {meta.quantization}, "
         f"licence {meta.licence or 'not stated'}",
         "encoder": f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes "
         f"{per_frame * meta.default_left_context / 1e3:.0f} kB ({per_frame / 1e3:.1f} kB a frame of left context)",

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from asr._core import read_onnx_properties
 from asr.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
-from asr.onnx_file import OnnxFileError, check
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
@@ -217,8 +217,8 @@ class OnnxModel:
 
     def _open(self, data: bytes, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
         try:
-            check(data)
-        except OnnxFileError as error:
+            read_onnx_properties(data)
+        except ValueError as error:
             raise ModelError(f"{name} is damaged, or no model of asr-stream: {error}; {EXPORT_AGAIN}") from error
         import onnxruntime
 
@@ -236,7 +236,7 @@ class OnnxModel:
         # Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-        options.add_session_config_entry("session.load_model_format", "ONNX")  # what `check` has read it as
+        options.add_session_config_entry("session.load_model_format", "ONNX")  # what it has been read as
         try:
             # Its fallback prints, and tries a damaged file twice.
             session = onnxruntime.InferenceSession(data, options, providers=[wanted], enable_fallback=0)

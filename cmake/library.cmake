@@ -11,7 +11,6 @@ add_library(asr_stream ${type}
   csrc/runtime/c_api.cc
   csrc/runtime/metadata.cc
   csrc/runtime/model.cc
-  csrc/runtime/onnx_file.cc
   csrc/runtime/onnxruntime.cc
   csrc/runtime/stream.cc
   $<TARGET_OBJECTS:asr_stream_core>)

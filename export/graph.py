@@ -17,10 +17,10 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from asr._core import ONNX_OPSET
 from asr.encoder import EncoderCache
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model import AsrModel
-from asr.onnx_file import OPSET
 from asr.onnx_model import DECODER_INPUTS, DECODER_OUTPUTS, INPUTS, OUTPUTS
 
 _DYNAMIC = torch.export.Dim.DYNAMIC
@@ -109,7 +109,7 @@ def trace(
             module.eval(),
             example,
             dynamo=True,
-            opset_version=OPSET,
+            opset_version=ONNX_OPSET,
             input_names=list(input_names),
             output_names=list(output_names),
             dynamic_shapes=shapes,

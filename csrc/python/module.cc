@@ -19,6 +19,7 @@
 #include "fbank.h"
 #include "lm_fusion.h"
 #include "ngram_lm.h"
+#include "onnx_file.h"
 
 namespace asr_stream {
 namespace {
@@ -269,6 +270,18 @@ void bind_endpointer(py::module_& m) {
 
 void bind_segment(py::module_& m);  // segment.cc
 
+void bind_onnx_file(py::module_& m) {
+  m.attr("ONNX_OPSET") = kOnnxOpset;
+  m.def(
+      "read_onnx_properties",
+      [](const py::bytes& data) {
+        const std::string_view bytes = data;
+        const py::gil_scoped_release release;
+        return read_onnx_properties(bytes);
+      },
+      "data"_a);
+}
+
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Streaming front end of asr-stream: ring buffer, log-mel filterbank, CTC search, endpointing.";
   bind_ring_buffer(m);
@@ -277,6 +290,7 @@ PYBIND11_MODULE(_core, m) {
   bind_ctc(m);
   bind_endpointer(m);
   bind_segment(m);
+  bind_onnx_file(m);
 }
 
 }  // namespace asr_stream

@@ -5,6 +5,8 @@
 
 namespace asr_stream {
 
+inline constexpr char kExportAgain[] = "get the file anew, or write it again with `asr export`";
+
 struct FileError : std::runtime_error {  // a file that cannot be read
   using std::runtime_error::runtime_error;
 };

@@ -13,7 +13,6 @@ namespace asr_stream {
 
 namespace {
 
-constexpr char kExportAgain[] = "get the file anew, or write it again with `asr export`";
 constexpr std::int64_t kMaxSize = 1 << 20;  // far beyond any model; products of two stay in range
 constexpr std::size_t kSosEosId = 2;        // as in asr/tokenizer.py
 

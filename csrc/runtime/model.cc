@@ -16,8 +16,8 @@ namespace {
 std::map<std::string, std::string> properties_of(std::string_view onnx, const std::string& name) {
   try {
     return read_onnx_properties(onnx);
-  } catch (const DamagedFileError& error) {
-    throw DamagedFileError(name + ": " + error.what());
+  } catch (const std::invalid_argument& error) {
+    throw DamagedFileError(name + " is not an ONNX file, or it is damaged: " + error.what() + "; " + kExportAgain);
   }
 }
 

@@ -1,6 +1,7 @@
 // The C++ core in JavaScript: language model, options and Segment, as js/src/segment.js uses them.
 //
 // Arrays are copied at the border. JavaScript frees what it makes by `.delete()`. A C++ exception becomes an Error.
+#include "onnx_file.h"
 #include "segment.h"
 
 #include <emscripten/bind.h>
@@ -169,12 +170,22 @@ val take_events(Segment& self) {
   return events;
 }
 
+// {key: value} of an .onnx file, which is looked over: see onnx_file.h.
+val read_properties(const val& bytes) {
+  const std::vector<char> data = to_vector<char>(bytes);
+  const auto properties = guarded([&] { return read_onnx_properties({data.data(), data.size()}); });
+  val object = val::object();
+  for (const auto& [key, value] : properties) object.set(key, value);
+  return object;
+}
+
 void add_nonfinite(Segment& self, int count) { self.add_nonfinite(count); }
 
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(asr_stream) {
   using emscripten::class_;
+  emscripten::function("readOnnxProperties", &read_properties);
   class_<NgramLm>("NgramLm")
       .smart_ptr<std::shared_ptr<NgramLm>>("std::shared_ptr<NgramLm>")
       .constructor(&make_lm);

@@ -1,6 +1,6 @@
 // An exported model in ONNX Runtime: the step function and the decoder's scores, on typed arrays.
 
-import { readMetadata } from "./onnx_file.js";
+import { loadCore } from "./core.js";
 
 const INPUTS = ["x", "num_valid", "key_cache", "value_cache", "num_frames"];
 const OUTPUTS = ["log_probs", "encoder_out", "new_key_cache", "new_value_cache", "new_num_frames"];
@@ -32,23 +32,28 @@ export class ModelError extends Error {
   name = "ModelError";
 }
 
+// {key: value} of an .onnx file that is whole and holds all its weights. Throws ModelError.
+function readProperties(core, bytes, name) {
+  try {
+    return core.readOnnxProperties(bytes);
+  } catch (error) {
+    throw new ModelError(`${name} is not an ONNX file, or it is damaged: ${error.message}; ${GET_ANEW}`);
+  }
+}
+
 // Holds weights only; what a stream remembers is the cache it passes in and gets back.
 export class Model {
   // Opens an .onnx file of asr-stream. `ort`: the ONNX Runtime. Throws ModelError.
   static async open(bytes, ort, { withDecoder, sessionOptions }) {
-    let metadata;
-    try {
-      metadata = checkedMetadata(readMetadata(bytes));
-    } catch (error) {
-      if (error instanceof ModelError) throw error;
-      throw new ModelError(`the model is not an ONNX file, or it is damaged: ${error.message}; ${GET_ANEW}`);
-    }
+    const core = await loadCore();
+    const metadata = checkedMetadata(readProperties(core, bytes, "the model"));
     const options = { ...SESSION_OPTIONS, ...sessionOptions };
     const session = await openSession(ort, bytes, options, "the model", INPUTS, OUTPUTS);
     if (!withDecoder) return new Model(ort, metadata, session);
     if (!metadata.decoderOnnx.length) {
       throw new ModelError("this model has no decoder to rescore with; use search 'beam' or export it again");
     }
+    readProperties(core, metadata.decoderOnnx, "the model's decoder");
     const decoder = await openSession(
       ort, metadata.decoderOnnx, options, "the model's decoder", DECODER_INPUTS, DECODER_OUTPUTS,
     );

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "ngram_lm.h"
+#include "onnx_file.h"
 #include "runtime/failure.h"
 #include "runtime/metadata.h"
-#include "runtime/onnx_file.h"
 
 namespace {
 

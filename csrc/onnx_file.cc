@@ -1,0 +1,147 @@
+#include "onnx_file.h"
+
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace asr_stream {
+
+namespace {
+
+constexpr int kMaxDepth = 100;  // as in Google's parser
+
+// The messages of onnx.proto that lead to a tensor, and two that are read for themselves.
+enum class Message {
+  kModel, kGraph, kTraining, kFunction, kNode, kAttribute, kSparseTensor, kTensor, kOpset, kProperty, kOther
+};
+
+Message inside(Message message, std::uint64_t field) {
+  switch (message) {
+    case Message::kModel:
+      return field == 7    ? Message::kGraph
+             : field == 8  ? Message::kOpset
+             : field == 14 ? Message::kProperty
+             : field == 20 ? Message::kTraining
+             : field == 25 ? Message::kFunction
+                           : Message::kOther;
+    case Message::kGraph:
+      return field == 1    ? Message::kNode
+             : field == 5  ? Message::kTensor
+             : field == 15 ? Message::kSparseTensor
+                           : Message::kOther;
+    case Message::kTraining:
+      return field == 1 || field == 2 ? Message::kGraph : Message::kOther;
+    case Message::kFunction:
+      return field == 7 ? Message::kNode : field == 11 ? Message::kAttribute : Message::kOther;
+    case Message::kNode:
+      return field == 5 ? Message::kAttribute : Message::kOther;
+    case Message::kAttribute:
+      return field == 5 || field == 10    ? Message::kTensor
+             : field == 6 || field == 11  ? Message::kGraph
+             : field == 22 || field == 23 ? Message::kSparseTensor
+                                          : Message::kOther;
+    case Message::kSparseTensor:
+      return field == 1 || field == 2 ? Message::kTensor : Message::kOther;
+    default:
+      return Message::kOther;
+  }
+}
+
+struct Field {
+  std::uint64_t number;
+  bool has_bytes;          // else it is a number
+  std::uint64_t value;     // of a varint
+  std::size_t begin, end;  // of the bytes
+};
+
+class Walk {
+ public:
+  explicit Walk(std::string_view data) : data_(data) {}
+
+  void run() {
+    walk(Message::kModel, 0, data_.size(), 0);
+    if (opsets_ == std::vector<std::uint64_t>{kOnnxOpset}) return;
+    std::string found;
+    for (const std::uint64_t opset : opsets_) found += (found.empty() ? "" : " and ") + std::to_string(opset);
+    throw std::invalid_argument("its opset is " + (found.empty() ? "unknown" : found) + ", and that of this format is " +
+                                std::to_string(kOnnxOpset));
+  }
+
+  std::map<std::string, std::string> properties;
+
+ private:
+  void walk(Message message, std::size_t at, std::size_t end, int depth) {
+    if (depth > kMaxDepth) {
+      throw std::invalid_argument("it nests more than " + std::to_string(kMaxDepth) + " deep at byte " +
+                                  std::to_string(at));
+    }
+    std::string_view first, second;  // the fields 1 and 2 that have bytes
+    std::uint64_t version = 0;
+    while (at < end) {
+      const Field field = next(at, end);
+      if (field.has_bytes) {
+        const Message inner = inside(message, field.number);
+        if (inner != Message::kOther) walk(inner, field.begin, field.end, depth + 1);
+        const std::string_view bytes = data_.substr(field.begin, field.end - field.begin);
+        if (field.number == 1) first = bytes;
+        if (field.number == 2) second = bytes;
+      } else if (field.number == 2) {
+        version = field.value;
+      }
+      const bool elsewhere = field.number == 13 || (field.number == 14 && (field.has_bytes || field.value != 0));
+      if (message == Message::kTensor && elsewhere) {
+        throw std::invalid_argument("its weights lie in another file (external data), which is never read");
+      }
+    }
+    if (message == Message::kOpset && (first.empty() || first == "ai.onnx")) opsets_.push_back(version);
+    if (message == Message::kProperty) properties[std::string(first)] = second;
+  }
+
+  Field next(std::size_t& at, std::size_t end) const {
+    const std::size_t start = at;
+    const std::uint64_t tag = varint(at, end);
+    Field field{tag >> 3, false, 0, at, at};
+    const std::uint64_t kind = tag & 7;
+    // Beyond 32 bits a parser of fewer would see another field; 3 and 4 are groups, which onnx.proto has none of.
+    if (field.number == 0 || tag >> 32 || kind == 3 || kind == 4 || kind > 5) {
+      throw std::invalid_argument("byte " + std::to_string(start) + " begins no field");
+    }
+    if (kind == 0) {
+      field.value = varint(at, end);
+      return field;
+    }
+    const std::uint64_t length = kind == 2 ? varint(at, end) : kind == 1 ? 8 : 4;
+    if (length > end - at) {
+      throw std::invalid_argument("it ends " + std::to_string(length - (end - at)) +
+                                  " bytes early, or is damaged before byte " + std::to_string(at));
+    }
+    field.has_bytes = true;
+    field.begin = at;
+    field.end = at += static_cast<std::size_t>(length);
+    return field;
+  }
+
+  // Seven bits a byte, the lowest first.
+  std::uint64_t varint(std::size_t& at, std::size_t end) const {
+    std::uint64_t value = 0;
+    for (int shift = 0; at < end && shift < 70; shift += 7) {
+      const auto byte = static_cast<std::uint8_t>(data_[at++]);
+      if (shift < 64) value |= static_cast<std::uint64_t>(byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+    throw std::invalid_argument("byte " + std::to_string(at) + " belongs to no whole number");
+  }
+
+  std::string_view data_;
+  std::vector<std::uint64_t> opsets_;
+};
+
+}  // namespace
+
+std::map<std::string, std::string> read_onnx_properties(std::string_view onnx) {
+  Walk walk(onnx);
+  walk.run();
+  return std::move(walk.properties);
+}
+
+}  // namespace asr_stream
