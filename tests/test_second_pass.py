@@ -11,11 +11,12 @@ import torch
 from recognition import finals, recognize
 
 from asr import Recognizer, _core
-from asr._core import EncoderStep, Segment
+from asr._core import EncoderStep, NgramLm, Segment, SegmentOptions
 from asr.features import fbank
+from asr.lm import pack, read_arpa
 from asr.model import AsrModel
 from asr.onnx_model import OnnxModel
-from asr.search import decode, text
+from asr.search import LmWeights, decode, text
 from asr.streaming import Partial
 
 
@@ -101,3 +102,39 @@ def test_long_utterances_are_taken_in_chunks(
         log_probs = tiny_model(features, torch.tensor([features.shape[1]]), 50, 10)[0]
     chunked = finals(recognize(recognizer, audio))
     assert chunked == text(decode(log_probs[0].numpy(), "greedy"), onnx.tokens) != whole
+
+
+def test_what_only_the_end_of_a_sentence_brings_up_gets_a_second_look() -> None:
+    # Until the end nothing is likelier than the word; that nothing ends there is less likely still.
+    unigrams, bigrams = "-99 <s> 0\n-1 </s>\n-0.5 A 0", "-6 <s> </s>"
+    arpa = f"\\data\\\nngram 1=3\nngram 2=1\n\n\\1-grams:\n{unigrams}\n\n\\2-grams:\n{bigrams}\n\n\\end\\\n"
+    tokens = ["", "<unk>", "", "▁A"]
+    lm = NgramLm(np.frombuffer(pack(*read_arpa(iter(arpa.splitlines()))), np.uint8))
+    options = SegmentOptions(
+        tokens=tokens,
+        chunk_size=16,
+        second_pass=True,
+        search="rescore",
+        beam_size=8,
+        fusion=LmWeights().fusion(lm, tokens),
+        rescore_ctc_weight=0.5,
+        silence_after_speech_s=0.8,
+        silence_without_speech_s=5.0,
+        max_utterance_s=20.0,
+    )
+    segment = Segment(options)
+    segment.accept(np.zeros(8000, np.float32))
+    segment.finish()
+    steps = []
+    while isinstance(work := segment.work(), EncoderStep):
+        steps.append(work.second_pass)
+        num_frames = (len(work.features) - 3) // 4
+        log_probs = np.full((num_frames, 4), -20.0, np.float32)
+        log_probs[:, 0] = 0.0
+        log_probs[0] = np.log([0.6, 1e-9, 1e-9, 0.4])
+        segment.stepped(log_probs, np.ones((num_frames, 5), np.float32))
+    assert steps == [False, True]
+    assert sorted(work.tokens) == [[], [3]]
+    assert work.encoder_out.shape == (12, 5)
+    segment.scored([0.0] * len(work.tokens))
+    assert [event[:2] for event in segment.take_events()] == [("final", "A")]
