@@ -11,11 +11,12 @@ import onnx
 import pytest
 import torch
 
+from asr._core import ONNX_OPSET
 from asr.checkpoint import Checkpoint, checkpoint_path
 from asr.cli import main
 from asr.config import Config, DataConfig, ModelConfig
 from asr.export import write as export_write
-from asr.export.graph import OPSET, ExportError, decoder_graph, step_graph
+from asr.export.graph import ExportError, decoder_graph, step_graph
 from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
 from asr.export.write import export_model
 from asr.model import AsrModel
@@ -160,7 +161,7 @@ def test_scores_equal_the_decoder(checkpoint: Checkpoint, exported: Path) -> Non
 
 def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelProto]) -> None:
     graph = traced("step_graph")
-    assert [(o.domain, o.version) for o in graph.opset_import] == [("", OPSET)]
+    assert [(o.domain, o.version) for o in graph.opset_import] == [("", ONNX_OPSET)]
     assert {node.domain for node in graph.graph.node} == {""}
     dims = [
         [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim]
