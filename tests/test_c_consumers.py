@@ -83,7 +83,7 @@ def test_the_example_says_what_is_wrong(transcribe: Path, environment: dict[str,
     cases = [
         ([str(bundled_model()), str(stereo)], 1, "stereo.wav: this WAV file is not 16-bit PCM with one channel"),
         ([str(bundled_model()), str(bundled_model())], 1, "this is not a WAV file"),
-        ([str(SAMPLE), str(SAMPLE)], 1, "sample.wav: it is not an ONNX file, or it is damaged"),
+        ([str(SAMPLE), str(SAMPLE)], 1, "sample.wav is not an ONNX file, or it is damaged: "),
         ([], 2, "usage:"),
     ]
     for arguments, status, words in cases:
