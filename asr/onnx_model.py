@@ -113,13 +113,10 @@ class OnnxModel:
             data = self.path.read_bytes()
         except OSError as error:
             raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
-        self._session = self._open(data, str(self.path), INPUTS, OUTPUTS)
+        self._session, properties = self._open(data, str(self.path), INPUTS, OUTPUTS)
         del data
         try:
-            properties = self._session.get_modelmeta().custom_metadata_map
             self.metadata = ModelMetadata.from_properties(properties)
-        except UnicodeDecodeError as error:
-            raise ModelError(f"{self.path} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
         except MetadataError as error:
             raise ModelError(f"{self.path}: {error}") from error
         _check_tensors(self._session, str(self.path), step_tensors(self.metadata))
@@ -215,9 +212,14 @@ class OnnxModel:
         feeds = dict(zip(DECODER_INPUTS, (padded, lengths, encoder_out[None]), strict=True))
         return _run(self._decoder_session(), DECODER_OUTPUTS, feeds, self._decoder_name)[0]
 
-    def _open(self, data: bytes, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
+    def _open(
+        self, data: bytes, name: str, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> tuple[Any, dict[str, str]]:
+        """The session of a file, and its metadata."""
         try:
-            read_onnx_properties(data)
+            properties = read_onnx_properties(data)
+        except UnicodeDecodeError as error:
+            raise ModelError(f"{name} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
         except ValueError as error:
             raise ModelError(f"{name} is damaged, or no model of asr-stream: {error}; {EXPORT_AGAIN}") from error
         import onnxruntime
@@ -254,7 +256,7 @@ class OnnxModel:
                 f"{name} is no model of asr-stream: its graph takes {taken} and gives {given}; "
                 f"expected {', '.join(inputs)} and {', '.join(outputs)}. `asr export` writes one"
             )
-        return session
+        return session, properties
 
     def _decoder_session(self) -> Any:
         # Opened when it is first needed: greedy and beam search never do.
@@ -263,7 +265,7 @@ class OnnxModel:
                 if not self.has_decoder:
                     raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
                 name = self._decoder_name
-                decoder = self._open(self.metadata.decoder_onnx, name, DECODER_INPUTS, DECODER_OUTPUTS)
+                decoder, _ = self._open(self.metadata.decoder_onnx, name, DECODER_INPUTS, DECODER_OUTPUTS)
                 _check_tensors(decoder, name, decoder_tensors(self.metadata))
                 self._decoder = decoder
             return self._decoder

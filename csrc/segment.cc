@@ -175,8 +175,10 @@ void Segment::read_chunk() {
 void Segment::end_utterance() {
   // Silence is not worth a second look. That it is silence must hold for the final, to which a language model may add
   // words that it did not expect to end without.
-  const bool silent = std::visit([](const auto& s) { return s.hypotheses(1, true).front().tokens.empty(); }, search_);
-  if (!options_->second_pass || silent) {
+  const auto silent = [this] {
+    return std::visit([](const auto& s) { return s.hypotheses(1, true).front().tokens.empty(); }, search_);
+  };
+  if (!options_->second_pass || silent()) {
     stage_ = Stage::kChoosing;
     return;
   }

@@ -131,7 +131,6 @@ class Segment {
   enum class Stage { kListening, kReading, kSecondPass, kChoosing, kFinished };
 
   Search new_search() const;
-  bool needs_second_pass() const;
   void go_on();
   bool request_chunk();
   void read_chunk();

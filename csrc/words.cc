@@ -13,8 +13,7 @@ constexpr std::string_view kWordBorder = "\xe2\x96\x81";  // "▁"
 
 }  // namespace
 
-std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, double start_s,
-                        double frame_s) {
+std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, double start_s) {
   std::vector<Word> result;
   bool begins = true;
   for (std::size_t i = 0; i < hypothesis.tokens.size(); ++i) {
@@ -29,9 +28,9 @@ std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::str
       begins = true;
     }
     if (piece.empty()) continue;
-    const double end_s = start_s + static_cast<double>(hypothesis.end_frames[i]) * frame_s;
+    const double end_s = start_s + static_cast<double>(hypothesis.end_frames[i]) * kEncoderFrameS;
     if (begins) {
-      result.push_back({std::string(piece), start_s + static_cast<double>(hypothesis.start_frames[i]) * frame_s,
+      result.push_back({std::string(piece), start_s + static_cast<double>(hypothesis.start_frames[i]) * kEncoderFrameS,
                         end_s, hypothesis.confidences[i]});
     } else {
       result.back().text += piece;

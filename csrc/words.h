@@ -24,8 +24,7 @@ struct Word {
 // The words of a hypothesis, whose frames count from `start_s`. tokens: UTF-8 spelling of every token id; "▁"
 // (U+2581) begins a word, as in SentencePiece, or is a token of its own between words; an empty one is not heard.
 // std::invalid_argument for a token id outside `tokens`.
-std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, double start_s = 0.0,
-                        double frame_s = kEncoderFrameS);
+std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, double start_s = 0.0);
 
 // The words with a space between them.
 std::string join(const std::vector<Word>& words);

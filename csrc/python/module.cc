@@ -266,10 +266,6 @@ void bind_endpointer(py::module_& m) {
       .def_property_readonly("frame_s", [](const Endpointer& self) { return self.options().frame_s; });
 }
 
-}  // namespace
-
-void bind_segment(py::module_& m);  // segment.cc
-
 void bind_onnx_file(py::module_& m) {
   m.attr("ONNX_OPSET") = kOnnxOpset;
   m.def(
@@ -281,6 +277,10 @@ void bind_onnx_file(py::module_& m) {
       },
       "data"_a);
 }
+
+}  // namespace
+
+void bind_segment(py::module_& m);  // segment.cc
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Streaming front end of asr-stream: ring buffer, log-mel filterbank, CTC search, endpointing.";
