@@ -112,14 +112,14 @@ class Recognizer:
     def fusion(self) -> LmFusion | None:
         """The language model as the search uses it."""
         lm = self.lm
-        if isinstance(lm, LmFusion) and self.search != "greedy":
-            return lm
         if lm == "auto":
             lm = "bundled" if self.model is None and self.search != "greedy" else None
         if lm is None:
             return None
         if self.search == "greedy":
             raise ValueError("search greedy takes no language model; use search beam or rescore, or lm none")
+        if isinstance(lm, LmFusion):
+            return lm
         return self.lm_weights.fusion(lm if isinstance(lm, NgramLm) else load_lm(lm), self.onnx.tokens)
 
     @cached_property
