@@ -157,30 +157,48 @@ class NgramLm:
     def num_ngrams(self) -> list[int]:
         """Number of n-grams of order 1, 2, ..."""
 
+HOTWORD_BOOST: float
+
+@final
+class Hotwords:
+    """Words and phrases that are expected. Immutable, shared by threads."""
+
+    def __init__(self, list: str, tokens: list[str], boost: float = HOTWORD_BOOST) -> None:
+        """`list`: one word or phrase a line; behind a tab or a colon the nats that each of its letters gains, in
+        (0, 20], in place of `boost`. `tokens` as for `LmFusion`.
+
+        ValueError for a list without any, a boost out of range, and a word that the tokens cannot spell.
+        """
+
 @final
 class LmFusion:
-    """A language model as a partner of the beam search (shallow fusion). Immutable, shared by threads.
+    """A language model, hotwords or both as partners of the beam search (shallow fusion). Immutable, shared by threads.
 
     A hypothesis scores its CTC log-probability + `weight` * log P(words) + `word_bonus` for each word -
     `oov_penalty` for each word outside the vocabulary, and - `prior_weight` * log P(letter) for each letter of a word
     in it, and for the border behind it, as often as these occur in the vocabulary; rare ones count as 1 %. The word
     under way counts as the likeliest it can become.
+
+    Each hotword that a hypothesis contains, from border to border, adds its boost for each of its letters; one under
+    way adds it for the letters so far. For the language model its words are known, and share at least the probability
+    of <unk> among them.
     """
 
     def __init__(
         self,
-        lm: NgramLm,
+        lm: NgramLm | None,
         tokens: list[str],
         *,
         weight: float,
         word_bonus: float,
         oov_penalty: float,
         prior_weight: float = 0.0,
+        hotwords: Hotwords | None = None,
     ) -> None:
         """`tokens`: spelling of every token id, "\u2581" between words, "" for a token that is no text.
 
-        ValueError outside weight in [0, 10], word_bonus in [-20, 20], oov_penalty in [0, 100],
-        prior_weight in [0, 2].
+        ValueError for neither a language model nor hotwords, and outside weight in [0, 10], word_bonus in [-20, 20],
+        oov_penalty in [0, 100], prior_weight in [0, 2].
         """
 
 @final
@@ -200,6 +218,7 @@ class Hypothesis:
         start_frames: list[int],
         end_frames: list[int],
         confidences: list[float],
+        hotword_score: float = 0.0,
     ) -> None:
         """ValueError where the lists are of different lengths."""
 
@@ -211,6 +230,9 @@ class Hypothesis:
     @property
     def lm_score(self) -> float:
         """What the language model adds to it, in the same currency; 0 without one."""
+    @property
+    def hotword_score(self) -> float:
+        """What hotwords add to it."""
     @property
     def start_frames(self) -> list[int]: ...
     @property

@@ -99,6 +99,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="language model from `asr lm`, or none; default: the bundled one with the bundled model",
     )
+    how.add_argument(
+        "--hotwords",
+        metavar="FILE",
+        help="words and phrases that are expected, one a line; behind a colon a boost other than 1",
+    )
     how.add_argument("--beam", type=int, default=128, metavar="N", help="hypotheses kept (default 128)")
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
@@ -150,6 +155,7 @@ def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Re
             search=args.search,
             second_pass=args.second_pass,
             lm=None if args.lm == "none" else args.lm,
+            hotwords=args.hotwords or (),
             beam_size=args.beam,
             provider=args.provider,
         )
