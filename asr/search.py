@@ -59,7 +59,7 @@ class Word(NamedTuple):
     start_s: float
     end_s: float
     confidence: float
-    """In (0, 1]: that of its least certain token."""
+    """In (0, 1): the probability that it is right."""
 
 
 def heard(tokens: Sequence[str]) -> list[str]:

@@ -80,7 +80,8 @@ py::list take_events(ExclusiveSegment& self) {
   const std::vector<Event> events = self([](Segment& segment) { return segment.take_events(); });
   py::list list;
   for (const Event& event : events) {
-    list.append(py::make_tuple(name(event.type), event.text, event.start_s, event.end_s, to_list(event.words)));
+    list.append(py::make_tuple(name(event.type), event.text, event.start_s, event.end_s, to_list(event.words),
+                               event.num_stable, event.endpoint));
   }
   return list;
 }
