@@ -338,7 +338,7 @@ NUM_RESCORED: int
 _Word = tuple[str, float, float, float]
 """Word, its start and end in seconds, its confidence in (0, 1)."""
 
-def words(hypothesis: Hypothesis, tokens: list[str]) -> list[_Word]:
+def words(hypothesis: Hypothesis, tokens: list[str], with_lm: bool = False) -> list[_Word]:
     """The words of a hypothesis, times counted from frame 0. `tokens`: spelling of every token id, "" for one that is
     in no text; "\u2581" begins a word, or stands alone between words. ValueError for an id outside `tokens`."""
 

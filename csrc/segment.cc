@@ -282,7 +282,8 @@ void Segment::report_nonfinite() {
 }
 
 std::vector<Word> Segment::spoken(const Hypothesis& hypothesis, std::int64_t first_frame) const {
-  return words(hypothesis, options_->tokens, start_s_ + static_cast<double>(first_frame) * kEncoderFrameS);
+  return words(hypothesis, options_->tokens, options_->fusion != nullptr,
+               start_s_ + static_cast<double>(first_frame) * kEncoderFrameS);
 }
 
 void Segment::report(Event::Type type, std::vector<Word> words, std::size_t num_stable) {

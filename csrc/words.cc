@@ -13,15 +13,13 @@ namespace {
 constexpr std::string_view kWordBorder = "\xe2\x96\x81";  // "▁"
 constexpr std::int64_t kFluentFrames = 3;
 
-// Fitted on `dev` with the bundled models by `python benchmarks/confidence.py data/dev.jsonl.gz`, which prints them.
-constexpr double kConfidenceBias = -0.81;
-constexpr double kConfidenceOfLeast = 1.88;
-constexpr double kConfidenceOfMean = 1.65;
-
-float confidence(double least, double mean) {
-  const double evidence = kConfidenceBias + kConfidenceOfLeast * least + kConfidenceOfMean * mean;
-  return static_cast<float>(1.0 / (1.0 + std::exp(-evidence)));
-}
+// Log odds of a word being right: bias + least * its least certain token + mean * the mean of its tokens.
+struct ConfidenceMap {
+  double bias, least, mean;
+};
+// Fitted on half of the speakers of `dev` by `python benchmarks/confidence.py data/dev.jsonl.gz`, which prints them.
+constexpr ConfidenceMap kWithLm{-0.90, 2.03, 1.73};
+constexpr ConfidenceMap kWithoutLm{-0.90, 2.03, 1.73};
 
 // Frames and token confidences of the word under way.
 struct Spoken {
@@ -65,7 +63,9 @@ std::vector<Spoken> spoken(const Hypothesis& hypothesis, const std::vector<std::
 
 bool begins_word(std::string_view token) { return token.substr(0, kWordBorder.size()) == kWordBorder; }
 
-std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, double start_s) {
+std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm,
+                        double start_s) {
+  const ConfidenceMap& map = with_lm ? kWithLm : kWithoutLm;
   std::vector<Word> result;
   std::int64_t previous = 0, previous_end = 0;  // end of the word before: as recognised, as corrected
   for (Spoken& word : spoken(hypothesis, tokens)) {
@@ -73,8 +73,9 @@ std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::str
     const std::int64_t start = is_fluent ? previous_end : word.start;
     const std::int64_t end = std::max(word.end - 1, start + 1);
     const auto seconds = [&](std::int64_t frame) { return start_s + static_cast<double>(frame) * kEncoderFrameS; };
+    const double evidence = map.bias + map.least * word.least + map.mean * word.sum / word.num_tokens;
     result.push_back({std::move(word.text), seconds(start), seconds(end),
-                      confidence(word.least, word.sum / word.num_tokens)});
+                      static_cast<float>(1.0 / (1.0 + std::exp(-evidence)))});
     previous = word.end;
     previous_end = end;
   }

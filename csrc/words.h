@@ -30,10 +30,13 @@ struct Word {
 // earlier, and a word that follows within kFluentFrames begins where the one before it ends.
 // (benchmarks/word_times.py measures it.)
 //
+// with_lm: a language model took part in the search; what is right then needs less certain tokens.
+//
 // tokens: UTF-8 spelling of every token id; "▁"
 // (U+2581) begins a word, as in SentencePiece, or is a token of its own between words; an empty one is not heard.
 // std::invalid_argument for a token id outside `tokens`.
-std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, double start_s = 0.0);
+std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm,
+                        double start_s = 0.0);
 
 // Whether a token begins a word, or stands between two.
 bool begins_word(std::string_view token);
