@@ -332,11 +332,12 @@ class Endpointer:
         """Seconds, all above 0, or ValueError; infinity switches a rule off. `frame_s` is an encoder frame."""
 
     def update(
-        self, *, num_frames: int, num_trailing_silence_frames: int, has_speech: bool
+        self, *, num_frames: int, num_trailing_silence_frames: int, has_speech: bool, word_begins: bool = False
     ) -> Literal["silence_after_speech", "silence_without_speech", "max_utterance"] | None:
         """The rule that ends the utterance now, or None. Counts are encoder frames since the utterance began.
 
-        `max_utterance` waits for a pause of two frames, so as not to cut a word, up to 1.5 times its limit.
+        word_begins: the next frame begins a word. `max_utterance` waits for a pause of six frames, so as not to cut a
+        word; from 1.25 times its limit for the next word also; to 1.5 times its limit.
         ValueError unless 0 <= num_trailing_silence_frames <= num_frames.
         """
 
@@ -357,9 +358,9 @@ NUM_RESCORED: int
 """Hypotheses that the decoder scores at most: it is what a final waits for."""
 
 _Word = tuple[str, float, float, float]
-"""Word, its start and end in seconds, its confidence in (0, 1]."""
+"""Word, its start and end in seconds, its confidence in (0, 1)."""
 
-def words(hypothesis: Hypothesis, tokens: list[str]) -> list[_Word]:
+def words(hypothesis: Hypothesis, tokens: list[str], with_lm: bool = False) -> list[_Word]:
     """The words of a hypothesis, times counted from frame 0. `tokens`: spelling of every token id, "" for one that is
     in no text; "\u2581" begins a word, or stands alone between words. ValueError for an id outside `tokens`."""
 
@@ -443,8 +444,11 @@ class Segment:
     def scored(self, scores: list[float]) -> None:
         """Answers a DecoderScoring: natural log-probabilities of the sentences."""
 
-    def take_events(self) -> list[tuple[Literal["partial", "final", "error"], str, float, float, list[_Word]]]:
-        """What happened since the last call: kind, text, start and end in seconds, words."""
+    def take_events(
+        self,
+    ) -> list[tuple[Literal["partial", "final", "error"], str, float, float, list[_Word], int, str | None]]:
+        """What happened since the last call: kind, text, start and end in seconds, words, how many of a partial's are
+        stable, and what ended the utterance of a final."""
 
     def add_nonfinite(self, count: int) -> None:
         """Tells of samples that were not finite and were replaced before they came here."""

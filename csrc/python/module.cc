@@ -267,8 +267,10 @@ void bind_endpointer(py::module_& m) {
       .def(
           "update",
           [](const Endpointer& self, std::int64_t num_frames, std::int64_t num_trailing_silence_frames,
-             bool has_speech) { return name(self.update(num_frames, num_trailing_silence_frames, has_speech)); },
-          py::kw_only(), "num_frames"_a, "num_trailing_silence_frames"_a, "has_speech"_a)
+             bool has_speech, bool word_begins) {
+            return name(self.update(num_frames, num_trailing_silence_frames, has_speech, word_begins));
+          },
+          py::kw_only(), "num_frames"_a, "num_trailing_silence_frames"_a, "has_speech"_a, "word_begins"_a = false)
       .def_property_readonly("silence_after_speech_s",
                              [](const Endpointer& self) { return self.options().silence_after_speech_s; })
       .def_property_readonly("silence_without_speech_s",
