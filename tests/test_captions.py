@@ -1,16 +1,15 @@
-"""Captions: what a person sees on the terminal, and what programs read from a pipe."""
+"""Captions: what a person sees on the terminal."""
 
 from __future__ import annotations
 
 import io
-import json
 import re
 
 import pytest
 
 from asr.search import Word
-from asr.streaming.captions import Captions, JsonLines, PlainText, open_output
-from asr.streaming.events import Error, Event, Final, Gap, Partial
+from asr.streaming.captions import Captions
+from asr.streaming.events import Event, Final, Partial
 
 LONG = " ".join(f"WORD{i}" for i in range(60))
 
@@ -123,7 +122,7 @@ def test_no_color_means_no_attributes_at_all(monkeypatch: pytest.MonkeyPatch) ->
     terminal = Terminal(80)
     with Captions(terminal, 80) as captions:
         captions.show(partial("SOFT"))
-        captions.show(Error("trouble", 1.0, 1.0))
+        captions.warn("trouble")
         captions.show(final("FIRM"))
     assert not re.search(r"\x1b\[[0-9;]*m", terminal.raw)
     assert terminal.text == ["trouble", "FIRM"]
@@ -160,59 +159,21 @@ def test_nothing_is_drawn_between_events_and_no_screen_is_without_its_text() -> 
         captions.show(partial("ONE"))
         first = len(terminal.screens)
         captions.show(partial("ONE TWO"))
-        captions.show(Error("trouble", 1.0, 1.0))
+        captions.warn("trouble")
         captions.show(final("ONE TWO THREE"))
         shown = terminal.screens[first - 1 :]
     assert len(shown) <= 5
     assert all(any("ONE" in line for line in screen) for screen in shown)
 
 
-def test_troubles_stand_above_the_partial_and_say_when() -> None:
+def test_troubles_stand_above_the_partial() -> None:
     terminal = Terminal(80)
     with Captions(terminal, 80) as captions:
         captions.begin("a.wav")
         captions.show(partial("STILL TALKING"))
-        captions.show(Error("the microphone [bold]stopped[/bold]", 2.0, 2.0))
-        captions.show(Gap("0.500 s of audio were lost", 2.0, 2.5))
+        captions.warn("the microphone [bold]stopped[/bold]")
         assert terminal.text == [
             "== a.wav ==",
             "the microphone [bold]stopped[/bold]",
-            "0.500 s of audio were lost at 2.00 s",
             "STILL TALKING",
         ]
-
-
-def test_elsewhere_only_finals_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
-    written = io.BytesIO()
-    out = io.TextIOWrapper(io.BufferedWriter(written, 1 << 16))
-    with open_output(out, as_json=False) as output:
-        assert isinstance(output, PlainText)
-        for event in (partial("A"), final("A B"), Error("trouble", 1, 1), final(LONG)):
-            output.show(event)
-    assert written.getvalue().decode() == f"A B\n{LONG}\n"  # at once: nothing waits in a buffer
-    assert capsys.readouterr().err == "asr-stream: trouble\n"
-
-
-def test_json_lines() -> None:
-    out = io.StringIO()
-    with open_output(out, as_json=True) as output:
-        assert isinstance(output, JsonLines)
-        output.show(final("É B"))
-        output.begin("b.wav")
-        output.show(Gap("0.500 s of audio were lost", 2.0, 2.5))
-    first, second = out.getvalue().splitlines()
-    assert json.loads(first) == final("É B").to_dict() and "É" in first
-    assert json.loads(second) == {
-        "type": "gap",
-        "text": "0.500 s of audio were lost",
-        "start": 2.0,
-        "end": 2.5,
-        "words": [],
-        "file": "b.wav",
-    }
-
-
-def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(open_output(Terminal(80), as_json=False), Captions)
-    monkeypatch.setenv("TERM", "dumb")
-    assert isinstance(open_output(Terminal(80), as_json=False), PlainText)
