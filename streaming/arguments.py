@@ -8,7 +8,7 @@ from pathlib import Path
 
 import asr
 from asr.streaming.audio_file import STDIN
-from asr.streaming.formats import FORMATS, is_folder, output_path
+from asr.streaming.formats import FORMATS, format_of, is_folder, output_path
 
 EPILOG = """\
 examples:
@@ -17,7 +17,7 @@ examples:
   asr-stream --device 3 --chunk-ms 320     another microphone, text sooner, a little less accurate
   asr-stream --output notes.txt            the same, and written down as it is spoken
   asr-stream --file talk.mp3 notes.wav     files of any format libsndfile reads, on all cores
-  asr-stream --file talk.flac --format srt --output talk.srt
+  asr-stream --file talk.flac --output talk.srt
                                            subtitles
   asr-stream --file *.mp3 --format json --output texts/
                                            a file for each, texts/NAME.jsonl: one event per line, for programs
@@ -59,7 +59,9 @@ def new_parser() -> argparse.ArgumentParser:
     )
     files.add_argument("-j", "--jobs", type=int, metavar="N", help="files at a time (default: one for each core)")
     output = parser.add_argument_group("output")
-    output.add_argument("--format", choices=FORMATS, default="text", help="default text; json: one event per line")
+    output.add_argument(
+        "--format", choices=FORMATS, help="default: as the name of --output ends, else text; json: one event per line"
+    )
     output.add_argument(
         "-o",
         "--output",
@@ -100,6 +102,8 @@ def new_parser() -> argparse.ArgumentParser:
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     """The options. Ends the process where they are wrong, or contradict each other."""
     args = parser.parse_args(argv)
+    if args.format is None:
+        args.format = format_of(args.output)
     paths = args.file or []
     if args.jobs is not None and args.jobs < 1:
         parser.error(f"--jobs is {args.jobs}; it must be at least 1")

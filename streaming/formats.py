@@ -97,3 +97,9 @@ def output_path(folder: str | Path, recording: str, format: str) -> Path:
 def is_folder(path: str | None) -> bool:
     """Whether `--output` means a folder: it is one, or ends like one."""
     return path is not None and (path.endswith(("/", os.sep)) or Path(path).is_dir())
+
+
+def format_of(path: str | None) -> str:
+    """What a file of this name is expected to hold: text, unless its suffix says otherwise."""
+    suffix = Path(path or "").suffix.lower()
+    return next((format for format in FORMATS if _SUFFIXES[format] == suffix), "json" if suffix == ".json" else "text")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from array import array
@@ -59,7 +60,7 @@ class Stats:
         lines = [f"{self.audio_s:.1f} s of audio in {elapsed_s:.1f} s; real-time factor {self.real_time_factor:.4f}"]
         for kind, delays in self._delays_s.items():
             if delays:
-                p95 = sorted(delays)[int(0.95 * (len(delays) - 1))]
+                p95 = sorted(delays)[math.ceil(0.95 * len(delays)) - 1]
                 lines.append(
                     f"{kind}s: {len(delays)}; delay: median {1000 * statistics.median(delays):.0f} ms, "
                     f"95th percentile {1000 * p95:.0f} ms"
