@@ -381,6 +381,9 @@ class EncoderStep:
     @property
     def num_valid(self) -> int:
         """Feature frames that are real."""
+    @property
+    def num_frames(self) -> int:
+        """Of `features`, 4c + 3."""
 
 @final
 class DecoderScoring:

@@ -47,6 +47,15 @@ class Cache(NamedTuple):
     num_frames: IntArray
     """(N,) int64, encoder frames processed since the start of each stream"""
 
+    @classmethod
+    def stack(cls, caches: Sequence[Cache]) -> Cache:
+        """The streams of `caches`, all of one left context, as one batch."""
+        return caches[0] if len(caches) == 1 else cls(*(np.concatenate(arrays) for arrays in zip(*caches, strict=True)))
+
+    def of(self, index: int) -> Cache:
+        """One stream of the batch, in memory of its own: it does not keep that of the others."""
+        return self if len(self.num_frames) == 1 else Cache(*(array[index : index + 1].copy() for array in self))
+
 
 def bundled_model(name: str = "int8") -> Path:
     """The model that ships with the package: "int8" (small, for CPUs) or "float32".
@@ -131,6 +140,11 @@ class OnnxModel:
     def has_decoder(self) -> bool:
         """Whether `score` works."""
         return bool(self.metadata.decoder_onnx)
+
+    @property
+    def batch_invariant(self) -> bool:
+        """Whether a stream's numbers are its own: int8 takes the scale of activations from the whole batch."""
+        return self.metadata.quantization != "int8"
 
     def init_cache(self, batch_size: int, left_context: int) -> Cache:
         """The state before the first chunk: `batch_size` streams, `left_context` frames of their past."""

@@ -33,6 +33,7 @@ examples:
   asr-stream --file talk.mp3 notes.wav     files, of any format libsndfile reads
   asr-stream --file talk.flac --json       one event per line, for programs
   asr-stream --sample                      a recording that comes with the package
+  asr-stream serve                         a server for other programs and browsers; serve --help
 
 exit status:
   0     done; also after Ctrl-C at the microphone, and when the reader of the output has gone
@@ -44,6 +45,11 @@ exit status:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["serve"]:
+        from asr.streaming.server.cli import main as serve
+
+        return serve(argv[1:])
     parser = _parser()
     args = parser.parse_args(argv)
     try:

@@ -9,9 +9,10 @@ for event in stream.events(): print(event.type, event.text)
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,8 +41,8 @@ class Recognizer:
         decoder picks among the hypotheses of the beam).
     second_pass: encode an utterance that has ended once more, with full context, and take its final from that: the
         final is then as good as offline recognition, whatever `chunk_ms` is. False takes it from the chunks.
-    lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` to share, None for none, or "auto":
-        the bundled one with the bundled model, none with another. lm_weights: what it counts.
+    lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` or an `LmFusion` to share, None for
+        none, or "auto": the bundled one with the bundled model, none with another. lm_weights: what it counts.
     beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
     provider: "cpu" | "cuda".
     silence_after_speech_s, silence_without_speech_s, max_utterance_s: the endpoint rules, see
@@ -56,7 +57,7 @@ class Recognizer:
     left_context_ms: int = 2560
     search: str = "rescore"
     second_pass: bool = True
-    lm: str | Path | NgramLm | None = "auto"
+    lm: str | Path | NgramLm | LmFusion | None = "auto"
     lm_weights: LmWeights = field(default_factory=LmWeights)
     beam_size: int = BEAM_SIZE
     provider: str = "cpu"
@@ -78,7 +79,18 @@ class Recognizer:
             raise ModelError(f"{self.onnx.path}: {error}") from error
         if self.search == "rescore" and not self.onnx.has_decoder:
             raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
-        self._warm_up()
+        if not isinstance(self.model, OnnxModel):
+            self._warm_up()
+
+    def with_options(self, **changes: Any) -> Recognizer:
+        """The same recogniser but for `changes`, at once: it shares the model and the language model.
+
+        Raises ValueError as the class itself does; new `lm_weights` need an `lm` to go with.
+        """
+        if "lm_weights" in changes and "lm" not in changes:
+            raise ValueError("lm_weights are part of the language model that is shared: give lm as well")
+        shared = {"model": self.onnx, "lm": None if changes.get("search") == "greedy" else self.fusion}
+        return replace(self, **shared | changes)
 
     def _warm_up(self) -> None:
         """The first run of each graph takes several times as long: better now than with the first words."""
@@ -106,6 +118,8 @@ class Recognizer:
             return None
         if self.search == "greedy":
             raise ValueError("search greedy takes no language model; use search beam or rescore, or lm none")
+        if isinstance(lm, LmFusion):
+            return lm
         return self.lm_weights.fusion(lm if isinstance(lm, NgramLm) else load_lm(lm), self.onnx.tokens)
 
     @cached_property

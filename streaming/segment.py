@@ -1,67 +1,90 @@
 """A segment, audio without a gap, and the network that it needs: the `asr._core.Segment` of a stream, and its caches.
 
 All of recognition but the network is in C++ (csrc/segment.h): features, chunks, searches, endpoints, words. It asks for
-work, and the answer is computed here.
+work, and `compute` does the work: of one segment, or of many in one run of the network.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from asr import _core
+from asr.onnx_model import Cache
 from asr.search import Word
 from asr.streaming.events import Error, Event, Final, Partial
 
 if TYPE_CHECKING:
-    from asr.onnx_model import Cache
     from asr.streaming.recognizer import Recognizer
 
 _EVENTS: dict[str, type[Event]] = {cls.type: cls for cls in (Partial, Final, Error)}
 
 
 class Segment:
-    """State of one segment. Events are appended to `events`."""
+    """State of one segment. Events are appended to `events`.
+
+    `accept` and `finish` yield the segment itself wherever the network is needed: `compute` it before going on.
+    """
 
     def __init__(self, recognizer: Recognizer, start_s: float, events: list[Event]) -> None:
         """`start_s`: seconds of the stream before this segment's first sample."""
-        self._recognizer = recognizer
-        self._events = events
+        self.recognizer = recognizer
         self.core = _core.Segment(recognizer.segment_options, start_s)
-        self._caches: dict[bool, Cache] = {}
+        self.work: _core.EncoderStep | _core.DecoderScoring | None = None
+        """What the network is needed for."""
+        self.caches: dict[bool, Cache] = {}
         """Of the stream, and (True) of the second pass over an utterance."""
+        self._events = events
 
-    def accept(self, samples: np.ndarray) -> int:
-        """Continue with `samples`, (num_samples,) float32 in ±1 or int16, 16 kHz, up to the end of a chunk.
+    def accept(self, samples: np.ndarray) -> Iterator[Segment]:
+        """Continue with `samples`, (num_samples,) float32 in ±1 or int16, 16 kHz."""
+        while len(samples):
+            samples = samples[self.core.accept(samples) :]
+            yield from self._go_on()
 
-        Returns how many were used: all of them, or as many as completed the chunk that is now decoded.
-        """
-        used = self.core.accept(samples)
-        self._work()
-        return used
-
-    def finish(self) -> None:
+    def finish(self) -> Iterator[Segment]:
         """Decode what is left, ragged as it is, and end the utterance."""
         self.core.finish()
-        self._work()
+        yield from self._go_on()
 
     def add_nonfinite(self, count: int) -> None:
         """Say that `count` samples were not finite, and were replaced before they came here."""
         self.core.add_nonfinite(count)
 
-    def _work(self) -> None:
-        onnx = self._recognizer.onnx
+    @property
+    def kind(self) -> Hashable:
+        """Segments that wait for work of equal kind can be computed together."""
+        model = self.recognizer.onnx
+        if isinstance(self.work, _core.EncoderStep) and model.batch_invariant:
+            return id(model), self.recognizer.left_context, self.work.num_frames
+        return id(self)
+
+    def _go_on(self) -> Iterator[Segment]:
         while (work := self.core.work()) is not None:
-            if isinstance(work, _core.EncoderStep):
-                new = onnx.init_cache(1, self._recognizer.left_context) if work.begins else None
-                cache = new or self._caches[work.second_pass]
-                log_probs, encoder_out, self._caches[work.second_pass] = onnx.step(
-                    work.features[None], np.array([work.num_valid], np.int64), cache
-                )
-                self.core.stepped(log_probs[0], encoder_out[0])
-            else:
-                self.core.scored(onnx.score(work.tokens, work.encoder_out).tolist())
-        self._caches.pop(True, None)
+            self.work = work
+            yield self
+        self.caches.pop(True, None)
         for type, text, start, end, words in self.core.take_events():
             self._events.append(_EVENTS[type](text, start, end, tuple(Word(*word) for word in words)))
+
+
+def compute(segments: Sequence[Segment]) -> None:
+    """Does the work of `segments`, all of one `kind`, in one run of the network."""
+    first = segments[0]
+    onnx = first.recognizer.onnx
+    if isinstance(first.work, _core.DecoderScoring):
+        first.core.scored(onnx.score(first.work.tokens, first.work.encoder_out).tolist())
+        return
+    steps = [segment.work for segment in segments if isinstance(segment.work, _core.EncoderStep)]
+    caches = [
+        onnx.init_cache(1, segment.recognizer.left_context) if step.begins else segment.caches[step.second_pass]
+        for segment, step in zip(segments, steps, strict=True)
+    ]
+    features = np.stack([step.features for step in steps])
+    num_valid = np.array([step.num_valid for step in steps], np.int64)
+    log_probs, encoder_out, cache = onnx.step(features, num_valid, Cache.stack(caches))
+    for index, (segment, step) in enumerate(zip(segments, steps, strict=True)):
+        segment.caches[step.second_pass] = cache.of(index)
+        segment.core.stepped(log_probs[index], encoder_out[index])

@@ -1,5 +1,8 @@
 """A stream: one source of audio, of any sample rate, with a clock that lost audio cannot set wrong.
 
+What is said to a stream is put in line, and done up to where the network is needed (`pending`). Its owner runs the
+network: a stream by itself does so at once; a server does so for many streams together (`segment.compute`).
+
 After a gap everything starts afresh, the encoder's cache included: what follows is recognised as a new stream
 whose times go on. A cache across the gap would put sounds next to each other that were not, which the model
 has never seen in training, and the text would depend on a loss that nobody can reproduce.
@@ -7,6 +10,8 @@ has never seen in training, and the text would depend on a loss that nobody can 
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -15,7 +20,7 @@ import numpy.typing as npt
 
 from asr.streaming.events import Error, Event, Gap
 from asr.streaming.resampler import SAMPLE_RATE, Resampler, check_sample_rate, check_samples
-from asr.streaming.segment import Segment
+from asr.streaming.segment import Segment, compute
 
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
@@ -27,8 +32,11 @@ class Stream:
     The text depends on the audio only, not on how it was cut into calls.
     """
 
-    def __init__(self, recognizer: Recognizer) -> None:
+    def __init__(self, recognizer: Recognizer, deferred: bool = False) -> None:
+        """deferred: only put in line what is said; the owner calls `pending` and answers what it gives."""
         self._recognizer = recognizer
+        self._deferred = deferred
+        self._line: deque[Iterator[Segment]] = deque()
         self._events: list[Event] = []
         self._sample_rate = SAMPLE_RATE
         self._resampler: Resampler | None = None
@@ -53,17 +61,8 @@ class Stream:
         """
         self._check_open()
         check_samples(samples)
-        self._set_sample_rate(sample_rate)
-        audio: np.ndarray = np.ascontiguousarray(samples)
-        self._num_samples += len(audio)
-        if self._resampler is None:
-            self._recognize(audio)
-        else:
-            # In pieces, so that a long recording is not held three times.
-            for begin in range(0, len(audio), sample_rate):
-                resampled, num_nonfinite = self._resampler.accept(audio[begin : begin + sample_rate])
-                self._segment.add_nonfinite(num_nonfinite)
-                self._recognize(resampled)
+        check_sample_rate(sample_rate)
+        self._say(self._accept(samples, sample_rate))
 
     def gap(self, num_samples: int, sample_rate: int = SAMPLE_RATE) -> None:
         """Say that `num_samples` of audio were lost here: ends the utterance, reports a Gap. 0 does nothing.
@@ -74,14 +73,16 @@ class Stream:
         check_sample_rate(sample_rate)
         if num_samples < 0:
             raise ValueError(f"num_samples is {num_samples}; it must be at least 0")
-        if num_samples == 0:
-            return
-        self._flush()
-        start = self._clock
-        self._anchor, self._num_samples = start + Fraction(num_samples, sample_rate), 0
-        lost_s = num_samples / sample_rate
-        self._events.append(Gap(f"{lost_s:.3f} s of audio were lost", float(start), float(self._anchor)))
-        self._segment = Segment(self._recognizer, float(self._anchor), self._events)
+        if num_samples:
+            self._say(self._begin_segment(Fraction(num_samples, sample_rate)))
+
+    def end_utterance(self) -> None:
+        """End the utterance here, whatever the endpoint rules say; its Final follows. The audio goes on.
+
+        Raises ValueError after `finish`.
+        """
+        self._check_open()
+        self._say(self._begin_segment())
 
     def report_error(self, text: str) -> None:
         """Put an Error event, a sentence about the source of the audio, among the others."""
@@ -91,8 +92,19 @@ class Stream:
     def finish(self) -> None:
         """Say that no more audio comes: the rest is decoded, the last utterance reported. Twice is once."""
         if not self._finished:
-            self._flush()
             self._finished = True
+            self._say(self._flush())
+
+    def pending(self) -> Segment | None:
+        """Goes on with what is in line; the segment that the network is needed for, or None: all is done.
+
+        The segment is to be answered by `compute` before anything else is asked of this stream.
+        """
+        while self._line:
+            for segment in self._line[0]:
+                return segment
+            self._line.popleft()
+        return None
 
     def events(self) -> list[Event]:
         """What happened since the last call, oldest first."""
@@ -105,24 +117,44 @@ class Stream:
         """Seconds of the stream before the next sample."""
         return self._anchor + Fraction(self._num_samples, self._sample_rate)
 
-    def _recognize(self, samples: np.ndarray) -> None:
-        while len(samples):
-            samples = samples[self._segment.accept(samples) :]
+    def _say(self, steps: Iterator[Segment]) -> None:
+        self._line.append(steps)
+        while not self._deferred and (segment := self.pending()) is not None:
+            compute([segment])
 
-    def _flush(self) -> None:
-        if self._resampler is not None:
-            self._recognize(self._resampler.finish())
-        self._segment.finish()
-
-    def _set_sample_rate(self, sample_rate: int) -> None:
-        if sample_rate == self._sample_rate:
+    def _accept(self, samples: np.ndarray, sample_rate: int) -> Iterator[Segment]:
+        if sample_rate != self._sample_rate:
+            yield from self._end_resampling()
+            self._anchor, self._num_samples = self._clock, 0
+            self._sample_rate = sample_rate
+            self._resampler = None if sample_rate == SAMPLE_RATE else Resampler(sample_rate)
+        audio: np.ndarray = np.ascontiguousarray(samples)
+        self._num_samples += len(audio)
+        if self._resampler is None:
+            yield from self._segment.accept(audio)
             return
-        check_sample_rate(sample_rate)
+        # In pieces, so that a long recording is not held three times.
+        for begin in range(0, len(audio), sample_rate):
+            resampled, num_nonfinite = self._resampler.accept(audio[begin : begin + sample_rate])
+            self._segment.add_nonfinite(num_nonfinite)
+            yield from self._segment.accept(resampled)
+
+    def _end_resampling(self) -> Iterator[Segment]:
         if self._resampler is not None:
-            self._recognize(self._resampler.finish())
-        self._anchor, self._num_samples = self._clock, 0
-        self._sample_rate = sample_rate
-        self._resampler = None if sample_rate == SAMPLE_RATE else Resampler(sample_rate)
+            yield from self._segment.accept(self._resampler.finish())
+
+    def _flush(self) -> Iterator[Segment]:
+        yield from self._end_resampling()
+        yield from self._segment.finish()
+
+    def _begin_segment(self, lost_s: Fraction = Fraction(0)) -> Iterator[Segment]:
+        yield from self._flush()
+        start = self._clock
+        self._anchor, self._num_samples = start + lost_s, 0
+        if lost_s:
+            text = f"{float(lost_s):.3f} s of audio were lost"
+            self._events.append(Gap(text, float(start), float(self._anchor)))
+        self._segment = Segment(self._recognizer, float(self._anchor), self._events)
 
     def _check_open(self) -> None:
         if self._finished:

@@ -182,3 +182,14 @@ def test_a_second_pass_that_finds_nothing_takes_the_partial_back(recognizer: Rec
         steps += 1
     assert steps == 2  # what was left of the second, and the second pass
     assert [event[:2] for event in segment.take_events()] == [("partial", "A"), ("partial", "")]
+
+
+def test_a_variant_shares_what_is_big() -> None:
+    recognizer = Recognizer()
+    variant = recognizer.with_options(chunk_ms=160, silence_after_speech_s=0.4)
+    assert (variant.chunk_ms, variant.onnx, variant.fusion) == (160, recognizer.onnx, recognizer.fusion)
+    assert recognizer.with_options(search="greedy").fusion is None
+    with pytest.raises(ValueError, match="give lm as well"):
+        recognizer.with_options(lm_weights=LmWeights())
+    with pytest.raises(ValueError, match="chunk_ms is 100"):
+        recognizer.with_options(chunk_ms=100)

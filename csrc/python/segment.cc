@@ -123,6 +123,7 @@ void bind_segment(py::module_& m) {
       .def_readonly("second_pass", &EncoderStep::second_pass)
       .def_readonly("begins", &EncoderStep::begins)
       .def_readonly("num_valid", &EncoderStep::num_valid)
+      .def_readonly("num_frames", &EncoderStep::num_frames)
       .def_property_readonly("features", [](const EncoderStep& s) { return to_array(s.features, s.num_frames); });
   py::class_<DecoderScoring>(m, "DecoderScoring")
       .def_readonly("tokens", &DecoderScoring::tokens)
