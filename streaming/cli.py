@@ -74,6 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("--file", nargs="+", metavar="PATH", help="recognise files instead")
     source.add_argument("--sample", action="store_true", help="recognise the recording that comes with the package")
     source.add_argument("--list-devices", action="store_true", help="list microphones and end")
+    parser.add_argument(
+        "--channel", type=int, default=1, metavar="N", help="of the microphone's channels the one to hear (default 1)"
+    )
     parser.add_argument("--realtime", action="store_true", help="read files no faster than they were spoken")
     parser.add_argument("--json", action="store_true", help="one JSON event per line")
     how = parser.add_argument_group("recognition")
@@ -205,7 +208,7 @@ def _microphone(args: argparse.Namespace, parser: argparse.ArgumentParser, inter
     _silence_sound_libraries()
     device = int(args.device) if args.device and args.device.isdigit() else args.device
     try:
-        microphone = Microphone(device, rescan=True)
+        microphone = Microphone(device, rescan=True, channel=args.channel)
     except MicrophoneError as error:
         _complain(error)
         print(f"Without a microphone, try the bundled recording:\n  asr-stream --file {SAMPLE}", file=sys.stderr)
