@@ -38,12 +38,14 @@ class RingBuffer:
         ValueError when `max_samples` is negative. RuntimeError while another thread is reading.
         """
 
-    def callback_pointers(self, channel: int = 0, num_channels: int = 1) -> tuple[int, int]:
+    def callback_pointers(self, channel: int = 0, num_channels: int = 1, sample_rate: int = 16000) -> tuple[int, int]:
         """Addresses of a C function and of its user data: a PaStreamCallback that writes into this ring.
 
         The stream must deliver interleaved float32 input with `num_channels` channels, of which `channel` is kept.
         No Python runs in the callback. Both addresses are valid as long as this object: close the stream first.
-        ValueError unless 0 <= channel < num_channels <= 1024.
+        Where PortAudio says that audio was lost before the callback, `read` tells of a gap of what is missing by the
+        clock, if that is 100 ms or more.
+        ValueError unless 0 <= channel < num_channels <= 1024 and sample_rate > 0, in Hz.
         """
 
     @property
@@ -57,7 +59,7 @@ class RingBuffer:
         """Samples accepted since the start."""
     @property
     def num_dropped(self) -> int:
-        """Samples lost since the start because the ring was full."""
+        """Samples lost since the start: the ring was full, or they were lost before they came here."""
     @property
     def sample_offset(self) -> int:
         """Device time, in samples, just after what `read` has returned, gaps included.
@@ -69,7 +71,7 @@ class RingBuffer:
         """Calls of the PortAudio callback."""
     @property
     def num_input_overflows(self) -> int:
-        """Callbacks that came with paInputOverflow: audio, no one knows how much, was lost before the callback."""
+        """Callbacks that came with paInputOverflow: audio was lost before the callback."""
     @property
     def first_callback_ns(self) -> int:
         """Time of the first callback on the clock of `time.monotonic_ns`; 0 before it."""

@@ -46,6 +46,9 @@ def new_parser() -> argparse.ArgumentParser:
     )
     source = parser.add_argument_group("source").add_mutually_exclusive_group()
     source.add_argument("--device", metavar="ID", help="microphone: a number or part of a name from --list-devices")
+    parser.add_argument(
+        "--channel", type=int, default=1, metavar="N", help="of the microphone's channels the one to hear (default 1)"
+    )
     source.add_argument("-f", "--file", nargs="+", metavar="PATH", help="recognise files instead; - is standard input")
     source.add_argument("--sample", action="store_true", help="recognise the recording that comes with the package")
     source.add_argument("--list-devices", action="store_true", help="list microphones and end")

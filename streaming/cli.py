@@ -136,7 +136,7 @@ def _microphone(args: argparse.Namespace, parser: argparse.ArgumentParser, inter
     _silence_sound_libraries()
     device = int(args.device) if args.device and args.device.isdigit() else args.device
     try:
-        microphone = Microphone(device, rescan=True)
+        microphone = Microphone(device, rescan=True, channel=args.channel)
     except MicrophoneError as error:
         _complain(error)
         print(f"Without a microphone, try the bundled recording:\n  asr-stream --file {SAMPLE}", file=sys.stderr)

@@ -68,12 +68,12 @@ void bind_ring_buffer(py::module_& m) {
       .def("read", &ring_read, "max_samples"_a)
       .def(
           "callback_pointers",
-          [](CaptureBuffer& buffer, int channel, int num_channels) {
-            const CaptureBuffer::Callback callback = buffer.callback(channel, num_channels);
+          [](CaptureBuffer& buffer, int channel, int num_channels, int sample_rate) {
+            const CaptureBuffer::Callback callback = buffer.callback(channel, num_channels, sample_rate);
             return py::make_tuple(reinterpret_cast<std::uintptr_t>(callback.function),
                                   reinterpret_cast<std::uintptr_t>(callback.user_data));
           },
-          "channel"_a = 0, "num_channels"_a = 1)
+          "channel"_a = 0, "num_channels"_a = 1, "sample_rate"_a = 16000)
       .def_property_readonly("capacity", [](const CaptureBuffer& b) { return b.ring.capacity(); })
       .def_property_readonly("num_available", [](const CaptureBuffer& b) { return b.ring.num_available(); })
       .def_property_readonly("num_written", [](const CaptureBuffer& b) { return b.ring.num_written(); })
