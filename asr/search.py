@@ -63,7 +63,7 @@ class Word(NamedTuple):
     start_s: float
     end_s: float
     confidence: float
-    """In (0, 1]: that of its least certain token."""
+    """In (0, 1): the probability that it is right."""
 
 
 def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
@@ -86,9 +86,12 @@ def heard(tokens: Sequence[str]) -> list[str]:
     return ["" if id in _UNSPOKEN_IDS else token for id, token in enumerate(tokens)]
 
 
-def words(hypothesis: Hypothesis, tokens: Sequence[str]) -> list[Word]:
-    """The words of a hypothesis; joined by spaces they are its text. tokens: spelling of every token id."""
-    return [Word(*word) for word in _core.words(hypothesis, heard(tokens))]
+def words(hypothesis: Hypothesis, tokens: Sequence[str], with_lm: bool = False) -> list[Word]:
+    """The words of a hypothesis; joined by spaces they are its text.
+
+    tokens: spelling of every token id. with_lm: a language model took part in the search, which confidences depend on.
+    """
+    return [Word(*word) for word in _core.words(hypothesis, heard(tokens), with_lm)]
 
 
 def text(hypothesis: Hypothesis, tokens: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """A stream: one source of audio, of any sample rate, with a clock that lost audio cannot set wrong.
 
-What is said to a stream is put in line, and done up to where the network is needed (`pending`). Its owner runs the network:
-a stream by itself does so at once; a server does so for many streams together (`asr.streaming.segment.compute`).
+What is said to a stream is put in line, and done up to where the network is needed (`pending`). Its owner runs the
+network: a stream by itself does so at once; a server does so for many streams together (`segment.compute`).
 
 After a gap everything starts afresh, the encoder's cache included: what follows is recognised as a new stream
 whose times go on. A cache across the gap would put sounds next to each other that were not, which the model

@@ -70,12 +70,12 @@ void bind_ring_buffer(py::module_& m) {
       .def("read", &ring_read, "max_samples"_a)
       .def(
           "callback_pointers",
-          [](CaptureBuffer& buffer, int channel, int num_channels) {
-            const CaptureBuffer::Callback callback = buffer.callback(channel, num_channels);
+          [](CaptureBuffer& buffer, int channel, int num_channels, int sample_rate) {
+            const CaptureBuffer::Callback callback = buffer.callback(channel, num_channels, sample_rate);
             return py::make_tuple(reinterpret_cast<std::uintptr_t>(callback.function),
                                   reinterpret_cast<std::uintptr_t>(callback.user_data));
           },
-          "channel"_a = 0, "num_channels"_a = 1)
+          "channel"_a = 0, "num_channels"_a = 1, "sample_rate"_a = 16000)
       .def_property_readonly("capacity", [](const CaptureBuffer& b) { return b.ring.capacity(); })
       .def_property_readonly("num_available", [](const CaptureBuffer& b) { return b.ring.num_available(); })
       .def_property_readonly("num_written", [](const CaptureBuffer& b) { return b.ring.num_written(); })
@@ -283,8 +283,10 @@ void bind_endpointer(py::module_& m) {
       .def(
           "update",
           [](const Endpointer& self, std::int64_t num_frames, std::int64_t num_trailing_silence_frames,
-             bool has_speech) { return name(self.update(num_frames, num_trailing_silence_frames, has_speech)); },
-          py::kw_only(), "num_frames"_a, "num_trailing_silence_frames"_a, "has_speech"_a)
+             bool has_speech, bool word_begins) {
+            return name(self.update(num_frames, num_trailing_silence_frames, has_speech, word_begins));
+          },
+          py::kw_only(), "num_frames"_a, "num_trailing_silence_frames"_a, "has_speech"_a, "word_begins"_a = false)
       .def_property_readonly("silence_after_speech_s",
                              [](const Endpointer& self) { return self.options().silence_after_speech_s; })
       .def_property_readonly("silence_without_speech_s",

@@ -1,0 +1,90 @@
+"""Who may talk to the server: the door that every request passes, before any state is set aside for it.
+
+- Browsers say where a page comes from: a page of another origin is refused, unless it is on the list. Without this any
+  page that a user visits could listen in through a server on that user's machine.
+- While the server listens on this machine only, it answers to this machine's names only: a foreign name that was made
+  to point here (DNS rebinding) is refused.
+- Where a token is set, all but the page and `/healthz` want it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+SUBPROTOCOL_PREFIX = "openai-insecure-api-key."
+"""How browsers, which cannot set headers of a WebSocket, hand over a token: as a subprotocol."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """host: what the server listens on. origins: pages that may use it beside its own, as `https://example.org`.
+    token: what clients must bring, as `Authorization: Bearer TOKEN`; empty: nothing."""
+
+    host: str = "127.0.0.1"
+    origins: tuple[str, ...] = ()
+    token: str = ""
+
+    def refusal(self, path: str, headers: Headers, websocket: bool) -> tuple[int, str] | None:
+        """HTTP status and sentence for who is not let in."""
+        try:
+            name = urlsplit(f"//{headers.get('host', '')}").hostname
+        except ValueError:
+            name = None
+        if self.host in LOOPBACK and name not in LOOPBACK:
+            return (
+                421,
+                f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to change that",
+            )
+        origin = headers.get("origin")
+        if origin is not None and origin not in self.origins and _netloc(origin) != headers.get("host"):
+            return 403, "pages of this origin are not allowed; start the server with --allow-origin to allow them"
+        if self.token and (websocket or path not in ("/", "/healthz")) and not self._has_token(headers):
+            return 401, "a token is needed: Authorization: Bearer TOKEN"
+        return None
+
+    def _has_token(self, headers: Headers) -> bool:
+        given = [headers.get("authorization", "").removeprefix("Bearer ")]
+        for protocol in headers.get("sec-websocket-protocol", "").split(","):
+            given.append(protocol.strip().removeprefix(SUBPROTOCOL_PREFIX))
+        # All are compared, in a time that does not tell how much of the token was right.
+        return any([hmac.compare_digest(token.encode(), self.token.encode()) for token in given])
+
+
+def _netloc(origin: str) -> str:
+    """Host and port of an origin; empty for one that is none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
+class Doorkeeper:
+    """ASGI middleware: lets in whom `access` lets in."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket"):
+            websocket = scope["type"] == "websocket"
+            refusal = self._access.refusal(scope["path"], Headers(scope=scope), websocket)
+            if refusal is not None:
+                await _refuse(websocket, send, *refusal)
+                return
+        await self._app(scope, receive, send)
+
+
+async def _refuse(websocket: bool, send: Send, status: int, sentence: str) -> None:
+    kind = "websocket.http.response" if websocket else "http.response"
+    body = json.dumps({"error": {"message": sentence, "type": "access_denied", "code": status}}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": body})

@@ -1,0 +1,50 @@
+"""The server as an ASGI application: the protocols at their paths, behind one door.
+
+POST /v1/audio/transcriptions   OpenAI's transcription of files, whole or as a stream of events
+WS   /v1/realtime               OpenAI's Realtime transcription
+WS   / and /vosk                vosk-server's protocol
+GET  /                          a page with live captions
+GET  /healthz, /metrics         for operators
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from asr.streaming.server.access import Access, Doorkeeper
+from asr.streaming.server.server import Server
+
+
+def create_app(server: Server, access: Access) -> Starlette:
+    """The application; `request.app.state.server` is `server`."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await server.stop()
+
+    app = Starlette(
+        routes=[Route("/healthz", _health), Route("/metrics", _metrics)],
+        middleware=[Middleware(Doorkeeper, access=access)],
+        lifespan=lifespan,
+    )
+    app.state.server = server
+    return app
+
+
+def _health(request: Request) -> Response:
+    server: Server = request.app.state.server
+    if server.stopping.is_set():
+        return JSONResponse({"status": "stopping"}, 503)
+    return JSONResponse({"status": "ok", "sessions": len(server.sessions)})
+
+
+def _metrics(request: Request) -> Response:
+    return Response(request.app.state.server.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,0 +1,175 @@
+"""`asr-stream serve`: the recogniser for other programs, and for browsers."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from types import FrameType
+
+from asr.streaming.server.access import LOOPBACK
+from asr.streaming.server.limits import Limits
+
+EPILOG = """\
+examples:
+  asr-stream serve                                  on this machine only, http://127.0.0.1:8000
+  asr-stream serve --chunk-ms 320 --port 9000       text sooner
+  ASR_STREAM_TOKEN=secret asr-stream serve --host 0.0.0.0 --allow-origin https://example.org
+
+exit status:
+  0   ended by SIGTERM or Ctrl-C, all finals said
+  1   the model cannot be used, or the address is taken
+  2   the command line is wrong
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command; returns its exit status."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    try:
+        import uvicorn  # noqa: F401
+    except ImportError:
+        return _complain("the server needs more packages: pip install 'asr-stream[server]'")
+    try:
+        limits = Limits(**{field.name: getattr(args, field.name) for field in fields(Limits)})
+    except ValueError as error:
+        parser.error(str(error))
+    token = os.environ.get("ASR_STREAM_TOKEN", "")
+    if args.host not in LOOPBACK and not token:
+        print(f"asr-stream: anyone who reaches {args.host} may use this server: set ASR_STREAM_TOKEN", file=sys.stderr)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
+    return _serve(args, parser, limits, token)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="asr-stream serve",
+        description="Serve live transcription: OpenAI's API (files and Realtime), vosk-server's protocol, Wyoming, "
+        "and a page for browsers. Where the environment variable ASR_STREAM_TOKEN is set, clients must bring it.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine)")
+    parser.add_argument("--port", type=int, default=8000, help="default 8000; 0: any that is free")
+    parser.add_argument(
+        "--allow-origin", action="append", default=[], metavar="URL", help="let pages of this origin use the server"
+    )
+    how = parser.add_argument_group("recognition")
+    how.add_argument(
+        "--model",
+        metavar="PATH",
+        help="a file from `asr export`; default: the bundled one in float32, because streams share runs of the "
+        "network, and in int8 what one says would change the digits of another",
+    )
+    how.add_argument("--chunk-ms", type=int, default=640, metavar="MS", help="text appears this often (default 640)")
+    how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
+    how.add_argument("--no-second-pass", dest="second_pass", action="store_false", help="finals from the chunks alone")
+    how.add_argument("--lm", default="auto", metavar="PATH", help="language model from `asr lm`, or none")
+    how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
+    how.add_argument("--threads", type=int, default=0, metavar="N", help="of recognition (default: one for each core)")
+    limits = parser.add_argument_group("limits")
+    for field in fields(Limits):
+        limits.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            type=int if field.type == "int" else float,
+            default=field.default,
+            metavar="N" if field.type == "int" else "S",
+            help=f"default {field.default:g}",
+        )
+    return parser
+
+
+def _complain(message: object) -> int:
+    print(f"asr-stream: {message}", file=sys.stderr, flush=True)
+    return 1
+
+
+def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Limits, token: str) -> int:
+    from asr.lm import LmError
+    from asr.onnx_model import ModelError, bundled_model
+    from asr.streaming.recognizer import Recognizer
+
+    try:
+        listening = _listen(args.host, args.port)
+    except (OSError, OverflowError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return _complain(f"cannot listen on {args.host} port {args.port}: {reason}; choose another with --port")
+    lm = {"none": None, "auto": "auto" if args.model or args.search == "greedy" else "bundled"}.get(args.lm, args.lm)
+    try:
+        recognizer = Recognizer(
+            Path(args.model) if args.model else bundled_model("float32"),
+            chunk_ms=args.chunk_ms,
+            search=args.search,
+            second_pass=args.second_pass,
+            lm=lm,
+            provider=args.provider,
+        )
+    except (ModelError, LmError) as error:
+        return _complain(error)
+    except ValueError as error:
+        parser.error(str(error))
+    asyncio.run(_run(recognizer, limits, args, token, listening))
+    return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(128)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+async def _run(recognizer, limits: Limits, args: argparse.Namespace, token: str, listening: socket.socket) -> None:
+    import uvicorn
+
+    from asr.streaming.server.access import Access
+    from asr.streaming.server.app import create_app
+    from asr.streaming.server.server import Server
+
+    server = Server(recognizer, limits, args.threads)
+    app = create_app(server, Access(args.host, tuple(args.allow_origin), token))
+    config = uvicorn.Config(
+        app,
+        ws="websockets-sansio",
+        ws_max_size=limits.max_message_bytes,
+        limit_concurrency=2 * limits.max_sessions + 64,
+        timeout_graceful_shutdown=1,
+        log_level="warning",
+        server_header=False,
+    )
+
+    class Uvicorn(uvicorn.Server):
+        """Ends only when the sessions have said their finals."""
+
+        ending: asyncio.Task | None = None
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._end)
+
+        def _end(self) -> None:
+            self.force_exit = self.ending is not None
+            self.ending = self.ending or loop.create_task(self._stop())
+
+        async def _stop(self) -> None:
+            await server.stop()
+            self.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    print(f"limits: {limits}", file=sys.stderr)
+    print(f"Listening on http://{shown}:{port} ... Ctrl-C ends", file=sys.stderr, flush=True)
+    await Uvicorn(config).serve(sockets=[listening])

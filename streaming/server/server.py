@@ -1,0 +1,79 @@
+"""What all protocols of the server share: the recogniser, its threads, the sessions that are open, and their limits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from asr.streaming.server.limits import Limits
+from asr.streaming.server.metrics import Metrics
+from asr.streaming.server.scheduler import Scheduler
+from asr.streaming.server.session import Session
+
+if TYPE_CHECKING:
+    from asr.streaming.recognizer import Recognizer
+
+logger = logging.getLogger("asr_stream.server")
+
+
+class Refused(Exception):
+    """No session for this client, now. The text is for the client."""
+
+
+class Server:
+    """Open sessions and what they run on. For one event loop; `async with` ends its threads."""
+
+    def __init__(self, recognizer: Recognizer, limits: Limits | None = None, num_threads: int = 0) -> None:
+        """num_threads: of recognition; 0: one for each core that this process may use."""
+        self.recognizer = recognizer
+        self.limits = limits or Limits()
+        self.scheduler = Scheduler(num_threads or len(os.sched_getaffinity(0)), self.limits.max_batch)
+        self.sessions: set[Session] = set()
+        self.metrics = Metrics(self)
+        self.stopping = asyncio.Event()
+        """Set when the server is about to end: sessions say their finals and take leave."""
+
+    @asynccontextmanager
+    async def open(self, protocol: str, **changes: Any) -> AsyncIterator[Session]:
+        """A session for a client of `protocol`, while the context lasts.
+
+        changes: what differs from the server's recogniser, see `Recognizer.with_options`; it raises ValueError.
+        Raises Refused when there are as many sessions as the limits allow, or the server is about to end: before
+        anything is set aside for the client.
+        """
+        if self.stopping.is_set():
+            self.metrics.refused("stopping")
+            raise Refused("the server is about to end; connect again later")
+        if len(self.sessions) >= self.limits.max_sessions:
+            self.metrics.refused("full")
+            raise Refused(f"all {self.limits.max_sessions} streams are taken; connect again later")
+        recognizer = self.recognizer.with_options(**changes) if changes else self.recognizer
+        session = Session(recognizer, self.scheduler, self.limits.max_queued_s, self.metrics.delay.observe)
+        self.sessions.add(session)
+        began = time.monotonic()
+        try:
+            yield session
+        finally:
+            session.close()
+            self.sessions.discard(session)
+            self.metrics.session_ended(protocol, session)
+            logger.info("%s: %.1f s of audio in %.1f s", protocol, session.audio_s, time.monotonic() - began)
+
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Lets sessions say their finals, for as long as the limits allow; then ends the threads."""
+        self.stopping.set()
+        end = time.monotonic() + self.limits.shutdown_s
+        while self.sessions and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+        await asyncio.to_thread(self.scheduler.close)

@@ -1,0 +1,128 @@
+"""A client's stream, for asyncio: audio goes in with back-pressure, events come out, partials coalesced."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asr.streaming.events import Event, Final, Partial
+from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, check_samples
+from asr.streaming.server.scheduler import Job, Report, Scheduler
+
+if TYPE_CHECKING:
+    from asr.streaming.recognizer import Recognizer
+    from asr.streaming.stream import Stream
+
+
+class SessionFailed(RuntimeError):
+    """Recognition broke down; the server's log says how. The session is of no more use."""
+
+
+class Session:
+    """Made by `Server.open`. For the event loop in which it was made.
+
+    `say`-ing methods wait while more than `max_queued_s` of audio is not recognised yet: do not read the client further
+    until they return. Events wait for the reader: of partials only the newest, all others in full.
+    """
+
+    def __init__(
+        self, recognizer: Recognizer, scheduler: Scheduler, max_queued_s: float, observe: Callable[[float], None]
+    ) -> None:
+        """observe: is told, of each piece of audio, the seconds from its arrival until it was recognised."""
+        self._observe = observe
+        self._arrivals: deque[float] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._scheduler = scheduler
+        self._max_queued_s = max_queued_s
+        self._job = Job(recognizer, self._reported)
+        self._queued_s = 0.0
+        self._events: list[Event] = []
+        self._changed = asyncio.Event()
+        self._finished = False
+        self._failed = False
+        self.audio_s = 0.0
+        """Seconds of audio that came so far."""
+
+    async def accept_waveform(self, samples: np.ndarray, sample_rate: int = SAMPLE_RATE) -> None:
+        """As `Stream.accept_waveform`; raises what it raises, at once."""
+        check_samples(samples)
+        check_sample_rate(sample_rate)
+        seconds = len(samples) / sample_rate
+        await self._wait_until(lambda: self._queued_s <= self._max_queued_s)
+        self._say(lambda stream: stream.accept_waveform(samples, sample_rate), seconds)
+        self.audio_s += seconds
+
+    async def end_utterance(self) -> None:
+        """As `Stream.end_utterance`."""
+        self._say(lambda stream: stream.end_utterance())
+
+    async def finish(self) -> None:
+        """As `Stream.finish`: `events` ends after what is still to come."""
+        if not self._finished:
+            self._say(lambda stream: stream.finish())
+            self._finished = True
+
+    async def settle(self) -> list[Event]:
+        """Waits until all that was said is recognised; the events that nobody has taken yet."""
+        await self._wait_until(lambda: not self._arrivals)
+        return self._take()
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Events as they come, to the end of the stream."""
+        while True:
+            await self._wait_until(lambda: bool(self._events) or self._done)
+            done = self._done
+            for event in self._take():
+                yield event
+            if done:
+                return
+
+    def close(self) -> None:
+        """Gives up what is not done yet."""
+        self._scheduler.drop(self._job)
+
+    @property
+    def _done(self) -> bool:
+        return self._finished and not self._arrivals
+
+    def _say(self, what: Callable[[Stream], None], seconds: float = 0.0) -> None:
+        if self._failed:
+            raise SessionFailed("recognition failed; open a new session")
+        if self._finished:
+            raise ValueError("this session is finished; open a new one")
+        self._arrivals.append(self._loop.time())
+        self._queued_s += seconds
+        self._scheduler.say(self._job, what, seconds)
+
+    async def _wait_until(self, condition: Callable[[], bool]) -> None:
+        while not self._failed and not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _take(self) -> list[Event]:
+        if self._failed:
+            raise SessionFailed("recognition failed; open a new session")
+        events, self._events = self._events, []
+        return events
+
+    def _reported(self, report: Report) -> None:
+        """On a thread of the scheduler."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to hear
+            self._loop.call_soon_threadsafe(self._add, report)
+
+    def _add(self, report: Report) -> None:
+        for _ in range(report.num_done):
+            self._observe(self._loop.time() - self._arrivals.popleft())
+        self._queued_s -= report.done_s
+        self._failed |= report.failed
+        for event in report.events:
+            replaces = isinstance(event, (Partial, Final)) and self._events and isinstance(self._events[-1], Partial)
+            if replaces:
+                self._events.pop()
+            self._events.append(event)
+        self._changed.set()
