@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soxr
-from recognition import finals, random_cuts, recognize
+from recognition import finals, random_cuts, recognize, shifted
 
 from asr import Recognizer
 from asr.onnx_model import OnnxModel
@@ -80,15 +80,6 @@ def test_streams_in_threads_do_not_disturb_each_other(recognizer: Recognizer, co
     for thread in threads:
         thread.join()
     assert [found[i] for i in range(4)] == expected
-
-
-def shifted(events: list[Event], seconds: float) -> list[dict[str, object]]:
-    """As dictionaries, `seconds` later."""
-    moved = []
-    for event in events:
-        words = tuple(w._replace(start_s=w.start_s + seconds, end_s=w.end_s + seconds) for w in event.words)
-        moved.append(type(event)(event.text, event.start + seconds, event.end + seconds, words).to_dict())
-    return moved
 
 
 def test_a_gap_ends_the_utterance_and_what_follows_is_as_new_at_its_true_time(
