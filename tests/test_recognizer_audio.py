@@ -100,6 +100,21 @@ def test_a_gap_ends_the_utterance_and_what_follows_is_as_new_at_its_true_time(
     assert events == [*expected, gap, *shifted(recognize(recognizer, after), 45000 / 16000)]
 
 
+@pytest.mark.parametrize("bits", [31, 32])
+def test_times_stay_true_when_positions_pass_32_bits(
+    recognizer: Recognizer, conversation: np.ndarray, bits: int
+) -> None:
+    """Days of a stream, most of which were lost: seconds before a power of two the speech begins."""
+    audio = conversation[:90000]
+    stream = recognizer.stream()
+    stream.gap(2**bits - 16000)
+    stream.accept_waveform(audio)
+    assert stream.sample_offset == 2**bits + 74000
+    stream.finish()
+    expected = shifted(recognize(recognizer, audio), 2**bits / 16000 - 1)
+    assert [event.to_dict() for event in stream.events()[1:]] == expected and len(expected) > 5
+
+
 def test_gaps_and_changes_of_the_sample_rate_keep_the_clock_true(
     recognizer: Recognizer, conversation: np.ndarray
 ) -> None:
