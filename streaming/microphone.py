@@ -67,6 +67,15 @@ class Block:
     error: str = ""
     lost: bool = False
 
+    def put_into(self, stream: Stream) -> None:
+        """Tells `stream` all that is in here."""
+        if self.lost:
+            stream.end_utterance()
+        if self.error:
+            stream.report_error(self.error)
+        stream.gap(self.gap, self.sample_rate)
+        stream.accept_waveform(self.samples, self.sample_rate)
+
 
 def list_devices() -> list[InputDevice]:
     """The input devices. Raises MicrophoneError when PortAudio is missing."""
@@ -141,15 +150,9 @@ class Microphone:
     def read_into(self, stream: Stream, timeout_s: float = 0.1) -> bool:
         """Moves the next audio, gap or error into `stream`. False when nothing came within `timeout_s`."""
         block = self.read(timeout_s)
-        if block is None:
-            return False
-        if block.lost:
-            stream.end_utterance()
-        if block.error:
-            stream.report_error(block.error)
-        stream.gap(block.gap, block.sample_rate)
-        stream.accept_waveform(block.samples, block.sample_rate)
-        return True
+        if block is not None:
+            block.put_into(stream)
+        return block is not None
 
     def close(self) -> None:
         """Stops capture. What was captured until now can still be read."""

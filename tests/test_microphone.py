@@ -109,7 +109,7 @@ class Command:
     """A running `asr-stream --json`: its events, each with the time at which it came."""
 
     def __init__(self, virtual_microphone: VirtualMicrophone, *arguments: str) -> None:
-        command = [sys.executable, "-m", "asr.streaming.cli", "--json", *arguments]
+        command = [sys.executable, "-m", "asr.streaming.cli", "--format", "json", *arguments]
         self.process = subprocess.Popen(
             command, env=virtual_microphone.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
