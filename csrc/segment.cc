@@ -14,7 +14,8 @@ constexpr std::int64_t kFrameReach = 280;   // samples from where a feature fram
 std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptions> options) {
   if (!options) throw std::invalid_argument("a segment needs options");
   const auto require = [](bool condition, const char* name, std::int64_t value) {
-    if (!condition) throw std::invalid_argument(std::string(name) + " must be at least 1, got " + std::to_string(value));
+    if (condition) return;
+    throw std::invalid_argument(std::string(name) + " must be at least 1, got " + std::to_string(value));
   };
   require(options->chunk_size >= 1, "chunk_size", options->chunk_size);
   require(options->max_full_context >= 1, "max_full_context", options->max_full_context);

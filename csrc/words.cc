@@ -112,7 +112,8 @@ std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::
   double highest = 0.0;
   for (std::size_t i = 0; i < hypotheses.size(); ++i) {
     const double first_pass = hypotheses[i].log_prob + hypotheses[i].lm_score;
-    const double score = ctc_weight * first_pass + (1.0 - ctc_weight) * static_cast<double>(decoder_scores[i]);
+    const double score = ctc_weight * first_pass + (1.0 - ctc_weight) * static_cast<double>(decoder_scores[i]) +
+                         hypotheses[i].hotword_score;
     if (i == 0 || score > highest) {
       best = i;
       highest = score;
