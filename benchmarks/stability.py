@@ -3,8 +3,8 @@
 Every utterance goes through a `Recognizer` in blocks of 40 ms. Of the words that partials show, for each chunk size:
 
 - changed: share of the words shown that a later partial has otherwise (the unstable partial word ratio of Shangguan et
-  al. 2020, "Analyzing the quality and stability of a streaming end-to-end on-device speech recognizer"). A word under way
-  that grows is a change too.
+  al. 2020, "Analyzing the quality and stability of a streaming end-to-end on-device speech recognizer"). A word under
+  way that grows is a change too.
 - stable: the same for words that a partial called stable (`Partial.num_stable`), the share of all words that ever are,
   and how many of them the final has otherwise, after its second look and from one pass.
 - delay: audio heard when a right word was first shown for good, after the word's end in the forced alignment of the
