@@ -263,7 +263,7 @@ void Segment::report_partial() {
 
 // The last word may still be under way. What was stable remains so as long as it stands.
 std::size_t Segment::num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses) const {
-  const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score; };
+  const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; };
   const double lowest = score(hypotheses.front()) - kStableMargin;
   std::size_t agreed = best.empty() ? 0 : best.size() - 1;
   for (std::size_t i = 1; i < hypotheses.size() && score(hypotheses[i]) >= lowest; ++i) {
@@ -283,7 +283,7 @@ void Segment::report_nonfinite() {
 }
 
 std::vector<Word> Segment::spoken(const Hypothesis& hypothesis, std::int64_t first_frame) const {
-  return words(hypothesis, options_->tokens, options_->fusion != nullptr,
+  return words(hypothesis, options_->tokens, options_->fusion && options_->fusion->has_lm(),
                start_s_ + static_cast<double>(first_frame) * kEncoderFrameS);
 }
 
