@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import IO
 
@@ -19,7 +19,7 @@ class AudioFileError(ValueError):
 
 def read_blocks(
     source: str | Path | IO[bytes], block_s: float = BLOCK_S, max_s: float = float("inf")
-) -> Iterator[tuple[np.ndarray, int]]:
+) -> Generator[tuple[np.ndarray, int], None, None]:
     """Blocks of `block_s` seconds: (num_samples,) float32 in ±1, channels averaged, and the sample rate in Hz.
 
     source: a path, or an open file that the system knows (with a `fileno`), read from where it is.
