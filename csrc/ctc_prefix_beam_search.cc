@@ -61,7 +61,7 @@ void CtcPrefixBeamSearch::advance(const float* log_probs, std::int64_t num_frame
 
 void CtcPrefixBeamSearch::advance_frame(const float* log_probs, std::int32_t vocab_size) {
   choose_tokens(log_probs, vocab_size);
-  find_parents();
+  find_relatives();
   propose(log_probs);
   select();
   next_beam_.clear();
@@ -96,15 +96,24 @@ void CtcPrefixBeamSearch::choose_tokens(const float* log_probs, std::int32_t voc
   }
 }
 
-void CtcPrefixBeamSearch::find_parents() {
+void CtcPrefixBeamSearch::find_relatives() {
+  entries_.resize(prefixes_.capacity(), -1);
+  std::int32_t root = -1;
+  const auto entry_of = [&](std::int32_t prefix) -> std::int32_t& {
+    return prefix == PrefixTree::kRoot ? root : entries_[static_cast<std::size_t>(prefix)];
+  };
+  for (std::size_t i = 0; i < beam_.size(); ++i) entry_of(beam_[i].prefix) = static_cast<std::int32_t>(i);
   parents_.assign(beam_.size(), -1);
+  first_children_.assign(beam_.size(), -1);
+  next_siblings_.assign(beam_.size(), -1);
   for (std::size_t i = 0; i < beam_.size(); ++i) {
     if (beam_[i].prefix == PrefixTree::kRoot) continue;
-    const std::int32_t parent = prefixes_.parent(beam_[i].prefix);
-    for (std::size_t j = 0; j < beam_.size(); ++j) {
-      if (beam_[j].prefix == parent) parents_[i] = static_cast<std::int32_t>(j);
-    }
+    const std::int32_t parent = entry_of(prefixes_.parent(beam_[i].prefix));
+    if (parent < 0) continue;
+    parents_[i] = parent;
+    next_siblings_[i] = std::exchange(first_children_[static_cast<std::size_t>(parent)], static_cast<std::int32_t>(i));
   }
+  for (const Entry& entry : beam_) entry_of(entry.prefix) = -1;
 }
 
 // Candidates are distinct prefixes: each entry itself, which also collects its parent's extension into it, and the
@@ -137,8 +146,8 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
     const auto source = static_cast<std::int32_t>(i);
     const double needed = fusion_ ? lowest - lm_score(entry.lm) - kLmGain : lowest;
     const auto mark_children = [&](char mark) {
-      for (std::size_t j = 0; j < beam_.size(); ++j) {
-        if (parents_[j] == source) is_child_[static_cast<std::size_t>(prefixes_.last_token(beam_[j].prefix))] = mark;
+      for (std::int32_t j = first_children_[i]; j >= 0; j = next_siblings_[static_cast<std::size_t>(j)]) {
+        is_child_[static_cast<std::size_t>(last_token(beam_[static_cast<std::size_t>(j)]))] = mark;
       }
     };
     mark_children(1);
@@ -154,24 +163,47 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
 }
 
 void CtcPrefixBeamSearch::select() {
+  double best = kNever;
+  for (const Candidate& candidate : candidates_) best = std::max(best, candidate.score);
+  const double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
   ranking_.clear();
   for (const Candidate& candidate : candidates_) {
-    if (!std::isinf(candidate.log_prob)) ranking_.push_back(&candidate);
+    if (candidate.score < lowest || std::isinf(candidate.log_prob)) continue;
+    ranking_.emplace_back(candidate.score, &candidate);
   }
-  const auto better = [](const Candidate* a, const Candidate* b) {
-    if (a->score != b->score) return a->score > b->score;
-    return a->source != b->source ? a->source < b->source : a->token < b->token;
+  const auto better = [](const auto& a, const auto& b) {
+    if (a.first != b.first) return a.first > b.first;
+    const Candidate &first = *a.second, &second = *b.second;
+    return first.source != second.source ? first.source < second.source : first.token < second.token;
   };
   const auto size = static_cast<std::size_t>(options_.beam_size);
   const bool recombine = fusion_ && options_.recombine;
-  const auto sorted = recombine ? ranking_.end() : ranking_.begin() + std::min(ranking_.size(), size);
-  std::partial_sort(ranking_.begin(), sorted, ranking_.end(), better);
-  const double lowest = options_.beam_threshold > 0.0 ? ranking_.front()->score - options_.beam_threshold : kNever;
-  selected_.clear();
-  for (auto next = ranking_.begin(); next != sorted && selected_.size() < size && (*next)->score >= lowest; ++next) {
-    const auto same = [&](const Candidate* other) { return same_future(**next, *other); };
-    if (!recombine || std::none_of(selected_.begin(), selected_.end(), same)) selected_.push_back(*next);
+  if (!recombine && ranking_.size() > size) {
+    std::nth_element(ranking_.begin(), ranking_.begin() + static_cast<std::ptrdiff_t>(size), ranking_.end(), better);
+    ranking_.resize(size);
   }
+  std::sort(ranking_.begin(), ranking_.end(), better);
+  selected_.clear();
+  next_in_bucket_.clear();
+  buckets_.assign(4 * size, -1);
+  for (const auto& [score, candidate] : ranking_) {
+    if (selected_.size() == size) break;
+    if (!recombine || !recombines(*candidate)) selected_.push_back(candidate);
+  }
+}
+
+// Whether a better one of the same future is selected already; if not, the next search finds this one.
+bool CtcPrefixBeamSearch::recombines(const Candidate& candidate) {
+  std::size_t hash = static_cast<std::size_t>(candidate.lm.node) * 31 + static_cast<std::size_t>(last_token(candidate));
+  for (const std::int32_t context : candidate.lm.state.contexts) {
+    hash = hash * 1000003 + static_cast<std::size_t>(context);
+  }
+  std::int32_t& head = buckets_[(hash ^ hash >> 17) % buckets_.size()];
+  for (std::int32_t i = head; i >= 0; i = next_in_bucket_[static_cast<std::size_t>(i)]) {
+    if (same_future(candidate, *selected_[static_cast<std::size_t>(i)])) return true;
+  }
+  next_in_bucket_.push_back(std::exchange(head, static_cast<std::int32_t>(selected_.size())));
+  return false;
 }
 
 bool CtcPrefixBeamSearch::same_future(const Candidate& a, const Candidate& b) const {

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ctc_search.h"
@@ -100,10 +101,11 @@ class CtcPrefixBeamSearch {
 
   void advance_frame(const float* log_probs, std::int32_t vocab_size);
   void choose_tokens(const float* log_probs, std::int32_t vocab_size);
-  void find_parents();
+  void find_relatives();
   void propose(const float* log_probs);
   void select();
   bool same_future(const Candidate& a, const Candidate& b) const;
+  bool recombines(const Candidate& candidate);
   Entry keep(const Candidate& candidate, const float* log_probs);
   Entry extend(const Candidate& candidate, const float* log_probs);
 
@@ -139,11 +141,14 @@ class CtcPrefixBeamSearch {
   // Of the frame in work, kept for their memory.
   std::vector<Entry> next_beam_;
   std::vector<std::int32_t> tokens_;   // the likeliest, without blank
+  std::vector<std::int32_t> entries_;  // beam index of each node of the prefix tree, or -1
   std::vector<std::int32_t> parents_;  // beam index of the parent prefix of each entry, or -1
+  std::vector<std::int32_t> first_children_, next_siblings_;  // the same, the other way round
   std::vector<char> is_child_;         // by token: this extension is in the beam already
   std::vector<Candidate> candidates_;
-  std::vector<const Candidate*> ranking_;
+  std::vector<std::pair<double, const Candidate*>> ranking_;  // with the score, which is read often
   std::vector<const Candidate*> selected_;  // best first
+  std::vector<std::int32_t> buckets_, next_in_bucket_;  // hash table of `selected_` by future, chained
 };
 
 }  // namespace asr_stream
