@@ -10,10 +10,6 @@ namespace asr_stream {
 
 namespace {
 
-// The language model may raise the score of an extension by about as much: the letters' priors, a word that is
-// likelier in its context than alone.
-constexpr double kLmGain = 5.0;
-
 double log_add(double a, double b) {
   if (a < b) std::swap(a, b);
   return std::isinf(b) ? a : a + std::log1p(std::exp(b - a));
@@ -50,7 +46,7 @@ void CtcPrefixBeamSearch::reset() {
 void CtcPrefixBeamSearch::advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size) {
   checker_.check(log_probs, num_frames, vocab_size);
   if (fusion_ && static_cast<std::int64_t>(fusion_->num_tokens()) != vocab_size) {
-    throw std::invalid_argument("vocab_size is " + std::to_string(vocab_size) + ", but the language model was given " +
+    throw std::invalid_argument("vocab_size is " + std::to_string(vocab_size) + ", but the language model or hotwords were given " +
                                 std::to_string(fusion_->num_tokens()) + " tokens");
   }
   is_child_.resize(static_cast<std::size_t>(vocab_size), 0);
@@ -136,7 +132,7 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
       token_sum += log_probs[last];
     }
     const double log_prob = log_add(blank, token_sum);
-    candidates_.push_back({log_prob + lm_score(entry.lm), log_prob, blank, token_sum, source, -1, entry.lm});
+    candidates_.push_back({log_prob + fusion_score(entry.lm), log_prob, blank, token_sum, source, -1, entry.lm});
     best = std::max(best, candidates_.back().score);
   }
   // Most extensions are so unlikely that the language model need not be asked.
@@ -144,7 +140,8 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
   for (std::size_t i = 0; i < beam_.size(); ++i) {
     const Entry& entry = beam_[i];
     const auto source = static_cast<std::int32_t>(i);
-    const double needed = fusion_ ? lowest - lm_score(entry.lm) - kLmGain : lowest;
+    const double gain = fusion_ ? fusion_score(entry.lm) + static_cast<double>(fusion_->highest_gain()) : 0.0;
+    const double needed = lowest - gain;
     const auto mark_children = [&](char mark) {
       for (std::int32_t j = first_children_[i]; j >= 0; j = next_siblings_[static_cast<std::size_t>(j)]) {
         is_child_[static_cast<std::size_t>(last_token(beam_[static_cast<std::size_t>(j)]))] = mark;
@@ -156,7 +153,7 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
       const double extended = extension_source(entry, token) + log_probs[token];
       if (std::isinf(extended) || extended < needed) continue;
       const LmFusion::Path path = fusion_ ? fusion_->advance(entry.lm, token) : LmFusion::Path{};
-      candidates_.push_back({extended + lm_score(path), extended, kNever, extended, source, token, path});
+      candidates_.push_back({extended + fusion_score(path), extended, kNever, extended, source, token, path});
     }
     mark_children(0);
   }
@@ -177,7 +174,8 @@ void CtcPrefixBeamSearch::select() {
     return first.source != second.source ? first.source < second.source : first.token < second.token;
   };
   const auto size = static_cast<std::size_t>(options_.beam_size);
-  const bool recombine = fusion_ && options_.recombine;
+  // Without a language model nearly all have the same future, and there would be nothing to choose from in the end.
+  const bool recombine = fusion_ && fusion_->has_lm() && options_.recombine;
   if (!recombine && ranking_.size() > size) {
     std::nth_element(ranking_.begin(), ranking_.begin() + static_cast<std::ptrdiff_t>(size), ranking_.end(), better);
     ranking_.resize(size);
@@ -207,7 +205,7 @@ bool CtcPrefixBeamSearch::recombines(const Candidate& candidate) {
 }
 
 bool CtcPrefixBeamSearch::same_future(const Candidate& a, const Candidate& b) const {
-  return a.lm.node == b.lm.node && last_token(a) == last_token(b) && a.lm.state.contexts == b.lm.state.contexts;
+  return last_token(a) == last_token(b) && a.lm.same_future(b.lm);
 }
 
 CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::keep(const Candidate& candidate, const float* log_probs) {
@@ -264,21 +262,23 @@ void CtcPrefixBeamSearch::release(const Entry& entry) {
 
 std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, bool finished) const {
   if (num_best < 1) throw std::invalid_argument("num_best must be at least 1, got " + std::to_string(num_best));
-  std::vector<std::pair<double, const Entry*>> ranking;  // by language model score and entry
+  std::vector<std::pair<LmFusion::Path, const Entry*>> ranking;
   for (const Entry& entry : beam_) {
-    ranking.emplace_back(fusion_ && finished ? fusion_->finish(entry.lm) : lm_score(entry.lm), &entry);
+    ranking.emplace_back(fusion_ && finished ? fusion_->finish(entry.lm) : entry.lm, &entry);
   }
   std::sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) {
-    const double score_a = a.second->log_prob + a.first, score_b = b.second->log_prob + b.first;
+    const double score_a = a.second->log_prob + static_cast<double>(a.first.score());
+    const double score_b = b.second->log_prob + static_cast<double>(b.first.score());
     return score_a != score_b ? score_a > score_b : a.second < b.second;  // of equals, the better one of the beam
   });
   std::vector<Hypothesis> result;
-  for (const auto& [lm_score, entry_pointer] : ranking) {
+  for (const auto& [path, entry_pointer] : ranking) {
     if (static_cast<std::int64_t>(result.size()) == num_best) break;
     const Entry& entry = *entry_pointer;
     Hypothesis& hypothesis = result.emplace_back();
     hypothesis.log_prob = entry.log_prob;
-    hypothesis.lm_score = lm_score;
+    hypothesis.lm_score = static_cast<double>(path.lm_score());
+    hypothesis.hotword_score = static_cast<double>(path.hotword_score());
     for (std::int32_t p = entry.prefix; p != PrefixTree::kRoot; p = prefixes_.parent(p)) {
       hypothesis.tokens.push_back(prefixes_.last_token(p));
     }

@@ -9,12 +9,13 @@
 // other extension of a prefix is worse than beam_size other candidates, and extensions into prefixes that are
 // already in the beam are always summed. (With a language model that is no longer so, but as good as.)
 //
-// A language model's score depends on the prefix alone, not on its alignment: it decides which prefixes stay in the
-// beam and in which order, and is kept apart from the probabilities that are summed.
+// What a language model and hotwords say depends on the prefix alone, not on its alignment: it decides which prefixes
+// stay in the beam and in which order, and is kept apart from the probabilities that are summed.
 //
-// Two prefixes that the language model cannot tell apart any more (the same last words, the same word under way) and
-// that end in the same token have the same future, so that the worse one can only stay behind: `recombine` keeps the
-// better one alone, as decoders over a graph do. A beam then holds hypotheses that differ in what matters.
+// Two prefixes that the language model cannot tell apart any more (the same last words, the same word under way, the
+// same hotword) and that end in the same token have the same future, so that the worse one can only stay behind:
+// `recombine` keeps the better one alone, as decoders over a graph do. A beam then holds hypotheses that differ in what
+// matters.
 //
 // Memory: nodes are used again when no hypothesis needs them. What remains is the hypotheses since the last reset,
 // their common beginnings stored once, at about 60 bytes a token.
@@ -44,7 +45,7 @@ struct CtcPrefixBeamSearchOptions {
 // For one thread at a time. Errors: std::invalid_argument.
 class CtcPrefixBeamSearch {
  public:
-  // fusion: the language model to search with, or none.
+  // fusion: the language model and the hotwords to search with, or none.
   explicit CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options = {},
                                std::shared_ptr<const LmFusion> fusion = nullptr);
 
@@ -90,7 +91,7 @@ class CtcPrefixBeamSearch {
 
   // The prefix of an entry kept (token < 0) or extended by a token.
   struct Candidate {
-    double score;  // log_prob and what the language model adds
+    double score;  // log_prob and what fusion adds
     double log_prob;
     double log_prob_blank;
     double log_prob_token;
@@ -126,7 +127,7 @@ class CtcPrefixBeamSearch {
     return candidate.token >= 0 ? candidate.token : last_token(beam_[static_cast<std::size_t>(candidate.source)]);
   }
 
-  double lm_score(const LmFusion::Path& path) const {
+  double fusion_score(const LmFusion::Path& path) const {
     return fusion_ ? static_cast<double>(path.score()) : 0.0;
   }
 

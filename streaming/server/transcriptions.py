@@ -80,7 +80,7 @@ class Upload:
 
     def __init__(self, file: IO[bytes], max_s: float) -> None:
         self._file = file
-        self._blocks = read_blocks(file, BLOCK_S, max_s)
+        self._blocks = read_blocks(file, block_s=BLOCK_S, max_s=max_s)
         self._reading: asyncio.Future[Any] | None = None
 
     async def next_block(self) -> tuple[Any, int] | None:
@@ -206,7 +206,8 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
                 yield event
         await feeding
     except ValueError as error:  # AudioFileError, or a sample rate that no recording has
-        raise ApiError(f"{error}; WAV, FLAC, MP3, Ogg or whatever else libsndfile reads will do", "file") from error
+        reason = str(error).rstrip(".")
+        raise ApiError(f"{reason}; WAV, FLAC, MP3, Ogg or whatever else libsndfile reads will do", "file") from error
     except SessionFailed as error:
         raise ApiError("recognition failed; the server's log says how", status=500) from error
     finally:
