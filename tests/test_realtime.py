@@ -258,6 +258,13 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
     (update(format={"type": "audio/pcm", "rate": 16000}), "session.audio.input.format", "rate 24000"),
     (update(transcription={"language": "fr"}), "session.audio.input.transcription.language", "knows 'en' only"),
     (update(transcription={"prompt": {}}), "session.audio.input.transcription.prompt", "must be a string"),
+    (update(transcription={"keywords": "WALKED"}), "session.audio.input.transcription.keywords", "a list of strings"),
+    (update(transcription={"keywords": [[]]}), "session.audio.input.transcription.keywords", "at most 500 strings"),
+    (
+        update(transcription={"keywords": ["WALKED"]}),
+        "keywords",
+        "search greedy takes no language model and no hotwords",
+    ),
     (update(turn_detection="server_vad"), "session.audio.input.turn_detection", "of type 'server_vad', or null"),
     (update(turn_detection={"type": "semantic_vad"}), "session.audio.input.turn_detection", "of type 'server_vad'"),
     (vad(silence_duration_ms=True), "session.audio.input.turn_detection.silence_duration_ms", r"in \[100, 10000\]"),
