@@ -62,6 +62,11 @@ class Client:
                 if task is not None:
                     task.cancel()
 
+    @property
+    def close_code(self) -> int:
+        """That goes with `why_ended`."""
+        return GOING_AWAY if self._server.stopping.is_set() else POLICY_VIOLATION
+
     async def send(self, text: str) -> None:
         """Sends; a client that takes nothing for as long as it may be idle counts as gone.
 
