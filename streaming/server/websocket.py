@@ -7,9 +7,10 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 
+from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from asr.streaming.server.server import Server
+from asr.streaming.server.server import Refused, Server
 
 GOING_AWAY = 1001
 POLICY_VIOLATION = 1008
@@ -17,6 +18,12 @@ INTERNAL_ERROR = 1011
 TRY_AGAIN_LATER = 1013
 
 _GONE = (TimeoutError, asyncio.TimeoutError, RuntimeError, OSError, WebSocketDisconnect)
+
+
+async def refuse(websocket: WebSocket, refused: Refused) -> None:
+    """Sends a client away that is not accepted yet: HTTP 503, so that it and those between know it may come again."""
+    body = {"error": {"message": str(refused), "type": "server_error", "code": 503}}
+    await websocket.send_denial_response(JSONResponse(body, 503, headers={"retry-after": "5"}))
 
 
 class Client:
@@ -28,7 +35,8 @@ class Client:
         self._began = time.monotonic()
         self.connected = True
         self.why_ended = ""
-        """After `messages` ended and the client is still there: a sentence for it."""
+        """After `messages` ended and the client is still there: a sentence for it, to `close` with `end_code`."""
+        self.end_code = POLICY_VIOLATION
 
     async def messages(self) -> AsyncIterator[str | bytes]:
         """Messages until the client leaves, falls silent, has had its time, or the server is about to end."""
@@ -41,6 +49,10 @@ class Client:
                 receiving = receiving or asyncio.ensure_future(self._websocket.receive())
                 timeout = min(limits.idle_s, max(left_s, 0.0))
                 await asyncio.wait({receiving, stopping}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                # First: a client that never pauses must not keep the server from ending.
+                if stopping.done():
+                    self.why_ended, self.end_code = "the server is about to end", GOING_AWAY
+                    return
                 if receiving.done():
                     message, receiving = receiving.result(), None
                     if message["type"] == "websocket.disconnect":
@@ -48,9 +60,6 @@ class Client:
                         return
                     text, data = message.get("text"), message.get("bytes")
                     yield text if text is not None else data or b""
-                elif stopping.done():
-                    self.why_ended = "the server is about to end"
-                    return
                 elif left_s <= limits.idle_s:
                     self.why_ended = f"the session has lasted {limits.max_session_s:g} s, the longest that is allowed"
                     return
