@@ -137,7 +137,9 @@ class Dialogue:
             rate = config["sample_rate"]
             self._sample_rate = whole_number("sample_rate", rate, MIN_SAMPLE_RATE, MAX_SAMPLE_RATE)
         if "words" in config:
-            self._words = bool(whole_number("words", int(config["words"] is True) or config["words"], 0, 1))
+            if config["words"] not in (0, 1):
+                raise BadMessage(f"words is {shown(config['words'])}; it must be 0 or 1")
+            self._words = bool(config["words"])
         if "max_alternatives" in config:
             alternatives = config["max_alternatives"]
             self._max_alternatives = whole_number("max_alternatives", alternatives, 0, MAX_ALTERNATIVES)
