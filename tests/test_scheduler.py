@@ -176,6 +176,18 @@ def test_partials_are_coalesced_and_finals_never(recognizer: Recognizer, convers
     assert all(b.type not in ("partial", "final") for a, b in zip(rest, rest[1:], strict=False) if a.type == "partial")
 
 
+def test_a_partial_is_not_taken_back_by_an_error(recognizer: Recognizer, sample: np.ndarray) -> None:
+    audio = sample[:24000].astype(np.float32) / 32768
+    audio[19000] = np.nan
+
+    async def run() -> list[str]:
+        async with Server(recognizer) as server, server.open("test") as session:
+            await session.accept_waveform(audio)
+            return [event.type for event in await session.settle()]
+
+    assert asyncio.run(run()) == ["partial", "error"]
+
+
 def test_audio_waits_while_too_much_is_queued(recognizer: Recognizer, sample: np.ndarray) -> None:
     async def run() -> None:
         limits = Limits(max_queued_s=1.0)
