@@ -31,7 +31,7 @@ class RunningServer:
 
 @contextmanager
 def serving(*args: str, token: str = "") -> Iterator[RunningServer]:
-    """`asr-stream serve` on a free port; greedy search of the bundled model unless `args` say otherwise. SIGTERM ends it."""
+    """`asr-stream serve` on a free port, fast unless `args` say otherwise; ended by SIGTERM."""
     quick = ("serve", "--port", "0", "--search", "greedy", "--no-second-pass", "--threads", "1")
     process = subprocess.Popen(
         [sys.executable, "-m", "asr.streaming.cli", *quick, *args],

@@ -1,17 +1,16 @@
 """uvicorn's connections with an end to the patience: for those that are slow to ask, or do not take their answer.
 
-uvicorn waits as long as a connection lasts for a request, for the rest of one, and for a client to take its answer.
-Here each of these may last `idle_s`: the head of a request in all, its body for each piece, an answer from where it got
-stuck. And there are no more connections than the limits allow: those beyond are closed unanswered.
+uvicorn waits as long as a connection lasts for the head of a request, and for a client to take its answer. Here each of
+these may last `idle_s`: the head in all, an answer from where it got stuck. And there are no more connections than the
+limits allow: those beyond are closed unanswered.
 
-What comes over a WebSocket that is open is judged elsewhere, see `patience`.
+What comes after the head is the business of who reads it: the body of an upload, the messages of a WebSocket.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -22,26 +21,22 @@ from asr.streaming.server.limits import Limits
 
 
 class Timer:
-    """Calls `late` when it was not stopped in time."""
+    """Cuts a connection off when it was not stopped in time."""
 
-    def __init__(self, seconds: float, late: Callable[[], None]) -> None:
+    def __init__(self, seconds: float, transport: asyncio.Transport) -> None:
         self._seconds = seconds
-        self._late = late
+        self._transport = transport
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Unless it runs already."""
         if self._handle is None:
-            self._handle = asyncio.get_running_loop().call_later(self._seconds, self._ring)
+            self._handle = asyncio.get_running_loop().call_later(self._seconds, self._transport.abort)
 
     def stop(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
-
-    def _ring(self) -> None:
-        self._handle = None
-        self._late()
 
 
 def _is_accident(record: logging.LogRecord) -> bool:
@@ -56,8 +51,8 @@ def guarded_protocols(limits: Limits) -> tuple[type[asyncio.Protocol], type[asyn
     class Http(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._asking = Timer(limits.idle_s, self._asks_too_slowly)
-            self._taking = Timer(limits.idle_s, transport.abort)
+            self._asking = Timer(limits.idle_s, transport)
+            self._taking = Timer(limits.idle_s, transport)
             self._asking.start()
             if len(self.connections) > limits.max_connections:
                 transport.abort()
@@ -68,7 +63,7 @@ def guarded_protocols(limits: Limits) -> tuple[type[asyncio.Protocol], type[asyn
                 return  # now a WebSocket
             if self._answering:
                 self._asking.stop()
-            if not self._answering or self.conn.their_state is h11.SEND_BODY:
+            else:
                 self._asking.start()
 
         def on_response_complete(self) -> None:
@@ -79,12 +74,6 @@ def guarded_protocols(limits: Limits) -> tuple[type[asyncio.Protocol], type[asyn
         @property
         def _answering(self) -> bool:
             return self.cycle is not None and not self.cycle.response_complete
-
-        def _asks_too_slowly(self) -> None:
-            if self._answering and self.flow.read_paused:
-                self._asking.start()  # it is us who are slow
-            else:
-                self.transport.abort()
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -110,7 +99,7 @@ def guarded_protocols(limits: Limits) -> tuple[type[asyncio.Protocol], type[asyn
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
-            self._taking = Timer(limits.idle_s, self.transport.abort)
+            self._taking = Timer(limits.idle_s, self.transport)
 
         def pause_writing(self) -> None:
             super().pause_writing()
