@@ -63,8 +63,6 @@ def guarded_protocols(limits: Limits) -> tuple[type[asyncio.Protocol], type[asyn
                 return  # now a WebSocket
             if self._answering:
                 self._asking.stop()
-            else:
-                self._asking.start()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
