@@ -35,6 +35,7 @@ def serving(*args: str, token: str = "") -> Iterator[RunningServer]:
     quick = ("serve", "--port", "0", "--search", "greedy", "--no-second-pass", "--threads", "1")
     process = subprocess.Popen(
         [sys.executable, "-m", "asr.streaming.cli", *quick, *args],
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"ASR_STREAM_TOKEN": token},

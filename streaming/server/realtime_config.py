@@ -56,9 +56,9 @@ class Config:
         if old_form:
             session |= {"input_audio_format": "pcm16", "input_audio_transcription": transcription}
             return session | {"turn_detection": turn_detection}
-        audio = {"format": {"type": "audio/pcm", "rate": SAMPLE_RATE}, "noise_reduction": None}
-        audio |= {"transcription": transcription, "turn_detection": turn_detection}
-        return session | {"type": "transcription", "audio": {"input": audio}}
+        format = {"type": "audio/pcm", "rate": SAMPLE_RATE}
+        audio = {"format": format, "transcription": transcription, "turn_detection": turn_detection}
+        return session | {"type": "transcription", "audio": {"input": audio | {"noise_reduction": None}}}
 
     def _transcribing(self, transcription: dict[str, Any], path: str) -> Config:
         check_language(transcription.get("language"), f"{path}.language")

@@ -13,7 +13,7 @@ import asyncio
 import json
 import math
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import IO, Any
@@ -27,7 +27,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from asr.streaming.audio_file import read_blocks
 from asr.streaming.events import Final
-from asr.streaming.server.limits import Limits
 from asr.streaming.server.openai_api import ApiError, check_language, shown
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
@@ -76,6 +75,29 @@ class Options:
         return cls(str(format), tuple(map(str, granularities)) or ("segment",), stream in ("true", "1"))
 
 
+class Upload:
+    """A file from a client, decoded on threads. To be closed."""
+
+    def __init__(self, file: IO[bytes], max_s: float) -> None:
+        self._file = file
+        self._blocks = read_blocks(file, block_s=BLOCK_S, max_s=max_s)
+        self._reading: asyncio.Future[Any] | None = None
+
+    async def next_block(self) -> tuple[Any, int] | None:
+        """Samples and sample rate, as `read_blocks` gives them; None at the end."""
+        self._reading = asyncio.ensure_future(asyncio.to_thread(next, self._blocks, None))
+        await asyncio.wait({self._reading})
+        return self._reading.result()
+
+    def close(self) -> None:
+        """Deletes the file, at once or when the thread that reads it is back."""
+        if self._reading is not None and not self._reading.done():
+            self._reading.add_done_callback(lambda _: self.close())
+        else:
+            self._blocks.close()
+            self._file.close()
+
+
 class Transcriptions:
     """ASGI endpoint of POST /v1/audio/transcriptions."""
 
@@ -84,8 +106,13 @@ class Transcriptions:
         try:
             # First of all, so that no more clients upload than there may be sessions.
             async with server.open("transcriptions") as session:
-                file, options = await _receive_form(Request(scope, receive), server)
-                await _unless_gone(receive, self._answer(session, file, options, server.limits, scope, receive, send))
+                form, file = await _receive_form(Request(scope, receive), server)
+                upload = Upload(file, server.limits.max_upload_s)
+                try:
+                    finals, options = _finals(session, upload), Options.from_form(form)
+                    await _unless_gone(receive, self._answer(session, finals, options, scope, receive, send))
+                finally:
+                    upload.close()
         except ClientDisconnect:
             pass
         except Refused as refused:
@@ -97,17 +124,15 @@ class Transcriptions:
     async def _answer(
         self,
         session: Session,
-        file: IO[bytes],
+        finals: AsyncGenerator[Final, None],
         options: Options,
-        limits: Limits,
         scope: Scope,
         receive: Receive,
         send: Send,
     ) -> None:
         async def send_in_time(message: Message) -> None:
-            await asyncio.wait_for(send(message), limits.idle_s)
+            await asyncio.wait_for(send(message), scope["app"].state.server.limits.idle_s)
 
-        finals = _finals(session, read_blocks(file, BLOCK_S, limits.max_upload_s))
         async with aclosing(finals):
             if options.stream:
                 await _stream(finals, send_in_time)
@@ -119,8 +144,8 @@ class Transcriptions:
             await response(scope, receive, send_in_time)
 
 
-async def _receive_form(request: Request, server: Server) -> tuple[IO[bytes], Options]:
-    """The file, on disk, and what is to be done with it."""
+async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[bytes]]:
+    """The form, and the file in it, which the caller closes."""
     limits = server.limits
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise ApiError("the request must be multipart/form-data with the audio as field 'file'", "file", status=415)
@@ -159,16 +184,15 @@ async def _receive_form(request: Request, server: Server) -> tuple[IO[bytes], Op
     upload = form.get("file")
     if not isinstance(upload, UploadFile):
         raise ApiError("the audio is missing: send it as field 'file', with a file name", "file")
-    return upload.file, Options.from_form(form)
+    return form, upload.file
 
 
-async def _finals(session: Session, blocks: Iterator[tuple[Any, int]]) -> AsyncGenerator[Final, None]:
+async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, None]:
     """The finals of a file as they come. ApiError when it cannot be read to its end."""
 
     async def feed() -> None:
         try:
-            # A thread that reads when its client goes keeps the file until it is done: nobody else closes it.
-            while (block := await asyncio.to_thread(next, blocks, None)) is not None:
+            while (block := await upload.next_block()) is not None:
                 await session.accept_waveform(*block)
         except ValueError:
             await session.finish()  # or `events` would not end
@@ -182,7 +206,8 @@ async def _finals(session: Session, blocks: Iterator[tuple[Any, int]]) -> AsyncG
                 yield event
         await feeding
     except ValueError as error:  # AudioFileError, or a sample rate that no recording has
-        raise ApiError(f"{error}; WAV, FLAC, MP3, Ogg or whatever else libsndfile reads will do", "file") from error
+        reason = str(error).rstrip(".")
+        raise ApiError(f"{reason}; WAV, FLAC, MP3, Ogg or whatever else libsndfile reads will do", "file") from error
     except SessionFailed as error:
         raise ApiError("recognition failed; the server's log says how", status=500) from error
     finally:
