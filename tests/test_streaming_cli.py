@@ -71,7 +71,9 @@ def test_json_events_with_their_exact_keys(
     assert main(["--model", str(tiny_onnx), "--file", str(recording), "--format", "json"]) == 0
     found = events(capsys.readouterr().out)
     assert {event["type"] for event in found} == {"partial", "final"}
-    assert all(list(event) == ["type", "text", "start", "end", "words"] for event in found)
+    keys = ["type", "text", "start", "end", "words"]
+    own = {"partial": ["num_stable"], "final": ["endpoint"]}
+    assert all(list(event) == keys + own[event["type"]] for event in found)
     assert "".join(event["text"] + "\n" for event in found if event["type"] == "final") == text
 
 
