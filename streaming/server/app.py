@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from asr.streaming.server import realtime, transcriptions
+from asr.streaming.server import realtime, transcriptions, vosk
 from asr.streaming.server.access import Access, Doorkeeper
 from asr.streaming.server.server import Server
 
@@ -37,6 +37,7 @@ def create_app(server: Server, access: Access) -> Starlette:
             Route("/metrics", _metrics),
             *transcriptions.routes,
             *realtime.routes,
+            *vosk.routes,
         ],
         middleware=[Middleware(Doorkeeper, access=access)],
         lifespan=lifespan,
