@@ -2,8 +2,8 @@
 
 - Browsers say where a page comes from: a page of another origin is refused, unless it is on the list. Without this any
   page that a user visits could listen in through a server on that user's machine.
-- While the server listens on this machine only, it answers to this machine's names only: a foreign name that was made to
-  point here (DNS rebinding) is refused.
+- While the server listens on this machine only, it answers to this machine's names only: a foreign name that was made
+  to point here (DNS rebinding) is refused.
 - Where a token is set, all but the page and `/healthz` want it.
 """
 
@@ -43,10 +43,10 @@ class Access:
         if self.host in LOOPBACK and name not in LOOPBACK:
             return (
                 421,
-                f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to be reached otherwise",
+                f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to change that",
             )
         origin = headers.get("origin")
-        if origin is not None and origin not in self.origins and urlsplit_netloc(origin) != headers.get("host"):
+        if origin is not None and origin not in self.origins and _netloc(origin) != headers.get("host"):
             return 403, "pages of this origin are not allowed; start the server with --allow-origin to allow them"
         if self.token and (websocket or path not in (*PAGE_PATHS, "/healthz")) and not self._has_token(headers):
             return 401, "a token is needed: Authorization: Bearer TOKEN"
@@ -61,7 +61,7 @@ class Access:
         return any([hmac.compare_digest(token.encode(), self.token.encode()) for token in given])
 
 
-def urlsplit_netloc(origin: str) -> str:
+def _netloc(origin: str) -> str:
     """Host and port of an origin; empty for one that is none."""
     try:
         return urlsplit(origin).netloc

@@ -65,8 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--model",
         metavar="PATH",
-        help="a file from `asr export`; default: the bundled one in float32, because streams share runs of the network, "
-        "and in int8 what one says would change the digits of another",
+        help="a file from `asr export`; default: the bundled one in float32, because streams share runs of the "
+        "network, and in int8 what one says would change the digits of another",
     )
     how.add_argument("--chunk-ms", type=int, default=640, metavar="MS", help="text appears this often (default 640)")
     how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")

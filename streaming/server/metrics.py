@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -18,7 +19,7 @@ class Metrics:
         self._registry = registry = CollectorRegistry()
         scheduler = server.scheduler
 
-        def gauge(name: str, what: str, value: object) -> None:
+        def gauge(name: str, what: str, value: Callable[[], float]) -> None:
             Gauge(name, what, registry=registry).set_function(value)
 
         gauge("asr_stream_sessions", "Sessions that are open", lambda: len(server.sessions))

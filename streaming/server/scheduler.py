@@ -1,9 +1,9 @@
 """Many streams, few threads: whatever waits for the same network is computed in one run of it.
 
 - A `Job` is a stream and what was said to it. It stands in line once, and belongs to one thread at a time.
-- A thread takes the first job in line, and with it those that wait for work of the same kind. Nobody waits for a batch to
-  fill: batches form of what came while the threads were busy, so that one stream alone is answered at once, and many cost
-  less than each by itself.
+- A thread takes the first job in line, and with it those that wait for work of the same kind. Nobody waits for a batch
+  to fill: batches form of what came while the threads were busy, so that one stream alone is answered at once, and many
+  cost less than each by itself.
 - After one chunk a job goes to the end of the line: an hour of audio sent at once holds nobody up.
 """
 
@@ -66,7 +66,7 @@ class Scheduler:
         self.num_runs = 0
         """Runs of the network so far, and how many jobs they served."""
         self.num_served = 0
-        self._threads = [threading.Thread(target=self._work, name=f"recognise-{i}") for i in range(num_threads)]
+        self._threads = [threading.Thread(target=self._work, name=f"recognise-{i}", daemon=True) for i in range(num_threads)]
         for thread in self._threads:
             thread.start()
 

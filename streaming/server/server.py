@@ -64,6 +64,12 @@ class Server:
             self.metrics.session_ended(protocol, session)
             logger.info("%s: %.1f s of audio in %.1f s", protocol, session.audio_s, time.monotonic() - began)
 
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
     async def stop(self) -> None:
         """Lets sessions say their finals, for as long as the limits allow; then ends the threads."""
         self.stopping.set()

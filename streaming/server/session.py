@@ -54,8 +54,8 @@ class Session:
         check_sample_rate(sample_rate)
         seconds = len(samples) / sample_rate
         await self._wait_until(lambda: self._queued_s <= self._max_queued_s)
-        self.audio_s += seconds
         self._say(lambda stream: stream.accept_waveform(samples, sample_rate), seconds)
+        self.audio_s += seconds
 
     async def end_utterance(self) -> None:
         """As `Stream.end_utterance`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 
@@ -14,6 +15,8 @@ GOING_AWAY = 1001
 POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011
 TRY_AGAIN_LATER = 1013
+
+_GONE = (TimeoutError, asyncio.TimeoutError, RuntimeError, OSError, WebSocketDisconnect)
 
 
 class Client:
@@ -68,7 +71,7 @@ class Client:
             raise WebSocketDisconnect(GOING_AWAY)
         try:
             await asyncio.wait_for(self._websocket.send_text(text), self._server.limits.idle_s)
-        except (TimeoutError, asyncio.TimeoutError, RuntimeError, OSError, WebSocketDisconnect) as error:
+        except _GONE as error:
             self.connected = False
             raise WebSocketDisconnect(GOING_AWAY) from error
 
@@ -76,7 +79,5 @@ class Client:
         """Takes leave, if the client is still there."""
         if self.connected:
             self.connected = False
-            try:
+            with contextlib.suppress(*_GONE):
                 await asyncio.wait_for(self._websocket.close(code, reason[:120]), 2.0)
-            except (TimeoutError, asyncio.TimeoutError, RuntimeError, OSError, WebSocketDisconnect):
-                pass
