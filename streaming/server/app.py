@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from asr.streaming.server import page
+from asr.streaming.server import page, vosk
 from asr.streaming.server.access import Access, Doorkeeper
 from asr.streaming.server.server import Server
 
@@ -32,7 +32,7 @@ def create_app(server: Server, access: Access) -> Starlette:
         await server.stop()
 
     app = Starlette(
-        routes=[*page.routes, Route("/healthz", _health), Route("/metrics", _metrics)],
+        routes=[Route("/healthz", _health), Route("/metrics", _metrics), *page.routes, *vosk.routes],
         middleware=[Middleware(Doorkeeper, access=access)],
         lifespan=lifespan,
     )
