@@ -80,7 +80,7 @@ const engine = createEngine(page);
 
 const microphone = new Microphone({
   heard(samples, peak) {
-    $("level").value = Math.max(0, 1 + (20 * Math.log10(peak)) / 60); // from -60 dB to full scale
+    showLevel(peak);
     engine.audio(samples, performance.now());
   },
   lost() {
@@ -88,6 +88,13 @@ const microphone = new Microphone({
     page.trouble("The microphone was disconnected: plug it in again, and start again.");
   },
 });
+
+// In decibels above -60 dB of full scale.
+function showLevel(peak) {
+  const level = Math.max(0, Math.min(60, Math.round(60 + 20 * Math.log10(peak))));
+  $("level").ariaValueNow = level;
+  $("level").firstElementChild.style.transform = `scaleX(${level / 60})`;
+}
 
 async function start() {
   setBusy(true);
@@ -100,7 +107,7 @@ async function start() {
     latencies = [];
     engine.begin(sampleRate);
     microphone.start();
-    listening = true;
+    setListening(true);
     $("listen").textContent = "Stop listening";
     keepAwake();
     listDevices(); // browsers tell their names only now
@@ -114,9 +121,9 @@ async function start() {
 
 function stop() {
   if (!listening) return;
-  listening = false;
+  setListening(false);
   microphone.close();
-  $("level").value = 0;
+  showLevel(0);
   wakeLock?.release();
   setBusy(true);
   $("listen").textContent = "Finishing …";
@@ -156,6 +163,11 @@ async function keepAwake() {
 function setBusy(value) {
   busy = value;
   $("listen").ariaDisabled = value;
+}
+
+function setListening(value) {
+  listening = value;
+  document.body.classList.toggle("listening", value);
 }
 
 function showTools() {

@@ -5,7 +5,7 @@
 
 import { Outbox } from "./outbox.js";
 
-export const FIGURES = [["behind", "Not recognised yet"], ["connection", "Connection"]];
+export const FIGURES = [["behind", "Behind by"], ["connection", "Connection"]];
 
 const MAX_UNANSWERED = 16; // messages under way: enough to catch up fast, few enough that the server is not flooded
 const AFTER_WORD_S = 0.1; // a word's end is not known better
