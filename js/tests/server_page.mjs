@@ -18,14 +18,14 @@ async function serve(python, { port = 0, token = "", options = [] } = {}) {
   });
   for await (const line of createInterface(server.stderr)) {
     const listening = /Listening on (http:\/\/\S+:(\d+))/.exec(line);
-    if (listening) return { url: listening[1], port: listening[2], stop: (signal) => stop(server, signal) };
+    if (listening) return { url: listening[1], port: listening[2], stop: () => stop(server) };
   }
   throw new Error("the server does not start");
 }
 
-async function stop(server, signal = "SIGTERM") {
+async function stop(server) {
   if (server.exitCode !== null || server.signalCode) return;
-  server.kill(signal);
+  server.kill();
   await once(server, "exit");
 }
 
@@ -75,13 +75,13 @@ async function live(python, wav, finalsFile, folder) {
     await giveToken(page, TOKEN);
     await ready(page);
 
-    // The server is gone in the middle of the second utterance, and comes back.
+    // The server ends in the middle of the second utterance, with a final of what it has, and comes back.
     await page.keyboard.press("Alt+KeyL");
     await page.waitForFunction(() => document.querySelectorAll("#finals li").length === 1 &&
       document.getElementById("partial").textContent);
     const before = await page.locator("#partial").textContent();
     const latency = await text(page, "latency");
-    await server.stop("SIGKILL");
+    await server.stop();
     const gone = await alert(page);
     const during = await page.locator("#captions").innerText();
     server = await serve(python, { token: TOKEN, port: server.port, options: [...QUICK, "--max-sessions", "1"] });

@@ -47,6 +47,11 @@ const page = {
     page.figure("latency", `${Math.max(...latencies).toFixed(0)} ms`);
     showTools();
   },
+  // The last final was none: it is a partial still.
+  takeBack() {
+    captions.takeBack();
+    showTools();
+  },
   ended() {
     clearTimeout(patience);
     page.status("Stopped.");

@@ -35,6 +35,14 @@ export class Captions {
     if (atEnd) this.#box.scrollTop = this.#box.scrollHeight;
   }
 
+  takeBack() {
+    const final = this.#finals.pop();
+    if (!final) return; // cleared meanwhile
+    this.#list.lastElementChild.remove();
+    this.#partial.textContent = final.text;
+    this.#numSaved = Math.min(this.#numSaved, this.#finals.length);
+  }
+
   get empty() {
     return !this.#finals.length;
   }

@@ -1,7 +1,8 @@
 // Recognition by the server that this page came from, over vosk-server's protocol at `vosk`.
 //
 // When the connection breaks, another is made, and audio that is in no final yet is sent once more: what is said
-// meanwhile is text a little later, not lost.
+// meanwhile is text a little later, not lost. A server that ends says a final of what it has, which may break off in the
+// middle of a word: so the last thing that was said over a connection never counts as final.
 
 import { Outbox } from "./outbox.js";
 
@@ -24,6 +25,7 @@ class Engine {
   #sampleRate;
   #endedAt; // null while listening
   #partial;
+  #lastFinal; // {text, end} of the last reply, if it was one
 
   #socket = null;
   #startS; // where in the recording the connection's stream began
@@ -50,6 +52,7 @@ class Engine {
     this.#sampleRate = sampleRate;
     this.#endedAt = null;
     this.#partial = "";
+    this.#lastFinal = null;
     this.#retryMs = RETRY_MS;
     this.#watch = setInterval(() => this.#checkReplies(), 1000);
     this.#connect();
@@ -100,12 +103,14 @@ class Engine {
       this.#retryMs = RETRY_MS;
       this.#page.trouble("");
     }
+    if (this.#lastFinal) this.#outbox.forget(this.#lastFinal.end + AFTER_WORD_S);
+    this.#lastFinal = null;
     const message = this.#outbox.answered(); // none: this is the last of the stream
     if (message) this.#reply = { endS: message.endS, heardAt: message.heardAt };
     else if (this.#eofSent) this.#reply.heardAt = this.#endedAt;
     this.#reply.at = performance.now();
     this.#page.heard(text ? [this.#final(text, result)] : this.#changed(partial ?? ""), this.#reply.heardAt);
-    if (!this.#partial) this.#outbox.forget(this.#reply.endS - UNSHOWN_S);
+    if (!this.#partial && !this.#lastFinal) this.#outbox.forget(this.#reply.endS - UNSHOWN_S);
     if (this.#eofSent && !message) this.#finish();
     else this.#send();
   }
@@ -116,7 +121,7 @@ class Engine {
     });
     const { start } = words[0], { end } = words.at(-1);
     this.#partial = "";
-    this.#outbox.forget(end + AFTER_WORD_S);
+    this.#lastFinal = { text, end };
     return { type: "final", text, start, end, words };
   }
 
@@ -174,6 +179,11 @@ class Engine {
   // The connection is gone, or there never was one.
   async #lost() {
     this.#drop();
+    if (this.#lastFinal) {
+      this.#page.takeBack();
+      this.#partial = this.#lastFinal.text;
+      this.#lastFinal = null;
+    }
     this.#page.figure("connection", "lost");
     this.#page.status("Not connected.");
     const amiss = await whatIsAmiss();
