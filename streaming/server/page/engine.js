@@ -230,15 +230,18 @@ class Engine {
 
 // A sentence, TOKEN_NEEDED, or "" when all is well. A WebSocket that is refused does not say why.
 async function whatIsAmiss() {
-  const ask = (path, headers) =>
-    fetch(path, { headers, cache: "no-store", signal: AbortSignal.timeout(5000) }).catch(() => null);
+  const ask = (path, options) =>
+    fetch(path, { ...options, cache: "no-store", signal: AbortSignal.timeout(5000) }).catch(() => null);
   const health = await ask("healthz");
   if (!health) return "The server does not answer.";
   const { status, sessions, max_sessions } = await health.json().catch(() => ({}));
   if (status === "stopping") return "The server is about to end.";
   if (sessions >= max_sessions) return `All ${max_sessions} streams of the server are taken.`;
   const token = sessionStorage.getItem("token");
-  const door = await ask("metrics", token ? { Authorization: `Bearer ${encodeURIComponent(token)}` } : {});
+  const headers = token ? { Authorization: `Bearer ${encodeURIComponent(token)}` } : {};
+  // Nothing takes a POST there, but with it comes, as with a WebSocket, where this page is from.
+  const door = await ask("metrics", { method: "POST", headers });
+  if (door?.status === 403) return `The server does not know this page: start it with --allow-origin ${location.origin}.`;
   return door?.status === 401 ? TOKEN_NEEDED : "";
 }
 
