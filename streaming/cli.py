@@ -10,37 +10,20 @@ import argparse
 import os
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import asr
+from asr.streaming.arguments import new_parser, parse
 
 if TYPE_CHECKING:
-    from asr.streaming.captions import Output
+    from asr.streaming.output import Output
     from asr.streaming.recognizer import Recognizer
-    from asr.streaming.stream import Stream
+    from asr.streaming.stats import Stats
 
 SAMPLE = Path(asr.__file__).parent / "samples" / "sample.wav"
-
-EPILOG = """\
-examples:
-  asr-stream                               captions from the default microphone; Ctrl-C ends
-  asr-stream --list-devices                which microphones there are
-  asr-stream --device 3 --chunk-ms 320     another microphone, text sooner, a little less accurate
-  asr-stream --file talk.mp3 notes.wav     files, of any format libsndfile reads
-  asr-stream --file talk.flac --json       one event per line, for programs
-  asr-stream --sample                      a recording that comes with the package
-  asr-stream serve                         a server for other programs and browsers; serve --help
-
-exit status:
-  0     done; also after Ctrl-C at the microphone, and when the reader of the output has gone
-  1     a model, a file or the microphone cannot be used (other files are still read)
-  2     the command line is wrong
-  130   Ctrl-C while a file was read (143 after SIGTERM); what was heard until then is printed
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,59 +33,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         from asr.streaming.server.cli import main as serve
 
         return serve(argv[1:])
-    parser = _parser()
-    args = parser.parse_args(argv)
+    parser = new_parser()
+    args = parse(parser, argv)
+    from asr.streaming.output import OutputError, discard_output
+
     try:
         return _run(args, parser)
     except BrokenPipeError:
-        # Whoever read the output is done. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()  # whoever read it is done
         return 0
+    except OutputError as error:
+        _complain(error)
+        return 1
     except KeyboardInterrupt:
         return 130
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="asr-stream",
-        description="Live captions: speech from the microphone, or from files, becomes text as it is spoken.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    source = parser.add_argument_group("source").add_mutually_exclusive_group()
-    source.add_argument("--device", metavar="ID", help="microphone: a number or part of a name from --list-devices")
-    source.add_argument("--file", nargs="+", metavar="PATH", help="recognise files instead")
-    source.add_argument("--sample", action="store_true", help="recognise the recording that comes with the package")
-    source.add_argument("--list-devices", action="store_true", help="list microphones and end")
-    parser.add_argument("--realtime", action="store_true", help="read files no faster than they were spoken")
-    parser.add_argument("--json", action="store_true", help="one JSON event per line")
-    how = parser.add_argument_group("recognition")
-    how.add_argument("--model", metavar="PATH", help="a file from `asr export`; default: the bundled one")
-    how.add_argument("--chunk-ms", type=int, default=640, metavar="MS", help="text appears this often (default 640)")
-    how.add_argument(
-        "--left-context-ms",
-        type=int,
-        default=2560,
-        metavar="MS",
-        help="how far the encoder looks back (default 2560)",
-    )
-    how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
-    how.add_argument(
-        "--no-second-pass",
-        dest="second_pass",
-        action="store_false",
-        help="do not go over each utterance once more with full context when it has ended",
-    )
-    how.add_argument(
-        "--lm",
-        default="auto",
-        metavar="PATH",
-        help="language model from `asr lm`, or none; default: the bundled one with the bundled model",
-    )
-    how.add_argument("--beam", type=int, default=128, metavar="N", help="hypotheses kept (default 128)")
-    how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
-    parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
-    return parser
 
 
 def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
@@ -150,6 +94,7 @@ def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Re
             search=args.search,
             second_pass=args.second_pass,
             lm=None if args.lm == "none" else args.lm,
+            hotwords=args.hotwords or (),
             beam_size=args.beam,
             provider=args.provider,
         )
@@ -160,52 +105,38 @@ def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Re
         parser.error(str(error))
 
 
-def _show(stream: Stream, output: Output) -> None:
-    for event in stream.events():
-        output.show(event)
-
-
 def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interrupt) -> int:
-    from asr.streaming.audio_file import read_blocks
-    from asr.streaming.captions import open_output
+    from asr.streaming.audio_file import STDIN, duration_s
+    from asr.streaming.files import Transcriber, show_files
 
     paths = [str(SAMPLE)] if args.sample else args.file
-    status = 0
-    with open_output(sys.stdout, args.json) as output:
-        for path in paths:
-            if interrupt:
-                break
-            if len(paths) > 1:
-                output.begin(path)
-            stream = recognizer.stream()
-            started = time.monotonic()
-            trouble = ""
-            try:
-                for samples, sample_rate in read_blocks(path):
-                    stream.accept_waveform(samples, sample_rate)
-                    _show(stream, output)
-                    if args.realtime:
-                        time.sleep(max(0.0, started + stream.sample_offset / 16000 - time.monotonic()))
-                    if interrupt:
-                        break
-            except ValueError as error:  # the file's, or a sample rate that the stream refuses
-                trouble = str(error)
-                status = 1
-            stream.finish()
-            if trouble:
-                stream.report_error(trouble)
-            _show(stream, output)
-    return 128 + interrupt.signal if interrupt else status
+    live = args.realtime or paths == [STDIN]
+    with _output(args, of_files=not live) as output:
+        transcriber = Transcriber(
+            recognizer,
+            paths,
+            1 if args.realtime else args.jobs or num_cores(),
+            interrupt.__bool__,
+            raw_rate=args.raw_rate,
+            realtime=args.realtime,
+            wants_partials=output.wants_partials and (live or args.format == "json"),
+        )
+        total_s = None if live else sum(duration_s(path, args.raw_rate) for path in paths)
+        with transcriber:
+            stats = show_files(transcriber, output, total_s, args.stats)
+    _print_stats(args, stats)
+    if interrupt:
+        return 128 + interrupt.signal
+    return int(output.failed or any(each.failed for each in transcriber.transcriptions))
 
 
 def _microphone(args: argparse.Namespace, parser: argparse.ArgumentParser, interrupt: _Interrupt) -> int:
-    from asr.streaming.captions import open_output
     from asr.streaming.microphone import Microphone, MicrophoneError
 
     _silence_sound_libraries()
     device = int(args.device) if args.device and args.device.isdigit() else args.device
     try:
-        microphone = Microphone(device, rescan=True)
+        microphone = Microphone(device, rescan=True, channel=args.channel)
     except MicrophoneError as error:
         _complain(error)
         print(f"Without a microphone, try the bundled recording:\n  asr-stream --file {SAMPLE}", file=sys.stderr)
@@ -216,17 +147,31 @@ def _microphone(args: argparse.Namespace, parser: argparse.ArgumentParser, inter
         recognizer = _recognizer(args, parser)
         if recognizer is None:
             return 1
-        stream = recognizer.stream()
-        with open_output(sys.stdout, args.json) as output:
+        from asr.streaming.live import Live
+
+        with _output(args) as output:
+            live = Live(microphone, recognizer.stream(), output, args.stats)
             while not interrupt:
-                microphone.read_into(stream)
-                _show(stream, output)
-            microphone.close()
-            while microphone.read_into(stream):
-                _show(stream, output)
-            stream.finish()
-            _show(stream, output)
-    return 0
+                live.step()
+            live.finish()
+    _print_stats(args, live.stats)
+    return int(output.failed)
+
+
+def _output(args: argparse.Namespace, of_files: bool = False) -> Output:
+    from asr.streaming.output import Output
+
+    return Output(args.format, args.output, of_files)
+
+
+def _print_stats(args: argparse.Namespace, stats: Stats) -> None:
+    if args.stats:
+        print(stats.summary(), file=sys.stderr, flush=True)
+
+
+def num_cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _silence_sound_libraries() -> None:

@@ -1,88 +1,25 @@
-"""Captions: what a person sees on the terminal, and what programs read from a pipe."""
+"""Captions: what a person sees on the terminal."""
 
 from __future__ import annotations
 
-import io
-import json
 import re
 
 import pytest
+from rich.text import Text
+from terminal import Terminal
 
-from asr.search import Word
-from asr.streaming.captions import Captions, JsonLines, PlainText, open_output
-from asr.streaming.events import Error, Event, Final, Gap, Partial
+from asr.streaming.captions import Captions
+from asr.streaming.events import Event, Final, Partial
 
 LONG = " ".join(f"WORD{i}" for i in range(60))
 
 
-def words(text: str) -> tuple[Word, ...]:
-    return tuple(Word(word, i, i + 0.5, 0.5) for i, word in enumerate(text.split()))
-
-
 def partial(text: str) -> Event:
-    return Partial(text, 0.0, max(len(text.split()) - 0.5, 0.0), words(text))
+    return Partial(text, 0.0, 1.0)
 
 
 def final(text: str) -> Event:
-    return Final(text, 0.0, len(text.split()) - 0.5, words(text))
-
-
-class Terminal(io.StringIO):
-    """A terminal without colours: keeps the screen's lines, and every screen that a write left behind."""
-
-    encoding = "utf-8"
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.width = width
-        self.lines = [""]
-        self.row = self.column = 0
-        self.screens: list[list[str]] = []
-        self.raw = ""
-        self._waiting = ""
-
-    def isatty(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        self._waiting += text
-        return len(text)
-
-    def flush(self) -> None:
-        if not self._waiting:
-            return
-        self.raw += self._waiting
-        for code, char in re.findall(r"(\x1b\[[?0-9;]*[A-Za-z])|(.|\n)", self._waiting, re.DOTALL):
-            self._command(code) if code else self._put(char)
-        self._waiting = ""
-        self.screens.append(list(self.lines))
-
-    def _command(self, code: str) -> None:
-        number = int(code[2:-1]) if code[2:-1].isdigit() else 1
-        if code[-1] == "A":
-            self.row -= number
-        elif code[-1] == "K":
-            assert code == "\x1b[2K"
-            self.lines[self.row] = ""
-        else:
-            assert code[-1] in "mhl", f"unknown control sequence {code!r}"
-
-    def _put(self, char: str) -> None:
-        if char == "\r":
-            self.column = 0
-        elif char == "\n":
-            self.row, self.column = self.row + 1, 0
-            if self.row == len(self.lines):
-                self.lines.append("")
-        else:
-            assert self.column < self.width, f"wraps at column {self.column}: {self.lines[self.row]!r}"
-            line = self.lines[self.row].ljust(self.column)
-            self.lines[self.row] = line[: self.column] + char + line[self.column + 1 :]
-            self.column += 1
-
-    @property
-    def text(self) -> list[str]:
-        return [line.rstrip() for line in self.lines if line.strip()]
+    return Final(text, 0.0, 1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -123,13 +60,13 @@ def test_no_color_means_no_attributes_at_all(monkeypatch: pytest.MonkeyPatch) ->
     terminal = Terminal(80)
     with Captions(terminal, 80) as captions:
         captions.show(partial("SOFT"))
-        captions.show(Error("trouble", 1.0, 1.0))
+        captions.warn("trouble")
         captions.show(final("FIRM"))
     assert not re.search(r"\x1b\[[0-9;]*m", terminal.raw)
     assert terminal.text == ["trouble", "FIRM"]
 
 
-@pytest.mark.parametrize("width", [80, 81, 120, 200])
+@pytest.mark.parametrize("width", [20, 80, 81, 120, 200])
 def test_a_long_partial_shows_its_end_in_one_line(width: int) -> None:
     terminal = Terminal(width)
     words = LONG.split()
@@ -160,59 +97,61 @@ def test_nothing_is_drawn_between_events_and_no_screen_is_without_its_text() -> 
         captions.show(partial("ONE"))
         first = len(terminal.screens)
         captions.show(partial("ONE TWO"))
-        captions.show(Error("trouble", 1.0, 1.0))
+        captions.warn("trouble")
         captions.show(final("ONE TWO THREE"))
         shown = terminal.screens[first - 1 :]
     assert len(shown) <= 5
     assert all(any("ONE" in line for line in screen) for screen in shown)
 
 
-def test_troubles_stand_above_the_partial_and_say_when() -> None:
+def test_troubles_stand_above_the_partial() -> None:
     terminal = Terminal(80)
     with Captions(terminal, 80) as captions:
         captions.begin("a.wav")
         captions.show(partial("STILL TALKING"))
-        captions.show(Error("the microphone [bold]stopped[/bold]", 2.0, 2.0))
-        captions.show(Gap("0.500 s of audio were lost", 2.0, 2.5))
+        captions.warn("the microphone [bold]stopped[/bold]")
         assert terminal.text == [
             "== a.wav ==",
             "the microphone [bold]stopped[/bold]",
-            "0.500 s of audio were lost at 2.00 s",
             "STILL TALKING",
         ]
 
 
-def test_elsewhere_only_finals_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
-    written = io.BytesIO()
-    out = io.TextIOWrapper(io.BufferedWriter(written, 1 << 16))
-    with open_output(out, as_json=False) as output:
-        assert isinstance(output, PlainText)
-        for event in (partial("A"), final("A B"), Error("trouble", 1, 1), final(LONG)):
-            output.show(event)
-    assert written.getvalue().decode() == f"A B\n{LONG}\n"  # at once: nothing waits in a buffer
-    assert capsys.readouterr().err == "asr-stream: trouble\n"
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 20])
+def test_the_narrowest_terminals(width: int) -> None:
+    """Terminal itself fails where a line wraps."""
+    terminal = Terminal(width)
+    with Captions(terminal, width) as captions:
+        captions.status(Text("status")[: captions.width])
+        for text in ("A", "AB CD", "WORD AFTER WORD", "字" * 30, LONG):
+            captions.show(partial(text))
+    assert terminal.text == []
 
 
-def test_json_lines() -> None:
-    out = io.StringIO()
-    with open_output(out, as_json=True) as output:
-        assert isinstance(output, JsonLines)
-        output.show(final("É B"))
-        output.begin("b.wav")
-        output.show(Gap("0.500 s of audio were lost", 2.0, 2.5))
-    first, second = out.getvalue().splitlines()
-    assert json.loads(first) == final("É B").to_dict() and "É" in first
-    assert json.loads(second) == {
-        "type": "gap",
-        "text": "0.500 s of audio were lost",
-        "start": 2.0,
-        "end": 2.5,
-        "words": [],
-        "file": "b.wav",
-    }
+def test_the_status_stands_below_the_partial_and_goes_at_the_end() -> None:
+    terminal = Terminal(80)
+    with Captions(terminal, 80) as captions:
+        captions.status(Text("-20 dB", "green"))
+        captions.show(partial("HELLO"))
+        assert terminal.text == ["HELLO", "-20 dB"]
+        captions.show(final("HELLO THERE"))
+        captions.print("1\n00:00:00,000 --> 00:00:01,000\n" + "X" * 79 + "\n\n")
+        assert [line for line in terminal.text if line != "X" * 79] == [
+            "HELLO THERE",
+            "1",
+            "00:00:00,000 --> 00:00:01,000",
+            "-20 dB",
+        ]
+        captions.status(None)
+        captions.show(partial("NEXT"))
+        assert terminal.text[-1] == "NEXT"
+    assert terminal.text[-1] == "X" * 79
 
 
-def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(open_output(Terminal(80), as_json=False), Captions)
-    monkeypatch.setenv("TERM", "dumb")
-    assert isinstance(open_output(Terminal(80), as_json=False), PlainText)
+def test_no_color_is_also_for_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal(80)
+    with Captions(terminal, 80) as captions:
+        captions.status(Text("-20 dB", "green"))
+        assert terminal.text == ["-20 dB"]
+    assert not re.search(r"\x1b\[[0-9;]*m", terminal.raw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Iterator
 
@@ -173,7 +174,7 @@ def test_partials_are_coalesced_and_finals_never(recognizer: Recognizer, convers
     assert [event.type for event in first] == ["partial"]
     assert [e.text for e in rest if e.type == "final"] == [e.text for e in alone if e.type == "final"]
     assert len(rest) < len(alone) - 5
-    assert all(b.type not in ("partial", "final") for a, b in zip(rest, rest[1:], strict=False) if a.type == "partial")
+    assert all(b.type not in ("partial", "final") for a, b in itertools.pairwise(rest) if a.type == "partial")
 
 
 def test_a_partial_is_not_taken_back_by_an_error(recognizer: Recognizer, sample: np.ndarray) -> None:

@@ -68,10 +68,12 @@ def test_a_file_becomes_one_line_per_utterance(
 def test_json_events_with_their_exact_keys(
     tiny_onnx: Path, recording: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--model", str(tiny_onnx), "--file", str(recording), "--json"]) == 0
+    assert main(["--model", str(tiny_onnx), "--file", str(recording), "--format", "json"]) == 0
     found = events(capsys.readouterr().out)
     assert {event["type"] for event in found} == {"partial", "final"}
-    assert all(list(event) == ["type", "text", "start", "end", "words"] for event in found)
+    keys = ["type", "text", "start", "end", "words"]
+    own = {"partial": ["num_stable"], "final": ["endpoint"]}
+    assert all(list(event) == keys + own[event["type"]] for event in found)
     assert "".join(event["text"] + "\n" for event in found if event["type"] == "final") == text
 
 
@@ -83,7 +85,7 @@ def test_the_options_reach_the_recognizer(
     search: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = ["--search", search, "--beam", "3", "--chunk-ms", "1280", "--left-context-ms", "640", "--json"]
+    options = ["--search", search, "--beam", "3", "--chunk-ms", "1280", "--left-context-ms", "640", "--format", "json"]
     assert main(["--model", str(tiny_onnx), "--file", str(recording), *options]) == 0
     stream = Recognizer(tiny_onnx, search=search, beam_size=3, chunk_ms=1280, left_context_ms=640).stream()
     stream.accept_waveform(conversation)
@@ -97,7 +99,7 @@ def test_several_files_are_told_apart(
     paths = [str(recording), str(recording)]
     assert main(["--model", str(tiny_onnx), "--file", *paths]) == 0
     assert capsys.readouterr().out == f"== {recording} ==\n{text}" * 2
-    assert main(["--model", str(tiny_onnx), "--file", *paths, "--json"]) == 0
+    assert main(["--model", str(tiny_onnx), "--file", *paths, "--format", "json"]) == 0
     assert {event["file"] for event in events(capsys.readouterr().out)} == {str(recording)}
 
 
@@ -192,7 +194,7 @@ def test_broken_files_are_said_to_be_broken_and_the_others_are_read(
     out, err = capsys.readouterr()
     assert out.endswith(f"== {recording} ==\n{text}")
     assert err.startswith("asr-stream: ") and str(path) in err and err.count("\n") == 1
-    assert main(["--model", str(tiny_onnx), "--file", str(path), "--json"]) == 1
+    assert main(["--model", str(tiny_onnx), "--file", str(path), "--format", "json"]) == 1
     found = events(capsys.readouterr().out)
     assert [event["type"] for event in found].count("error") == 1 and found[-1]["type"] == "error"
     if kind == "cut":  # what is there is recognised
@@ -248,7 +250,7 @@ def test_a_sample_rate_beyond_all_microphones(
         (["--left-context-ms", "-40"], "left_context_ms is -40"),
         (["--beam", "0"], "beam_size"),
         (["--search", "best"], "invalid choice: 'best'"),
-        (["--sample"], "not allowed with argument --file"),
+        (["--sample"], "not allowed with argument -f/--file"),
     ],
 )
 def test_a_wrong_command_line(
@@ -288,7 +290,7 @@ finally:
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_flushes_the_tail(tiny_onnx: Path, recording: Path, number: int, status: int) -> None:
-    command = [*COMMAND, "--model", str(tiny_onnx), "--file", str(recording), "--json", "--realtime"]
+    command = [*COMMAND, "--model", str(tiny_onnx), "--file", str(recording), "--format", "json", "--realtime"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())  # arrives while the rest has yet to be spoken
@@ -301,7 +303,7 @@ def test_an_interrupt_flushes_the_tail(tiny_onnx: Path, recording: Path, number:
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(tiny_onnx: Path, recording: Path) -> None:
-    command = [*COMMAND, "--model", str(tiny_onnx), "--file", *[str(recording)] * 20, "--json"]
+    command = [*COMMAND, "--model", str(tiny_onnx), "--file", *[str(recording)] * 20, "--format", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.readline()

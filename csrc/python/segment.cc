@@ -80,7 +80,8 @@ py::list take_events(ExclusiveSegment& self) {
   const std::vector<Event> events = self([](Segment& segment) { return segment.take_events(); });
   py::list list;
   for (const Event& event : events) {
-    list.append(py::make_tuple(name(event.type), event.text, event.start_s, event.end_s, to_list(event.words)));
+    list.append(py::make_tuple(name(event.type), event.text, event.start_s, event.end_s, to_list(event.words),
+                               event.num_stable, event.endpoint));
   }
   return list;
 }
@@ -92,9 +93,9 @@ void bind_segment(py::module_& m) {
   m.attr("BEAM_THRESHOLD") = kBeamThreshold;
   m.attr("NUM_RESCORED") = kNumRescored;
 
-  m.def("words", [](const Hypothesis& hypothesis, const std::vector<std::string>& tokens) {
-    return to_list(words(hypothesis, tokens));
-  }, "hypothesis"_a, "tokens"_a);
+  m.def("words", [](const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm) {
+    return to_list(words(hypothesis, tokens, with_lm));
+  }, "hypothesis"_a, "tokens"_a, "with_lm"_a = false);
   m.def("best_rescored", &best_rescored, "hypotheses"_a, "decoder_scores"_a, "ctc_weight"_a);
 
   py::class_<SegmentOptions, std::shared_ptr<SegmentOptions>>(m, "SegmentOptions")

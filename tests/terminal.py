@@ -1,0 +1,64 @@
+"""A terminal for tests: what a person would see of what was written."""
+
+from __future__ import annotations
+
+import io
+import re
+
+
+class Terminal(io.StringIO):
+    """A terminal without colours: keeps the screen's lines, and every screen that a write left behind."""
+
+    encoding = "utf-8"
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.lines = [""]
+        self.row = self.column = 0
+        self.screens: list[list[str]] = []
+        self.raw = ""
+        self._waiting = ""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._waiting += text
+        return len(text)
+
+    def flush(self) -> None:
+        if not self._waiting:
+            return
+        self.raw += self._waiting
+        for code, char in re.findall(r"(\x1b\[[?0-9;]*[A-Za-z])|(.|\n)", self._waiting, re.DOTALL):
+            self._command(code) if code else self._put(char)
+        self._waiting = ""
+        self.screens.append(list(self.lines))
+
+    def _command(self, code: str) -> None:
+        number = int(code[2:-1]) if code[2:-1].isdigit() else 1
+        if code[-1] == "A":
+            self.row -= number
+        elif code[-1] == "K":
+            assert code == "\x1b[2K"
+            self.lines[self.row] = ""
+        else:
+            assert code[-1] in "mhl", f"unknown control sequence {code!r}"
+
+    def _put(self, char: str) -> None:
+        if char == "\r":
+            self.column = 0
+        elif char == "\n":
+            self.row, self.column = self.row + 1, 0
+            if self.row == len(self.lines):
+                self.lines.append("")
+        else:
+            assert self.column < self.width, f"wraps at column {self.column}: {self.lines[self.row]!r}"
+            line = self.lines[self.row].ljust(self.column)
+            self.lines[self.row] = line[: self.column] + char + line[self.column + 1 :]
+            self.column += 1
+
+    @property
+    def text(self) -> list[str]:
+        return [line.rstrip() for line in self.lines if line.strip()]
