@@ -126,6 +126,9 @@ def test_the_page_opens_without_a_token_and_nothing_else_does() -> None:
     access = Access(token="of ours")
     for path in (*page.PAGE_PATHS, "/healthz"):
         assert access.refusal(path, Headers({"host": "localhost"}), websocket=False) is None
+        # Behind a proxy that calls the server by its own name the page's scripts come with another origin.
+        foreign = access.refusal(path, Headers({"host": "localhost", "origin": "https://example.org"}), websocket=False)
+        assert (foreign is None) == (path in page.PAGE_PATHS)
         refused = access.refusal(path, Headers({"host": "localhost"}), websocket=True)
         assert refused is not None
         assert refused[0] == 401

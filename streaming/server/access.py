@@ -45,10 +45,12 @@ class Access:
                 421,
                 f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to change that",
             )
+        if path in PAGE_PATHS and not websocket:
+            return None  # anybody may see it; it is what it asks for that is checked
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins and _netloc(origin) != headers.get("host"):
             return 403, "pages of this origin are not allowed; start the server with --allow-origin to allow them"
-        if self.token and (websocket or path not in (*PAGE_PATHS, "/healthz")) and not self._has_token(headers):
+        if self.token and (websocket or path != "/healthz") and not self._has_token(headers):
             return 401, "a token is needed: Authorization: Bearer TOKEN"
         return None
 
