@@ -115,6 +115,11 @@ def new_parser() -> argparse.ArgumentParser:
         metavar="S",
         help="a longer one ends at its next pause, or between two words (default 20, up to 120)",
     )
+    how.add_argument(
+        "--phrases",
+        metavar="FILE",
+        help="all that may be said, such as voice commands, one a line; the rest becomes [unk]",
+    )
     how.add_argument("--beam", type=int, default=128, metavar="N", help="hypotheses kept (default 128)")
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")

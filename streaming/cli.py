@@ -97,6 +97,7 @@ def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Re
             hotwords=args.hotwords or (),
             silence_after_speech_s=args.endpoint_silence_ms / 1000,
             max_utterance_s=args.max_utterance_s,
+            phrases=args.phrases,
             beam_size=args.beam,
             provider=args.provider,
         )

@@ -51,9 +51,7 @@ def _health(request: Request) -> Response:
     server: Server = request.app.state.server
     if server.stopping.is_set():
         return JSONResponse({"status": "stopping"}, 503)
-    return JSONResponse(
-        {"status": "ok", "sessions": len(server.sessions), "max_sessions": server.limits.max_sessions}
-    )
+    return JSONResponse({"status": "ok", "sessions": len(server.sessions), "max_sessions": server.limits.max_sessions})
 
 
 def _metrics(request: Request) -> Response:
