@@ -258,6 +258,13 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
     (update(format={"type": "audio/pcm", "rate": 16000}), "session.audio.input.format", "rate 24000"),
     (update(transcription={"language": "fr"}), "session.audio.input.transcription.language", "knows 'en' only"),
     (update(transcription={"prompt": {}}), "session.audio.input.transcription.prompt", "must be a string"),
+    (update(transcription={"keywords": "WALKED"}), "session.audio.input.transcription.keywords", "a list of strings"),
+    (update(transcription={"keywords": [[]]}), "session.audio.input.transcription.keywords", "at most 500 strings"),
+    (
+        update(transcription={"keywords": ["WALKED"]}),
+        "keywords",
+        "search greedy takes no language model and no hotwords",
+    ),
     (update(turn_detection="server_vad"), "session.audio.input.turn_detection", "of type 'server_vad', or null"),
     (update(turn_detection={"type": "semantic_vad"}), "session.audio.input.turn_detection", "of type 'server_vad'"),
     (vad(silence_duration_ms=True), "session.audio.input.turn_detection.silence_duration_ms", r"in \[100, 10000\]"),
@@ -344,16 +351,16 @@ def test_what_was_said_is_told_before_the_server_ends(recognizer: Recognizer, au
 # ---- items ----
 
 
-def test_a_delta_is_what_two_partials_agree_on() -> None:
+def test_a_delta_is_what_will_hardly_change() -> None:
     items = Items(old_form=False)
 
     def deltas(event: Any) -> list[str]:
         return [message["delta"] for message in items.take(event) if message["type"].endswith(".delta")]
 
     assert deltas(Partial("ONE TOO", 0, 1)) == []
-    assert deltas(Partial("ONE TWO TREE", 0, 2)) == ["ONE"]
-    assert deltas(Partial("ONE TWO THREE", 0, 3)) == [" TWO"]
-    assert deltas(Partial("WON TWO", 0, 3)) == []
+    assert deltas(Partial("ONE TWO TREE", 0, 2, num_stable=1)) == ["ONE"]
+    assert deltas(Partial("ONE TWO THREE", 0, 3, num_stable=2)) == [" TWO"]
+    assert deltas(Partial("WON TWO", 0, 3, num_stable=1)) == []
     assert deltas(Partial("", 0, 3)) == []
     assert deltas(Mark("manual", 3, 3)) == []
     assert deltas(Final("ONE TWO THREE FOUR", 0, 4)) == [" THREE FOUR"]

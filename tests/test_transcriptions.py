@@ -35,7 +35,7 @@ BOUNDARY = "mimosa"
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
     limits = ("--max-upload-bytes", str(MAX_UPLOAD), "--max-upload-s", "1800", "--max-sessions", "2", "--idle-s", "2")
-    with serving(*limits, token=TOKEN) as server:
+    with serving("--search", "beam", "--lm", "none", *limits, token=TOKEN) as server:
         yield server
         health = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         health.request("GET", "/healthz")
@@ -52,7 +52,7 @@ def client(server: RunningServer) -> Iterator[openai.OpenAI]:
 @pytest.fixture(scope="module")
 def finals(conversation: np.ndarray) -> list[Final]:
     """What the server's recogniser makes of the conversation."""
-    recognizer = Recognizer(bundled_model("float32"), search="greedy", second_pass=False)
+    recognizer = Recognizer(bundled_model("float32"), search="beam", lm=None, second_pass=False)
     events = recognize(recognizer, conversation)
     return [event for event in events if isinstance(event, Final)]
 
@@ -130,6 +130,13 @@ def test_deltas_together_are_the_text(client: openai.OpenAI, recording: bytes, f
     assert "".join(event.delta for event in deltas) == done.text == " ".join(final.text for final in finals)
 
 
+def test_keywords_are_expected(client: openai.OpenAI, sample: np.ndarray) -> None:
+    file = ("a", audio_file(sample))
+    assert "WALKED SLOWLY" not in client.audio.transcriptions.create(file=file, model="any").text
+    keywords = ["walked:2", "slowly:2"]
+    assert "WALKED SLOWLY" in client.audio.transcriptions.create(file=file, model="any", keywords=keywords).text
+
+
 def test_silence_has_no_text(client: openai.OpenAI) -> None:
     silence = ("silence.flac", audio_file(np.zeros(32000, np.float32)))
     assert client.audio.transcriptions.create(file=silence, model="any").text == ""
@@ -171,6 +178,9 @@ def test_models(client: openai.OpenAI) -> None:
         ([("stream", "true"), ("response_format", "srt")], b"", "stream", "'json' or 'text', not 'srt'"),
         ([("stream", "maybe")], b"", "stream", "stream is 'maybe'; it must be true or false"),
         ([("response_format", "x" * 1000)], b"", "response_format", r"^response_format is 'x{79}\.\.\.; choose"),
+        ([("keywords[]", "C3PO")], b"", "keywords", "'C3PO' cannot be written by this model"),
+        ([("keywords", "walk\nrun")], b"", "keywords", "at most 500 strings of one line each"),
+        ([("keywords", "x" * 101)], b"", "keywords", r"'x{79}\.\.\.; a keyword has at most 100 letters"),
         ([("model", "tiny")], None, "file", "the audio is missing"),
         ([("file", "RIFF")], None, "file", "the audio is missing"),
         ([], b"", "file", "cannot read the file"),

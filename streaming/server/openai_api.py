@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from asr.streaming.server.session import Session
 
 LANGUAGE = "en"
 MAX_SHOWN = 80
 """Characters of a client's own value in a message about it."""
+MAX_KEYWORDS, MAX_KEYWORD_LENGTH = 500, 100
 
 
 class ApiError(Exception):
@@ -33,3 +37,22 @@ def check_language(language: object, param: str) -> None:
     """ApiError for another language than the model's."""
     if language not in (None, "", LANGUAGE):
         raise ApiError(f"{param} is {shown(language)}; this server knows {LANGUAGE!r} only: leave it out", param)
+
+
+def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:
+    """Words and phrases that a client expects. ApiError unless they are strings, not too many and not too long."""
+    keywords = tuple(value for value in values if isinstance(value, str) and "\n" not in value)
+    if len(keywords) != len(values) or len(keywords) > MAX_KEYWORDS:
+        raise ApiError(f"{param} must be at most {MAX_KEYWORDS} strings of one line each", param)
+    for keyword in keywords:
+        if len(keyword) > MAX_KEYWORD_LENGTH:
+            raise ApiError(f"{param} has {shown(keyword)}; a keyword has at most {MAX_KEYWORD_LENGTH} letters", param)
+    return keywords
+
+
+async def expect_keywords(session: Session, keywords: tuple[str, ...], param: str) -> None:
+    """From here on `session` listens for them. ApiError where the search or the model does not allow that."""
+    try:
+        await session.change(hotwords=keywords)
+    except ValueError as error:
+        raise ApiError(str(error), param) from error

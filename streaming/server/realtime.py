@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from asr.streaming.server.openai_api import ApiError, shown
+from asr.streaming.server.openai_api import ApiError, expect_keywords, shown
 from asr.streaming.server.realtime_config import SAMPLE_RATE, Config
 from asr.streaming.server.realtime_items import Items, Mark
 from asr.streaming.server.server import Refused, Server
@@ -158,6 +158,8 @@ class Conversation:
     async def _update(self, config: Config) -> None:
         # Without turn detection the endpoint rules stay as they are: they bound what an utterance holds in memory.
         silence_s = (config.silence_ms or config.default_silence_ms) / 1000
+        if config.keywords is not None and config.keywords != self._config.keywords:
+            await expect_keywords(self._session, config.keywords, "keywords")
         if silence_s != self._session.recognizer.silence_after_speech_s:
             await self._session.change(silence_after_speech_s=silence_s)
         await self._mark("manual" if config.silence_ms is None else "vad")

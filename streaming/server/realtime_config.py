@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asr.streaming.server.openai_api import LANGUAGE, ApiError, check_language, shown
+from asr.streaming.server.openai_api import LANGUAGE, ApiError, check_keywords, check_language, shown
 
 SAMPLE_RATE = 24000
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10000
@@ -24,6 +24,8 @@ class Config:
     silence_ms: int | None
     model: str = ""
     prompt: str = ""
+    keywords: tuple[str, ...] | None = None
+    """None: the server's own hotwords."""
 
     def updated(self, session: object, old_form: bool) -> Config:
         """With what `session`, the object of an update, says. ApiError for what this server does not do."""
@@ -52,6 +54,7 @@ class Config:
         vad = {"type": "server_vad", "silence_duration_ms": self.silence_ms}
         turn_detection = None if self.silence_ms is None else vad
         transcription = {"model": self.model, "language": LANGUAGE, "prompt": self.prompt}
+        transcription |= {} if self.keywords is None else {"keywords": self.keywords}
         session: dict[str, Any] = {"id": session_id, "object": "realtime.transcription_session"}
         if old_form:
             session |= {"input_audio_format": "pcm16", "input_audio_transcription": transcription}
@@ -68,7 +71,12 @@ class Config:
                 if not isinstance(value, str):
                     raise _wrong(f"{path}.{name}", value, "a string")
                 texts[name] = value
-        return replace(self, model=texts["model"], prompt=texts["prompt"])
+        config = replace(self, model=texts["model"], prompt=texts["prompt"])
+        if (keywords := transcription.get("keywords")) is not None:
+            if not isinstance(keywords, list):
+                raise _wrong(f"{path}.keywords", keywords, "a list of strings")
+            config = replace(config, keywords=check_keywords(keywords, f"{path}.keywords"))
+        return config
 
     def _silence_ms(self, turn_detection: object, path: str) -> int | None:
         if turn_detection is None:

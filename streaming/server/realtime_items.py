@@ -1,14 +1,13 @@
 """How what is heard becomes items of OpenAI's Realtime transcription: events of the recogniser in, messages out.
 
-An item is a stretch of the audio. Deltas are never taken back: they carry words that two partials in a row agree on,
-and the rest when the utterance has ended. Where a final differs from what was sent, `completed` is what holds.
+An item is a stretch of the audio. Deltas are never taken back: they carry words as soon as they are stable, and the
+rest when the utterance has ended. Where a final differs from what was sent, `completed` is what holds.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from itertools import takewhile
 from typing import Any
 
 from asr.streaming.events import Event, Final, Partial
@@ -34,7 +33,6 @@ class Items:
         self._vad = True
         self._previous_id: str | None = None
         self._texts: list[str] = []
-        self._last_words: list[str] = []
         self._begin(0.0)
 
     def take(self, event: Event) -> Iterator[dict[str, Any]]:
@@ -43,13 +41,12 @@ class Items:
         if isinstance(event, Partial):
             if words:
                 yield from self._speech_started(event)
-            yield from self._delta(_agreed(words, self._last_words))
-            self._last_words = words
+            yield from self._delta(words[: event.num_stable])
         elif isinstance(event, Final):
             yield from self._speech_started(event)
             yield from self._delta(words)
             self._texts.append(event.text)
-            self._last_words, self._num_sent = [], 0
+            self._num_sent = 0
             if self._vad:
                 end_ms = round(event.end * 1000)
                 yield {"type": "input_audio_buffer.speech_stopped", "audio_end_ms": end_ms, "item_id": self._id}
@@ -67,7 +64,7 @@ class Items:
         self._id = f"item_{uuid.uuid4().hex}"
         self._start_s = start_s
         self._started = False
-        self._texts, self._last_words = [], []
+        self._texts = []
         self._num_sent = 0  # words of the utterance
         self._empty = True
 
@@ -103,8 +100,3 @@ class Items:
         }
         self._previous_id = self._id
         self._begin(end_s)
-
-
-def _agreed(words: list[str], others: list[str]) -> list[str]:
-    """What both begin with."""
-    return [word for word, _ in takewhile(lambda pair: pair[0] == pair[1], zip(words, others, strict=False))]

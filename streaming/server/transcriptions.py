@@ -4,7 +4,7 @@ An upload goes to a temporary file without a name, so that nothing of it outlive
 piece by piece on threads, and recognised in a session, which takes its turn with the live streams. Whoever goes away
 ends all that is done for them.
 
-Of the form's fields `model` may be any name, `temperature` and what this page does not name change nothing.
+Of the form's fields `model` may be any name; `prompt`, `temperature` and what is not named here change nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from asr.streaming.audio_file import read_blocks
 from asr.streaming.events import Final
-from asr.streaming.server.openai_api import ApiError, check_language, shown
+from asr.streaming.server.openai_api import ApiError, check_keywords, check_language, expect_keywords, shown
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
 from asr.streaming.subtitles import srt, vtt
@@ -46,6 +46,7 @@ class Options:
     format: str
     granularities: tuple[str, ...]
     stream: bool
+    keywords: tuple[str, ...]
 
     @classmethod
     def from_form(cls, form: FormData) -> Options:
@@ -72,7 +73,8 @@ class Options:
             raise ApiError(f"stream is {shown(stream)}; it must be true or false", "stream")
         if stream in ("true", "1") and format not in ("json", "text"):
             raise ApiError(f"stream goes with response_format 'json' or 'text', not {shown(format)}", "stream")
-        return cls(str(format), tuple(map(str, granularities)) or ("segment",), stream in ("true", "1"))
+        keywords = check_keywords(form.getlist("keywords[]") + form.getlist("keywords"), "keywords")
+        return cls(str(format), tuple(map(str, granularities)) or ("segment",), stream in ("true", "1"), keywords)
 
 
 class Upload:
@@ -110,6 +112,8 @@ class Transcriptions:
                 upload = Upload(file, server.limits.max_upload_s)
                 try:
                     finals, options = _finals(session, upload), Options.from_form(form)
+                    if options.keywords:
+                        await expect_keywords(session, options.keywords, "keywords")
                     await _unless_gone(receive, self._answer(session, finals, options, scope, receive, send))
                 finally:
                     upload.close()
