@@ -98,6 +98,9 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     assert names == ["captions 0000-00-00 00.00.txt", "captions 0000-00-00 00.00.srt"]
     assert seen["cleared"] == 0  # and then it was undone
 
+    assert seen["givenUp"][0] == "Stopped."
+    assert re.fullmatch(r"The last \d+ s of what was said are not recognised\.", seen["givenUp"][1])
+
     # The page's subtitles are Python's.
     rounded = [shifted(final, 0.0) for final in given]
     assert (tmp_path / "finals.srt").read_text() == srt(rounded)

@@ -110,8 +110,17 @@ async function live(python, wav, finalsFile, folder) {
     const srt = await page.evaluate(async (given) => (await import("/subtitles.js")).srt(given),
       JSON.parse(await readFile(finalsFile, "utf8")));
     await writeFile(`${folder}/finals.srt`, srt);
+
+    // The server ends again, and this time for good: one may choose not to wait for it.
+    await page.keyboard.press("Alt+KeyL");
+    await page.waitForFunction(() => document.getElementById("status").textContent === "Listening.");
+    await server.stop();
+    await page.keyboard.press("Alt+KeyL");
+    await page.waitForFunction(() => document.getElementById("listen").textContent === "Do not wait");
+    await page.keyboard.press("Alt+KeyL");
+    const givenUp = [await text(page, "status"), await alert(page)];
     const moved = await page.evaluate(() => window.moved);
-    return { gone, before, during, over, full, latency, saved, cleared, finals, moved, complaints };
+    return { gone, before, during, over, full, latency, saved, cleared, finals, givenUp, moved, complaints };
   } finally {
     await browser.close();
     await server.stop();

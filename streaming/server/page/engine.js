@@ -186,7 +186,7 @@ class Engine {
     }
     this.#page.figure("connection", "lost");
     this.#page.status("Not connected.");
-    const amiss = await whatIsAmiss();
+    const amiss = await whatIsAmiss({ refused: true });
     if (!this.#outbox) return; // given up meanwhile
     if (amiss === TOKEN_NEEDED) return this.#connectWithToken();
     const delayMs = this.#retryMs * (0.8 + 0.4 * Math.random()); // else all pages of a server come back at once
@@ -228,8 +228,8 @@ class Engine {
   }
 }
 
-// A sentence, TOKEN_NEEDED, or "" when all is well. A WebSocket that is refused does not say why.
-async function whatIsAmiss() {
+// A sentence, TOKEN_NEEDED, or "" when all seems well. A WebSocket that was refused has not said why.
+async function whatIsAmiss({ refused = false } = {}) {
   const ask = (path, options) =>
     fetch(path, { ...options, cache: "no-store", signal: AbortSignal.timeout(5000) }).catch(() => null);
   const health = await ask("healthz");
@@ -239,10 +239,11 @@ async function whatIsAmiss() {
   if (sessions >= max_sessions) return `All ${max_sessions} streams of the server are taken.`;
   const token = sessionStorage.getItem("token");
   const headers = token ? { Authorization: `Bearer ${encodeURIComponent(token)}` } : {};
-  // Nothing takes a POST there, but with it comes, as with a WebSocket, where this page is from.
-  const door = await ask("metrics", { method: "POST", headers });
-  if (door?.status === 403) return `The server does not know this page: start it with --allow-origin ${location.origin}.`;
-  return door?.status === 401 ? TOKEN_NEEDED : "";
+  const door = await ask("metrics", { headers });
+  if (door?.status === 401) return TOKEN_NEEDED;
+  // Nothing takes a POST there, but as with a WebSocket the browser tells with it where this page is from.
+  const stranger = refused && (await ask("healthz", { method: "POST" }))?.status === 403;
+  return stranger ? `The server does not know this page: start it with --allow-origin ${location.origin}.` : "";
 }
 
 // A subprotocol has no spaces and few other marks; the server decodes it.
