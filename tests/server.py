@@ -31,10 +31,11 @@ class RunningServer:
 
 @contextmanager
 def serving(*args: str, token: str = "") -> Iterator[RunningServer]:
-    """`asr-stream serve` on a free port; greedy search of the bundled model unless `args` say otherwise. SIGTERM ends it."""
+    """`asr-stream serve` on a free port, fast unless `args` say otherwise; ended by SIGTERM."""
     quick = ("serve", "--port", "0", "--search", "greedy", "--no-second-pass", "--threads", "1")
     process = subprocess.Popen(
         [sys.executable, "-m", "asr.streaming.cli", *quick, *args],
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"ASR_STREAM_TOKEN": token},

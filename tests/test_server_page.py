@@ -111,7 +111,8 @@ def test_files_of_the_page_are_kept_but_asked_for() -> None:
     assert set(page.PAGE_PATHS) == {"/"} | {
         f"/{name}"
         for name in (
-            "app.js captions.js capture.js engine.js microphone.js outbox.js style.css subtitles.js".split()
+            "style.css",
+            *(f"{n}.js" for n in "app captions capture engine microphone outbox subtitles".split()),
         )
     }
     for path in page.PAGE_PATHS:

@@ -139,6 +139,8 @@ def _listen(host: str, port: int, option: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # For each client: of what it does not take the system would keep several megabytes.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 128 * 1024)
     try:
         listening.bind((host, port))
         listening.listen(128)
@@ -167,17 +169,21 @@ async def _run(
     from asr.streaming.server import wyoming
     from asr.streaming.server.access import Access
     from asr.streaming.server.app import create_app
+    from asr.streaming.server.guard import guarded_protocols
     from asr.streaming.server.server import Server
 
     server = Server(recognizer, limits, args.threads)
     app = create_app(server, Access(args.host, tuple(args.allow_origin), token))
+    http, websocket = guarded_protocols(limits)
     config = uvicorn.Config(
         app,
-        ws="websockets-sansio",
+        http=http,
+        ws=websocket,
         ws_max_size=limits.max_message_bytes,
+        ws_per_message_deflate=False,  # audio would not get smaller, only cost memory
         limit_concurrency=limits.max_connections,
         timeout_graceful_shutdown=1,
-        log_level="warning",
+        log_level="error",
         server_header=False,
     )
 

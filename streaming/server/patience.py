@@ -19,13 +19,13 @@ class Patience:
         self._server = server
         self._began = time.monotonic()
         self.why_ended = ""
-        """After `listen` ended: a sentence for the client."""
+        """After `listen` ended, and not because `receive` brought None: a sentence for the client."""
 
-    async def listen(self, receive: Callable[[], Awaitable[T]]) -> AsyncIterator[T]:
-        """What `receive` brings, again and again, until it takes too long; raises what it raises."""
+    async def listen(self, receive: Callable[[], Awaitable[T | None]]) -> AsyncIterator[T]:
+        """What `receive` brings, again and again, until that is None or takes too long; raises what it raises."""
         limits = self._server.limits
         stopping = asyncio.ensure_future(self._server.stopping.wait())
-        receiving: asyncio.Future[T] | None = None
+        receiving: asyncio.Future[T | None] | None = None
         try:
             while True:
                 left_s = self._began + limits.max_session_s - time.monotonic()
@@ -36,8 +36,10 @@ class Patience:
                 if stopping.done():
                     self.why_ended = "the server is about to end"
                 elif receiving.done():
-                    yield receiving.result()
-                    continue
+                    received = receiving.result()
+                    if received is not None:
+                        yield received
+                        continue
                 elif left_s <= limits.idle_s:
                     self.why_ended = f"the session has lasted {limits.max_session_s:g} s, the longest that is allowed"
                 else:

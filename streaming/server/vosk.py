@@ -68,7 +68,7 @@ async def _converse(client: Client, dialogue: Dialogue) -> None:
             return
     if client.connected:
         await client.send(json.dumps(await dialogue.result_at_end(), ensure_ascii=False))
-        await client.close(client.end_code, client.why_ended)
+        await client.close(client.close_code, client.why_ended)
 
 
 async def _fail(client: Client, code: int, error: Exception) -> None:

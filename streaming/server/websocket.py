@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
@@ -17,7 +16,7 @@ POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011
 TRY_AGAIN_LATER = 1013
 
-_GONE = (TimeoutError, asyncio.TimeoutError, RuntimeError, OSError, WebSocketDisconnect)
+_GONE = (RuntimeError, OSError, WebSocketDisconnect)
 
 
 async def refuse(websocket: WebSocket, refused: Refused) -> None:
@@ -37,32 +36,35 @@ class Client:
 
     @property
     def why_ended(self) -> str:
-        """After `messages` ended and the client is still there: a sentence for it, to `close` with `end_code`."""
+        """After `messages` ended and the client is still there: a sentence for it, for `close`."""
         return self._patience.why_ended
 
     @property
-    def end_code(self) -> int:
+    def close_code(self) -> int:
+        """That goes with `why_ended`."""
         return GOING_AWAY if self._server.stopping.is_set() else POLICY_VIOLATION
 
-    async def messages(self) -> AsyncIterator[str | bytes]:
+    def messages(self) -> AsyncIterator[str | bytes]:
         """Messages until the client leaves, or the server's `Patience` with it ends."""
-        async with contextlib.aclosing(self._patience.listen(self._websocket.receive)) as received:
-            async for message in received:
-                if message["type"] == "websocket.disconnect":
-                    self.connected = False
-                    return
-                text, data = message.get("text"), message.get("bytes")
-                yield text if text is not None else data or b""
+        return self._patience.listen(self._receive)
+
+    async def _receive(self) -> str | bytes | None:
+        message = await self._websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            self.connected = False
+            return None
+        text, data = message.get("text"), message.get("bytes")
+        return text if text is not None else data or b""
 
     async def send(self, text: str) -> None:
-        """Sends; a client that takes nothing for as long as it may be idle counts as gone.
+        """Sends, when the client takes it; `guard` ends its connection where it does not.
 
         Raises WebSocketDisconnect when it is gone.
         """
         if not self.connected:
             raise WebSocketDisconnect(GOING_AWAY)
         try:
-            await asyncio.wait_for(self._websocket.send_text(text), self._server.limits.idle_s)
+            await self._websocket.send_text(text)
         except _GONE as error:
             self.connected = False
             raise WebSocketDisconnect(GOING_AWAY) from error
@@ -72,4 +74,5 @@ class Client:
         if self.connected:
             self.connected = False
             with contextlib.suppress(*_GONE):
-                await asyncio.wait_for(self._websocket.close(code, reason[:120]), 2.0)
+                # A close frame has room for 123 bytes.
+                await self._websocket.close(code, reason.encode(errors="replace")[:123].decode(errors="ignore"))

@@ -22,7 +22,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,13 +125,10 @@ class Connection:
         patience = Patience(self._server)
         try:
             async with self._stack:
-                events = patience.listen(lambda: read_event(self._reader, limits.max_message_bytes))
-                async with aclosing(events):
-                    async for event in events:
-                        if event is None:
-                            return
-                        await self._answer(event)
-                await self._end()
+                async for event in patience.listen(lambda: read_event(self._reader, limits.max_message_bytes)):
+                    await self._answer(event)
+                if patience.why_ended:
+                    await self._end()
         except (BadMessage, Refused, SessionFailed) as error:
             with suppress(OSError):
                 await self._send("error", {"text": str(error), "code": type(error).__name__})
@@ -160,6 +157,8 @@ class Connection:
         if self._session is None:
             self._session = await self._stack.enter_async_context(self._server.open("wyoming"))
             self._telling = asyncio.create_task(self._tell(self._session))
+            # Its error, if any, is the error of whoever awaits it; nobody does when the client is gone.
+            self._telling.add_done_callback(lambda task: task.cancelled() or task.exception())
             self._stack.callback(self._telling.cancel)
         return self._session
 
@@ -197,10 +196,11 @@ class Connection:
         body = json.dumps(data).encode()
         header = {"type": type, "version": __version__, "data_length": len(body)}
         self._writer.write(json.dumps(header).encode() + b"\n" + body)
+        late = asyncio.get_running_loop().call_later(self._server.limits.idle_s, self._writer.transport.abort)
         try:
-            await asyncio.wait_for(self._writer.drain(), self._server.limits.idle_s)
-        except asyncio.TimeoutError as error:
-            raise BrokenPipeError("the client takes nothing") from error
+            await self._writer.drain()
+        finally:
+            late.cancel()
 
 
 def _check_language(language: Any) -> None:
