@@ -96,7 +96,7 @@ class Engine {
     if (this.#outbox) this.#page.figure("behind", `${this.#outbox.behindS.toFixed(1)} s`);
   }
 
-  #hear({ error, text, partial, result = [] }) {
+  #hear({ error, text, partial = "", num_stable = 0, result = [] }) {
     this.#complaint = error;
     if (error) return; // and it closes the connection
     if (this.#retryMs !== RETRY_MS) {
@@ -109,7 +109,7 @@ class Engine {
     if (message) this.#reply = { endS: message.endS, heardAt: message.heardAt };
     else if (this.#eofSent) this.#reply.heardAt = this.#endedAt;
     this.#reply.at = performance.now();
-    this.#page.heard(text ? [this.#final(text, result)] : this.#changed(partial ?? ""), this.#reply.heardAt);
+    this.#page.heard(text ? [this.#final(text, result)] : this.#changed(partial, num_stable), this.#reply.heardAt);
     if (!this.#partial && !this.#lastFinal) this.#outbox.forget(this.#reply.endS - UNSHOWN_S);
     if (this.#eofSent && !message) this.#finish();
     else this.#send();
@@ -125,11 +125,11 @@ class Engine {
     return { type: "final", text, start, end, words };
   }
 
-  #changed(text) {
+  #changed(text, numStable) {
     // What was understood before the connection broke stays until it is understood again.
     if (text === this.#partial || (!text && this.#outbox.behindS > CAUGHT_UP_S)) return [];
     this.#partial = text;
-    return [{ type: "partial", text, start: this.#startS, end: this.#reply.endS, words: [] }];
+    return [{ type: "partial", text, start: this.#startS, end: this.#reply.endS, words: [], numStable }];
   }
 
   #finish() {
@@ -170,7 +170,7 @@ class Engine {
       const text = `[${lostS.toFixed(0)} s were not recognised: the server was away for too long]`;
       this.#page.heard([{ type: "gap", text, start: startS - lostS, end: startS, words: [] }], this.#reply.heardAt);
     }
-    this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1 } }));
+    this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1, num_stable: 1 } }));
     this.#page.figure("connection", "open");
     this.#page.status(this.#endedAt ? "Recognising the last words …" : "Listening.");
     this.#send();
