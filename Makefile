@@ -1,7 +1,7 @@
 # Two commands do all set-up on a fresh machine:
 #   make stream                     live captions from the default microphone
 #   make stream ARGS="--file x.wav" captions of a file
-#   make test                       all tests, C++ and Python
+#   make test                       all tests, C++ and Python, once the Debian packages of .ci/packages are there
 # And `make js` builds the npm package and its page in js/ (emscripten and npm are needed).
 PYTHON ?= python3
 VENV := .venv
@@ -9,12 +9,16 @@ BIN := $(VENV)/bin
 ARGS ?=
 CPP_SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: stream test test-cpp test-fuzz test-python js lint clean
+.PHONY: stream test packages test-cpp test-fuzz test-python js lint clean
 
 stream: $(VENV)/stream.stamp
 	@$(BIN)/asr-stream $(ARGS)
 
-test: test-cpp test-fuzz test-python
+test: packages test-cpp test-fuzz test-python
+
+packages:
+	@missing="$$(.ci/packages)"; [ -z "$$missing" ] || { \
+	  echo "The tests need more Debian packages: sudo apt-get install $$missing"; exit 1; }
 
 # The C++ core three times: under address and undefined-behaviour sanitizers, under the thread sanitizer, and
 # as it ships.
@@ -27,20 +31,23 @@ test-cpp: $(VENV)/test.stamp
 	  ctest --test-dir build/cpp-$$1 --output-on-failure; \
 	done
 
-# A minute of damaged files and odd calls, under address and undefined-behaviour sanitizers (see tests/fuzz/driver.cc).
+# A minute of damaged files and odd calls, half of it at a time, under address and undefined-behaviour sanitizers (see
+# tests/fuzz/driver.cc).
 test-fuzz: $(VENV)/test.stamp
 	@PATH="$(abspath $(BIN)):$$PATH"; set -e; \
 	cmake -S . -B build/cpp-asan -G Ninja -DCMAKE_BUILD_TYPE=Release -DASR_STREAM_BUILD_PYTHON=OFF \
 	  -DASR_STREAM_BUILD_LIBRARY=ON -DASR_STREAM_BUILD_FUZZERS=ON -DASR_STREAM_SANITIZE=address,undefined >/dev/null; \
 	cmake --build build/cpp-asan; \
-	export ASR_STREAM_ONNXRUNTIME="$$(cd benchmarks && python -c 'import c_library; print(c_library.onnxruntime_library())')"; \
+	export ASR_STREAM_ONNXRUNTIME="$$(cd benchmarks && \
+	  python -c 'import c_library; print(c_library.onnxruntime_library())')"; \
 	export ASR_STREAM_FUZZ_MODEL=asr/models/tiny.int8.onnx ASR_STREAM_FUZZ_LM=asr/models/english.lm; \
-	for target in "wav 10" "files 20" "api 30"; do set -- $$target; \
-	  build/cpp-asan/tests/fuzz/fuzz_$$1 -max_total_time=$$2 tests/fuzz/corpus/$$1; \
-	done
+	fuzz() { build/cpp-asan/tests/fuzz/fuzz_$$1 -max_total_time=$$2 tests/fuzz/corpus/$$1; }; \
+	fuzz api 30 & api=$$!; \
+	fuzz wav 10; fuzz files 20; \
+	wait $$api
 
 test-python: $(VENV)/test.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 
 js:
 	$(MAKE) -C js

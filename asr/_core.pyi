@@ -38,12 +38,14 @@ class RingBuffer:
         ValueError when `max_samples` is negative. RuntimeError while another thread is reading.
         """
 
-    def callback_pointers(self, channel: int = 0, num_channels: int = 1) -> tuple[int, int]:
+    def callback_pointers(self, channel: int = 0, num_channels: int = 1, sample_rate: int = 16000) -> tuple[int, int]:
         """Addresses of a C function and of its user data: a PaStreamCallback that writes into this ring.
 
         The stream must deliver interleaved float32 input with `num_channels` channels, of which `channel` is kept.
         No Python runs in the callback. Both addresses are valid as long as this object: close the stream first.
-        ValueError unless 0 <= channel < num_channels <= 1024.
+        Where PortAudio says that audio was lost before the callback, `read` tells of a gap of what is missing by the
+        clock, if that is 100 ms or more.
+        ValueError unless 0 <= channel < num_channels <= 1024 and sample_rate > 0, in Hz.
         """
 
     @property
@@ -57,7 +59,7 @@ class RingBuffer:
         """Samples accepted since the start."""
     @property
     def num_dropped(self) -> int:
-        """Samples lost since the start because the ring was full."""
+        """Samples lost since the start: the ring was full, or they were lost before they came here."""
     @property
     def sample_offset(self) -> int:
         """Device time, in samples, just after what `read` has returned, gaps included.
@@ -69,7 +71,7 @@ class RingBuffer:
         """Calls of the PortAudio callback."""
     @property
     def num_input_overflows(self) -> int:
-        """Callbacks that came with paInputOverflow: audio, no one knows how much, was lost before the callback."""
+        """Callbacks that came with paInputOverflow: audio was lost before the callback."""
     @property
     def first_callback_ns(self) -> int:
         """Time of the first callback on the clock of `time.monotonic_ns`; 0 before it."""
@@ -157,30 +159,48 @@ class NgramLm:
     def num_ngrams(self) -> list[int]:
         """Number of n-grams of order 1, 2, ..."""
 
+HOTWORD_BOOST: float
+
+@final
+class Hotwords:
+    """Words and phrases that are expected. Immutable, shared by threads."""
+
+    def __init__(self, list: str, tokens: list[str], boost: float = HOTWORD_BOOST) -> None:
+        """`list`: one word or phrase a line; behind a tab or a colon the nats that each of its letters gains, in
+        (0, 20], in place of `boost`. `tokens` as for `LmFusion`.
+
+        ValueError for a list without any, a boost out of range, and a word that the tokens cannot spell.
+        """
+
 @final
 class LmFusion:
-    """A language model as a partner of the beam search (shallow fusion). Immutable, shared by threads.
+    """A language model, hotwords or both as partners of the beam search (shallow fusion). Immutable, shared by threads.
 
     A hypothesis scores its CTC log-probability + `weight` * log P(words) + `word_bonus` for each word -
     `oov_penalty` for each word outside the vocabulary, and - `prior_weight` * log P(letter) for each letter of a word
     in it, and for the border behind it, as often as these occur in the vocabulary; rare ones count as 1 %. The word
     under way counts as the likeliest it can become.
+
+    Each hotword that a hypothesis contains, from border to border, adds its boost for each of its letters; one under
+    way adds it for the letters so far. For the language model its words are known, and share at least the probability
+    of <unk> among them.
     """
 
     def __init__(
         self,
-        lm: NgramLm,
+        lm: NgramLm | None,
         tokens: list[str],
         *,
         weight: float,
         word_bonus: float,
         oov_penalty: float,
         prior_weight: float = 0.0,
+        hotwords: Hotwords | None = None,
     ) -> None:
         """`tokens`: spelling of every token id, "\u2581" between words, "" for a token that is no text.
 
-        ValueError outside weight in [0, 10], word_bonus in [-20, 20], oov_penalty in [0, 100],
-        prior_weight in [0, 2].
+        ValueError for neither a language model nor hotwords, and outside weight in [0, 10], word_bonus in [-20, 20],
+        oov_penalty in [0, 100], prior_weight in [0, 2].
         """
 
 @final
@@ -200,6 +220,7 @@ class Hypothesis:
         start_frames: list[int],
         end_frames: list[int],
         confidences: list[float],
+        hotword_score: float = 0.0,
     ) -> None:
         """ValueError where the lists are of different lengths."""
 
@@ -211,6 +232,9 @@ class Hypothesis:
     @property
     def lm_score(self) -> float:
         """What the language model adds to it, in the same currency; 0 without one."""
+    @property
+    def hotword_score(self) -> float:
+        """What hotwords add to it."""
     @property
     def start_frames(self) -> list[int]: ...
     @property
@@ -295,6 +319,48 @@ class CtcPrefixBeamSearch:
     def num_trailing_blanks(self) -> int:
         """Frames since the last token of the best hypothesis, or since the last reset when it is empty."""
 
+UNKNOWN_COST: float
+
+@final
+class Phrases:
+    """A closed list of phrases, and [unk] for what is none of them. Immutable, shared by threads."""
+
+    def __init__(self, list: str, tokens: list[str], unknown_cost: float = UNKNOWN_COST) -> None:
+        """`list`: one phrase a line; "[unk]" may be among them, and is always possible. `unknown_cost`: nats for each
+        token that [unk] stands for, in (0, 100]. `tokens` as for `LmFusion`.
+
+        ValueError for a list without a phrase, a cost out of range, and a word that the tokens cannot spell.
+        """
+
+    @property
+    def tokens(self) -> list[str]:
+        """Spelling of every token id of the hypotheses: those of the model, and "\u2581[unk]"."""
+
+@final
+class CtcPhraseSearch:
+    """CTC search over a closed list of phrases, streaming: best alignments over a trie, and [unk] beside it."""
+
+    def __init__(self, phrases: Phrases, blank_id: int = 0) -> None: ...
+    def advance(self, log_probs: npt.NDArray[np.float32]) -> None:
+        """As of `CtcPrefixBeamSearch`."""
+
+    def hypotheses(self, num_best: int = 1, finished: bool = False) -> list[Hypothesis]:
+        """The best hypothesis, as a list of one, in `Phrases.tokens`.
+
+        finished: made of whole phrases and [unk]; until then one under way counts, with its whole words.
+        ValueError when `num_best` is below 1.
+        """
+
+    def reset(self) -> None:
+        """Start a new utterance. `num_frames` goes on."""
+
+    @property
+    def num_frames(self) -> int:
+        """Encoder frames since the start of the stream."""
+    @property
+    def num_trailing_blanks(self) -> int:
+        """Frames since the last token of the best hypothesis, or since the last reset when it is empty."""
+
 @final
 class Endpointer:
     """Rule-based endpointing on decoded silence. Immutable; threads may share it."""
@@ -310,11 +376,12 @@ class Endpointer:
         """Seconds, all above 0, or ValueError; infinity switches a rule off. `frame_s` is an encoder frame."""
 
     def update(
-        self, *, num_frames: int, num_trailing_silence_frames: int, has_speech: bool
+        self, *, num_frames: int, num_trailing_silence_frames: int, has_speech: bool, word_begins: bool = False
     ) -> Literal["silence_after_speech", "silence_without_speech", "max_utterance"] | None:
         """The rule that ends the utterance now, or None. Counts are encoder frames since the utterance began.
 
-        `max_utterance` waits for a pause of two frames, so as not to cut a word, up to 1.5 times its limit.
+        word_begins: the next frame begins a word. `max_utterance` waits for a pause of six frames, so as not to cut a
+        word; from 1.25 times its limit for the next word also; to 1.5 times its limit.
         ValueError unless 0 <= num_trailing_silence_frames <= num_frames.
         """
 
@@ -335,9 +402,9 @@ NUM_RESCORED: int
 """Hypotheses that the decoder scores at most: it is what a final waits for."""
 
 _Word = tuple[str, float, float, float]
-"""Word, its start and end in seconds, its confidence in (0, 1]."""
+"""Word, its start and end in seconds, its confidence in (0, 1)."""
 
-def words(hypothesis: Hypothesis, tokens: list[str]) -> list[_Word]:
+def words(hypothesis: Hypothesis, tokens: list[str], with_lm: bool = False) -> list[_Word]:
     """The words of a hypothesis, times counted from frame 0. `tokens`: spelling of every token id, "" for one that is
     in no text; "\u2581" begins a word, or stands alone between words. ValueError for an id outside `tokens`."""
 
@@ -362,6 +429,7 @@ class SegmentOptions:
         silence_without_speech_s: float,
         max_utterance_s: float,
         max_full_context: int = 750,
+        phrases: Phrases | None = None,
     ) -> None:
         """ValueError for a value outside its range. `tokens` as for `words`. The second pass takes an utterance of more
         than `max_full_context` encoder frames in chunks of that many."""
@@ -421,8 +489,11 @@ class Segment:
     def scored(self, scores: list[float]) -> None:
         """Answers a DecoderScoring: natural log-probabilities of the sentences."""
 
-    def take_events(self) -> list[tuple[Literal["partial", "final", "error"], str, float, float, list[_Word]]]:
-        """What happened since the last call: kind, text, start and end in seconds, words."""
+    def take_events(
+        self,
+    ) -> list[tuple[Literal["partial", "final", "error"], str, float, float, list[_Word], int, str | None]]:
+        """What happened since the last call: kind, text, start and end in seconds, words, how many of a partial's are
+        stable, and what ended the utterance of a final."""
 
     def add_nonfinite(self, count: int) -> None:
         """Tells of samples that were not finite and were replaced before they came here."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from asr._core import (
     NUM_RESCORED,
     CtcGreedySearch,
     CtcPrefixBeamSearch,
+    Hotwords,
     Hypothesis,
     LmFusion,
     NgramLm,
@@ -47,9 +49,11 @@ class LmWeights:
     prior_weight: float = 0.5
     """Of the log-probability that letters have by themselves, taken off: both models know it."""
 
-    def fusion(self, lm: NgramLm, tokens: Sequence[str]) -> LmFusion:
-        """`lm` as a partner of the search over `tokens`, the spelling of every token id."""
-        return LmFusion(lm, heard(tokens), **asdict(self))
+    def fusion(self, lm: NgramLm | None, tokens: Sequence[str], hotwords: Hotwords | None = None) -> LmFusion | None:
+        """`lm` and `hotwords` as partners of the search; None for neither. tokens: spelling of every token id."""
+        if lm is None and hotwords is None:
+            return None
+        return LmFusion(lm, heard(tokens), **asdict(self), hotwords=hotwords)
 
 
 class Word(NamedTuple):
@@ -59,7 +63,22 @@ class Word(NamedTuple):
     start_s: float
     end_s: float
     confidence: float
-    """In (0, 1]: that of its least certain token."""
+    """In (0, 1): the probability that it is right."""
+
+
+def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
+    """A list that people write, such as hotwords, as the C++ core takes it: one entry a line.
+
+    lines: the entries, or the path of a text file with one a line. Raises ValueError when that cannot be read.
+    """
+    if not isinstance(lines, str | Path):
+        return "\n".join(lines)
+    try:
+        return Path(lines).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ValueError(f"{name}: there is no file {lines} (words themselves go into a list)") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{name}: {lines} cannot be read as UTF-8 text: {error}") from error
 
 
 def heard(tokens: Sequence[str]) -> list[str]:
@@ -67,9 +86,12 @@ def heard(tokens: Sequence[str]) -> list[str]:
     return ["" if id in _UNSPOKEN_IDS else token for id, token in enumerate(tokens)]
 
 
-def words(hypothesis: Hypothesis, tokens: Sequence[str]) -> list[Word]:
-    """The words of a hypothesis; joined by spaces they are its text. tokens: spelling of every token id."""
-    return [Word(*word) for word in _core.words(hypothesis, heard(tokens))]
+def words(hypothesis: Hypothesis, tokens: Sequence[str], with_lm: bool = False) -> list[Word]:
+    """The words of a hypothesis; joined by spaces they are its text.
+
+    tokens: spelling of every token id. with_lm: a language model took part in the search, which confidences depend on.
+    """
+    return [Word(*word) for word in _core.words(hypothesis, heard(tokens), with_lm)]
 
 
 def text(hypothesis: Hypothesis, tokens: Sequence[str]) -> str:

@@ -39,3 +39,18 @@ def count_errors(references: Sequence[str], hypotheses: Sequence[str]) -> WordEr
         num_words = out.hits + out.substitutions + out.deletions
         total += WordErrors(out.insertions, out.deletions, out.substitutions, num_words)
     return total
+
+
+def matched_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int]]:
+    """Places (in the reference, in the hypothesis) of the words that a minimal alignment finds right."""
+    import jiwer
+
+    if not reference or not hypothesis:
+        return []
+    pieces = jiwer.process_words(" ".join(reference), " ".join(hypothesis)).alignments[0]
+    return [
+        (piece.ref_start_idx + i, piece.hyp_start_idx + i)
+        for piece in pieces
+        if piece.type == "equal"
+        for i in range(piece.ref_end_idx - piece.ref_start_idx)
+    ]

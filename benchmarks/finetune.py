@@ -1,4 +1,4 @@
-"""What a few minutes of your own voice are worth: the bundled model, fine-tuned on one speaker of a data set.
+"""What a few minutes of your own voice are worth: the bundled model fine-tuned on one speaker of a data set.
 
 Takes `--minutes` of one speaker to train on, and measures word errors before and after on that speaker's other
 utterances and on everybody else's (how much the model forgets). Everything runs through the commands a user has.
@@ -54,6 +54,7 @@ def evaluate(model: Path, sets: list[Path], folder: Path, lm: str) -> dict[tuple
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="a prepared data set with speakers")
+    parser.add_argument("--init", default="bundled", help="the weights to start from (default bundled), as train.init")
     parser.add_argument("--speaker", help="default: the one with the most speech")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--num-others", type=int, default=100, help="utterances of other speakers (default 100)")
@@ -74,12 +75,13 @@ def main() -> None:
             print(f"{label}: {len(cuts)} utterances, {sum(c.duration for c in cuts) / 60:.1f} minutes")
             CutSet.from_cuts(cuts).to_file(folder / f"{label}.jsonl.gz")
         measured = [folder / "same-speaker.jsonl.gz", folder / "others.jsonl.gz"]
-        before = evaluate(bundled_model(), measured, folder, args.lm)
+        before = evaluate(bundled_model() if args.init == "bundled" else Path(args.init), measured, folder, args.lm)
         old = [f"{args.old_data}"] if args.old_data else []
         train = json.dumps([str(folder / "mine.jsonl.gz"), *old])
         started = time.monotonic()
         output = folder / "run"
-        assert asr(["train", "finetune", f"data.train={train}", f"train.output={output}", *args.overrides]) == 0
+        settings = [f"data.train={train}", f"train.init={args.init}", f"train.output={output}", *args.overrides]
+        assert asr(["train", "finetune", *settings]) == 0
         minutes = (time.monotonic() - started) / 60
         assert asr(["export", str(output), "-o", str(folder / "mine.onnx"), "--int8"]) == 0
         after = evaluate(folder / "mine.onnx", measured, folder, args.lm)

@@ -1,7 +1,7 @@
 """asr-stream against sherpa-onnx: the same weights, chunk and search, one thread each.
 
-    asr export bundled --target sherpa-onnx -o sherpa
-    python benchmarks/vs_sherpa.py sherpa [--chunk-ms 640] [--data data/dev.jsonl.gz --num-utterances 100]
+    asr export bundled --target sherpa-onnx -o sherpa [--int8]
+    python benchmarks/vs_sherpa.py sherpa [--int8] [--chunk-ms 640] [--data data/dev.jsonl.gz --num-utterances 100]
 
 Each runs in a process of its own, in blocks of 20 ms as from a microphone, greedy search, endpoints after 0.8 s of
 silence; rounds alternate, so that a busy neighbour meets all, and the best counts. Latency is what the block takes
@@ -76,17 +76,22 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
     return make
 
 
+def their_file(args: argparse.Namespace, kind: str) -> Path:
+    """The model file of one of their kinds."""
+    stem = f"zipformer2_ctc.{args.chunk_ms}ms" if kind == "zipformer2_ctc" else kind
+    return args.folder / (stem + (".int8.onnx" if args.int8 else ".onnx"))
+
+
 def theirs(args: argparse.Namespace, endpoints: bool = False) -> Any:
     """Their recogniser of the kind that `args.run` names."""
     import sherpa_onnx
 
-    suffix = ".int8.onnx" if args.int8 else ".onnx"
     tokens, options = str(args.folder / "tokens.txt"), {"num_threads": 1, "enable_endpoint_detection": endpoints}
     options |= {"rule1_min_trailing_silence": 5.0, "rule2_min_trailing_silence": 0.8}
+    file = str(their_file(args, args.run))
     if args.run == "zipformer2_ctc":
-        file = str(args.folder / f"zipformer2_ctc.{args.chunk_ms}ms{suffix}")
         return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(tokens, file, **options)
-    file, sizes = str(args.folder / f"wenet_ctc{suffix}"), (args.chunk_ms // 40, LEFT_CONTEXT_MS // args.chunk_ms)
+    sizes = (args.chunk_ms // 40, LEFT_CONTEXT_MS // args.chunk_ms)
     return sherpa_onnx.OnlineRecognizer.from_wenet_ctc(tokens, file, *sizes, **options)
 
 
@@ -176,9 +181,7 @@ def parts(args: argparse.Namespace) -> dict[str, float]:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    suffix = ".int8.onnx" if args.int8 else ".onnx"
-    file = args.folder / f"zipformer2_ctc.{args.chunk_ms}ms{suffix}"
-    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(their_file(args, args.run)), options, providers=["CPUExecutionProvider"])
     feeds = {
         i.name: np.zeros([1 if d == "N" else d for d in i.shape], np.int64 if "int64" in i.type else np.float32)
         for i in session.get_inputs()
@@ -252,6 +255,10 @@ def main() -> None:
         run = parts if args.run == "parts" else texts if args.audio else measure
         print(json.dumps(run(args)))
         return
+    for file in (args.folder / "tokens.txt", *(their_file(args, kind) for kind in RUNNERS[1:])):
+        if not file.exists():
+            options = f"-o {args.folder} --chunk-ms {args.chunk_ms}" + " --int8" * args.int8
+            parser.error(f"{file} is not there: asr export bundled --target sherpa-onnx {options}")
     if args.data:
         compare_texts(args)
     else:

@@ -10,10 +10,6 @@ namespace asr_stream {
 
 namespace {
 
-// The language model may raise the score of an extension by about as much: the letters' priors, a word that is
-// likelier in its context than alone.
-constexpr double kLmGain = 5.0;
-
 double log_add(double a, double b) {
   if (a < b) std::swap(a, b);
   return std::isinf(b) ? a : a + std::log1p(std::exp(b - a));
@@ -50,7 +46,7 @@ void CtcPrefixBeamSearch::reset() {
 void CtcPrefixBeamSearch::advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size) {
   checker_.check(log_probs, num_frames, vocab_size);
   if (fusion_ && static_cast<std::int64_t>(fusion_->num_tokens()) != vocab_size) {
-    throw std::invalid_argument("vocab_size is " + std::to_string(vocab_size) + ", but the language model was given " +
+    throw std::invalid_argument("vocab_size is " + std::to_string(vocab_size) + ", but the language model or hotwords were given " +
                                 std::to_string(fusion_->num_tokens()) + " tokens");
   }
   is_child_.resize(static_cast<std::size_t>(vocab_size), 0);
@@ -61,7 +57,7 @@ void CtcPrefixBeamSearch::advance(const float* log_probs, std::int64_t num_frame
 
 void CtcPrefixBeamSearch::advance_frame(const float* log_probs, std::int32_t vocab_size) {
   choose_tokens(log_probs, vocab_size);
-  find_parents();
+  find_relatives();
   propose(log_probs);
   select();
   next_beam_.clear();
@@ -96,15 +92,24 @@ void CtcPrefixBeamSearch::choose_tokens(const float* log_probs, std::int32_t voc
   }
 }
 
-void CtcPrefixBeamSearch::find_parents() {
+void CtcPrefixBeamSearch::find_relatives() {
+  entries_.resize(prefixes_.capacity(), -1);
+  std::int32_t root = -1;
+  const auto entry_of = [&](std::int32_t prefix) -> std::int32_t& {
+    return prefix == PrefixTree::kRoot ? root : entries_[static_cast<std::size_t>(prefix)];
+  };
+  for (std::size_t i = 0; i < beam_.size(); ++i) entry_of(beam_[i].prefix) = static_cast<std::int32_t>(i);
   parents_.assign(beam_.size(), -1);
+  first_children_.assign(beam_.size(), -1);
+  next_siblings_.assign(beam_.size(), -1);
   for (std::size_t i = 0; i < beam_.size(); ++i) {
     if (beam_[i].prefix == PrefixTree::kRoot) continue;
-    const std::int32_t parent = prefixes_.parent(beam_[i].prefix);
-    for (std::size_t j = 0; j < beam_.size(); ++j) {
-      if (beam_[j].prefix == parent) parents_[i] = static_cast<std::int32_t>(j);
-    }
+    const std::int32_t parent = entry_of(prefixes_.parent(beam_[i].prefix));
+    if (parent < 0) continue;
+    parents_[i] = parent;
+    next_siblings_[i] = std::exchange(first_children_[static_cast<std::size_t>(parent)], static_cast<std::int32_t>(i));
   }
+  for (const Entry& entry : beam_) entry_of(entry.prefix) = -1;
 }
 
 // Candidates are distinct prefixes: each entry itself, which also collects its parent's extension into it, and the
@@ -127,7 +132,7 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
       token_sum += log_probs[last];
     }
     const double log_prob = log_add(blank, token_sum);
-    candidates_.push_back({log_prob + lm_score(entry.lm), log_prob, blank, token_sum, source, -1, entry.lm});
+    candidates_.push_back({log_prob + fusion_score(entry.lm), log_prob, blank, token_sum, source, -1, entry.lm});
     best = std::max(best, candidates_.back().score);
   }
   // Most extensions are so unlikely that the language model need not be asked.
@@ -135,10 +140,11 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
   for (std::size_t i = 0; i < beam_.size(); ++i) {
     const Entry& entry = beam_[i];
     const auto source = static_cast<std::int32_t>(i);
-    const double needed = fusion_ ? lowest - lm_score(entry.lm) - kLmGain : lowest;
+    const double gain = fusion_ ? fusion_score(entry.lm) + static_cast<double>(fusion_->highest_gain()) : 0.0;
+    const double needed = lowest - gain;
     const auto mark_children = [&](char mark) {
-      for (std::size_t j = 0; j < beam_.size(); ++j) {
-        if (parents_[j] == source) is_child_[static_cast<std::size_t>(prefixes_.last_token(beam_[j].prefix))] = mark;
+      for (std::int32_t j = first_children_[i]; j >= 0; j = next_siblings_[static_cast<std::size_t>(j)]) {
+        is_child_[static_cast<std::size_t>(last_token(beam_[static_cast<std::size_t>(j)]))] = mark;
       }
     };
     mark_children(1);
@@ -147,35 +153,59 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
       const double extended = extension_source(entry, token) + log_probs[token];
       if (std::isinf(extended) || extended < needed) continue;
       const LmFusion::Path path = fusion_ ? fusion_->advance(entry.lm, token) : LmFusion::Path{};
-      candidates_.push_back({extended + lm_score(path), extended, kNever, extended, source, token, path});
+      candidates_.push_back({extended + fusion_score(path), extended, kNever, extended, source, token, path});
     }
     mark_children(0);
   }
 }
 
 void CtcPrefixBeamSearch::select() {
+  double best = kNever;
+  for (const Candidate& candidate : candidates_) best = std::max(best, candidate.score);
+  const double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
   ranking_.clear();
   for (const Candidate& candidate : candidates_) {
-    if (!std::isinf(candidate.log_prob)) ranking_.push_back(&candidate);
+    if (candidate.score < lowest || std::isinf(candidate.log_prob)) continue;
+    ranking_.emplace_back(candidate.score, &candidate);
   }
-  const auto better = [](const Candidate* a, const Candidate* b) {
-    if (a->score != b->score) return a->score > b->score;
-    return a->source != b->source ? a->source < b->source : a->token < b->token;
+  const auto better = [](const auto& a, const auto& b) {
+    if (a.first != b.first) return a.first > b.first;
+    const Candidate &first = *a.second, &second = *b.second;
+    return first.source != second.source ? first.source < second.source : first.token < second.token;
   };
   const auto size = static_cast<std::size_t>(options_.beam_size);
-  const bool recombine = fusion_ && options_.recombine;
-  const auto sorted = recombine ? ranking_.end() : ranking_.begin() + std::min(ranking_.size(), size);
-  std::partial_sort(ranking_.begin(), sorted, ranking_.end(), better);
-  const double lowest = options_.beam_threshold > 0.0 ? ranking_.front()->score - options_.beam_threshold : kNever;
+  // Without a language model nearly all have the same future, and there would be nothing to choose from in the end.
+  const bool recombine = fusion_ && fusion_->has_lm() && options_.recombine;
+  if (!recombine && ranking_.size() > size) {
+    std::nth_element(ranking_.begin(), ranking_.begin() + static_cast<std::ptrdiff_t>(size), ranking_.end(), better);
+    ranking_.resize(size);
+  }
+  std::sort(ranking_.begin(), ranking_.end(), better);
   selected_.clear();
-  for (auto next = ranking_.begin(); next != sorted && selected_.size() < size && (*next)->score >= lowest; ++next) {
-    const auto same = [&](const Candidate* other) { return same_future(**next, *other); };
-    if (!recombine || std::none_of(selected_.begin(), selected_.end(), same)) selected_.push_back(*next);
+  next_in_bucket_.clear();
+  buckets_.assign(4 * size, -1);
+  for (const auto& [score, candidate] : ranking_) {
+    if (selected_.size() == size) break;
+    if (!recombine || !recombines(*candidate)) selected_.push_back(candidate);
   }
 }
 
+// Whether a better one of the same future is selected already; if not, the next search finds this one.
+bool CtcPrefixBeamSearch::recombines(const Candidate& candidate) {
+  std::size_t hash = static_cast<std::size_t>(candidate.lm.node) * 31 + static_cast<std::size_t>(last_token(candidate));
+  for (const std::int32_t context : candidate.lm.state.contexts) {
+    hash = hash * 1000003 + static_cast<std::size_t>(context);
+  }
+  std::int32_t& head = buckets_[(hash ^ hash >> 17) % buckets_.size()];
+  for (std::int32_t i = head; i >= 0; i = next_in_bucket_[static_cast<std::size_t>(i)]) {
+    if (same_future(candidate, *selected_[static_cast<std::size_t>(i)])) return true;
+  }
+  next_in_bucket_.push_back(std::exchange(head, static_cast<std::int32_t>(selected_.size())));
+  return false;
+}
+
 bool CtcPrefixBeamSearch::same_future(const Candidate& a, const Candidate& b) const {
-  return a.lm.node == b.lm.node && last_token(a) == last_token(b) && a.lm.state.contexts == b.lm.state.contexts;
+  return last_token(a) == last_token(b) && a.lm.same_future(b.lm);
 }
 
 CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::keep(const Candidate& candidate, const float* log_probs) {
@@ -232,21 +262,23 @@ void CtcPrefixBeamSearch::release(const Entry& entry) {
 
 std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, bool finished) const {
   if (num_best < 1) throw std::invalid_argument("num_best must be at least 1, got " + std::to_string(num_best));
-  std::vector<std::pair<double, const Entry*>> ranking;  // by language model score and entry
+  std::vector<std::pair<LmFusion::Path, const Entry*>> ranking;
   for (const Entry& entry : beam_) {
-    ranking.emplace_back(fusion_ && finished ? fusion_->finish(entry.lm) : lm_score(entry.lm), &entry);
+    ranking.emplace_back(fusion_ && finished ? fusion_->finish(entry.lm) : entry.lm, &entry);
   }
   std::sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) {
-    const double score_a = a.second->log_prob + a.first, score_b = b.second->log_prob + b.first;
+    const double score_a = a.second->log_prob + static_cast<double>(a.first.score());
+    const double score_b = b.second->log_prob + static_cast<double>(b.first.score());
     return score_a != score_b ? score_a > score_b : a.second < b.second;  // of equals, the better one of the beam
   });
   std::vector<Hypothesis> result;
-  for (const auto& [lm_score, entry_pointer] : ranking) {
+  for (const auto& [path, entry_pointer] : ranking) {
     if (static_cast<std::int64_t>(result.size()) == num_best) break;
     const Entry& entry = *entry_pointer;
     Hypothesis& hypothesis = result.emplace_back();
     hypothesis.log_prob = entry.log_prob;
-    hypothesis.lm_score = lm_score;
+    hypothesis.lm_score = static_cast<double>(path.lm_score());
+    hypothesis.hotword_score = static_cast<double>(path.hotword_score());
     for (std::int32_t p = entry.prefix; p != PrefixTree::kRoot; p = prefixes_.parent(p)) {
       hypothesis.tokens.push_back(prefixes_.last_token(p));
     }

@@ -9,12 +9,13 @@
 // other extension of a prefix is worse than beam_size other candidates, and extensions into prefixes that are
 // already in the beam are always summed. (With a language model that is no longer so, but as good as.)
 //
-// A language model's score depends on the prefix alone, not on its alignment: it decides which prefixes stay in the
-// beam and in which order, and is kept apart from the probabilities that are summed.
+// What a language model and hotwords say depends on the prefix alone, not on its alignment: it decides which prefixes
+// stay in the beam and in which order, and is kept apart from the probabilities that are summed.
 //
-// Two prefixes that the language model cannot tell apart any more (the same last words, the same word under way) and
-// that end in the same token have the same future, so that the worse one can only stay behind: `recombine` keeps the
-// better one alone, as decoders over a graph do. A beam then holds hypotheses that differ in what matters.
+// Two prefixes that the language model cannot tell apart any more (the same last words, the same word under way, the
+// same hotword) and that end in the same token have the same future, so that the worse one can only stay behind:
+// `recombine` keeps the better one alone, as decoders over a graph do. A beam then holds hypotheses that differ in what
+// matters.
 //
 // Memory: nodes are used again when no hypothesis needs them. What remains is the hypotheses since the last reset,
 // their common beginnings stored once, at about 60 bytes a token.
@@ -24,6 +25,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ctc_search.h"
@@ -43,7 +45,7 @@ struct CtcPrefixBeamSearchOptions {
 // For one thread at a time. Errors: std::invalid_argument.
 class CtcPrefixBeamSearch {
  public:
-  // fusion: the language model to search with, or none.
+  // fusion: the language model and the hotwords to search with, or none.
   explicit CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options = {},
                                std::shared_ptr<const LmFusion> fusion = nullptr);
 
@@ -89,7 +91,7 @@ class CtcPrefixBeamSearch {
 
   // The prefix of an entry kept (token < 0) or extended by a token.
   struct Candidate {
-    double score;  // log_prob and what the language model adds
+    double score;  // log_prob and what fusion adds
     double log_prob;
     double log_prob_blank;
     double log_prob_token;
@@ -100,10 +102,11 @@ class CtcPrefixBeamSearch {
 
   void advance_frame(const float* log_probs, std::int32_t vocab_size);
   void choose_tokens(const float* log_probs, std::int32_t vocab_size);
-  void find_parents();
+  void find_relatives();
   void propose(const float* log_probs);
   void select();
   bool same_future(const Candidate& a, const Candidate& b) const;
+  bool recombines(const Candidate& candidate);
   Entry keep(const Candidate& candidate, const float* log_probs);
   Entry extend(const Candidate& candidate, const float* log_probs);
 
@@ -124,7 +127,7 @@ class CtcPrefixBeamSearch {
     return candidate.token >= 0 ? candidate.token : last_token(beam_[static_cast<std::size_t>(candidate.source)]);
   }
 
-  double lm_score(const LmFusion::Path& path) const {
+  double fusion_score(const LmFusion::Path& path) const {
     return fusion_ ? static_cast<double>(path.score()) : 0.0;
   }
 
@@ -139,11 +142,14 @@ class CtcPrefixBeamSearch {
   // Of the frame in work, kept for their memory.
   std::vector<Entry> next_beam_;
   std::vector<std::int32_t> tokens_;   // the likeliest, without blank
+  std::vector<std::int32_t> entries_;  // beam index of each node of the prefix tree, or -1
   std::vector<std::int32_t> parents_;  // beam index of the parent prefix of each entry, or -1
+  std::vector<std::int32_t> first_children_, next_siblings_;  // the same, the other way round
   std::vector<char> is_child_;         // by token: this extension is in the beam already
   std::vector<Candidate> candidates_;
-  std::vector<const Candidate*> ranking_;
+  std::vector<std::pair<double, const Candidate*>> ranking_;  // with the score, which is read often
   std::vector<const Candidate*> selected_;  // best first
+  std::vector<std::int32_t> buckets_, next_in_bucket_;  // hash table of `selected_` by future, chained
 };
 
 }  // namespace asr_stream

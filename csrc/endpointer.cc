@@ -10,8 +10,9 @@ namespace asr_stream {
 
 namespace {
 
-// A word boundary: this much trailing silence says that a long utterance can be cut without cutting a word.
-constexpr std::int64_t kPauseFrames = 2;
+// Blanks after which a word is over. Of 3945 tokens in words of `dev` none came after so many, of 1124 words 47 did; after
+// two or more blanks, as many tokens went on with a word as began one.
+constexpr std::int64_t kPauseFrames = 6;
 
 void check_positive(double seconds, const char* what) {
   if (!(seconds > 0.0)) {
@@ -40,11 +41,12 @@ Endpointer::Endpointer(const EndpointerOptions& options) : options_(options) {
   silence_after_speech_frames_ = to_frames(options.silence_after_speech_s, options.frame_s);
   silence_without_speech_frames_ = to_frames(options.silence_without_speech_s, options.frame_s);
   max_utterance_frames_ = to_frames(options.max_utterance_s, options.frame_s);
+  late_utterance_frames_ = to_frames(1.25 * options.max_utterance_s, options.frame_s);
   hard_max_utterance_frames_ = to_frames(1.5 * options.max_utterance_s, options.frame_s);
 }
 
-EndpointRule Endpointer::update(std::int64_t num_frames, std::int64_t num_trailing_silence_frames,
-                                bool has_speech) const {
+EndpointRule Endpointer::update(std::int64_t num_frames, std::int64_t num_trailing_silence_frames, bool has_speech,
+                                bool word_begins) const {
   if (num_frames < 0) {
     throw std::invalid_argument("num_frames must not be negative, got " + std::to_string(num_frames));
   }
@@ -59,7 +61,8 @@ EndpointRule Endpointer::update(std::int64_t num_frames, std::int64_t num_traili
     return EndpointRule::kSilenceWithoutSpeech;
   }
   const bool in_pause = num_trailing_silence_frames >= kPauseFrames;
-  if (num_frames >= hard_max_utterance_frames_ || (in_pause && num_frames >= max_utterance_frames_)) {
+  if ((num_frames >= max_utterance_frames_ && in_pause) || (num_frames >= late_utterance_frames_ && word_begins) ||
+      num_frames >= hard_max_utterance_frames_) {
     return EndpointRule::kMaxUtterance;
   }
   return EndpointRule::kNone;

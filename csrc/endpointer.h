@@ -10,7 +10,7 @@ enum class EndpointRule { kNone, kSilenceAfterSpeech, kSilenceWithoutSpeech, kMa
 struct EndpointerOptions {
   double silence_after_speech_s = 0.8;    // end after this much silence once something was said
   double silence_without_speech_s = 5.0;  // end after this much silence when nothing was said
-  double max_utterance_s = 20.0;          // end a longer utterance at the next pause, or at 1.5 times this length
+  double max_utterance_s = 20.0;          // end a longer utterance between two words, see `update`
   double frame_s = 0.04;                  // length of an encoder frame
 };
 
@@ -20,9 +20,12 @@ class Endpointer {
   // std::invalid_argument for a duration that is not positive, and for an infinite `frame_s`.
   explicit Endpointer(const EndpointerOptions& options);
 
-  // Counts are in encoder frames since the start of the utterance. std::invalid_argument when a count is negative
-  // or the silence is longer than the utterance.
-  EndpointRule update(std::int64_t num_frames, std::int64_t num_trailing_silence_frames, bool has_speech) const;
+  // Counts are in encoder frames since the start of the utterance; word_begins: the next frame begins a word. A long
+  // utterance ends at the next pause, which no word has within it; from 1.25 times its limit also before the next word;
+  // at 1.5 times wherever it is, which bounds memory: speech has words before that. std::invalid_argument when a count
+  // is negative or the silence is longer than the utterance.
+  EndpointRule update(std::int64_t num_frames, std::int64_t num_trailing_silence_frames, bool has_speech,
+                      bool word_begins = false) const;
 
   const EndpointerOptions& options() const noexcept { return options_; }
 
@@ -31,6 +34,7 @@ class Endpointer {
   std::int64_t silence_after_speech_frames_;
   std::int64_t silence_without_speech_frames_;
   std::int64_t max_utterance_frames_;
+  std::int64_t late_utterance_frames_;
   std::int64_t hard_max_utterance_frames_;
 };
 

@@ -22,6 +22,11 @@ class Lexicon {
   // The node of the spelling of `node` + `byte`, kNone where no word begins so.
   std::int32_t child(std::int32_t node, std::uint8_t byte) const noexcept;
 
+  // The children of `node` are the `num_children` nodes from `first_child` on, which come after it.
+  std::int32_t first_child(std::int32_t node) const noexcept { return at(node).first_child; }
+  std::int32_t num_children(std::int32_t node) const noexcept { return at(node).num_children; }
+  std::uint8_t byte(std::int32_t node) const noexcept { return at(node).byte; }  // its last; 0 of the root
+
   // The word spelled in full at `node`, or kNone.
   std::int32_t word(std::int32_t node) const noexcept { return at(node).word; }
 

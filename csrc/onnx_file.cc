@@ -63,8 +63,8 @@ class Walk {
     if (opsets_ == std::vector<std::uint64_t>{kOnnxOpset}) return;
     std::string found;
     for (const std::uint64_t opset : opsets_) found += (found.empty() ? "" : " and ") + std::to_string(opset);
-    throw std::invalid_argument("its opset is " + (found.empty() ? "unknown" : found) + ", and that of this format is " +
-                                std::to_string(kOnnxOpset));
+    throw std::invalid_argument("its opset is " + (found.empty() ? "unknown" : found) +
+                                ", and that of this format is " + std::to_string(kOnnxOpset));
   }
 
   std::map<std::string, std::string> properties;

@@ -54,6 +54,7 @@ class SharedLists {
   std::int32_t parent(std::int32_t node) const { return nodes_[static_cast<std::size_t>(node)].parent; }
 
   std::size_t num_nodes() const noexcept { return nodes_.size() - num_free_; }
+  std::size_t capacity() const noexcept { return nodes_.size(); }  // above every node
 
  private:
   struct Node {
@@ -101,6 +102,7 @@ class PrefixTree {
   std::int32_t parent(std::int32_t prefix) const { return lists_.parent(prefix); }
 
   std::size_t num_nodes() const noexcept { return lists_.num_nodes(); }
+  std::size_t capacity() const noexcept { return lists_.capacity(); }
 
  private:
   struct Node {

@@ -14,24 +14,27 @@ constexpr std::int64_t kFrameReach = 280;   // samples from where a feature fram
 std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptions> options) {
   if (!options) throw std::invalid_argument("a segment needs options");
   const auto require = [](bool condition, const char* name, std::int64_t value) {
-    if (!condition) throw std::invalid_argument(std::string(name) + " must be at least 1, got " + std::to_string(value));
+    if (condition) return;
+    throw std::invalid_argument(std::string(name) + " must be at least 1, got " + std::to_string(value));
   };
   require(options->chunk_size >= 1, "chunk_size", options->chunk_size);
   require(options->max_full_context >= 1, "max_full_context", options->max_full_context);
   require(options->num_rescored >= 1, "num_rescored", options->num_rescored);
-  if (options->fusion && options->search == SegmentOptions::Search::kGreedy) {
-    throw std::invalid_argument("search greedy takes no language model; use search beam or rescore");
+  if (options->search == SegmentOptions::Search::kGreedy && (options->fusion || options->phrases)) {
+    throw std::invalid_argument("search greedy takes no language model, hotwords or phrases; use search beam or rescore");
+  }
+  if (options->fusion && options->phrases) {
+    throw std::invalid_argument("phrases are a closed list: they take no language model and no hotwords");
+  }
+  if (options->phrases && options->phrases->num_model_tokens() != static_cast<std::int64_t>(options->tokens.size())) {
+    throw std::invalid_argument("the phrases were given " + std::to_string(options->phrases->num_model_tokens()) +
+                                " tokens, the segment " + std::to_string(options->tokens.size()));
   }
   if (!(options->rescore_ctc_weight >= 0.0 && options->rescore_ctc_weight <= 1.0)) {
     throw std::invalid_argument("rescore_ctc_weight " + std::to_string(options->rescore_ctc_weight) +
                                 " must be in [0, 1]");
   }
   return options;
-}
-
-template <typename Search>
-Hypothesis best_of(const Search& search) {
-  return std::visit([](const auto& s) { return s.hypotheses(1).front(); }, search);
 }
 
 void append(std::vector<float>& to, const float* from, std::int64_t count) { to.insert(to.end(), from, from + count); }
@@ -47,6 +50,7 @@ Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
 
 Segment::Search Segment::new_search() const {
   if (options_->search == SegmentOptions::Search::kGreedy) return CtcGreedySearch(options_->beam.blank_id);
+  if (options_->phrases) return CtcPhraseSearch(options_->phrases, options_->beam.blank_id);
   return CtcPrefixBeamSearch(options_->beam, options_->fusion);
 }
 
@@ -155,21 +159,36 @@ bool Segment::request_chunk() {
 
 void Segment::read_chunk() {
   const auto vocab_size = static_cast<std::int64_t>(options_->tokens.size());
-  while (chunk_read_ < chunk_frames_) {
+  for (;;) {
+    ended_by_ = endpoint();
+    if (ended_by_ != EndpointRule::kNone) return end_utterance();
+    if (chunk_read_ == chunk_frames_) break;
     const float* row = chunk_log_probs_.data() + chunk_read_ * vocab_size;
     std::visit([&](auto& search) { search.advance(row, 1, vocab_size); }, search_);
     if (!options_->second_pass) append(encoder_out_, chunk_encoder_out_.data() + chunk_read_ * dim_, dim_);
     ++chunk_read_;
     ++num_frames_;
-    const std::int64_t length = num_frames_ - utterance_start_;
-    const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, search_);
-    if (endpointer_.update(length, num_blanks, num_blanks < length) != EndpointRule::kNone) return end_utterance();
   }
   if (!input_finished_) {
     report_partial();
     report_nonfinite();
   }
   stage_ = Stage::kListening;
+}
+
+// Whether the utterance ends before the next frame, of which something is known if it is of this chunk.
+EndpointRule Segment::endpoint() const {
+  const std::int64_t length = num_frames_ - utterance_start_;
+  if (!length) return EndpointRule::kNone;
+  const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, search_);
+  bool word_begins = false;
+  if (chunk_read_ < chunk_frames_) {
+    const std::size_t vocab_size = options_->tokens.size();
+    const auto row = chunk_log_probs_.begin() + chunk_read_ * static_cast<std::int64_t>(vocab_size);
+    const auto likeliest = std::max_element(row, row + static_cast<std::int64_t>(vocab_size)) - row;
+    word_begins = begins_word(options_->tokens[static_cast<std::size_t>(likeliest)]);
+  }
+  return endpointer_.update(length, num_blanks, num_blanks < length, word_begins);
 }
 
 void Segment::end_utterance() {
@@ -204,7 +223,7 @@ bool Segment::request_second_pass() {
 
 void Segment::choose() {
   const Search& search = second_search_ ? *second_search_ : search_;
-  const bool rescore = options_->search == SegmentOptions::Search::kRescore;
+  const bool rescore = options_->search == SegmentOptions::Search::kRescore && !options_->phrases;
   const std::int64_t num_best = rescore ? options_->num_rescored : 1;
   choices_ = std::visit([&](const auto& s) { return s.hypotheses(num_best, true); }, search);
   if (choices_.size() == 1 || choices_.front().tokens.empty()) return report_final(choices_.front());
@@ -217,14 +236,16 @@ void Segment::report_final(const Hypothesis& hypothesis) {
   std::vector<Word> found = spoken(hypothesis, second_search_ ? utterance_start_ : 0);
   if (!found.empty()) {
     report(Event::Type::kFinal, std::move(found));
-  } else if (!partial_text_.empty()) {
+    events_.back().endpoint = ended_by_ == EndpointRule::kNone ? kEndOfAudio : name(ended_by_);
+  } else if (!partial_.empty()) {
     report(Event::Type::kPartial, {});  // takes back what it seemed to be
   }
   std::visit([](auto& search) { search.reset(); }, search_);
   second_search_.reset();
   encoder_out_.clear();
   choices_.clear();
-  partial_text_.clear();
+  partial_.clear();
+  num_stable_ = 0;
   utterance_start_ = num_frames_;
   fbank_.discard_frames(std::min(kSubsampling * utterance_start_, fbank_.num_frames_ready()));
   if (chunk_read_ < chunk_frames_ || !input_finished_) {
@@ -238,11 +259,25 @@ void Segment::report_final(const Hypothesis& hypothesis) {
 }
 
 void Segment::report_partial() {
-  std::vector<Word> found = spoken(best_of(search_), 0);
-  std::string text = join(found);
-  if (text == partial_text_) return;
-  partial_text_ = std::move(text);
-  report(Event::Type::kPartial, std::move(found));
+  const auto hypotheses = std::visit([](const auto& s) { return s.hypotheses(kNumCompared); }, search_);
+  std::vector<Word> found = spoken(hypotheses.front(), 0);
+  const std::size_t stable = num_stable(found, hypotheses);
+  const bool is_known = found.size() == partial_.size() && num_alike(found, partial_) == found.size();
+  if (is_known && stable == num_stable_) return;
+  partial_ = found;
+  num_stable_ = stable;
+  report(Event::Type::kPartial, std::move(found), stable);
+}
+
+// The last word may still be under way. What was stable remains so as long as it stands.
+std::size_t Segment::num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses) const {
+  const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; };
+  const double lowest = score(hypotheses.front()) - kStableMargin;
+  std::size_t agreed = best.empty() ? 0 : best.size() - 1;
+  for (std::size_t i = 1; i < hypotheses.size() && score(hypotheses[i]) >= lowest; ++i) {
+    agreed = std::min(agreed, num_alike(best, spoken(hypotheses[i], 0)));
+  }
+  return std::max(agreed, std::min(num_stable_, num_alike(best, partial_)));
 }
 
 void Segment::report_nonfinite() {
@@ -256,14 +291,16 @@ void Segment::report_nonfinite() {
 }
 
 std::vector<Word> Segment::spoken(const Hypothesis& hypothesis, std::int64_t first_frame) const {
-  return words(hypothesis, options_->tokens, start_s_ + static_cast<double>(first_frame) * kEncoderFrameS);
+  const std::vector<std::string>& tokens = options_->phrases ? options_->phrases->tokens() : options_->tokens;
+  return words(hypothesis, tokens, options_->fusion && options_->fusion->has_lm(),
+               start_s_ + static_cast<double>(first_frame) * kEncoderFrameS);
 }
 
-void Segment::report(Event::Type type, std::vector<Word> words) {
+void Segment::report(Event::Type type, std::vector<Word> words, std::size_t num_stable) {
   const double start_s = words.empty() ? now() : words.front().start_s;
   const double end_s = words.empty() ? now() : words.back().end_s;
   std::string text = join(words);
-  events_.push_back({type, std::move(text), start_s, end_s, std::move(words)});
+  events_.push_back({type, std::move(text), start_s, end_s, std::move(words), num_stable});
 }
 
 }  // namespace asr_stream

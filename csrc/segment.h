@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "ctc_greedy_search.h"
+#include "ctc_phrase_search.h"
 #include "ctc_prefix_beam_search.h"
 #include "endpointer.h"
 #include "fbank.h"
@@ -41,6 +42,10 @@ inline constexpr std::int32_t kBeamSize = 128;
 inline constexpr double kBeamThreshold = 10.0;
 // Hypotheses that the decoder scores at most: it is what a final waits for.
 inline constexpr std::int64_t kNumRescored = 4;
+// A leading word of a partial is stable when every hypothesis within this many nats of the best has it. Less than 1 % of
+// the stable words then change in a later partial (benchmarks/stability.py).
+inline constexpr double kStableMargin = 3.0;
+inline constexpr std::int64_t kNumCompared = 24;  // of these hypotheses, at most
 // Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory.
 inline constexpr std::int64_t kMaxFullContext = 750;
 
@@ -54,7 +59,9 @@ struct SegmentOptions {
   std::int64_t max_full_context = kMaxFullContext;
   Search search = Search::kRescore;
   CtcPrefixBeamSearchOptions beam{kBeamSize, 0, 0, kBeamThreshold, true};
-  std::shared_ptr<const LmFusion> fusion;  // language model of the beam, or none
+  std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or none
+  // A closed list in place of free speech, or none: searched for by itself, without fusion, beam and decoder.
+  std::shared_ptr<const Phrases> phrases;
   std::int64_t num_rescored = kNumRescored;
   double rescore_ctc_weight = 0.5;  // see `best_rescored`
   EndpointerOptions endpointer;
@@ -86,7 +93,11 @@ struct Event {
   double start_s;    // seconds of the stream
   double end_s;
   std::vector<Word> words;
+  std::size_t num_stable = 0;      // of a partial: leading words that will hardly change in later ones
+  const char* endpoint = nullptr;  // of a final: what ended the utterance, a `name` of a rule, or kEndOfAudio
 };
+
+inline constexpr const char* kEndOfAudio = "end_of_audio";
 
 // For one thread at a time. Errors: std::invalid_argument; std::logic_error for a call out of turn.
 class Segment {
@@ -127,7 +138,7 @@ class Segment {
   }
 
  private:
-  using Search = std::variant<CtcGreedySearch, CtcPrefixBeamSearch>;
+  using Search = std::variant<CtcGreedySearch, CtcPrefixBeamSearch, CtcPhraseSearch>;
   enum class Stage { kListening, kReading, kSecondPass, kChoosing, kFinished };
 
   Search new_search() const;
@@ -139,9 +150,11 @@ class Segment {
   void choose();
   void report_final(const Hypothesis& hypothesis);
   void report_partial();
+  EndpointRule endpoint() const;
+  std::size_t num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses) const;
   void report_nonfinite();
   std::vector<Word> spoken(const Hypothesis& hypothesis, std::int64_t first_frame) const;
-  void report(Event::Type type, std::vector<Word> words);
+  void report(Event::Type type, std::vector<Word> words, std::size_t num_stable = 0);
   double now() const { return start_s_ + static_cast<double>(num_frames_) * kEncoderFrameS; }
 
   std::shared_ptr<const SegmentOptions> options_;
@@ -158,7 +171,9 @@ class Segment {
   std::int64_t next_feature_ = 0;     // feature frame: the first of the next chunk
   std::int64_t num_frames_ = 0;       // encoder frames searched
   std::int64_t utterance_start_ = 0;  // encoder frame
-  std::string partial_text_;
+  std::vector<Word> partial_;         // as last reported
+  std::size_t num_stable_ = 0;        // of it
+  EndpointRule ended_by_ = EndpointRule::kNone;
   std::vector<float> encoder_out_;  // (num_frames, dim) of the utterance, for the decoder: of the pass that is last
   std::int64_t dim_ = 0;
 

@@ -1,20 +1,38 @@
 #include "words.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <stdexcept>
-#include <string_view>
+#include <utility>
 
 namespace asr_stream {
 
 namespace {
 
 constexpr std::string_view kWordBorder = "\xe2\x96\x81";  // "▁"
+constexpr std::int64_t kFluentFrames = 3;
 
-}  // namespace
+// Log odds of a word being right: bias + least * its least certain token + mean * the mean of its tokens.
+struct ConfidenceMap {
+  double bias, least, mean;
+};
+// Fitted on half of the speakers of `dev` by `python benchmarks/confidence.py data/dev.jsonl.gz`, which prints them.
+constexpr ConfidenceMap kWithLm{-0.90, 2.03, 1.73};
+constexpr ConfidenceMap kWithoutLm{-6.93, 6.22, 3.50};
 
-std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, double start_s) {
-  std::vector<Word> result;
+// Frames and token confidences of the word under way.
+struct Spoken {
+  std::string text;
+  std::int64_t start;
+  std::int64_t end;
+  float least;
+  double sum;
+  int num_tokens;
+};
+
+std::vector<Spoken> spoken(const Hypothesis& hypothesis, const std::vector<std::string>& tokens) {
+  std::vector<Spoken> result;
   bool begins = true;
   for (std::size_t i = 0; i < hypothesis.tokens.size(); ++i) {
     const std::int32_t id = hypothesis.tokens[i];
@@ -23,23 +41,52 @@ std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::str
                                   std::to_string(tokens.size()) + " - 1");
     }
     std::string_view piece = tokens[static_cast<std::size_t>(id)];
-    if (piece.substr(0, kWordBorder.size()) == kWordBorder) {
+    if (begins_word(piece)) {
       piece.remove_prefix(kWordBorder.size());
       begins = true;
     }
     if (piece.empty()) continue;
-    const double end_s = start_s + static_cast<double>(hypothesis.end_frames[i]) * kEncoderFrameS;
-    if (begins) {
-      result.push_back({std::string(piece), start_s + static_cast<double>(hypothesis.start_frames[i]) * kEncoderFrameS,
-                        end_s, hypothesis.confidences[i]});
-    } else {
-      result.back().text += piece;
-      result.back().end_s = end_s;
-      result.back().confidence = std::min(result.back().confidence, hypothesis.confidences[i]);
-    }
+    const float certain = hypothesis.confidences[i];
+    if (begins) result.push_back({"", hypothesis.start_frames[i], 0, certain, 0.0, 0});
+    Spoken& word = result.back();
+    word.text += piece;
+    word.end = hypothesis.end_frames[i];
+    word.least = std::min(word.least, certain);
+    word.sum += static_cast<double>(certain);
+    ++word.num_tokens;
     begins = false;
   }
   return result;
+}
+
+}  // namespace
+
+bool begins_word(std::string_view token) { return token.substr(0, kWordBorder.size()) == kWordBorder; }
+
+std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm,
+                        double start_s) {
+  const ConfidenceMap& map = with_lm ? kWithLm : kWithoutLm;
+  std::vector<Word> result;
+  std::int64_t previous = 0, previous_end = 0;  // end of the word before: as recognised, as corrected
+  for (Spoken& word : spoken(hypothesis, tokens)) {
+    const bool is_fluent = !result.empty() && word.start - previous <= kFluentFrames;
+    const std::int64_t start = is_fluent ? previous_end : word.start;
+    const std::int64_t end = std::max(word.end - 1, start + 1);
+    const auto seconds = [&](std::int64_t frame) { return start_s + static_cast<double>(frame) * kEncoderFrameS; };
+    const double evidence = map.bias + map.least * word.least + map.mean * word.sum / word.num_tokens;
+    result.push_back({std::move(word.text), seconds(start), seconds(end),
+                      static_cast<float>(1.0 / (1.0 + std::exp(-evidence)))});
+    previous = word.end;
+    previous_end = end;
+  }
+  return result;
+}
+
+std::size_t num_alike(const std::vector<Word>& a, const std::vector<Word>& b) {
+  const std::size_t length = std::min(a.size(), b.size());
+  std::size_t count = 0;
+  while (count < length && a[count].text == b[count].text) ++count;
+  return count;
 }
 
 std::string join(const std::vector<Word>& words) {
@@ -65,7 +112,8 @@ std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::
   double highest = 0.0;
   for (std::size_t i = 0; i < hypotheses.size(); ++i) {
     const double first_pass = hypotheses[i].log_prob + hypotheses[i].lm_score;
-    const double score = ctc_weight * first_pass + (1.0 - ctc_weight) * static_cast<double>(decoder_scores[i]);
+    const double score = ctc_weight * first_pass + (1.0 - ctc_weight) * static_cast<double>(decoder_scores[i]) +
+                         hypotheses[i].hotword_score;
     if (i == 0 || score > highest) {
       best = i;
       highest = score;

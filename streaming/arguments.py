@@ -46,6 +46,9 @@ def new_parser() -> argparse.ArgumentParser:
     )
     source = parser.add_argument_group("source").add_mutually_exclusive_group()
     source.add_argument("--device", metavar="ID", help="microphone: a number or part of a name from --list-devices")
+    parser.add_argument(
+        "--channel", type=int, default=1, metavar="N", help="of the microphone's channels the one to hear (default 1)"
+    )
     source.add_argument("-f", "--file", nargs="+", metavar="PATH", help="recognise files instead; - is standard input")
     source.add_argument("--sample", action="store_true", help="recognise the recording that comes with the package")
     source.add_argument("--list-devices", action="store_true", help="list microphones and end")
@@ -93,10 +96,44 @@ def new_parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="language model from `asr lm`, or none; default: the bundled one with the bundled model",
     )
+    how.add_argument(
+        "--hotwords",
+        metavar="FILE",
+        help="words and phrases that are expected, one a line; behind a colon a boost other than 1",
+    )
+    how.add_argument(
+        "--endpoint-silence-ms",
+        type=_milliseconds,
+        default=800.0,
+        metavar="MS",
+        help="an utterance ends after so much silence; inf: never (default 800)",
+    )
+    how.add_argument(
+        "--max-utterance-s",
+        type=float,
+        default=20.0,
+        metavar="S",
+        help="a longer one ends at its next pause, or between two words (default 20, up to 120)",
+    )
+    how.add_argument(
+        "--phrases",
+        metavar="FILE",
+        help="all that may be said, such as voice commands, one a line; the rest becomes [unk]",
+    )
     how.add_argument("--beam", type=int, default=128, metavar="N", help="hypotheses kept (default 128)")
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
     return parser
+
+
+def _milliseconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of milliseconds above 0; inf switches the rule off")
+    return value
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:

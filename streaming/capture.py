@@ -2,17 +2,15 @@
 
 PortAudio calls the ring's own C function, so that capture goes on while the interpreter is busy: sounddevice
 takes a function pointer in place of a callable (an idea of python-rtmixer). Where a release of sounddevice
-lacks that private way in, a Python callback writes into the ring instead.
+lacks that private way in, a Python callback calls that function instead.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import threading
-import time
 from typing import Any
-
-import numpy as np
 
 from asr._core import RingBuffer
 
@@ -22,16 +20,23 @@ RING_S = 30.0
 """How far recognition may fall behind before audio is lost."""
 CLOSE_TIMEOUT_S = 2.0
 
+_PA_STREAM_CALLBACK = ctypes.CFUNCTYPE(
+    ctypes.c_int, *[ctypes.c_void_p] * 2, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p
+)
+_PA_INPUT_OVERFLOW = 2
+
 
 class Capture:
     """A running input stream. `ring` is what it has captured; it may be read after `close` as well."""
 
-    def __init__(self, sounddevice: Any, device: int, sample_rate: int, num_channels: int) -> None:
-        """Opens and starts the device; its first channel is kept. Raises sounddevice.PortAudioError."""
+    def __init__(self, sounddevice: Any, device: int, sample_rate: int, num_channels: int, channel: int) -> None:
+        """Opens and starts the device, with `num_channels`, of which `channel`, counted from 0, is kept.
+
+        Raises sounddevice.PortAudioError.
+        """
         self.sample_rate = sample_rate
         self.ring = RingBuffer(int(RING_S * sample_rate))
-        self._python_callback_ns = [0, 0]
-        self._num_python_overflows = 0
+        self._callback = self.ring.callback_pointers(channel, num_channels, sample_rate)
         options: dict[str, Any] = {
             "samplerate": sample_rate,
             "blocksize": int(BLOCK_S * sample_rate),
@@ -43,7 +48,7 @@ class Capture:
         self._stream.start()
 
     def _open_native(self, sounddevice: Any, options: dict[str, Any]) -> Any:
-        function, userdata = self.ring.callback_pointers(0, options["channels"])
+        function, userdata = self._callback
         try:
             return sounddevice._StreamBase(
                 kind="input",
@@ -55,34 +60,35 @@ class Capture:
             return None
 
     def _open_python(self, sounddevice: Any, options: dict[str, Any]) -> Any:
+        function, userdata = self._callback
+        native = _PA_STREAM_CALLBACK(function)
+
         def write(data: Any, num_frames: int, times: Any, status: Any) -> None:
-            self.ring.write(np.frombuffer(data, np.float32)[:: options["channels"]].copy())
-            self._num_python_overflows += bool(status.input_overflow)
-            now = time.monotonic_ns()
-            self._python_callback_ns = [self._python_callback_ns[0] or now, now]
+            address = ctypes.addressof(ctypes.c_char.from_buffer(data))
+            native(address, None, num_frames, None, _PA_INPUT_OVERFLOW * status.input_overflow, userdata)
 
         return sounddevice.RawInputStream(callback=write, **options)
 
     @property
     def num_received(self) -> int:
-        """Samples that came so far, those included for which the ring had no room."""
+        """Samples that came so far, those included that were lost."""
         return self.ring.num_written + self.ring.num_dropped
 
     @property
     def num_input_overflows(self) -> int:
-        """How often the sound system said that it lost audio, no one knows how much, before it got here."""
-        return self.ring.num_input_overflows + self._num_python_overflows
+        """How often the sound system said that it lost audio before it got here."""
+        return self.ring.num_input_overflows
 
     @property
     def first_sample_ns(self) -> int:
         """When the first sample was heard, on the clock of `time.monotonic_ns`; 0 before it came."""
-        first = self.ring.first_callback_ns or self._python_callback_ns[0]
+        first = self.ring.first_callback_ns
         return first and first - int(BLOCK_S * 1e9)
 
     @property
     def last_sample_ns(self) -> int:
         """When the last sample was heard, on the same clock; 0 before the first came."""
-        return self.ring.last_callback_ns or self._python_callback_ns[1]
+        return self.ring.last_callback_ns
 
     @property
     def active(self) -> bool:

@@ -94,6 +94,10 @@ def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Re
             search=args.search,
             second_pass=args.second_pass,
             lm=None if args.lm == "none" else args.lm,
+            hotwords=args.hotwords or (),
+            silence_after_speech_s=args.endpoint_silence_ms / 1000,
+            max_utterance_s=args.max_utterance_s,
+            phrases=args.phrases,
             beam_size=args.beam,
             provider=args.provider,
         )
@@ -135,7 +139,7 @@ def _microphone(args: argparse.Namespace, parser: argparse.ArgumentParser, inter
     _silence_sound_libraries()
     device = int(args.device) if args.device and args.device.isdigit() else args.device
     try:
-        microphone = Microphone(device, rescan=True)
+        microphone = Microphone(device, rescan=True, channel=args.channel)
     except MicrophoneError as error:
         _complain(error)
         print(f"Without a microphone, try the bundled recording:\n  asr-stream --file {SAMPLE}", file=sys.stderr)

@@ -45,16 +45,36 @@ class Event:
         }
 
 
+@dataclass(frozen=True)
 class Partial(Event):
-    """The current utterance as understood so far. The next Partial or Final replaces it; it may be empty."""
+    """The current utterance as understood so far. The next Partial or Final replaces it; it may be empty.
 
-    type = "partial"
+    num_stable: leading words of which fewer than 1 in 100 change in a later Partial. (A second pass hears the whole
+    utterance, and its Final may differ all the same.)
+    """
+
+    type: ClassVar[str] = "partial"
+
+    num_stable: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"num_stable": self.num_stable}
 
 
+@dataclass(frozen=True)
 class Final(Event):
-    """An utterance that has ended. It will not change, and it is never empty."""
+    """An utterance that has ended. It will not change, and it is never empty.
 
-    type = "final"
+    endpoint: what ended it: one of the rules, "silence_after_speech", "silence_without_speech" and "max_utterance", or
+        "end_of_audio", which a gap is too.
+    """
+
+    type: ClassVar[str] = "final"
+
+    endpoint: str = "end_of_audio"
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"endpoint": self.endpoint}
 
 
 class Gap(Event):

@@ -1,7 +1,8 @@
 """The microphone: finds and opens the input device, notices when it is gone, and opens it again.
 
 A device that disappears says nothing: its callbacks stop. So silence of callbacks is watched, the loss is
-reported, the device is opened again with growing pauses, and the time without it is accounted for as a gap.
+reported and ends the utterance, the device is opened again with growing pauses, and the time without it is
+accounted for as a gap.
 
     with Microphone() as microphone:
         while True:
@@ -31,6 +32,7 @@ START_LIMIT_S = 5.0
 POLL_S = 0.01
 BACK_OFF_S = (0.25, 0.5, 1.0, 2.0, 5.0)
 OVERFLOW_REPORT_S = 10.0
+MAX_CHANNELS = 1024
 
 INSTALL_LINE = "sudo apt-get install libportaudio2"
 
@@ -55,16 +57,20 @@ class InputDevice:
 class Block:
     """Audio, float32 in ±1, shape (num_samples,), of `sample_rate` Hz; `gap` samples were lost just before.
 
-    error: what went wrong with the device before this, for people; empty when all is well.
+    error: what went wrong with the device before this, for people; empty when all is well. lost: the device is gone,
+    and nothing comes until it has been opened again.
     """
 
     samples: np.ndarray
     sample_rate: int
     gap: int = 0
     error: str = ""
+    lost: bool = False
 
     def put_into(self, stream: Stream) -> None:
         """Tells `stream` all that is in here."""
+        if self.lost:
+            stream.end_utterance()
         if self.error:
             stream.report_error(self.error)
         stream.gap(self.gap, self.sample_rate)
@@ -93,20 +99,29 @@ def list_devices() -> list[InputDevice]:
 class Microphone:
     """An open microphone. One thread reads it; capture does not wait for that thread."""
 
-    def __init__(self, device: int | str | None = None, rescan: bool = False) -> None:
+    def __init__(self, device: int | str | None = None, rescan: bool = False, channel: int = 1) -> None:
         """Opens `device`: an index of `list_devices`, a part of a name, or None for the default.
 
-        rescan: whether PortAudio may be restarted to find a device that was plugged in again. Off by default,
-        because that closes every other PortAudio stream of the process.
-        Raises MicrophoneError when there is none, or it cannot be opened.
+        channel: which of the device's channels to hear, counted from 1.
+        rescan: whether PortAudio may be restarted to find a device that was plugged in again, or what is the default
+        now. Off by default, because that closes every other PortAudio stream of the process.
+        A default device is kept until it is lost, unless the sound server moves what is open, as PulseAudio and
+        PipeWire do.
+        Raises MicrophoneError when there is none, or it cannot be opened, or has no such channel.
         """
+        if isinstance(channel, bool) or not isinstance(channel, int) or not 1 <= channel <= MAX_CHANNELS:
+            raise MicrophoneError(f"channel is {channel!r}; it must be a whole number in [1, {MAX_CHANNELS}]")
         self._rescan = rescan
+        self._channel = channel
         self._sounddevice = _import_sounddevice()
         self.device = _find_device(self._sounddevice, device)
+        # Numbers change when devices come and go; the default is whatever it is by then.
+        self._wanted = None if device is None else self.device.name
         self._capture = self._open()
         self._closed = False
         self._opening: threading.Thread | None = None
         self._reopened: Capture | None = None
+        self._lost_name = ""
         self._watch_from_now()
 
     @property
@@ -125,9 +140,9 @@ class Microphone:
             samples, gap = capture.ring.read(capture.ring.capacity)
             if len(samples) or gap:
                 return Block(samples, capture.sample_rate, gap)
+            block = self._told_overflow() or (None if self._closed else self._watch())
             if self._closed:
-                return None
-            block = self._watch()
+                return block
             if block is not None or time.monotonic() >= deadline:
                 return block
             time.sleep(POLL_S)
@@ -163,6 +178,18 @@ class Microphone:
         self._num_overflows = 0
         self._overflow_reported = -OVERFLOW_REPORT_S
 
+    def _told_overflow(self) -> Block | None:
+        """That the sound system lost audio, if it did and that was not said within the last seconds."""
+        capture = self._capture
+        num_new = capture.num_input_overflows - self._num_overflows
+        now = time.monotonic()
+        if num_new == 0 or (now - self._overflow_reported < OVERFLOW_REPORT_S and not self._closed):
+            return None
+        self._num_overflows += num_new
+        self._overflow_reported = now
+        times = "once" if num_new == 1 else f"{num_new} times"
+        return Block(_EMPTY, capture.sample_rate, error=f"the sound system lost audio before it got here, {times}")
+
     def _watch(self) -> Block | None:
         """What is to be said about the device, if anything."""
         if self._opening is not None:
@@ -178,12 +205,9 @@ class Microphone:
         if self._silent_s > (SILENCE_LIMIT_S if self._num_received else START_LIMIT_S) or not capture.active:
             self._opening = threading.Thread(target=self._reopen, name="reopen-microphone", daemon=True)
             self._opening.start()
-            return Block(_EMPTY, capture.sample_rate, 0, f"microphone {self.device.name!r} stopped; opening it again")
-        if capture.num_input_overflows > self._num_overflows and now - self._overflow_reported > OVERFLOW_REPORT_S:
-            self._num_overflows = capture.num_input_overflows
-            self._overflow_reported = now
-            text = f"the sound system lost audio before it got here ({self._num_overflows} times so far)"
-            return Block(_EMPTY, capture.sample_rate, 0, text)
+            self._lost_name = self.device.name
+            text = f"microphone {self._lost_name!r} stopped; opening it again"
+            return Block(_EMPTY, capture.sample_rate, error=text, lost=True)
         return None
 
     def _reopen(self) -> None:
@@ -197,7 +221,7 @@ class Microphone:
                 if self._rescan and released:
                     self._sounddevice._terminate()
                     self._sounddevice._initialize()
-                    self.device = _find_device(self._sounddevice, self.device.name)
+                    self.device = _find_device(self._sounddevice, self._wanted)
                 capture = self._open()
             except MicrophoneError:
                 continue
@@ -217,19 +241,25 @@ class Microphone:
         self._watch_from_now()
         rate = self._capture.sample_rate
         lost_ns = self._capture.first_sample_ns - lost.last_sample_ns if lost.last_sample_ns else 0
-        return Block(_EMPTY, rate, max(0, round(lost_ns * rate / 1e9)))
+        name = self.device.name
+        error = "" if name == self._lost_name else f"microphone {self._lost_name!r} is gone; listening to {name!r} now"
+        return Block(_EMPTY, rate, max(0, round(lost_ns * rate / 1e9)), error)
 
     def _open(self) -> Capture:
         """Opens the device at 16 kHz, or else as it likes it best."""
-        device = self.device
+        device, channel = self.device, self._channel
+        if channel > device.num_channels:
+            raise MicrophoneError(
+                f"microphone {device.name!r} has no channel {channel}: it must be in [1, {device.num_channels}]"
+            )
         attempts = [
             (rate, channels)
-            for channels in dict.fromkeys((1, min(2, device.num_channels), device.num_channels))
+            for channels in dict.fromkeys((channel, max(channel, min(2, device.num_channels)), device.num_channels))
             for rate in dict.fromkeys((SAMPLE_RATE, device.default_sample_rate))
         ]
         for rate, channels in attempts:
             try:
-                return Capture(self._sounddevice, device.index, rate, channels)
+                return Capture(self._sounddevice, device.index, rate, channels, channel - 1)
             except (self._sounddevice.PortAudioError, ValueError) as error:
                 reason = error
         raise MicrophoneError(f"cannot open microphone {device.name!r}: {reason}; is another program using it?")

@@ -9,6 +9,7 @@ for event in stream.events(): print(event.type, event.text)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from asr._core import LmFusion, NgramLm, SegmentOptions
+from asr._core import HOTWORD_BOOST, UNKNOWN_COST, Hotwords, LmFusion, NgramLm, Phrases, SegmentOptions
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm import load_lm
 from asr.metadata import MetadataError
 from asr.onnx_model import ModelError, OnnxModel, bundled_model
-from asr.search import BEAM_SIZE, LmWeights, heard
+from asr.search import BEAM_SIZE, LmWeights, heard, list_text
 from asr.streaming.stream import Stream
 
 MAX_CHUNK_MS = 5120
@@ -41,8 +42,14 @@ class Recognizer:
         decoder picks among the hypotheses of the beam).
     second_pass: encode an utterance that has ended once more, with full context, and take its final from that: the
         final is then as good as offline recognition, whatever `chunk_ms` is. False takes it from the chunks.
-    lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` or an `LmFusion` to share, None for
-        none, or "auto": the bundled one with the bundled model, none with another. lm_weights: what it counts.
+    lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` to share, None for none, or "auto":
+        the bundled one with the bundled model, none with another. lm_weights: what it counts.
+    hotwords: words and phrases that are expected, for the beam searches: a list such as ["Abbey Road", "Leighton:2"],
+        or a file with one a line. Each of its letters counts `hotword_boost` nats, in (0, 20], or what is given behind
+        a colon or a tab.
+    phrases: a closed list in place of free speech, such as voice commands: a list, or a file with one a line. All that
+        is heard is phrases of it, one after the other, and "[unk]" for what is none; no language model, no decoder
+        takes part. Text costs `unknown_cost` nats a letter, in (0, 100], as "[unk]": the higher, the rarer it is.
     beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
     provider: "cpu" | "cuda".
     silence_after_speech_s, silence_without_speech_s, max_utterance_s: the endpoint rules, see
@@ -57,8 +64,12 @@ class Recognizer:
     left_context_ms: int = 2560
     search: str = "rescore"
     second_pass: bool = True
-    lm: str | Path | NgramLm | LmFusion | None = "auto"
+    lm: str | Path | NgramLm | None = "auto"
     lm_weights: LmWeights = field(default_factory=LmWeights)
+    hotwords: str | Path | Sequence[str] = ()
+    hotword_boost: float = HOTWORD_BOOST
+    phrases: str | Path | Sequence[str] | None = None
+    unknown_cost: float = UNKNOWN_COST
     beam_size: int = BEAM_SIZE
     provider: str = "cpu"
     num_threads: int = 1
@@ -85,11 +96,9 @@ class Recognizer:
     def with_options(self, **changes: Any) -> Recognizer:
         """The same recogniser but for `changes`, at once: it shares the model and the language model.
 
-        Raises ValueError as the class itself does; new `lm_weights` need an `lm` to go with.
+        Raises ValueError as the class itself does.
         """
-        if "lm_weights" in changes and "lm" not in changes:
-            raise ValueError("lm_weights are part of the language model that is shared: give lm as well")
-        shared = {"model": self.onnx, "lm": None if changes.get("search") == "greedy" else self.fusion}
+        shared = {"model": self.onnx, "lm": None if changes.get("search") == "greedy" else self.language_model}
         return replace(self, **shared | changes)
 
     def _warm_up(self) -> None:
@@ -109,18 +118,34 @@ class Recognizer:
         return OnnxModel(path, provider=self.provider, num_threads=self.num_threads)
 
     @cached_property
+    def language_model(self) -> NgramLm | None:
+        """The language model of the search."""
+        if self.lm is None or isinstance(self.lm, NgramLm):
+            return self.lm
+        if self.lm == "auto":
+            return load_lm("bundled") if self.model is None and self.search != "greedy" else None
+        return load_lm(self.lm)
+
+    @cached_property
     def fusion(self) -> LmFusion | None:
-        """The language model as the search uses it."""
-        lm = self.lm
-        if lm == "auto":
-            lm = "bundled" if self.model is None and self.search != "greedy" else None
-        if lm is None:
+        """The language model and the hotwords as the search uses them."""
+        if self.closed_list is not None:
+            if self.hotwords:
+                raise ValueError("phrases are a closed list: hotwords have no say in it; give one of the two")
             return None
-        if self.search == "greedy":
-            raise ValueError("search greedy takes no language model; use search beam or rescore, or lm none")
-        if isinstance(lm, LmFusion):
-            return lm
-        return self.lm_weights.fusion(lm if isinstance(lm, NgramLm) else load_lm(lm), self.onnx.tokens)
+        if self.search == "greedy" and (self.language_model or self.hotwords):
+            raise ValueError("search greedy takes no language model and no hotwords; use search beam or rescore")
+        hotwords = None
+        if self.hotwords:
+            hotwords = Hotwords(list_text("hotwords", self.hotwords), heard(self.onnx.tokens), self.hotword_boost)
+        return self.lm_weights.fusion(self.language_model, self.onnx.tokens, hotwords)
+
+    @cached_property
+    def closed_list(self) -> Phrases | None:
+        """The phrases as the search uses them."""
+        if self.phrases is None:
+            return None
+        return Phrases(list_text("phrases", self.phrases), heard(self.onnx.tokens), self.unknown_cost)
 
     @cached_property
     def segment_options(self) -> SegmentOptions:
@@ -132,6 +157,7 @@ class Recognizer:
             search=self.search,
             beam_size=self.beam_size,
             fusion=self.fusion,
+            phrases=self.closed_list,
             rescore_ctc_weight=self.onnx.metadata.rescore_ctc_weight,
             silence_after_speech_s=self.silence_after_speech_s,
             silence_without_speech_s=self.silence_without_speech_s,

@@ -19,8 +19,6 @@ from asr.streaming.events import Error, Event, Final, Partial
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
 
-_EVENTS: dict[str, type[Event]] = {cls.type: cls for cls in (Partial, Final, Error)}
-
 
 class Segment:
     """State of one segment. Events are appended to `events`.
@@ -66,8 +64,14 @@ class Segment:
             self.work = work
             yield self
         self.caches.pop(True, None)
-        for type, text, start, end, words in self.core.take_events():
-            self._events.append(_EVENTS[type](text, start, end, tuple(Word(*word) for word in words)))
+        for type, text, start, end, words, num_stable, endpoint in self.core.take_events():
+            span = (text, start, end, tuple(Word(*word) for word in words))
+            if type == "partial":
+                self._events.append(Partial(*span, num_stable=num_stable))
+            elif type == "final":
+                self._events.append(Final(*span, endpoint=endpoint))
+            else:
+                self._events.append(Error(*span))
 
 
 def compute(segments: Sequence[Segment]) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from filelock import FileLock
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -25,10 +27,17 @@ def cmake(*arguments: str) -> str:
     return run(program, *arguments)
 
 
+def lock(name: str) -> FileLock:
+    """For what the processes of pytest-xdist build in one place: held by one of them at a time."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    return FileLock(ROOT / "build" / f"{name}.lock")
+
+
 @functools.cache
 def build() -> Path:
     """The folder with libasr_stream.so, built as it is for users."""
     folder = ROOT / "build" / "c_library"
-    cmake("-S", str(ROOT), "-B", str(folder))
-    cmake("--build", str(folder), "--parallel", "2")
+    with lock("c_library"):
+        cmake("-S", str(ROOT), "-B", str(folder))
+        cmake("--build", str(folder), "--parallel", "2")
     return folder

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from virtual_microphone import VirtualMicrophone
 
 if TYPE_CHECKING:
@@ -73,18 +74,26 @@ def tiny_model(conversation: np.ndarray) -> AsrModel:
 
 @pytest.fixture(scope="session")
 def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) -> Path:
-    """`tiny_model`, exported."""
+    """`tiny_model`, exported: once for all processes of pytest-xdist, whose folders lie in one of the run's."""
+    folder = tmp_path_factory.getbasetemp()
+    path = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "tiny.onnx"
+    with FileLock(path.with_suffix(".lock")):
+        if not path.exists():
+            export_tiny(tiny_model, path)
+    return path
+
+
+def export_tiny(model: AsrModel, path: Path) -> None:
     from asr.checkpoint import Checkpoint
-    from asr.config import Config
+    from asr.config import Config, TokenizerConfig
     from asr.export.write import export_model
     from asr.tokenizer import Tokenizer
 
-    weights = tiny_model.state_dict()
+    weights = model.state_dict()
     training = {"step": 0, "audio_hours": 0.0, "history": []}
-    checkpoint = Checkpoint(Config(model=tiny_model.config), Tokenizer("char", TOKENS), weights, weights, training)
-    path = tmp_path_factory.mktemp("model") / "tiny.onnx"
+    config = Config(model=model.config, tokenizer=TokenizerConfig(kind="char"))
+    checkpoint = Checkpoint(config, Tokenizer("char", TOKENS), weights, weights, training)
     export_model(checkpoint, path)
-    return path
 
 
 @pytest.fixture(scope="session")

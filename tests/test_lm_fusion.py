@@ -210,5 +210,5 @@ def test_what_does_not_fit_is_named(lm: NgramLm) -> None:
         with pytest.raises(ValueError, match=f"{name} must be in"):
             LmFusion(lm, CHARACTERS, **{**OPTIONS, name: value})
     search = CtcPrefixBeamSearch(lm=LmFusion(lm, CHARACTERS, **OPTIONS))
-    with pytest.raises(ValueError, match="vocab_size is 5, but the language model was given 4 tokens"):
+    with pytest.raises(ValueError, match="vocab_size is 5, but the language model or hotwords were given 4 tokens"):
         search.advance(np.full((1, 5), -2.0, np.float32))

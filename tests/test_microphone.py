@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from hearing import LEAD_IN, counting, hear
 from virtual_microphone import VirtualMicrophone
 
 from asr import Recognizer
@@ -26,8 +27,6 @@ from asr.streaming import Final, MicrophoneError
 from asr.streaming.microphone import Block, InputDevice, Microphone
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "microphone.py"
-LEAD_IN = np.zeros(8000, np.int16)
-"""Silence to begin a playback with."""
 
 
 def run(virtual_microphone: VirtualMicrophone, code: str, *arguments: str) -> str:
@@ -39,83 +38,21 @@ def run(virtual_microphone: VirtualMicrophone, code: str, *arguments: str) -> st
     return done.stdout.decode()
 
 
-# Captures for some seconds, in one of several ways; saves the samples and prints a summary.
-CAPTURE = """
-import ctypes, json, sys, threading, time
-import numpy as np
-from asr.streaming.capture import Capture
-from asr.streaming.microphone import Microphone
-
-how, seconds, path = sys.argv[1:]
-if how == "python-callback":
-    Capture._open_native = lambda *_: None
-if how == "refuses-16-khz":
-    import sounddevice
-    opened = Capture.__init__
-    def refuse(self, sounddevice, device, sample_rate, num_channels):
-        if sample_rate == 16000:
-            raise sounddevice.PortAudioError("Invalid sample rate")
-        opened(self, sounddevice, device, sample_rate, num_channels)
-    Capture.__init__ = refuse
-if how == "held-interpreter":
-    sleep = ctypes.PyDLL(None).usleep  # a C function that does not let go of the interpreter
-    def hold():
-        while True:
-            sleep(500_000)
-            time.sleep(0.001)
-    threading.Thread(target=hold, daemon=True).start()
-pieces, gaps, errors = [], 0, []
-with Microphone() as microphone:
-    print("open", microphone.sample_rate, flush=True)
-    end = None
-    while end is None or time.monotonic() < end:
-        block = microphone.read(0.05)
-        if block is not None:
-            end = end or time.monotonic() + float(seconds)  # the clock starts with the first sample
-            pieces.append(block.samples)
-            gaps += block.gap
-            errors += [block.error] * bool(block.error)
-while (block := microphone.read()) is not None:
-    pieces.append(block.samples)
-np.save(path, np.concatenate(pieces))
-print(json.dumps({"gaps": gaps, "errors": errors}))
-"""
-
-
-def capture(virtual_microphone: VirtualMicrophone, folder: Path, audio: np.ndarray, how: str) -> tuple[np.ndarray, int]:
-    """Plays `audio`, (num_samples,) int16, while another process captures it: its samples and their rate."""
-    soundfile.write(folder / "play.wav", np.concatenate([LEAD_IN, audio]), 16000)
-    seconds = len(audio) / 16000 + 3
-    command = [sys.executable, "-c", CAPTURE, how, str(seconds), str(folder / "heard.npy")]
-    with subprocess.Popen(command, env=virtual_microphone.env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        rate = int(process.stdout.readline().split()[1])
-        time.sleep(2)  # callbacks begin up to two seconds after the device is open
-        with virtual_microphone.play(folder / "play.wav") as player:
-            assert player.wait(timeout=60) == 0
-        summary = json.loads(process.stdout.read())
-    assert process.returncode == 0 and summary == {"gaps": 0, "errors": []}
-    return np.load(folder / "heard.npy"), rate
-
-
-@pytest.fixture
-def noise() -> np.ndarray:
-    """Four seconds of noise: (num_samples,) int16 without zeros, so that each can be told from silence."""
-    samples = np.random.default_rng(0).integers(-9000, 9000, 64000).astype(np.int16)
-    samples[samples == 0] = 1
-    return samples
-
-
-@pytest.mark.parametrize("how", ["native-callback", "held-interpreter", "python-callback"])
+@pytest.mark.parametrize(
+    ("ways", "seconds"),
+    [((), 1), (("held-interpreter",), 8), (("python-callback",), 1)],
+    ids=["free", "held-interpreter", "python-callback"],
+)
 def test_not_a_sample_is_lost_or_changed(
-    virtual_microphone: VirtualMicrophone, tmp_path: Path, noise: np.ndarray, how: str
+    virtual_microphone: VirtualMicrophone, tmp_path: Path, ways: tuple[str, ...], seconds: int
 ) -> None:
     """Also while a thread holds the interpreter for half a second at a time: capture does not need it."""
-    heard, rate = capture(virtual_microphone, tmp_path, noise, how)
-    assert rate == 16000
-    loud = np.flatnonzero(heard)
-    assert len(loud) == loud[-1] - loud[0] + 1 == len(noise)
-    np.testing.assert_array_equal(heard[loud] * 32768, noise)
+    audio = counting(seconds * 16000)
+    heard = hear(virtual_microphone, tmp_path, audio, *ways)
+    assert heard.told == [] and heard.sample_rate == 16000
+    loud = np.flatnonzero(heard.samples)
+    assert len(loud) == loud[-1] - loud[0] + 1 == len(audio)
+    np.testing.assert_array_equal(heard.samples[loud] * 32768, audio)
 
 
 def test_capture_does_not_wait_for_the_interpreter(virtual_microphone: VirtualMicrophone) -> None:
@@ -148,16 +85,36 @@ class Clock:
         self.now += seconds
 
 
-def test_silence_of_the_device_is_noticed_but_not_that_of_a_busy_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("asr.streaming.microphone.time", clock)
+    return clock
+
+
+@pytest.fixture
+def opened(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> tuple[Microphone, Any]:
+    """A microphone, and the device behind it, which gives nothing by itself."""
     monkeypatch.setattr(Microphone, "_reopen", lambda self: None)
-    ring = RingBuffer(16000)
-    device: Any = SimpleNamespace(ring=ring, sample_rate=16000, active=True, num_received=1, num_input_overflows=0)
+    device: Any = SimpleNamespace(
+        ring=RingBuffer(16000),
+        sample_rate=16000,
+        active=True,
+        num_received=1,
+        num_input_overflows=0,
+        close=lambda: True,
+    )
     microphone = Microphone.__new__(Microphone)
     microphone.device = InputDevice(0, "USB", "ALSA", 1, 16000, True)
     microphone._capture, microphone._closed, microphone._opening, microphone._reopened = device, False, None, None
     microphone._watch_from_now()
+    return microphone, device
+
+
+def test_silence_of_the_device_is_noticed_but_not_that_of_a_busy_reader(
+    clock: Clock, opened: tuple[Microphone, Any]
+) -> None:
+    microphone, device = opened
     for _ in range(5):
         clock.now += 60  # the reader was busy, or the whole machine slept: that says nothing about the device
         assert microphone.read(0.05) is None
@@ -165,17 +122,26 @@ def test_silence_of_the_device_is_noticed_but_not_that_of_a_busy_reader(monkeypa
         assert microphone.read(0.05) is None
     assert microphone.read(0.4) is None
     block = microphone.read(0.4)
-    assert block is not None and block.error == "microphone 'USB' stopped; opening it again"
+    assert block is not None and block.lost and block.error == "microphone 'USB' stopped; opening it again"
 
 
-def test_a_device_that_refuses_16_khz_is_opened_at_its_own_rate(
-    virtual_microphone: VirtualMicrophone, tmp_path: Path, noise: np.ndarray
-) -> None:
-    heard, rate = capture(virtual_microphone, tmp_path, noise, "refuses-16-khz")
-    assert rate == 44100
-    loud = np.flatnonzero(np.abs(heard) > 1e-3)
-    assert (loud[-1] - loud[0]) / rate == pytest.approx(4.0, abs=0.01)
-    assert np.std(heard[loud[0] : loud[-1]]) == pytest.approx(np.std(noise) / 32768, rel=0.1)
+def test_every_overflow_is_told_but_not_one_by_one(clock: Clock, opened: tuple[Microphone, Any]) -> None:
+    """The last ones when the microphone is closed."""
+    microphone, device = opened
+    told = []
+    for second in range(31):
+        device.num_received += 16000
+        device.num_input_overflows += 1
+        block = microphone.read(0.001)
+        if block is not None:
+            told.append((second, block.error.removeprefix("the sound system lost audio before it got here, ")))
+        clock.now += 1
+    assert told == [(0, "once"), (10, "10 times"), (20, "10 times"), (30, "10 times")]
+    device.num_input_overflows += 2
+    microphone.close()
+    block = microphone.read()
+    assert block is not None and block.error.endswith("2 times") and not block.lost
+    assert microphone.read() is None
 
 
 class Command:
@@ -197,6 +163,10 @@ class Command:
 
     def of(self, *types: str) -> list[dict[str, Any]]:
         return [event for _, event in list(self.events) if event["type"] in types]
+
+    def at(self, type: str) -> float:
+        """When the first event of that type came."""
+        return next(when for when, event in self.events if event["type"] == type)
 
     def wait_for(self, type: str, seconds: float = 30.0) -> dict[str, Any]:
         """The first event of that type; fails when none comes in time."""
@@ -287,32 +257,42 @@ def test_ctrl_c_in_mid_sentence_flushes_the_last_words(
     assert last["type"] == "final" and last["end"] > command.of("partial")[-1]["start"]
 
 
-@pytest.mark.parametrize("how", ["falls silent", "is taken away"])
+@pytest.mark.parametrize("how", ["falls silent", "is unplugged", "goes with its server"])
 def test_a_device_that_is_lost_is_reported_opened_again_and_the_gap_is_true(
     virtual_microphone: VirtualMicrophone, tiny_onnx: Path, sample: np.ndarray, tmp_path: Path, how: str
 ) -> None:
+    """The last words do not wait for the device: their final comes with the report."""
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
     command = Command(virtual_microphone, "--model", str(tiny_onnx))
-    with virtual_microphone.play(tmp_path / "play.wav"):
+    with virtual_microphone.play(tmp_path / "play.wav") as player:
         command.wait_for("partial")
-    lost = time.monotonic()
-    virtual_microphone.signal(signal.SIGSTOP if how == "falls silent" else signal.SIGKILL)
-    error = command.wait_for("error")
-    time.sleep(1)
+        lost = time.monotonic()
+        lose, bring_back = {
+            "falls silent": (
+                lambda: virtual_microphone.signal(signal.SIGSTOP),
+                lambda: virtual_microphone.signal(signal.SIGCONT),
+            ),
+            "is unplugged": (virtual_microphone.unplug, virtual_microphone.plug_in),
+            "goes with its server": (lambda: virtual_microphone.signal(signal.SIGKILL), virtual_microphone.start),
+        }[how]
+        lose()
+        error = command.wait_for("error")
+        final = command.wait_for("final")
+        player.kill()
+    time.sleep(0.5)
     back = time.monotonic()
-    if how == "falls silent":
-        virtual_microphone.signal(signal.SIGCONT)
-    else:
-        virtual_microphone.start()
+    bring_back()
     gap = command.wait_for("gap")
     found = time.monotonic()
-    time.sleep(1)
-    with virtual_microphone.play(tmp_path / "play.wav"):
+    with virtual_microphone.play(tmp_path / "play.wav") as player:
         while not [event for event in command.of("partial") if event["start"] > gap["end"]]:
             assert time.monotonic() < found + 30 and command.process.poll() is None
             time.sleep(0.02)
+        player.kill()
     command.stop()
     assert "stopped; opening it again" in error["text"]
+    assert command.at("error") - lost < 1
+    assert final["end"] <= error["start"] == gap["start"]
     assert back - lost - 0.3 <= gap["end"] - gap["start"] <= found - lost + 0.5
     assert command.of("error", "gap") == [error, gap]
 

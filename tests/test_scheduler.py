@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Iterator
 
@@ -18,7 +19,7 @@ from asr.streaming.server import scheduler as scheduler_module
 from asr.streaming.server.limits import Limits
 from asr.streaming.server.scheduler import Job, Report, Scheduler
 from asr.streaming.server.server import Refused, Server
-from asr.streaming.server.session import Session, SessionFailed
+from asr.streaming.server.session import MAX_QUEUED, Session, SessionFailed
 
 WAIT_S = 60.0
 
@@ -173,7 +174,19 @@ def test_partials_are_coalesced_and_finals_never(recognizer: Recognizer, convers
     assert [event.type for event in first] == ["partial"]
     assert [e.text for e in rest if e.type == "final"] == [e.text for e in alone if e.type == "final"]
     assert len(rest) < len(alone) - 5
-    assert all(b.type not in ("partial", "final") for a, b in zip(rest, rest[1:], strict=False) if a.type == "partial")
+    assert all(b.type not in ("partial", "final") for a, b in itertools.pairwise(rest) if a.type == "partial")
+
+
+def test_a_partial_is_not_taken_back_by_an_error(recognizer: Recognizer, sample: np.ndarray) -> None:
+    audio = sample[:24000].astype(np.float32) / 32768
+    audio[19000] = np.nan
+
+    async def run() -> list[str]:
+        async with Server(recognizer) as server, server.open("test") as session:
+            await session.accept_waveform(audio)
+            return [event.type for event in await session.settle()]
+
+    assert asyncio.run(run()) == ["partial", "error"]
 
 
 def test_audio_waits_while_too_much_is_queued(recognizer: Recognizer, sample: np.ndarray) -> None:
@@ -187,6 +200,27 @@ def test_audio_waits_while_too_much_is_queued(recognizer: Recognizer, sample: np
             assert not done
             gate.open()
             await asyncio.wait_for(pushing, WAIT_S)
+
+    asyncio.run(run())
+
+
+def test_pieces_wait_while_too_many_are_queued(recognizer: Recognizer) -> None:
+    """However short they are: each takes more memory than its samples."""
+
+    async def run() -> None:
+        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
+
+            async def flood() -> None:
+                for _ in range(MAX_QUEUED):
+                    await session.accept_waveform(np.zeros(1, np.int16))
+                await session.end_utterance()
+
+            flooding = asyncio.create_task(flood())
+            done, _ = await asyncio.wait({flooding}, timeout=0.5)
+            assert not done and session.audio_s == pytest.approx(MAX_QUEUED / SAMPLE_RATE)
+            gate.open()
+            await asyncio.wait_for(flooding, WAIT_S)
 
     asyncio.run(run())
 

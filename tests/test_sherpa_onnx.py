@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 import pytest
 import sherpa_onnx
-from benchmark_module import BENCHMARKS
+from benchmark_module import BENCHMARKS, load_benchmark
 from recognition import finals, recognize
 from synth import speech
 from websockets.sync.client import connect
@@ -225,6 +225,16 @@ def test_the_benchmark_prints_its_numbers(
     done = subprocess.run([*command, *options, *data], capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     assert re.search(printed, done.stdout.decode()), done.stdout.decode()
+
+
+def test_the_benchmark_says_how_to_write_what_is_not_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["vs_sherpa.py", str(folder), "--int8"])
+    with pytest.raises(SystemExit):
+        load_benchmark("vs_sherpa").main()
+    message = f"{folder}/zipformer2_ctc.640ms.int8.onnx is not there: asr export bundled --target sherpa-onnx "
+    assert f"{message}-o {folder} --chunk-ms 640 --int8\n" in capsys.readouterr().err
 
 
 def test_files_say_what_they_are(folder: Path, onnx: OnnxModel) -> None:

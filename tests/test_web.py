@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmark_module import BENCHMARKS
+from c_build import lock
 from conftest import SAMPLE
 from recognition import finals, recognize
 from synth import speech, write_audio
@@ -33,7 +34,8 @@ def run(*command: str | Path, check: bool = True) -> subprocess.CompletedProcess
 @pytest.fixture(scope="module", autouse=True)
 def page() -> Path:
     """The package is built, and so is the page: a folder."""
-    run("make", "page")
+    with lock("page"):
+        run("make", "page")
     return JS / "page"
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 SAMPLE_RATE = 16000
 SINK = "speaker"
+MODULE = ("module-null-sink", f"sink_name={SINK}", f"rate={SAMPLE_RATE}", "channels=1", "format=float32le")
 
 
 class VirtualMicrophone:
@@ -34,7 +35,6 @@ class VirtualMicrophone:
 
     def start(self) -> None:
         """Starts the server and waits until it answers."""
-        sink = f"module-null-sink sink_name={SINK} rate={SAMPLE_RATE} channels=1 format=float32le"
         door = f"module-native-protocol-unix socket={self._socket} auth-anonymous=1"
         command = [
             "pulseaudio",
@@ -46,7 +46,9 @@ class VirtualMicrophone:
         ]
         self._socket.unlink(missing_ok=True)
         with open(self._folder / "pulseaudio.log", "ab") as log:
-            self._server = subprocess.Popen([*command, "-L", sink, "-L", door], env=self.env, stdout=log, stderr=log)
+            self._server = subprocess.Popen(
+                [*command, "-L", " ".join(MODULE), "-L", door], env=self.env, stdout=log, stderr=log
+            )
         for _ in range(100):
             if subprocess.run(["pactl", "info"], env=self.env, capture_output=True).returncode == 0:
                 return
@@ -59,6 +61,16 @@ class VirtualMicrophone:
         self._server.send_signal(number)
         if number == signal.SIGKILL:
             self._server.wait()
+
+    def unplug(self) -> None:
+        """Takes the microphone away from the running server."""
+        self._control("unload-module", MODULE[0])
+
+    def plug_in(self) -> None:
+        self._control("load-module", *MODULE)
+
+    def _control(self, *command: str) -> None:
+        subprocess.run(["pactl", *command], env=self.env, check=True, capture_output=True)
 
     def play(self, path: Path) -> subprocess.Popen[bytes]:
         """Plays a 16 kHz mono file; the process ends when it was played to its end.

@@ -7,19 +7,23 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "arrays.h"
 #include "capture_buffer.h"
 #include "ctc_greedy_search.h"
+#include "ctc_phrase_search.h"
 #include "ctc_prefix_beam_search.h"
 #include "endpointer.h"
 #include "exclusive.h"
 #include "fbank.h"
+#include "hotwords.h"
 #include "lm_fusion.h"
 #include "ngram_lm.h"
 #include "onnx_file.h"
+#include "phrases.h"
 
 namespace asr_stream {
 namespace {
@@ -66,12 +70,12 @@ void bind_ring_buffer(py::module_& m) {
       .def("read", &ring_read, "max_samples"_a)
       .def(
           "callback_pointers",
-          [](CaptureBuffer& buffer, int channel, int num_channels) {
-            const CaptureBuffer::Callback callback = buffer.callback(channel, num_channels);
+          [](CaptureBuffer& buffer, int channel, int num_channels, int sample_rate) {
+            const CaptureBuffer::Callback callback = buffer.callback(channel, num_channels, sample_rate);
             return py::make_tuple(reinterpret_cast<std::uintptr_t>(callback.function),
                                   reinterpret_cast<std::uintptr_t>(callback.user_data));
           },
-          "channel"_a = 0, "num_channels"_a = 1)
+          "channel"_a = 0, "num_channels"_a = 1, "sample_rate"_a = 16000)
       .def_property_readonly("capacity", [](const CaptureBuffer& b) { return b.ring.capacity(); })
       .def_property_readonly("num_available", [](const CaptureBuffer& b) { return b.ring.num_available(); })
       .def_property_readonly("num_written", [](const CaptureBuffer& b) { return b.ring.num_written(); })
@@ -168,17 +172,19 @@ void bind_ctc(py::module_& m) {
   py::class_<Hypothesis>(m, "Hypothesis")
       .def(py::init([](std::vector<std::int32_t> tokens, double log_prob, double lm_score,
                        std::vector<std::int64_t> start_frames, std::vector<std::int64_t> end_frames,
-                       std::vector<float> confidences) {
+                       std::vector<float> confidences, double hotword_score) {
              for (const std::size_t size : {start_frames.size(), end_frames.size(), confidences.size()}) {
                if (size != tokens.size()) throw py::value_error("every token needs a start, an end and a confidence");
              }
-             return Hypothesis{std::move(tokens),       log_prob,              lm_score,
-                               std::move(start_frames), std::move(end_frames), std::move(confidences)};
+             return Hypothesis{std::move(tokens), log_prob, lm_score, hotword_score, std::move(start_frames),
+                               std::move(end_frames), std::move(confidences)};
            }),
-           "tokens"_a, py::kw_only(), "log_prob"_a, "lm_score"_a, "start_frames"_a, "end_frames"_a, "confidences"_a)
+           "tokens"_a, py::kw_only(), "log_prob"_a, "lm_score"_a, "start_frames"_a, "end_frames"_a, "confidences"_a,
+           "hotword_score"_a = 0.0)
       .def_readonly("tokens", &Hypothesis::tokens)
       .def_readonly("log_prob", &Hypothesis::log_prob)
       .def_readonly("lm_score", &Hypothesis::lm_score)
+      .def_readonly("hotword_score", &Hypothesis::hotword_score)
       .def_readonly("start_frames", &Hypothesis::start_frames)
       .def_readonly("end_frames", &Hypothesis::end_frames)
       .def_readonly("confidences", &Hypothesis::confidences)
@@ -205,6 +211,20 @@ void bind_ctc(py::module_& m) {
            py::kw_only(), "beam_size"_a = 8, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0, "beam_threshold"_a = 0.0,
            "recombine"_a = false, "lm"_a = nullptr);
   bind_search_methods<CtcPrefixBeamSearch>(beam);
+
+  m.attr("UNKNOWN_COST") = kUnknownCost;
+  py::class_<Phrases, std::shared_ptr<Phrases>>(m, "Phrases")
+      .def(py::init<std::string_view, const std::vector<std::string>&, float>(), "list"_a, "tokens"_a,
+           "unknown_cost"_a = kUnknownCost)
+      .def_property_readonly("tokens", &Phrases::tokens);
+
+  using Closed = Exclusive<CtcPhraseSearch>;
+  py::class_<Closed> closed(m, "CtcPhraseSearch");
+  closed.def(py::init([](std::shared_ptr<const Phrases> phrases, std::int32_t blank_id) {
+               return std::make_unique<Closed>("CtcPhraseSearch", std::move(phrases), blank_id);
+             }),
+             py::arg("phrases").none(false), "blank_id"_a = 0);
+  bind_search_methods<CtcPhraseSearch>(closed);
 }
 
 void bind_lm(py::module_& m) {
@@ -236,14 +256,21 @@ void bind_lm(py::module_& m) {
         return counts;
       });
 
+  m.attr("HOTWORD_BOOST") = kHotwordBoost;
+  py::class_<Hotwords, std::shared_ptr<Hotwords>>(m, "Hotwords")
+      .def(py::init<std::string_view, const std::vector<std::string>&, float>(), "list"_a, "tokens"_a,
+           "boost"_a = kHotwordBoost);
+
   py::class_<LmFusion, std::shared_ptr<LmFusion>>(m, "LmFusion")
       .def(py::init([](std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens, float weight,
-                       float word_bonus, float oov_penalty, float prior_weight) {
+                       float word_bonus, float oov_penalty, float prior_weight,
+                       std::shared_ptr<const Hotwords> hotwords) {
              return std::make_shared<LmFusion>(std::move(lm), tokens,
-                                               LmFusionOptions{weight, word_bonus, oov_penalty, prior_weight});
+                                               LmFusionOptions{weight, word_bonus, oov_penalty, prior_weight},
+                                               std::move(hotwords));
            }),
-           py::arg("lm").none(false), "tokens"_a, py::kw_only(), "weight"_a, "word_bonus"_a, "oov_penalty"_a,
-           "prior_weight"_a = 0.0f);
+           "lm"_a, "tokens"_a, py::kw_only(), "weight"_a, "word_bonus"_a, "oov_penalty"_a, "prior_weight"_a = 0.0f,
+           "hotwords"_a = nullptr);
 }
 
 void bind_endpointer(py::module_& m) {
@@ -256,8 +283,10 @@ void bind_endpointer(py::module_& m) {
       .def(
           "update",
           [](const Endpointer& self, std::int64_t num_frames, std::int64_t num_trailing_silence_frames,
-             bool has_speech) { return name(self.update(num_frames, num_trailing_silence_frames, has_speech)); },
-          py::kw_only(), "num_frames"_a, "num_trailing_silence_frames"_a, "has_speech"_a)
+             bool has_speech, bool word_begins) {
+            return name(self.update(num_frames, num_trailing_silence_frames, has_speech, word_begins));
+          },
+          py::kw_only(), "num_frames"_a, "num_trailing_silence_frames"_a, "has_speech"_a, "word_begins"_a = false)
       .def_property_readonly("silence_after_speech_s",
                              [](const Endpointer& self) { return self.options().silence_after_speech_s; })
       .def_property_readonly("silence_without_speech_s",

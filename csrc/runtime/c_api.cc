@@ -358,7 +358,9 @@ const asr_event* asr_stream_next_event(asr_stream_handle* handle) {
                      event.start_s,
                      event.end_s,
                      handle->words.empty() ? nullptr : handle->words.data(),
-                     handle->words.size()};
+                     handle->words.size(),
+                     event.num_stable,
+                     event.endpoint};
     next = &handle->event;
   });
   return next;

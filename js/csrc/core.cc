@@ -165,6 +165,8 @@ val take_events(Segment& self) {
     object.set("type", std::string(name(event.type)));
     object.set("text", event.text);
     object.set("words", words);
+    if (event.type == Event::Type::kPartial) object.set("numStable", static_cast<int>(event.num_stable));
+    if (event.endpoint) object.set("endpoint", std::string(event.endpoint));
     events.call<void>("push", object);
   }
   return events;

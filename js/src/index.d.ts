@@ -3,7 +3,7 @@ export interface Word {
   word: string;
   start: number;
   end: number;
-  /** In (0, 1]: that of its least certain token. */
+  /** In (0, 1): the probability that it is right. */
   confidence: number;
 }
 
@@ -24,6 +24,13 @@ export interface StreamEvent {
   end: number;
   /** Empty for gap and error. */
   words: Word[];
+  /**
+   * Of a partial: how many leading words will hardly change in a later one. (A second pass hears the whole utterance,
+   * and its final may differ all the same.)
+   */
+  numStable?: number;
+  /** Of a final: what ended the utterance. A gap is an end of audio. */
+  endpoint?: "silence_after_speech" | "silence_without_speech" | "max_utterance" | "end_of_audio";
 }
 
 /** What a language model counts beside the CTC log-probability; the defaults are tuned for the bundled models. */
@@ -70,7 +77,7 @@ export interface RecognizerOptions {
   silenceAfterSpeechS?: number;
   /** And after so many when nothing was said, default 5. */
   silenceWithoutSpeechS?: number;
-  /** And is ended when it is so long, in (0, 120], default 20. */
+  /** And is ended, between two words, when it is so long, in (0, 120], default 20. */
   maxUtteranceS?: number;
   /**
    * The ONNX Runtime: `import * as ort from ...`. By default "onnxruntime-web/wasm" is imported, which a page without

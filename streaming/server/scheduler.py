@@ -66,7 +66,9 @@ class Scheduler:
         self.num_runs = 0
         """Runs of the network so far, and how many jobs they served."""
         self.num_served = 0
-        self._threads = [threading.Thread(target=self._work, name=f"recognise-{i}", daemon=True) for i in range(num_threads)]
+        self._threads = [
+            threading.Thread(target=self._work, name=f"recognise-{i}", daemon=True) for i in range(num_threads)
+        ]
         for thread in self._threads:
             thread.start()
 

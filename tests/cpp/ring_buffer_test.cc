@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <limits>
 #include <new>
 #include <random>
@@ -92,11 +93,28 @@ TEST(RingBuffer, GapsUnderASlowConsumerAreTrue) {
   run_threads(ring, ASR_STREAM_NUM_ITEMS / 10, false);
 }
 
-TEST(RingBuffer, ThreadsAcrossTheIndexWrap) {
-  RingBuffer ring(1024, std::numeric_limits<std::uint64_t>::max() - 50000);
-  run_threads(ring, 200000, true);
-  RingBuffer lossy(1024, std::numeric_limits<std::uint64_t>::max() - 50000);
-  run_threads(lossy, 1000000, false);
+TEST(RingBuffer, ThreadsAcrossTheWrapOfAnIndexOf31And32And64Bits) {
+  for (const std::uint64_t end : {std::uint64_t{1} << 31, std::uint64_t{1} << 32, std::uint64_t{0}}) {
+    RingBuffer ring(1024, end - 50000);
+    run_threads(ring, 200000, true);
+    RingBuffer lossy(1024, end - 50000);
+    run_threads(lossy, 300000, false);
+  }
+}
+
+TEST(RingBuffer, PositionsGoPast32Bits) {
+  RingBuffer ring(16);
+  const std::vector<float> in = ramp(0, 8);
+  std::vector<float> out(16);
+  std::int64_t offset = 0;
+  for (const std::uint64_t lost : {std::uint64_t{1} << 31, std::uint64_t{1} << 32, std::uint64_t{1} << 40}) {
+    ring.drop(lost);
+    ring.write(in.data(), in.size());
+    const auto result = ring.read(out.data(), out.size());
+    EXPECT_EQ(result.gap, lost);
+    offset += static_cast<std::int64_t>(lost) + 8;
+    EXPECT_EQ(ring.sample_offset(), offset);
+  }
 }
 
 TEST(RingBuffer, EverySlotIsUsableAcrossTheIndexWrap) {
@@ -179,7 +197,7 @@ TEST(RingBuffer, AFullListOfGapsLosesNoCount) {
 
 TEST(RingBuffer, WriteAllocatesNothing) {
   CaptureBuffer buffer(256);
-  const auto callback = buffer.callback(1, 2);
+  const auto callback = buffer.callback(1, 2, 16000);
   const std::vector<float> in = ramp(0, 600);
   const std::vector<std::int16_t> in16(600, 5);
   const long before = num_allocations();
@@ -217,7 +235,7 @@ TEST(RingBuffer, CapacityIsChecked) {
 TEST(CaptureBuffer, CallbackTakesOneChannelAndCounts) {
   CaptureBuffer buffer(64);
   EXPECT_EQ(buffer.first_callback_ns(), 0);
-  const auto callback = buffer.callback(1, 3);
+  const auto callback = buffer.callback(1, 3, 16000);
   const std::vector<float> in = ramp(0, 30);
   EXPECT_EQ(callback.function(in.data(), nullptr, 10, nullptr, 0, callback.user_data), 0);
   const std::int64_t first = buffer.first_callback_ns();
@@ -230,14 +248,46 @@ TEST(CaptureBuffer, CallbackTakesOneChannelAndCounts) {
   std::vector<float> out(64);
   ASSERT_EQ(buffer.ring.read(out.data(), 64).num_samples, 10u);
   for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(out[i], in[3 * i + 1]);
+  // What the host lost is a gap as long as the clock says.
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  callback.function(in.data(), nullptr, 10, nullptr, 0x2, callback.user_data);
+  const auto result = buffer.ring.read(out.data(), 64);
+  EXPECT_EQ(result.num_samples, 10u);
+  EXPECT_GE(result.gap, 16u * 140);
   // No input at all is a loss that is placed.
   callback.function(nullptr, nullptr, 7, nullptr, 0, callback.user_data);
   EXPECT_EQ(buffer.ring.read(out.data(), 64).gap, 7u);
 }
 
+TEST(LossMeter, TellsLossesByTheClock) {
+  // Blocks of 20 ms at 16 kHz from a device whose clock is slow by 1 in 1000, 15 ms late now and then.
+  LossMeter meter;
+  std::int64_t accounted = 0, elapsed_ms = 0;
+  const auto callback = [&](bool overflow, std::int64_t late_ms = 0) {
+    accounted += 320;
+    const std::uint64_t lost = meter.lost((elapsed_ms + late_ms) * 1'001'000, accounted, overflow, 16000);
+    accounted += static_cast<std::int64_t>(lost);
+    elapsed_ms += 20;
+    return static_cast<double>(lost);
+  };
+  for (const int minutes : {0, 60}) {
+    for (int i = 0; i < 100 + 3000 * minutes; ++i) ASSERT_EQ(callback(false, i % 7 == 3 ? 15 : 0), 0);
+    EXPECT_EQ(callback(true), 0);
+    elapsed_ms += 80;
+    EXPECT_EQ(callback(true), 0);  // too little for a gap
+    EXPECT_EQ(callback(false), 0);
+    elapsed_ms += 400;
+    EXPECT_NEAR(callback(true), 480 * 16, 400);  // with the little before
+    EXPECT_EQ(callback(true), 0);                // accounted for already
+    elapsed_ms += 400;
+    EXPECT_EQ(callback(false), 0);  // late, but no one says that anything was lost
+    elapsed_ms -= 400;
+  }
+}
+
 TEST(CaptureBuffer, CallbackGivesWayToAnotherProducer) {
   CaptureBuffer buffer(64);
-  const auto callback = buffer.callback(0, 1);
+  const auto callback = buffer.callback(0, 1, 16000);
   const std::vector<float> in = ramp(0, 8);
   ASSERT_TRUE(buffer.producer.try_enter());
   callback.function(in.data(), nullptr, 8, nullptr, 0, callback.user_data);
@@ -248,11 +298,14 @@ TEST(CaptureBuffer, CallbackGivesWayToAnotherProducer) {
 
 TEST(CaptureBuffer, ChannelsAreChecked) {
   CaptureBuffer buffer(64);
-  EXPECT_THROW(buffer.callback(0, 0), std::invalid_argument);
-  EXPECT_THROW(buffer.callback(2, 2), std::invalid_argument);
-  EXPECT_THROW(buffer.callback(-1, 2), std::invalid_argument);
-  EXPECT_EQ(buffer.callback(1, 2).user_data, buffer.callback(1, 2).user_data);
-  EXPECT_NE(buffer.callback(1, 2).user_data, buffer.callback(0, 2).user_data);
+  EXPECT_THROW(buffer.callback(0, 0, 16000), std::invalid_argument);
+  EXPECT_THROW(buffer.callback(2, 2, 16000), std::invalid_argument);
+  EXPECT_THROW(buffer.callback(-1, 2, 16000), std::invalid_argument);
+  EXPECT_THROW(buffer.callback(1, 2, 0), std::invalid_argument);
+  const void* user_data = buffer.callback(1, 2, 16000).user_data;
+  EXPECT_EQ(buffer.callback(1, 2, 16000).user_data, user_data);
+  EXPECT_NE(buffer.callback(0, 2, 16000).user_data, user_data);
+  EXPECT_NE(buffer.callback(1, 2, 48000).user_data, user_data);
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ typedef struct asr_stream_options {
   int32_t beam_size;               /* hypotheses kept, [1, 1024]; 128 */
   double silence_after_speech_s;   /* ends an utterance; > 0, INFINITY: never; 0.8 */
   double silence_without_speech_s; /* the same where nothing was said; 5 */
-  double max_utterance_s;          /* ends a longer one at the next pause, or at 1.5 times this; (0, 120]; 20 */
+  double max_utterance_s;          /* ends a longer one between words; (0, 120]; 20 */
 } asr_stream_options;
 
 /* Fill in the defaults: asr_model_options options; asr_model_options_init(&options, sizeof options); */
@@ -160,7 +160,7 @@ typedef struct asr_word {
   const char *text;
   double start_s;
   double end_s;
-  float confidence; /* (0, 1]: that of its least certain token */
+  float confidence; /* (0, 1): the probability that it is right */
 } asr_word;
 
 typedef struct asr_event {
@@ -170,6 +170,9 @@ typedef struct asr_event {
   double end_s;
   const asr_word *words; /* NULL if there are none */
   size_t num_words;
+  size_t num_stable;    /* of PARTIAL: leading words of which less than 1 % change in a later PARTIAL; else 0 */
+  const char *endpoint; /* of FINAL, what ended it: "silence_after_speech", "silence_without_speech", "max_utterance" or
+                           "end_of_audio" (a gap is one too); else NULL */
 } asr_event;
 
 /* The oldest event not yet taken, or NULL. Valid until the next call of this function with this stream, or its end. */

@@ -53,6 +53,8 @@ struct Event {
   double start_s;
   double end_s;
   std::vector<Word> words;
+  std::size_t num_stable;
+  std::string endpoint;  // "": it is no FINAL
 };
 
 // Immutable; copies share it, and any number of threads.
@@ -108,7 +110,8 @@ class Stream {
   std::optional<Event> next_event() {
     const asr_event* event = asr_stream_next_event(get());
     if (!event) return std::nullopt;
-    Event copy{event->type, event->text, event->start_s, event->end_s, {}};
+    Event copy{event->type, event->text, event->start_s, event->end_s, {}, event->num_stable,
+               event->endpoint ? event->endpoint : ""};
     for (std::size_t i = 0; i < event->num_words; ++i) {
       const asr_word& word = event->words[i];
       copy.words.push_back({word.text, word.start_s, word.end_s, word.confidence});

@@ -1,0 +1,65 @@
+"""Audio lost to a busy interpreter: python benchmarks/capture.py [--seconds 60]
+
+A thread of the capturing process holds the interpreter for half a second at a time, and lets go for a millisecond.
+Meanwhile samples that count are captured, from the virtual microphone (PulseAudio, whose server keeps what a client is
+late for) and from the virtual sound card (whose buffer is as small as a real one's), both of tests/: with the C
+callback that the microphone has, and with the Python callback that it falls back to. Every sample that is missing is
+counted. Linux, with the Debian packages of the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from hearing import Heard, Listener, counting, hear, num_missing
+from sound_card import SoundCard
+from virtual_microphone import SAMPLE_RATE, VirtualMicrophone
+
+CALLBACKS = {"C callback": (), "Python callback": ("python-callback",)}
+
+
+def from_server(microphone: VirtualMicrophone, folder: Path, seconds: float, *ways: str) -> tuple[Heard, float]:
+    """What was heard, and how many seconds of what was played are missing."""
+    num_samples = round(seconds * SAMPLE_RATE)
+    heard = hear(microphone, folder, counting(num_samples), "held-interpreter", *ways)
+    return heard, (num_samples - np.count_nonzero(heard.samples)) / SAMPLE_RATE
+
+
+def from_card(card: SoundCard, folder: Path, seconds: float, *ways: str) -> tuple[Heard, float]:
+    listener = Listener(card.env, folder / "heard.npy", "held-interpreter", *ways)
+    time.sleep(seconds)
+    heard = listener.finish()
+    return heard, num_missing(heard.samples).sum() / heard.sample_rate
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each capture (default 60)")
+    args = parser.parse_args()
+    print("| device | callback | captured | missing | gaps told |")
+    print("|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with VirtualMicrophone(folder) as microphone:
+            for callback, ways in CALLBACKS.items():
+                report("sound server", callback, *from_server(microphone, folder, args.seconds, *ways))
+        card = SoundCard(folder)
+        for callback, ways in CALLBACKS.items():
+            report("sound card", callback, *from_card(card, folder, args.seconds, *ways))
+
+
+def report(device: str, callback: str, heard: Heard, missing_s: float) -> None:
+    captured_s = len(heard.samples) / heard.sample_rate
+    gaps_s = sum(told["gap"] for told in heard.told) / heard.sample_rate
+    print(f"| {device} | {callback} | {captured_s:.2f} s | {missing_s:.3f} s | {gaps_s:.3f} s |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Is a word of confidence 0.7 right 7 times in 10? python benchmarks/confidence.py data/dev.jsonl.gz [--plot PNG]
+
+Every second speaker serves to fit the map from what is known of a word's tokens to the probability that it is right
+(csrc/words.cc holds the result, and this prints it); the others serve to test: a reliability curve, the expected
+calibration error over ten bins (ECE; Naeini et al. 2015), the area under the ROC curve (AUC: a right word has a higher
+confidence than a wrong one), and normalised cross entropy (NCE: 0 is no better than the share of right words).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from asr import Recognizer
+from asr.alignment import word_tokens
+from asr.cuts import evenly_spread, load_cuts
+from asr.features import fbank
+from asr.plots import new_axes
+from asr.search import decode, words
+from asr.streaming import Final
+from asr.wer import matched_words
+
+NUM_BINS = 10
+MODES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "one pass, 640 ms": {"second_pass": False},
+    "one pass, 160 ms": {"second_pass": False, "chunk_ms": 160},
+    "beam without LM": {"search": "beam", "lm": None},
+    "greedy": {"search": "greedy", "lm": None},
+}
+
+
+class Judged(NamedTuple):
+    """Words of a recogniser: (N,) what it thought of each, and whether it was right."""
+
+    confidence: np.ndarray
+    right: np.ndarray
+
+
+def ece(judged: Judged) -> float:
+    """Mean distance between confidence and share of right words, over the words."""
+    bins = np.minimum((judged.confidence * NUM_BINS).astype(int), NUM_BINS - 1)
+    surplus = np.bincount(bins, judged.right - judged.confidence, NUM_BINS)
+    return float(np.abs(surplus).sum() / len(bins))
+
+
+def auc(judged: Judged) -> float:
+    """Probability that a right word is given more than a wrong one; of equals a half."""
+    right, wrong = (np.sort(judged.confidence[judged.right == value]) for value in (1, 0))
+    below, not_above = (np.searchsorted(wrong, right, side) for side in ("left", "right"))
+    return float((below + not_above).mean() / 2 / len(wrong))
+
+
+def nce(judged: Judged) -> float:
+    def entropy(p: np.ndarray) -> float:
+        return float(-np.log(np.where(judged.right == 1, p, 1 - p)).mean())
+
+    share = np.full(len(judged.right), judged.right.mean())
+    return 1 - entropy(np.clip(judged.confidence, 1e-6, 1 - 1e-6)) / entropy(share)
+
+
+def fit(inputs: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Logistic regression by Newton's method: (N, D) with a column of ones -> (D,)."""
+    weights = np.zeros(inputs.shape[1])
+    for _ in range(30):
+        p = 1 / (1 + np.exp(-inputs @ weights))
+        weights -= np.linalg.solve((inputs.T * (p * (1 - p))) @ inputs, inputs.T @ (p - right))
+    return weights
+
+
+def is_right(cut: Any, found: Sequence[str]) -> np.ndarray:
+    """(len(found),) 1 where a word is right."""
+    flags = np.zeros(len(found))
+    for _, place in matched_words(cut.supervisions[0].text.split(), found):
+        flags[place] = 1
+    return flags
+
+
+def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tuple[float, float, float, float]]:
+    """Of each word of finals: 1, its least certain token, the mean of its tokens, and whether it is right."""
+    onnx = recognizer.onnx
+    for cut in track(cuts, "fit", console=Console(stderr=True)):
+        features = fbank(cut.load_audio()[0]).numpy()
+        log_probs, encoder_out = onnx.encode(features, len(features) // 4, 0)
+        best = decode(
+            log_probs,
+            recognizer.search,
+            recognizer.beam_size,
+            lambda tokens, heard=encoder_out: onnx.score(tokens, heard),
+            onnx.metadata.rescore_ctc_weight,
+            recognizer.fusion,
+        )
+        right = is_right(cut, [word.word for word in words(best, onnx.tokens)])
+        for places, flag in zip(word_tokens(best.tokens, onnx.tokens), right, strict=True):
+            certain = [best.confidences[place] for place in places]
+            yield 1.0, min(certain), float(np.mean(certain)), flag
+
+
+def judge(recognizer: Recognizer, cuts: Sequence[Any], name: str) -> Judged:
+    confidence: list[float] = []
+    right: list[float] = []
+    for cut in track(cuts, name, console=Console(stderr=True)):
+        stream = recognizer.stream()
+        stream.accept_waveform(cut.load_audio()[0])
+        stream.finish()
+        found = [word for event in stream.events() if isinstance(event, Final) for word in event.words]
+        confidence += [word.confidence for word in found]
+        right += is_right(cut, [word.word for word in found]).tolist()
+    return Judged(np.array(confidence), np.array(right))
+
+
+def plot(judged: dict[str, Judged], path: str) -> None:
+    figure, axes = new_axes(6, 5)
+    axes.plot([0, 1], [0, 1], color="grey", linestyle=":", label="calibrated")
+    for name, (confidence, right) in judged.items():
+        bins = np.minimum((confidence * NUM_BINS).astype(int), NUM_BINS - 1)
+        shown = [b for b in range(NUM_BINS) if (bins == b).sum() >= 20]
+        points = [(confidence[bins == b].mean(), right[bins == b].mean(), (bins == b).mean()) for b in shown]
+        x, y, share = zip(*points, strict=True) if points else ((), (), ())
+        line = axes.plot(x, y, label=f"{name}: ECE {100 * ece(judged[name]):.1f} %")[0]
+        axes.scatter(x, y, s=[20 + 400 * s for s in share], color=line.get_color(), alpha=0.5)
+    axes.set_xlabel("confidence (a dot's size is the share of the words)")
+    axes.set_ylabel("share of these words that is right")
+    axes.legend(fontsize=8)
+    figure.savefig(path, format="png")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("--model", help="default: the bundled one")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
+    parser.add_argument("--modes", default="default", help=f"',' between; of {', '.join(MODES)}; or all")
+    parser.add_argument("--no-fit", action="store_true", help="test on all speakers")
+    parser.add_argument("--plot", metavar="PNG")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    modes = list(MODES) if args.modes == "all" else args.modes.split(",")
+    if unknown := set(modes) - set(MODES):
+        parser.error(f"mode {unknown.pop()!r} is not known: choose among {', '.join(MODES)}")
+
+    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    speakers = sorted({cut.supervisions[0].speaker for cut in cuts})
+    test = [cut for cut in cuts if args.no_fit or cut.supervisions[0].speaker in speakers[1::2]]
+    rest = [cut for cut in cuts if cut.supervisions[0].speaker not in speakers[1::2]]
+    rows: list[dict[str, Any]] = []
+    for name in () if args.no_fit else ("default", "beam without LM"):
+        evidence = np.array(list(token_evidence(Recognizer(args.model, **MODES[name]), rest)))
+        weights = fit(evidence[:, :3], evidence[:, 3]).round(2).tolist()
+        rows.append({"fitted": name} | dict(zip(("bias", "least", "mean"), weights, strict=True)))
+    judged = {name: judge(Recognizer(args.model, **MODES[name]), test, name) for name in modes}
+    for name, words_ in judged.items():
+        numbers = {"right": words_.right.mean(), "ece": ece(words_), "auc": auc(words_), "nce": nce(words_)}
+        rows.append({"mode": name, "num_words": len(words_.right)} | {k: round(v, 4) for k, v in numbers.items()})
+    if args.plot:
+        plot(judged, args.plot)
+    if args.json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        print("  ".join(f"{key} {value}" for key, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""What hotwords are worth: python benchmarks/hotwords.py data/dev.jsonl.gz --distractors words.txt [--plot out.png]
+
+Decodes a data set as finals are (full context, language model, rescoring), with its rare words as hotwords: those that
+the language model does not know, or takes for less likely than `--rare`. Every utterance has the whole list before it,
+so that nearly all of the list is wrong for it; `--distractors`, any text, adds more rare words that nobody said.
+
+Recall: rare words of the references that were recognised in their place. Others: word errors of all other words, wrong
+insertions of hotwords among them. False alarms: hotwords in the output without a place in the reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jiwer
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from asr._core import HOTWORD_BOOST, Hotwords, NgramLm
+from asr.cuts import evenly_spread, load_cuts
+from asr.engine import Engine, open_engine
+from asr.features import ENCODER_FRAME_MS
+from asr.lm import load_lm
+from asr.onnx_model import bundled_model
+from asr.plots import new_axes
+from asr.search import LmWeights, decode, heard, text
+
+LEFT_CONTEXT = 64  # encoder frames, 2560 ms
+
+
+@dataclass
+class Counts:
+    """Words of the references, and what became of them."""
+
+    rare: int = 0
+    rare_hits: int = 0
+    others: int = 0
+    other_errors: int = 0
+    false_alarms: int = 0
+    boost: float = 0.0
+    list_size: int = 0
+    search_s: float = field(default=0.0, repr=False)
+
+    @property
+    def recall(self) -> float:
+        return self.rare_hits / self.rare if self.rare else 0.0
+
+    @property
+    def other_wer(self) -> float:
+        return self.other_errors / self.others if self.others else 0.0
+
+    def count(self, reference: str, hypothesis: str, rare: frozenset[str], hotwords: frozenset[str]) -> None:
+        out = jiwer.process_words(reference, hypothesis)
+        said, heard = reference.split(), hypothesis.split()
+        for chunk in out.alignments[0]:
+            words = said[chunk.ref_start_idx : chunk.ref_end_idx]
+            found = heard[chunk.hyp_start_idx : chunk.hyp_end_idx]
+            num_rare = sum(word in rare for word in words)
+            self.rare += num_rare
+            self.others += len(words) - num_rare
+            if chunk.type == "equal":
+                self.rare_hits += num_rare
+                continue
+            self.other_errors += len(words) - num_rare if words else len(found)
+            self.false_alarms += sum(word in hotwords for word in found)
+
+
+def rare_words(texts: Iterable[str], lm: NgramLm, below: float) -> frozenset[str]:
+    """Words that `lm` does not know or gives less than the log-probability `below`, at the beginning of a sentence."""
+    words = sorted({word for line in texts for word in line.split()})
+    return frozenset(word for word in words if len(word) > 2 and (word not in lm or lm.log_probs([word])[0] < below))
+
+
+def measure(
+    engine: Engine,
+    utterances: Sequence[tuple[str, np.ndarray, np.ndarray]],
+    lm: NgramLm,
+    rare: frozenset[str],
+    hotwords: Sequence[str],
+    boost: float,
+) -> Counts:
+    """One row: utterances (reference, log_probs, encoder_out) decoded with `hotwords`, none for an empty list."""
+    counts = Counts(boost=boost if hotwords else 0.0, list_size=len(hotwords))
+    graph = Hotwords("\n".join(hotwords), heard(engine.tokens), boost) if hotwords else None
+    fusion = LmWeights().fusion(lm, engine.tokens, graph)
+    for reference, log_probs, encoder_out in utterances:
+        started = time.thread_time()
+
+        def score(tokens: list[list[int]], encoder_out: np.ndarray = encoder_out) -> np.ndarray:
+            return engine.score(tokens, encoder_out)
+
+        best = decode(log_probs, "rescore", score=score, ctc_weight=engine.rescore_ctc_weight, fusion=fusion)
+        counts.search_s += time.thread_time() - started
+        counts.count(reference, text(best, engine.tokens), rare, frozenset(hotwords))
+    return counts
+
+
+def plot(rows: Sequence[Counts], path: Path) -> None:
+    figure, axes = new_axes(7, 4)
+    sizes = sorted({row.list_size for row in rows if row.list_size})
+    plain = next(row for row in rows if not row.list_size)
+    for size in sizes:
+        curve = [plain, *(row for row in rows if row.list_size == size)]
+        points = [(100 * row.other_wer, 100 * row.recall) for row in curve]
+        axes.plot(*zip(*points, strict=True), marker="o", label=f"list of {size}")
+        for row, point in zip(curve, points, strict=True):
+            axes.annotate(f"{row.boost:g}", point, textcoords="offset points", xytext=(5, -9), fontsize=8)
+    axes.axvline(101 * plain.other_wer, color="gray", linestyle=":", label="1 % more errors")
+    axes.set_xlabel("word error rate of the other words in %")
+    axes.set_ylabel("recall of the rare words in %")
+    axes.set_title("hotwords, at boosts from 0 (none) on")
+    axes.legend(loc="lower right")
+    figure.savefig(path, format="png")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="written by `asr prepare`")
+    parser.add_argument("--distractors", type=Path, required=True, metavar="TEXT", help="a text with other rare words")
+    parser.add_argument("--num-distractors", default="100,1000", metavar="N,...", help="default: %(default)s")
+    parser.add_argument("--boosts", default=f"{HOTWORD_BOOST:g}", metavar="X,...", help="default: %(default)s")
+    parser.add_argument("--rare", type=float, default=-14.0, metavar="LOG_PROB", help="default: %(default)s")
+    parser.add_argument("--model", type=Path, default=bundled_model(), help="default: the bundled one")
+    parser.add_argument("--lm", default="bundled", help="a file of `asr lm` (default: the bundled one)")
+    parser.add_argument("--chunk-ms", type=int, default=0, help="0 is full context, as in the second pass (default)")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
+    parser.add_argument("--plot", type=Path, metavar="OUT.png")
+    parser.add_argument("--json", type=Path, metavar="OUT.json")
+    args = parser.parse_args()
+
+    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    engine, lm = open_engine(args.model), load_lm(args.lm)
+    utterances: list[Any] = []
+    for cut in track(cuts, "encoding", console=Console(stderr=True)):
+        (encoded,) = engine.encode([cut.load_features()], args.chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
+        utterances.append((cut.supervisions[0].text, *encoded))
+    rare = rare_words((u[0] for u in utterances), lm, args.rare)
+    others = sorted(rare_words(args.distractors.read_text(encoding="utf-8").splitlines(), lm, args.rare) - rare)
+    random.Random(0).shuffle(others)
+    rows = [measure(engine, utterances, lm, rare, [], 0.0)]
+    for number in map(int, args.num_distractors.split(",")):
+        for boost in map(float, args.boosts.split(",")):
+            rows.append(measure(engine, utterances, lm, rare, [*sorted(rare), *others[:number]], boost))
+    print("list  boost  recall %  others' WER %  false alarms  search s")
+    for r in rows:
+        print(
+            f"{r.list_size:4}  {r.boost:5.2f}  {100 * r.recall:8.1f}  {100 * r.other_wer:13.2f}  {r.false_alarms:12}"
+            f"  {r.search_s:8.1f}"
+        )
+    print(f"{rows[0].rare} rare and {rows[0].others} other words in {len(cuts)} utterances")
+    if args.json:
+        args.json.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n", encoding="utf-8")
+    if args.plot:
+        plot(rows, args.plot)
+
+
+if __name__ == "__main__":
+    main()

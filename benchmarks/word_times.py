@@ -1,0 +1,180 @@
+"""How true the times of words are: python benchmarks/word_times.py data/dev.jsonl.gz [--num-utterances N]
+
+Start and end of the words that finals have right, against three truths:
+
+- forced: torchaudio's forced alignment of the transcript with the float32 model in full context, its tokens made words
+  as in recognition; `tokens` is the same with a word's first and last token taken as they are. It shares the model's
+  habits, and shows what chunks, int8 and the search do to the times.
+- pauses: words beside a pause of the recording must end and begin where its energy does.
+- festival: sentences of the data set spoken by a synthesiser, which knows when it says each word (Debian: festival).
+  The first lines hold the forced alignment itself against it, tokens as they are.
+
+Bias is the median difference (above 0: too late); then come the median and the 95th percentile of the absolute one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+import soxr
+from rich.console import Console
+from rich.progress import track
+
+from asr import Recognizer
+from asr.alignment import align_tokens, spell, word_tokens
+from asr.cuts import evenly_spread, load_cuts
+from asr.features import fbank
+from asr.onnx_model import OnnxModel, bundled_model
+from asr.search import Word, words
+from asr.streaming import Final
+from asr.wer import matched_words
+
+VOICES = ("kal_diphone", "ked_diphone")
+MIN_PAUSE_S, MAX_MISS_S = 0.2, 0.4
+SHARE = 0.35  # of the way from quiet to loud, in dB: where sound begins
+
+Times = list[tuple[str, float, float]]
+Differences = dict[tuple[str, str], list[float]]
+"""By truth and edge, in ms."""
+
+
+def recognise(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
+    """The words of all finals."""
+    stream = recognizer.stream()
+    stream.accept_waveform(samples)
+    stream.finish()
+    return [word for event in stream.events() if isinstance(event, Final) for word in event.words]
+
+
+def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:
+    """Forced alignment of `text`: its words as recognition makes them, and from first to last token."""
+    features = fbank(samples).numpy()
+    log_probs, _ = aligner.encode(features, len(features) // 4, 0)
+    aligned = align_tokens(log_probs, spell(text, aligner.tokens))
+    as_words = [(word.word, word.start_s, word.end_s) for word in words(aligned, aligner.tokens)]
+    places = word_tokens(aligned.tokens, aligner.tokens)
+    as_tokens = [
+        (word, 0.04 * aligned.start_frames[place[0]], 0.04 * aligned.end_frames[place[-1]])
+        for (word, _, _), place in zip(as_words, places, strict=True)
+    ]
+    return as_words, as_tokens
+
+
+def pauses(samples: np.ndarray) -> list[tuple[float, float]]:
+    """Begin and end, in s, of what is quiet for MIN_PAUSE_S or more in `samples` of 16 kHz."""
+    frames = samples[: len(samples) // 160 * 160].reshape(-1, 160)
+    level = np.convolve(10 * np.log10((frames**2).mean(1) + 1e-9), np.ones(3) / 3, "same")
+    low, high = np.percentile(level, [5, 90])
+    quiet = np.concatenate([[False], level < low + SHARE * (high - low), [False]])
+    edges = np.flatnonzero(quiet[1:] != quiet[:-1]).reshape(-1, 2) / 100
+    return [(begin, end) for begin, end in edges.tolist() if end - begin >= MIN_PAUSE_S]
+
+
+def beside_pauses(found: list[Word], samples: np.ndarray, into: Differences) -> None:
+    """Compares words with the edges of the pauses between them."""
+    for begin, end in pauses(samples):
+        before = [w.end_s - begin for w in found if (w.start_s + w.end_s) / 2 < begin]
+        after = [w.start_s - end for w in found if (w.start_s + w.end_s) / 2 > end]
+        into["pauses", "end"] += [1000 * d for d in before[-1:] if abs(d) < MAX_MISS_S]
+        into["pauses", "start"] += [1000 * d for d in after[:1] if abs(d) < MAX_MISS_S]
+
+
+def compare(found: list[Word], truth: Times, name: str, into: Differences) -> None:
+    for i, j in matched_words([word for word, _, _ in truth], [word.word for word in found]):
+        into[name, "start"].append(1000 * (found[j].start_s - truth[i][1]))
+        into[name, "end"].append(1000 * (found[j].end_s - truth[i][2]))
+
+
+def festival(texts: Iterable[str], voice: str) -> list[tuple[np.ndarray, Times]]:
+    """`texts` spoken: samples of 16 kHz, and its words with their times."""
+    with tempfile.TemporaryDirectory() as folder:
+        lines = [f"(voice_{voice})"]
+        for number, text in enumerate(texts):
+            lines += [
+                f'(set! u (utt.synth (Utterance Text "{text.lower()}")))',
+                f'(utt.save.wave u "{folder}/{number}.wav" \'riff)',
+                f'(mapcar (lambda (w) (format t "{number} %s %f %f\\n" (item.name w) (item.feat w "word_start")',
+                '  (item.feat w "word_end"))) (utt.relation.items u \'Word))',
+            ]
+        script = Path(folder, "speak.scm")
+        script.write_text("\n".join(lines))
+        printed = subprocess.run(["festival", "-b", str(script)], check=True, capture_output=True, text=True).stdout
+        times: dict[int, Times] = {}
+        for line in printed.splitlines():
+            number_, word, start, end = line.split()
+            times.setdefault(int(number_), []).append((word.upper(), float(start), float(end)))
+        spoken = []
+        for number, truth in times.items():
+            samples, rate = soundfile.read(f"{folder}/{number}.wav", dtype="float32")
+            spoken.append((soxr.resample(samples, rate, 16000).astype(np.float32), truth))
+        return spoken
+
+
+def summary(how: str, differences: Differences) -> list[dict[str, Any]]:
+    rows = []
+    for (truth, edge), values in differences.items():
+        bias, (median, p95) = np.median(values or [np.nan]), np.percentile(np.abs(values or [np.nan]), [50, 95])
+        row = {"how": how, "truth": truth, "edge": edge, "num_words": len(values)}
+        rows.append(row | {"bias_ms": round(bias, 1), "median_ms": round(median, 1), "p95_ms": round(p95, 1)})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("--model", help="default: the bundled one; it is aligned with the bundled float32 one")
+    parser.add_argument("--aligner", help="an exported float32 model to align with")
+    parser.add_argument("--chunk-ms", default="640,160", metavar="MS,...")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
+    parser.add_argument("--num-synthetic", type=int, default=40, metavar="N", help="of each voice (default 40)")
+    parser.add_argument("--voices", default=",".join(VOICES), help="of festival (default %(default)s)")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+
+    aligner = OnnxModel(args.aligner or bundled_model("float32"))
+    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    texts = [cut.supervisions[0].text for cut in evenly_spread(cuts, min(args.num_synthetic, len(cuts)))]
+    synthetic = [item for voice in args.voices.split(",") for item in festival(texts, voice)]
+    progress: Callable[..., Any] = lambda items, name: track(items, name, console=Console(stderr=True))  # noqa: E731
+
+    forced = [
+        aligned_times(aligner, cut.load_audio()[0], cut.supervisions[0].text) for cut in progress(cuts, "alignment")
+    ]
+    plain: Differences = {("festival", "start"): [], ("festival", "end"): []}
+    for samples, truth in synthetic:
+        _, as_tokens = aligned_times(aligner, samples, " ".join(word for word, _, _ in truth))
+        compare([Word(*times, 1.0) for times in as_tokens], truth, "festival", plain)
+    rows = summary("forced, tokens", plain)
+    for chunk_ms in map(int, args.chunk_ms.split(",")):
+        for second_pass in (True, False):
+            recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass)
+            name = f"{chunk_ms} ms, {1 + second_pass} pass{'es' * second_pass}"
+            differences: Differences = {
+                (truth, edge): [] for truth in ("forced", "tokens", "pauses", "festival") for edge in ("start", "end")
+            }
+            for cut, (as_words, as_tokens) in zip(progress(cuts, name), forced, strict=True):
+                samples = cut.load_audio()[0]
+                found = recognise(recognizer, samples)
+                compare(found, as_words, "forced", differences)
+                compare(found, as_tokens, "tokens", differences)
+                beside_pauses(found, samples, differences)
+            for samples, truth in synthetic:
+                compare(recognise(recognizer, samples), truth, "festival", differences)
+            rows += summary(name, differences)
+    if args.json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        print("  ".join(f"{key} {value}" for key, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()
