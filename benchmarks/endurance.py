@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -95,6 +96,8 @@ def endure(recognizer: Recognizer, audio: np.ndarray, num_minutes: int) -> tuple
             minutes.append(Minute(resident_mb(), (time.process_time_ns() - begun) / 1e9, float(p50), float(p95)))
             chunks_ms.clear()
             begun = time.process_time_ns()
+            if len(minutes) % 60 == 0:
+                print(f"{len(minutes) // 60} h: {minutes[-1]}", file=sys.stderr, flush=True)
     assert stream.sample_offset == position
     return minutes, utterances
 

@@ -77,7 +77,7 @@ int replace_nonfinite(const float* ASR_STREAM_RESTRICT in, int count, float* ASR
 
 }  // namespace
 
-Fbank::Fbank(const FbankOptions& options)
+Fbank::Fbank(const FbankOptions& options, std::int64_t num_silent)
     : options_(checked(options)),
       window_size_(options.sample_rate * 25 / 1000),
       shift_(options.sample_rate * 10 / 1000),
@@ -89,6 +89,12 @@ Fbank::Fbank(const FbankOptions& options)
   for (int i = 0; i < window_size_; ++i) {
     const double hann = 0.5 - 0.5 * std::cos(2.0 * kPi * i / (window_size_ - 1));
     window_.push_back(std::pow(hann, 0.85));  // Kaldi's povey window
+  }
+  if (num_silent >= window_size_) {
+    num_samples_ = num_silent;
+    num_frames_ = first_frame_ = features_begin_ = (num_silent + pad_ - window_size_) / shift_ + 1;
+    samples_begin_ = frame_start(num_frames_);
+    samples_.resize(static_cast<std::size_t>(num_samples_ - samples_begin_));
   }
 }
 

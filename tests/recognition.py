@@ -27,3 +27,12 @@ def finals(events: list[Event]) -> str:
 
 def random_cuts(rng: np.random.Generator, length: int) -> list[int]:
     return sorted(rng.integers(0, length, rng.integers(1, 60)).tolist())
+
+
+def shifted(events: list[Event], seconds: float) -> list[dict[str, object]]:
+    """As dictionaries, `seconds` later."""
+    moved = []
+    for event in events:
+        words = tuple(w._replace(start_s=w.start_s + seconds, end_s=w.end_s + seconds) for w in event.words)
+        moved.append(type(event)(event.text, event.start + seconds, event.end + seconds, words).to_dict())
+    return moved

@@ -3,8 +3,8 @@
 //     pcm_type.card { lib "/path/sound_card.so" }
 //     pcm.!default { type card rate 48000 channels 2 plug "/path/file" }
 //
-// Frames come with the clock. The frame of device time n counts: n % 32767 + 1 in channel 0, one more in each next
-// channel, as signed 16-bit samples; so whoever captures it can tell every frame that was lost. A reader that falls
+// Frames come with the clock. The frame of device time n counts: n % 32767 + 1 as a signed 16-bit sample, negative in
+// every second channel; so whoever captures it can tell every frame that was lost. A reader that falls
 // behind by a buffer gets an overrun (-EPIPE), after which the card goes on with the frame of the moment. The card is
 // plugged in while the file `plug` exists.
 #include <alsa/asoundlib.h>
@@ -68,9 +68,9 @@ static snd_pcm_sframes_t transfer(snd_pcm_ioplug_t* io, const snd_pcm_channel_ar
   Card* card = io->private_data;
   for (unsigned channel = 0; channel < io->channels; ++channel) {
     for (snd_pcm_uframes_t i = 0; i < size; ++i) {
-      const int64_t frame = card->first_frame + card->num_read + (int64_t)i + channel;
+      const int64_t count = (card->first_frame + card->num_read + (int64_t)i) % kCount + 1;
       char* to = (char*)areas[channel].addr + (areas[channel].first + (offset + i) * areas[channel].step) / 8;
-      *(int16_t*)to = (int16_t)(frame % kCount + 1);
+      *(int16_t*)to = (int16_t)(channel % 2 ? -count : count);
     }
   }
   card->num_read += (int64_t)size;

@@ -1,6 +1,6 @@
 """A virtual sound card, sound_card.c: one sample rate, the small buffer of a real card, and a plug to pull.
 
-Needs the system packages libasound2-dev, g++ and libportaudio2.
+Needs the system packages libasound2-dev, g++ (which brings gcc) and libportaudio2.
 """
 
 from __future__ import annotations

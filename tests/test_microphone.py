@@ -85,16 +85,36 @@ class Clock:
         self.now += seconds
 
 
-def test_silence_of_the_device_is_noticed_but_not_that_of_a_busy_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("asr.streaming.microphone.time", clock)
+    return clock
+
+
+@pytest.fixture
+def opened(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> tuple[Microphone, Any]:
+    """A microphone, and the device behind it, which gives nothing by itself."""
     monkeypatch.setattr(Microphone, "_reopen", lambda self: None)
-    ring = RingBuffer(16000)
-    device: Any = SimpleNamespace(ring=ring, sample_rate=16000, active=True, num_received=1, num_input_overflows=0)
+    device: Any = SimpleNamespace(
+        ring=RingBuffer(16000),
+        sample_rate=16000,
+        active=True,
+        num_received=1,
+        num_input_overflows=0,
+        close=lambda: True,
+    )
     microphone = Microphone.__new__(Microphone)
     microphone.device = InputDevice(0, "USB", "ALSA", 1, 16000, True)
     microphone._capture, microphone._closed, microphone._opening, microphone._reopened = device, False, None, None
     microphone._watch_from_now()
+    return microphone, device
+
+
+def test_silence_of_the_device_is_noticed_but_not_that_of_a_busy_reader(
+    clock: Clock, opened: tuple[Microphone, Any]
+) -> None:
+    microphone, device = opened
     for _ in range(5):
         clock.now += 60  # the reader was busy, or the whole machine slept: that says nothing about the device
         assert microphone.read(0.05) is None
@@ -102,7 +122,26 @@ def test_silence_of_the_device_is_noticed_but_not_that_of_a_busy_reader(monkeypa
         assert microphone.read(0.05) is None
     assert microphone.read(0.4) is None
     block = microphone.read(0.4)
-    assert block is not None and block.error == "microphone 'USB' stopped; opening it again"
+    assert block is not None and block.lost and block.error == "microphone 'USB' stopped; opening it again"
+
+
+def test_every_overflow_is_told_but_not_one_by_one(clock: Clock, opened: tuple[Microphone, Any]) -> None:
+    """The last ones when the microphone is closed."""
+    microphone, device = opened
+    told = []
+    for second in range(31):
+        device.num_received += 16000
+        device.num_input_overflows += 1
+        block = microphone.read(0.001)
+        if block is not None:
+            told.append((second, block.error.removeprefix("the sound system lost audio before it got here, ")))
+        clock.now += 1
+    assert told == [(0, "once"), (10, "10 times"), (20, "10 times"), (30, "10 times")]
+    device.num_input_overflows += 2
+    microphone.close()
+    block = microphone.read()
+    assert block is not None and block.error.endswith("2 times") and not block.lost
+    assert microphone.read() is None
 
 
 class Command:

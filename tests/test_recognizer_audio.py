@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soxr
-from recognition import finals, random_cuts, recognize
+from recognition import finals, random_cuts, recognize, shifted
 
 from asr import Recognizer
 from asr.onnx_model import OnnxModel
@@ -82,15 +82,6 @@ def test_streams_in_threads_do_not_disturb_each_other(recognizer: Recognizer, co
     assert [found[i] for i in range(4)] == expected
 
 
-def shifted(events: list[Event], seconds: float) -> list[dict[str, object]]:
-    """As dictionaries, `seconds` later."""
-    moved = []
-    for event in events:
-        words = tuple(w._replace(start_s=w.start_s + seconds, end_s=w.end_s + seconds) for w in event.words)
-        moved.append(type(event)(event.text, event.start + seconds, event.end + seconds, words).to_dict())
-    return moved
-
-
 def test_a_gap_ends_the_utterance_and_what_follows_is_as_new_at_its_true_time(
     recognizer: Recognizer, conversation: np.ndarray
 ) -> None:
@@ -107,6 +98,21 @@ def test_a_gap_ends_the_utterance_and_what_follows_is_as_new_at_its_true_time(
     expected = [event.to_dict() for event in recognize(recognizer, before)]
     assert expected[-1]["type"] == "final"
     assert events == [*expected, gap, *shifted(recognize(recognizer, after), 45000 / 16000)]
+
+
+@pytest.mark.parametrize("bits", [31, 32])
+def test_times_stay_true_when_positions_pass_32_bits(
+    recognizer: Recognizer, conversation: np.ndarray, bits: int
+) -> None:
+    """Days of a stream, most of which were lost: seconds before a power of two the speech begins."""
+    audio = conversation[:90000]
+    stream = recognizer.stream()
+    stream.gap(2**bits - 16000)
+    stream.accept_waveform(audio)
+    assert stream.sample_offset == 2**bits + 74000
+    stream.finish()
+    expected = shifted(recognize(recognizer, audio), 2**bits / 16000 - 1)
+    assert [event.to_dict() for event in stream.events()[1:]] == expected and len(expected) > 5
 
 
 def test_gaps_and_changes_of_the_sample_rate_keep_the_clock_true(

@@ -1,11 +1,13 @@
 """The microphone at a sound card, which takes one sample rate only, waits for nobody and can be pulled out.
 
-The virtual card's samples count, each channel one ahead of the one before: whatever is lost shows.
+The virtual card's samples count, in the second channel with negative numbers: whatever is lost shows.
 """
 
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -50,17 +52,35 @@ def test_a_busy_interpreter_costs_nothing_but_with_the_python_callback(sound_car
 
 
 def test_a_process_that_was_stopped_finds_a_gap_as_long_as_that(sound_card: SoundCard, tmp_path: Path) -> None:
-    listener = listen(sound_card, tmp_path, channel=2)
+    listener = listen(sound_card, tmp_path)
     time.sleep(0.5)
     listener.signal(signal.SIGSTOP)
     time.sleep(0.5)
     listener.signal(signal.SIGCONT)
     gap = listener.wait_for("gap")
     heard = listener.finish()
-    assert heard.sample_rate == SAMPLE_RATE
     missing = num_missing(heard.samples)
     assert np.flatnonzero(missing).tolist() == pytest.approx([gap["position"]], abs=BLOCK)
     assert 0.3 * SAMPLE_RATE < missing.sum() == pytest.approx(gap["gap"], abs=0.05 * SAMPLE_RATE)
+
+
+def test_any_channel_can_be_heard_at_the_rate_that_the_card_has(sound_card: SoundCard, tmp_path: Path) -> None:
+    heard = [listen(sound_card, tmp_path, channel=channel).finish() for channel in (1, 2)]
+    assert [each.sample_rate for each in heard] == [SAMPLE_RATE] * 2  # not 16 kHz, which it refuses
+    assert (heard[0].samples > 0).all() and (heard[1].samples < 0).all()
+
+
+@pytest.mark.parametrize(
+    ("channel", "message"),
+    [
+        (3, "microphone 'default' has no channel 3: it must be in [1, 2]"),
+        (0, "channel is 0; it must be a whole number in [1, 1024]"),
+    ],
+)
+def test_a_channel_that_is_not_there_is_refused(sound_card: SoundCard, channel: int, message: str) -> None:
+    command = [sys.executable, "-m", "asr.streaming.cli", "--channel", str(channel)]
+    done = subprocess.run(command, env=sound_card.env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr.splitlines()[0] == f"asr-stream: {message}"
 
 
 def test_a_card_that_is_pulled_out_is_reported_within_a_second_and_opened_again(

@@ -137,6 +137,33 @@ TEST(Fbank, DiscardKeepsTheRest) {
   EXPECT_THROW(fbank.accept_waveform(samples.data(), 1), std::invalid_argument);
 }
 
+TEST(Fbank, PositionsGoPast32Bits) {
+  const std::vector<float> samples = noise(4000);
+  const auto features_after = [&](std::int64_t num_silent) {
+    Fbank fbank(FbankOptions{}, num_silent);
+    for (std::size_t i = 0; i < samples.size(); i += 100) fbank.accept_waveform(samples.data() + i, 100);
+    fbank.discard_frames(fbank.first_frame() + 2);
+    fbank.input_finished();
+    EXPECT_EQ(fbank.num_samples(), num_silent + 4000);
+    EXPECT_EQ(fbank.num_frames_ready(), num_silent / 160 + 25);
+    std::vector<float> features(20 * 80);
+    fbank.get_frames(fbank.num_frames_ready() - 20, 20, features.data());
+    return features;
+  };
+  Fbank silent(FbankOptions{});  // what is taken for silence is that
+  const std::vector<float> zeros(1600, 0.0f);
+  silent.accept_waveform(zeros.data(), zeros.size());
+  EXPECT_EQ(silent.num_frames_ready(), Fbank(FbankOptions{}, 1600).num_frames_ready());
+  silent.accept_waveform(samples.data(), samples.size());
+  silent.input_finished();
+  std::vector<float> expected(20 * 80);
+  silent.get_frames(silent.num_frames_ready() - 20, 20, expected.data());
+  EXPECT_EQ(features_after(1600), expected);
+  for (const int bits : {31, 32, 40}) {
+    EXPECT_EQ(features_after(((std::int64_t{1} << bits) / 160 - 10) * 160), expected) << bits;
+  }
+}
+
 TEST(Fbank, BadOptionsAreRefused) {
   EXPECT_THROW(Fbank(FbankOptions{8000, 80, 20.0, 7600.0}), std::invalid_argument);
   EXPECT_THROW(Fbank(FbankOptions{0, 80, 20.0, 7600.0}), std::invalid_argument);

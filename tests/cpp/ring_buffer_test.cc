@@ -93,11 +93,28 @@ TEST(RingBuffer, GapsUnderASlowConsumerAreTrue) {
   run_threads(ring, ASR_STREAM_NUM_ITEMS / 10, false);
 }
 
-TEST(RingBuffer, ThreadsAcrossTheIndexWrap) {
-  RingBuffer ring(1024, std::numeric_limits<std::uint64_t>::max() - 50000);
-  run_threads(ring, 200000, true);
-  RingBuffer lossy(1024, std::numeric_limits<std::uint64_t>::max() - 50000);
-  run_threads(lossy, 1000000, false);
+TEST(RingBuffer, ThreadsAcrossTheWrapOfAnIndexOf31And32And64Bits) {
+  for (const std::uint64_t end : {std::uint64_t{1} << 31, std::uint64_t{1} << 32, std::uint64_t{0}}) {
+    RingBuffer ring(1024, end - 50000);
+    run_threads(ring, 200000, true);
+    RingBuffer lossy(1024, end - 50000);
+    run_threads(lossy, 300000, false);
+  }
+}
+
+TEST(RingBuffer, PositionsGoPast32Bits) {
+  RingBuffer ring(16);
+  const std::vector<float> in = ramp(0, 8);
+  std::vector<float> out(16);
+  std::int64_t offset = 0;
+  for (const std::uint64_t lost : {std::uint64_t{1} << 31, std::uint64_t{1} << 32, std::uint64_t{1} << 40}) {
+    ring.drop(lost);
+    ring.write(in.data(), in.size());
+    const auto result = ring.read(out.data(), out.size());
+    EXPECT_EQ(result.gap, lost);
+    offset += static_cast<std::int64_t>(lost) + 8;
+    EXPECT_EQ(ring.sample_offset(), offset);
+  }
 }
 
 TEST(RingBuffer, EverySlotIsUsableAcrossTheIndexWrap) {
