@@ -319,6 +319,48 @@ class CtcPrefixBeamSearch:
     def num_trailing_blanks(self) -> int:
         """Frames since the last token of the best hypothesis, or since the last reset when it is empty."""
 
+UNKNOWN_COST: float
+
+@final
+class Phrases:
+    """A closed list of phrases, and [unk] for what is none of them. Immutable, shared by threads."""
+
+    def __init__(self, list: str, tokens: list[str], unknown_cost: float = UNKNOWN_COST) -> None:
+        """`list`: one phrase a line; "[unk]" may be among them, and is always possible. `unknown_cost`: nats for each
+        token that [unk] stands for, in (0, 100]. `tokens` as for `LmFusion`.
+
+        ValueError for a list without a phrase, a cost out of range, and a word that the tokens cannot spell.
+        """
+
+    @property
+    def tokens(self) -> list[str]:
+        """Spelling of every token id of the hypotheses: those of the model, and "\u2581[unk]"."""
+
+@final
+class CtcPhraseSearch:
+    """CTC search over a closed list of phrases, streaming: best alignments over a trie, and [unk] beside it."""
+
+    def __init__(self, phrases: Phrases, blank_id: int = 0) -> None: ...
+    def advance(self, log_probs: npt.NDArray[np.float32]) -> None:
+        """As of `CtcPrefixBeamSearch`."""
+
+    def hypotheses(self, num_best: int = 1, finished: bool = False) -> list[Hypothesis]:
+        """Up to `num_best` hypotheses, best first, at least one, in `Phrases.tokens`.
+
+        finished: made of whole phrases and [unk]; until then one under way counts, with its whole words.
+        ValueError when `num_best` is below 1.
+        """
+
+    def reset(self) -> None:
+        """Start a new utterance. `num_frames` goes on."""
+
+    @property
+    def num_frames(self) -> int:
+        """Encoder frames since the start of the stream."""
+    @property
+    def num_trailing_blanks(self) -> int:
+        """Frames since the last token of the best hypothesis, or since the last reset when it is empty."""
+
 @final
 class Endpointer:
     """Rule-based endpointing on decoded silence. Immutable; threads may share it."""
@@ -387,6 +429,7 @@ class SegmentOptions:
         silence_without_speech_s: float,
         max_utterance_s: float,
         max_full_context: int = 750,
+        phrases: Phrases | None = None,
     ) -> None:
         """ValueError for a value outside its range. `tokens` as for `words`. The second pass takes an utterance of more
         than `max_full_context` encoder frames in chunks of that many."""

@@ -72,6 +72,8 @@ class _Event(ctypes.Structure):
         ("end_s", c_double),
         ("words", POINTER(_Word)),
         ("num_words", c_size_t),
+        ("num_stable", c_size_t),
+        ("endpoint", c_char_p),
     )
 
 
@@ -177,12 +179,18 @@ class CStream:
         while pointer := self._c.asr_stream_next_event(self.handle):
             event = pointer.contents
             words = (event.words[i] for i in range(event.num_words))
+            more: dict[str, Any] = {}
+            if _EVENTS[event.type] is Partial:
+                more["num_stable"] = event.num_stable
+            elif _EVENTS[event.type] is Final:
+                more["endpoint"] = event.endpoint.decode()
             found.append(
                 _EVENTS[event.type](
                     event.text.decode(),
                     event.start_s,
                     event.end_s,
                     tuple(Word(w.text.decode(), w.start_s, w.end_s, w.confidence) for w in words),
+                    **more,
                 )
             )
         return found

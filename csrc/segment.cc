@@ -20,8 +20,15 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
   require(options->chunk_size >= 1, "chunk_size", options->chunk_size);
   require(options->max_full_context >= 1, "max_full_context", options->max_full_context);
   require(options->num_rescored >= 1, "num_rescored", options->num_rescored);
-  if (options->fusion && options->search == SegmentOptions::Search::kGreedy) {
-    throw std::invalid_argument("search greedy takes no language model; use search beam or rescore");
+  if (options->search == SegmentOptions::Search::kGreedy && (options->fusion || options->phrases)) {
+    throw std::invalid_argument("search greedy takes no language model, hotwords or phrases; use search beam or rescore");
+  }
+  if (options->fusion && options->phrases) {
+    throw std::invalid_argument("phrases are a closed list: they take no language model and no hotwords");
+  }
+  if (options->phrases && options->phrases->num_model_tokens() != static_cast<std::int64_t>(options->tokens.size())) {
+    throw std::invalid_argument("the phrases were given " + std::to_string(options->phrases->num_model_tokens()) +
+                                " tokens, the segment " + std::to_string(options->tokens.size()));
   }
   if (!(options->rescore_ctc_weight >= 0.0 && options->rescore_ctc_weight <= 1.0)) {
     throw std::invalid_argument("rescore_ctc_weight " + std::to_string(options->rescore_ctc_weight) +
@@ -43,6 +50,7 @@ Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
 
 Segment::Search Segment::new_search() const {
   if (options_->search == SegmentOptions::Search::kGreedy) return CtcGreedySearch(options_->beam.blank_id);
+  if (options_->phrases) return CtcPhraseSearch(options_->phrases, options_->beam.blank_id);
   return CtcPrefixBeamSearch(options_->beam, options_->fusion);
 }
 
@@ -215,7 +223,7 @@ bool Segment::request_second_pass() {
 
 void Segment::choose() {
   const Search& search = second_search_ ? *second_search_ : search_;
-  const bool rescore = options_->search == SegmentOptions::Search::kRescore;
+  const bool rescore = options_->search == SegmentOptions::Search::kRescore && !options_->phrases;
   const std::int64_t num_best = rescore ? options_->num_rescored : 1;
   choices_ = std::visit([&](const auto& s) { return s.hypotheses(num_best, true); }, search);
   if (choices_.size() == 1 || choices_.front().tokens.empty()) return report_final(choices_.front());
@@ -263,7 +271,7 @@ void Segment::report_partial() {
 
 // The last word may still be under way. What was stable remains so as long as it stands.
 std::size_t Segment::num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses) const {
-  const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score; };
+  const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; };
   const double lowest = score(hypotheses.front()) - kStableMargin;
   std::size_t agreed = best.empty() ? 0 : best.size() - 1;
   for (std::size_t i = 1; i < hypotheses.size() && score(hypotheses[i]) >= lowest; ++i) {
@@ -283,7 +291,8 @@ void Segment::report_nonfinite() {
 }
 
 std::vector<Word> Segment::spoken(const Hypothesis& hypothesis, std::int64_t first_frame) const {
-  return words(hypothesis, options_->tokens, options_->fusion != nullptr,
+  const std::vector<std::string>& tokens = options_->phrases ? options_->phrases->tokens() : options_->tokens;
+  return words(hypothesis, tokens, options_->fusion && options_->fusion->has_lm(),
                start_s_ + static_cast<double>(first_frame) * kEncoderFrameS);
 }
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "ctc_greedy_search.h"
+#include "ctc_phrase_search.h"
 #include "ctc_prefix_beam_search.h"
 #include "endpointer.h"
 #include "fbank.h"
@@ -58,7 +59,9 @@ struct SegmentOptions {
   std::int64_t max_full_context = kMaxFullContext;
   Search search = Search::kRescore;
   CtcPrefixBeamSearchOptions beam{kBeamSize, 0, 0, kBeamThreshold, true};
-  std::shared_ptr<const LmFusion> fusion;  // language model of the beam, or none
+  std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or none
+  // A closed list in place of free speech, or none: searched for by itself, without fusion, beam and decoder.
+  std::shared_ptr<const Phrases> phrases;
   std::int64_t num_rescored = kNumRescored;
   double rescore_ctc_weight = 0.5;  // see `best_rescored`
   EndpointerOptions endpointer;
@@ -135,7 +138,7 @@ class Segment {
   }
 
  private:
-  using Search = std::variant<CtcGreedySearch, CtcPrefixBeamSearch>;
+  using Search = std::variant<CtcGreedySearch, CtcPrefixBeamSearch, CtcPhraseSearch>;
   enum class Stage { kListening, kReading, kSecondPass, kChoosing, kFinished };
 
   Search new_search() const;

@@ -101,10 +101,39 @@ def new_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="words and phrases that are expected, one a line; behind a colon a boost other than 1",
     )
+    how.add_argument(
+        "--endpoint-silence-ms",
+        type=_milliseconds,
+        default=800.0,
+        metavar="MS",
+        help="an utterance ends after so much silence; inf: never (default 800)",
+    )
+    how.add_argument(
+        "--max-utterance-s",
+        type=float,
+        default=20.0,
+        metavar="S",
+        help="a longer one ends at its next pause, or between two words (default 20, up to 120)",
+    )
+    how.add_argument(
+        "--phrases",
+        metavar="FILE",
+        help="all that may be said, such as voice commands, one a line; the rest becomes [unk]",
+    )
     how.add_argument("--beam", type=int, default=128, metavar="N", help="hypotheses kept (default 128)")
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
     return parser
+
+
+def _milliseconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of milliseconds above 0; inf switches the rule off")
+    return value
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:

@@ -11,14 +11,16 @@ import io
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
 BLOCK_S = 0.1
+MAX_BLOCK_SIZE = 1 << 20
+"""Of samples in all channels: bounds memory, whatever rate and number of channels a file claims."""
 STDIN = "-"
 _STREAMED = (b"RIFF", b"RF64", b"FORM", b".snd", b"fLaC")
 """How formats begin that libsndfile reads without looking at the end first."""
@@ -29,12 +31,18 @@ class AudioFileError(ValueError):
 
 
 def read_blocks(
-    path: str | Path, raw_rate: int | None = None, stopped: Callable[[], object] = lambda: False
-) -> Iterator[tuple[np.ndarray, int]]:
-    """Blocks of 0.1 s: (num_samples,) float32 in ±1, channels averaged, and the sample rate in Hz.
+    path: str | Path | IO[bytes],
+    raw_rate: int | None = None,
+    stopped: Callable[[], object] = lambda: False,
+    block_s: float = BLOCK_S,
+    max_s: float = float("inf"),
+) -> Generator[tuple[np.ndarray, int], None, None]:
+    """Blocks of `block_s` seconds: (num_samples,) float32 in ±1, channels averaged, and the sample rate in Hz.
 
-    path: "-" is standard input. raw_rate: the content is raw samples of this rate, int16, little-endian, mono.
+    path: "-" is standard input; or an open file with a `fileno`, which stays open.
+    raw_rate: the content is raw samples of this rate, int16, little-endian, mono.
     stopped: asked while a pipe keeps the reader waiting; when true, the audio has ended.
+    max_s: longest audio that is taken, in seconds.
 
     Raises AudioFileError for what cannot be read; where a file ends before it should, after its last block.
     """
@@ -43,22 +51,25 @@ def read_blocks(
     num_frames = 0
     name = name_of(path)
     try:
-        with _open(path, raw_rate is not None, stopped) as source:
-            with soundfile.SoundFile(source, **_raw(raw_rate)) as file:
-                promised, sample_rate = file.frames, file.samplerate
-                block_size = max(1, int(BLOCK_S * sample_rate))
-                while len(block := file.read(block_size, dtype="float32", always_2d=True)):
-                    num_frames += len(block)
-                    yield block.mean(axis=1) if block.shape[1] > 1 else block[:, 0], sample_rate
+        with (
+            _open(path, raw_rate is not None, stopped) as source,
+            soundfile.SoundFile(source, closefd=False, **_raw(raw_rate)) as file,
+        ):
+            promised, sample_rate = file.frames, file.samplerate
             piped = isinstance(source, _Pipe)
+            if promised > max_s * sample_rate and not piped:
+                raise AudioFileError(f"{name} lasts {promised / sample_rate:.0f} s; at most {max_s:g} s are taken")
+            block_size = max(1, min(int(block_s * sample_rate), MAX_BLOCK_SIZE // file.channels))
+            while len(block := file.read(block_size, dtype="float32", always_2d=True)):
+                num_frames += len(block)
+                yield block.mean(axis=1) if block.shape[1] > 1 else block[:, 0], sample_rate
     except (RuntimeError, TypeError, OSError) as error:  # TypeError: a headerless format, known by its suffix
         if num_frames:
             raise AudioFileError(f"cannot read {name} after {num_frames / sample_rate:.1f} s: {error}") from error
         if isinstance(error, soundfile.LibsndfileError):
-            raise AudioFileError(
-                f"cannot read {name}: {error.error_string} Another program may: "
-                "ffmpeg -i FILE -f wav - | asr-stream --file -"
-            ) from error
+            hint = " Another program may: ffmpeg -i FILE -f wav - | asr-stream --file -"
+            hint = hint if isinstance(path, (str, Path)) else ""
+            raise AudioFileError(f"cannot read {name}: {error.error_string}{hint}") from error
         hint = "; for raw 16-bit samples give --raw-rate" if isinstance(error, TypeError) else ""
         raise AudioFileError(f"cannot read {name}: {error}{hint}") from error
     if num_frames == 0 and not stopped():
@@ -81,8 +92,10 @@ def duration_s(path: str | Path, raw_rate: int | None = None) -> float:
     return 0.0
 
 
-def name_of(path: str | Path) -> str:
+def name_of(path: str | Path | IO[bytes]) -> str:
     """For people."""
+    if not isinstance(path, (str, Path)):
+        return "the file"
     return "standard input" if path == STDIN else str(path)
 
 
@@ -92,8 +105,10 @@ def _raw(rate: int | None) -> dict[str, Any]:
     return {"format": "RAW", "subtype": "PCM_16", "endian": "LITTLE", "channels": 1, "samplerate": rate}
 
 
-def _open(path: str | Path, raw: bool, stopped: Callable[[], object]) -> Any:
-    """What libsndfile can seek in: a path, or a file."""
+def _open(path: str | Path | IO[bytes], raw: bool, stopped: Callable[[], object]) -> Any:
+    """What libsndfile can seek in: a path, a file, or the number of one, which it reads without Python's help."""
+    if not isinstance(path, (str, Path)):
+        return contextlib.nullcontext(path.fileno())
     if path == STDIN:
         if sys.stdin.isatty():
             raise AudioFileError("standard input is a terminal; send audio into it: ffmpeg -i FILE -f wav - | ...")

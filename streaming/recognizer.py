@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from asr._core import HOTWORD_BOOST, Hotwords, LmFusion, NgramLm, SegmentOptions
+from asr._core import HOTWORD_BOOST, UNKNOWN_COST, Hotwords, LmFusion, NgramLm, Phrases, SegmentOptions
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm import load_lm
 from asr.metadata import MetadataError
@@ -47,6 +47,9 @@ class Recognizer:
     hotwords: words and phrases that are expected, for the beam searches: a list such as ["Abbey Road", "Leighton:2"],
         or a file with one a line. Each of its letters counts `hotword_boost` nats, in (0, 20], or what is given behind
         a colon or a tab.
+    phrases: a closed list in place of free speech, such as voice commands: a list, or a file with one a line. All that
+        is heard is phrases of it, one after the other, and "[unk]" for what is none; no language model, no decoder
+        takes part. Text costs `unknown_cost` nats a letter, in (0, 100], as "[unk]": the higher, the rarer it is.
     beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
     provider: "cpu" | "cuda".
     silence_after_speech_s, silence_without_speech_s, max_utterance_s: the endpoint rules, see
@@ -65,6 +68,8 @@ class Recognizer:
     lm_weights: LmWeights = field(default_factory=LmWeights)
     hotwords: str | Path | Sequence[str] = ()
     hotword_boost: float = HOTWORD_BOOST
+    phrases: str | Path | Sequence[str] | None = None
+    unknown_cost: float = UNKNOWN_COST
     beam_size: int = BEAM_SIZE
     provider: str = "cpu"
     num_threads: int = 1
@@ -124,11 +129,23 @@ class Recognizer:
     @cached_property
     def fusion(self) -> LmFusion | None:
         """The language model and the hotwords as the search uses them."""
+        if self.closed_list is not None:
+            if self.hotwords:
+                raise ValueError("phrases are a closed list: hotwords have no say in it; give one of the two")
+            return None
         if self.search == "greedy" and (self.language_model or self.hotwords):
             raise ValueError("search greedy takes no language model and no hotwords; use search beam or rescore")
-        lines = list_text("hotwords", self.hotwords)
-        hotwords = Hotwords(lines, heard(self.onnx.tokens), self.hotword_boost) if self.hotwords else None
+        hotwords = None
+        if self.hotwords:
+            hotwords = Hotwords(list_text("hotwords", self.hotwords), heard(self.onnx.tokens), self.hotword_boost)
         return self.lm_weights.fusion(self.language_model, self.onnx.tokens, hotwords)
+
+    @cached_property
+    def closed_list(self) -> Phrases | None:
+        """The phrases as the search uses them."""
+        if self.phrases is None:
+            return None
+        return Phrases(list_text("phrases", self.phrases), heard(self.onnx.tokens), self.unknown_cost)
 
     @cached_property
     def segment_options(self) -> SegmentOptions:
@@ -140,6 +157,7 @@ class Recognizer:
             search=self.search,
             beam_size=self.beam_size,
             fusion=self.fusion,
+            phrases=self.closed_list,
             rescore_ctc_weight=self.onnx.metadata.rescore_ctc_weight,
             silence_after_speech_s=self.silence_after_speech_s,
             silence_without_speech_s=self.silence_without_speech_s,

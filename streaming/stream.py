@@ -84,10 +84,20 @@ class Stream:
         self._check_open()
         self._say(self._begin_segment())
 
+    def change(self, recognizer: Recognizer) -> None:
+        """End the utterance here; what follows is recognised by `recognizer`. ValueError after `finish`."""
+        self._check_open()
+        self._recognizer = recognizer
+        self._say(self._begin_segment())
+
+    def report(self, event: Event) -> None:
+        """Put an event of the owner's own among the others."""
+        self._events.append(event)
+
     def report_error(self, text: str) -> None:
         """Put an Error event, a sentence about the source of the audio, among the others."""
         now = float(self._clock)
-        self._events.append(Error(text, now, now))
+        self.report(Error(text, now, now))
 
     def finish(self) -> None:
         """Say that no more audio comes: the rest is decoded, the last utterance reported. Twice is once."""

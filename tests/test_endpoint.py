@@ -7,8 +7,10 @@ import pytest
 from asr._core import Endpointer
 
 
-def rule(endpointer: Endpointer, frames: int, silence: int, speech: bool) -> str | None:
-    return endpointer.update(num_frames=frames, num_trailing_silence_frames=silence, has_speech=speech)
+def rule(endpointer: Endpointer, frames: int, silence: int, speech: bool, word_begins: bool = False) -> str | None:
+    return endpointer.update(
+        num_frames=frames, num_trailing_silence_frames=silence, has_speech=speech, word_begins=word_begins
+    )
 
 
 def test_silence_after_speech() -> None:
@@ -23,12 +25,14 @@ def test_silence_without_speech() -> None:
     assert rule(endpointer, 125, 125, False) == "silence_without_speech"
 
 
-def test_long_utterance_ends_at_a_pause() -> None:
+def test_long_utterance_ends_at_a_pause_then_between_words_and_at_last_anywhere() -> None:
     endpointer = Endpointer()
-    assert rule(endpointer, 499, 10, True) is None
-    assert rule(endpointer, 500, 1, True) is None
-    assert rule(endpointer, 500, 2, True) == "max_utterance"
-    assert rule(endpointer, 749, 1, True) is None
+    assert rule(endpointer, 499, 10, True, True) is None
+    assert rule(endpointer, 500, 5, True, True) is None
+    assert rule(endpointer, 500, 6, True) == "max_utterance"
+    assert rule(endpointer, 624, 0, True, True) is None
+    assert rule(endpointer, 625, 0, True, True) == "max_utterance"
+    assert rule(endpointer, 749, 5, True) is None
     assert rule(endpointer, 750, 0, True) == "max_utterance"
 
 

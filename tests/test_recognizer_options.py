@@ -18,7 +18,8 @@ from asr.onnx_model import ModelError, OnnxModel
 def test_events_as_dictionaries(recognizer: Recognizer, conversation: np.ndarray) -> None:
     for event in recognize(recognizer, conversation):
         plain = event.to_dict()
-        assert list(plain) == ["type", "text", "start", "end", "words"]
+        more = {"partial": ["num_stable"], "final": ["endpoint"]}
+        assert list(plain) == ["type", "text", "start", "end", "words", *more[event.type]]
         assert all(list(word) == ["word", "start", "end", "confidence"] for word in plain["words"])
         assert json.loads(json.dumps(plain)) == plain
         assert all(word["start"] == round(word["start"], 3) for word in plain["words"])

@@ -19,7 +19,7 @@ from asr.streaming.server import scheduler as scheduler_module
 from asr.streaming.server.limits import Limits
 from asr.streaming.server.scheduler import Job, Report, Scheduler
 from asr.streaming.server.server import Refused, Server
-from asr.streaming.server.session import Session, SessionFailed
+from asr.streaming.server.session import MAX_QUEUED, Session, SessionFailed
 
 WAIT_S = 60.0
 
@@ -200,6 +200,27 @@ def test_audio_waits_while_too_much_is_queued(recognizer: Recognizer, sample: np
             assert not done
             gate.open()
             await asyncio.wait_for(pushing, WAIT_S)
+
+    asyncio.run(run())
+
+
+def test_pieces_wait_while_too_many_are_queued(recognizer: Recognizer) -> None:
+    """However short they are: each takes more memory than its samples."""
+
+    async def run() -> None:
+        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
+
+            async def flood() -> None:
+                for _ in range(MAX_QUEUED):
+                    await session.accept_waveform(np.zeros(1, np.int16))
+                await session.end_utterance()
+
+            flooding = asyncio.create_task(flood())
+            done, _ = await asyncio.wait({flooding}, timeout=0.5)
+            assert not done and session.audio_s == pytest.approx(MAX_QUEUED / SAMPLE_RATE)
+            gate.open()
+            await asyncio.wait_for(flooding, WAIT_S)
 
     asyncio.run(run())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -34,17 +36,45 @@ def path(*ids: int) -> np.ndarray:
     return out
 
 
-def test_words_have_the_times_of_their_tokens_and_the_least_confidence() -> None:
-    found = words(spoken([4, 5, 3, 6, 5]), TOKENS)
+def sure(bias: float, least: float, mean: float) -> object:
+    return pytest.approx(1 / (1 + math.exp(-(bias + least + mean))))
+
+
+def test_words_end_a_frame_before_their_last_token_does() -> None:
+    found = words(spoken([4, 5, 3, 6, 5]), TOKENS, with_lm=True)
     assert found == [
-        Word("AB", 0.0, pytest.approx(12 * 0.04), 1 / 2),
-        Word("CB", pytest.approx(30 * 0.04), pytest.approx(42 * 0.04), 1 / 16),
+        Word("AB", 0.0, pytest.approx(11 * 0.04), sure(-0.90, 2.03 / 2, 1.73 * 3 / 4)),
+        Word("CB", pytest.approx(30 * 0.04), pytest.approx(41 * 0.04), sure(-0.90, 2.03 / 16, 1.73 * 3 / 32)),
     ]
+
+
+def test_without_a_language_model_a_word_needs_more_to_be_believed() -> None:
+    hypothesis = spoken([4, 5])
+    (word,) = words(hypothesis, TOKENS)
+    assert word.confidence == sure(-6.93, 6.22 / 2, 3.5 * 3 / 4)
+    assert word.confidence < words(hypothesis, TOKENS, with_lm=True)[0].confidence
+
+
+@pytest.mark.parametrize(("gap", "start"), [(0, 3), (1, 3), (3, 3), (4, 8), (20, 24)])
+def test_in_fluent_speech_a_word_begins_where_the_one_before_it_ends(gap: int, start: int) -> None:
+    hypothesis = Hypothesis(
+        [6, 6], log_prob=0, lm_score=0, start_frames=[0, 4 + gap], end_frames=[4, 6 + gap], confidences=[1, 1]
+    )
+    first, second = words(hypothesis, TOKENS)
+    assert (first.start_s, first.end_s) == (0, pytest.approx(3 * 0.04))
+    assert (second.start_s, second.end_s) == (pytest.approx(start * 0.04), pytest.approx((5 + gap) * 0.04))
+
+
+def test_no_word_is_without_length() -> None:
+    spans = {"start_frames": [5, 6, 7], "end_frames": [6, 7, 8], "confidences": [1, 1, 1]}
+    found = words(Hypothesis([6, 6, 6], log_prob=0, lm_score=0, **spans), TOKENS)
+    times = [(round(word.start_s / 0.04), round(word.end_s / 0.04)) for word in found]
+    assert times == [(5, 6), (6, 7), (7, 8)]
 
 
 def test_sentence_marks_are_in_no_word() -> None:
     hypothesis = spoken([2, 4, 2, 5, 2])
-    assert words(hypothesis, TOKENS) == [Word("AB", 0.4, pytest.approx(1.28), 1 / 8)]
+    assert [word[:3] for word in words(hypothesis, TOKENS)] == [("AB", 0.4, pytest.approx(1.24))]
     assert text(hypothesis, TOKENS) == "AB"
 
 
@@ -109,9 +139,9 @@ def test_words_said_again_survive(name: str) -> None:
     hypothesis = decode(log_probs, name)
     assert text(hypothesis, TOKENS) == "AA B"
     first, second = words(hypothesis, TOKENS)
-    assert (first.start_s, first.end_s) == (0.0, pytest.approx(0.16))
-    assert (second.start_s, second.end_s) == (pytest.approx(0.24), pytest.approx(0.28))
-    assert 0.9 < first.confidence <= 1.0
+    assert (first.start_s, first.end_s) == (0.0, pytest.approx(0.12))
+    assert (second.start_s, second.end_s) == (pytest.approx(0.12), pytest.approx(0.24))
+    assert 0.9 < first.confidence < 1.0
 
 
 def test_rescoring_takes_the_decoders_word_for_it() -> None:

@@ -71,9 +71,8 @@ def test_json_events_with_their_exact_keys(
     assert main(["--model", str(tiny_onnx), "--file", str(recording), "--format", "json"]) == 0
     found = events(capsys.readouterr().out)
     assert {event["type"] for event in found} == {"partial", "final"}
-    keys = ["type", "text", "start", "end", "words"]
-    own = {"partial": ["num_stable"], "final": ["endpoint"]}
-    assert all(list(event) == keys + own[event["type"]] for event in found)
+    more = {"partial": "num_stable", "final": "endpoint"}
+    assert all(list(e) == ["type", "text", "start", "end", "words", more[e["type"]]] for e in found)
     assert "".join(event["text"] + "\n" for event in found if event["type"] == "final") == text
 
 
@@ -86,8 +85,10 @@ def test_the_options_reach_the_recognizer(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     options = ["--search", search, "--beam", "3", "--chunk-ms", "1280", "--left-context-ms", "640", "--format", "json"]
+    options += ["--endpoint-silence-ms", "200", "--max-utterance-s", "2"]
     assert main(["--model", str(tiny_onnx), "--file", str(recording), *options]) == 0
-    stream = Recognizer(tiny_onnx, search=search, beam_size=3, chunk_ms=1280, left_context_ms=640).stream()
+    rules = {"silence_after_speech_s": 0.2, "max_utterance_s": 2.0}
+    stream = Recognizer(tiny_onnx, search=search, beam_size=3, chunk_ms=1280, left_context_ms=640, **rules).stream()
     stream.accept_waveform(conversation)
     stream.finish()
     assert events(capsys.readouterr().out) == [event.to_dict() for event in stream.events()]
@@ -249,6 +250,8 @@ def test_a_sample_rate_beyond_all_microphones(
         (["--chunk-ms", "100"], "chunk_ms is 100; it must be a multiple of 40 in [40, 5120]"),
         (["--left-context-ms", "-40"], "left_context_ms is -40"),
         (["--beam", "0"], "beam_size"),
+        (["--endpoint-silence-ms", "0"], "'0' is no number of milliseconds above 0; inf switches the rule off"),
+        (["--max-utterance-s", "121"], "max_utterance_s is 121.0; it must be in (0, 120]"),
         (["--search", "best"], "invalid choice: 'best'"),
         (["--sample"], "not allowed with argument -f/--file"),
     ],

@@ -14,6 +14,7 @@
 #include "arrays.h"
 #include "capture_buffer.h"
 #include "ctc_greedy_search.h"
+#include "ctc_phrase_search.h"
 #include "ctc_prefix_beam_search.h"
 #include "endpointer.h"
 #include "exclusive.h"
@@ -22,6 +23,7 @@
 #include "lm_fusion.h"
 #include "ngram_lm.h"
 #include "onnx_file.h"
+#include "phrases.h"
 
 namespace asr_stream {
 namespace {
@@ -209,6 +211,20 @@ void bind_ctc(py::module_& m) {
            py::kw_only(), "beam_size"_a = 8, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0, "beam_threshold"_a = 0.0,
            "recombine"_a = false, "lm"_a = nullptr);
   bind_search_methods<CtcPrefixBeamSearch>(beam);
+
+  m.attr("UNKNOWN_COST") = kUnknownCost;
+  py::class_<Phrases, std::shared_ptr<Phrases>>(m, "Phrases")
+      .def(py::init<std::string_view, const std::vector<std::string>&, float>(), "list"_a, "tokens"_a,
+           "unknown_cost"_a = kUnknownCost)
+      .def_property_readonly("tokens", &Phrases::tokens);
+
+  using Closed = Exclusive<CtcPhraseSearch>;
+  py::class_<Closed> closed(m, "CtcPhraseSearch");
+  closed.def(py::init([](std::shared_ptr<const Phrases> phrases, std::int32_t blank_id) {
+               return std::make_unique<Closed>("CtcPhraseSearch", std::move(phrases), blank_id);
+             }),
+             py::arg("phrases").none(false), "blank_id"_a = 0);
+  bind_search_methods<CtcPhraseSearch>(closed);
 }
 
 void bind_lm(py::module_& m) {

@@ -102,7 +102,7 @@ void bind_segment(py::module_& m) {
       .def(py::init([](std::vector<std::string> tokens, std::int64_t chunk_size, bool second_pass,
                        const std::string& search, std::int32_t beam_size, std::shared_ptr<const LmFusion> fusion,
                        double rescore_ctc_weight, double after_speech, double without_speech, double max_utterance,
-                       std::int64_t max_full_context) {
+                       std::int64_t max_full_context, std::shared_ptr<const Phrases> phrases) {
              auto options = std::make_shared<SegmentOptions>();
              options->tokens = std::move(tokens);
              options->chunk_size = chunk_size;
@@ -110,6 +110,7 @@ void bind_segment(py::module_& m) {
              options->search = to_search(search);
              options->beam.beam_size = beam_size;
              options->fusion = std::move(fusion);
+             options->phrases = std::move(phrases);
              options->rescore_ctc_weight = rescore_ctc_weight;
              options->endpointer = {after_speech, without_speech, max_utterance, kEncoderFrameS};
              options->max_full_context = max_full_context;
@@ -118,7 +119,7 @@ void bind_segment(py::module_& m) {
            }),
            py::kw_only(), "tokens"_a, "chunk_size"_a, "second_pass"_a, "search"_a, "beam_size"_a, "fusion"_a,
            "rescore_ctc_weight"_a, "silence_after_speech_s"_a, "silence_without_speech_s"_a, "max_utterance_s"_a,
-           "max_full_context"_a = kMaxFullContext);
+           "max_full_context"_a = kMaxFullContext, "phrases"_a = nullptr);
 
   py::class_<EncoderStep>(m, "EncoderStep")
       .def_readonly("second_pass", &EncoderStep::second_pass)

@@ -4,17 +4,12 @@
 //     node browser.mjs errors PAGE
 //     node browser.mjs screenshot PAGE SPEECH.wav PICTURE.png
 //
-// Chromium is Debian's, or the one that $CHROMIUM names.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 
-import { chromium } from "playwright-core";
-
-const TIMEOUT = 90_000; // ms
+import { alert, open, ready, speaking, speechWithPause, text } from "./chromium.mjs";
 
 // A web server of files, as docs/web.md names it.
 async function serve(folder) {
@@ -23,23 +18,6 @@ async function serve(folder) {
   });
   const [line] = await once(createInterface(server.stdout), "line");
   return { url: `http://localhost:${/port (\d+)/.exec(line)[1]}/`, stop: () => server.kill() };
-}
-
-async function open(flags, options = {}) {
-  const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-dev-shm-usage", ...flags], // tests may run as root, and in a container
-  });
-  const context = await browser.newContext({ viewport: { width: 900, height: 720 }, ...options });
-  context.setDefaultTimeout(TIMEOUT);
-  return { browser, context };
-}
-
-const text = (page, id) => page.locator(`#${id}`).textContent();
-
-async function ready(page) {
-  await page.waitForFunction(() => !document.getElementById("listen").disabled || document.getElementById("error").textContent);
-  if (await page.locator("#listen").isDisabled()) throw new Error(`the page says: ${await text(page, "error")}`);
 }
 
 // Everything that goes to the recogniser is kept, so that another recogniser can hear it too.
@@ -66,7 +44,7 @@ function refuseSampleRate() {
 async function listen(page, seconds, soundFile) {
   await page.locator("#listen").focus();
   await page.keyboard.press("Enter");
-  await page.waitForFunction(() => document.getElementById("level").value > 0.05);
+  await page.waitForFunction(() => Number(document.getElementById("level").ariaValueNow) > 3);
   await page.waitForFunction((count) => window.kept.samples.length >= count * window.kept.sampleRate, seconds);
   await page.keyboard.press("Space"); // the button still has the focus
   await page.waitForFunction(() => document.getElementById("status").textContent === "Stopped.");
@@ -82,10 +60,6 @@ async function listen(page, seconds, soundFile) {
     ...figures,
   };
 }
-
-const speaking = (wav) => [
-  "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${wav}`,
-];
 
 async function captions(files, wav, seconds, folder) {
   const { browser, context } = await open(speaking(`${wav}%noloop`));
@@ -119,10 +93,6 @@ async function errors(files) {
   const server = await serve(files);
   const { browser, context } = await open(["--disable-audio-input"]); // whatever this machine has
   const said = {};
-  const alert = async (page) => {
-    await page.waitForFunction(() => !document.getElementById("error").hidden);
-    return text(page, "error");
-  };
   const failing = async (name, prepare) => {
     const page = await context.newPage();
     await prepare(page);
@@ -173,11 +143,7 @@ async function errors(files) {
 // WAV is heard again and again; the picture is taken when something is final and something else still partial.
 async function screenshot(files, wav, picture) {
   const server = await serve(files);
-  const folder = await mkdtemp(join(tmpdir(), "asr-stream-"));
-  const withPause = Buffer.concat([await readFile(wav), Buffer.alloc(48000)]); // 1.5 s, which ends an utterance
-  withPause.writeUInt32LE(withPause.length - 8, 4);
-  withPause.writeUInt32LE(withPause.length - 44, 40);
-  await writeFile(`${folder}/speech.wav`, withPause);
+  const folder = await speechWithPause(wav);
   const { browser, context } = await open(speaking(`${folder}/speech.wav`));
   try {
     const page = await context.newPage();

@@ -1,4 +1,5 @@
-// Puts the page together: page/, a folder for any web server of files.
+// Puts the page together: page/, a folder for any web server of files. It is the server's page with an engine that
+// recognises in the browser.
 //
 //     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm] [--output page]     by default the bundled ones
 import { createHash } from "node:crypto";
@@ -22,15 +23,26 @@ const sources = {
   "model.onnx": values.model ?? new URL("tiny.int8.onnx", models),
   "language.lm": values.lm ?? new URL("english.lm", models),
 };
-for (const name of ["index.html", "style.css", "app.js", "capture.js", "worker.js", "service_worker.js"]) {
-  sources[name] = new URL(`web/${name}`, js);
+const shared = new URL("../streaming/server/page/", js);
+for (const name of ["style.css", "app.js", "captions.js", "capture.js", "microphone.js", "subtitles.js"]) {
+  sources[name] = new URL(name, shared);
 }
+for (const name of ["engine.js", "worker.js", "service_worker.js"]) sources[name] = new URL(`web/${name}`, js);
 
 await rm(page, { recursive: true, force: true });
 await mkdir(page, { recursive: true });
 for (const [name, source] of Object.entries(sources)) {
   await cp(source, new URL(name, page), { recursive: true, filter: (path) => !path.endsWith(".d.ts") });
 }
+
+// What the server says in a header stands in the page here, and nothing leaves this device.
+const html = await readFile(new URL("index.html", shared), "utf8");
+const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'; " +
+  "worker-src 'self'; img-src data:; base-uri 'none'; form-action 'none'";
+const about = "Speech becomes text on this device. No sound and no text leaves it.";
+await writeFile(new URL("index.html", page), html
+  .replace("<head>", `<head>\n    <meta http-equiv="Content-Security-Policy" content="${policy}">`)
+  .replace(/(<p id="about">)[^<]*/, `$1${about}`));
 
 const files = [];
 for (const entry of await readdir(page, { recursive: true, withFileTypes: true })) {

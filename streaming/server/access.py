@@ -12,14 +12,17 @@ from __future__ import annotations
 import hmac
 import json
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from asr.streaming.server.page import PAGE_PATHS
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SUBPROTOCOL_PREFIX = "openai-insecure-api-key."
-"""How browsers, which cannot set headers of a WebSocket, hand over a token: as a subprotocol."""
+"""How browsers, which cannot set headers of a WebSocket, hand over a token: as a subprotocol. A token may come
+percent-encoded, since neither a subprotocol nor a header takes every character."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,12 @@ class Access:
                 421,
                 f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to change that",
             )
+        if path in PAGE_PATHS and not websocket:
+            return None  # anybody may see it; it is what it asks for that is checked
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins and _netloc(origin) != headers.get("host"):
             return 403, "pages of this origin are not allowed; start the server with --allow-origin to allow them"
-        if self.token and (websocket or path not in ("/", "/healthz")) and not self._has_token(headers):
+        if self.token and (websocket or path != "/healthz") and not self._has_token(headers):
             return 401, "a token is needed: Authorization: Bearer TOKEN"
         return None
 
@@ -53,6 +58,7 @@ class Access:
         given = [headers.get("authorization", "").removeprefix("Bearer ")]
         for protocol in headers.get("sec-websocket-protocol", "").split(","):
             given.append(protocol.strip().removeprefix(SUBPROTOCOL_PREFIX))
+        given += [unquote(token) for token in given]
         # All are compared, in a time that does not tell how much of the token was right.
         return any([hmac.compare_digest(token.encode(), self.token.encode()) for token in given])
 
@@ -79,7 +85,21 @@ class Doorkeeper:
             if refusal is not None:
                 await _refuse(websocket, send, *refusal)
                 return
+            if websocket:
+                send = _with_subprotocol(scope, send)
         await self._app(scope, receive, send)
+
+
+def _with_subprotocol(scope: Scope, send: Send) -> Send:
+    """Browsers give up a WebSocket whose server takes none of the subprotocols they offer: takes the first."""
+
+    async def answer(message: Message) -> None:
+        offered = scope.get("subprotocols")
+        if message["type"] == "websocket.accept" and offered and not message.get("subprotocol"):
+            message = {**message, "subprotocol": offered[0]}
+        await send(message)
+
+    return answer
 
 
 async def _refuse(websocket: bool, send: Send, status: int, sentence: str) -> None:

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from asr.streaming.server import page, realtime, transcriptions, vosk
 from asr.streaming.server.access import Access, Doorkeeper
 from asr.streaming.server.server import Server
 
@@ -31,7 +32,14 @@ def create_app(server: Server, access: Access) -> Starlette:
         await server.stop()
 
     app = Starlette(
-        routes=[Route("/healthz", _health), Route("/metrics", _metrics)],
+        routes=[
+            Route("/healthz", _health),
+            Route("/metrics", _metrics),
+            *page.routes,
+            *transcriptions.routes,
+            *realtime.routes,
+            *vosk.routes,
+        ],
         middleware=[Middleware(Doorkeeper, access=access)],
         lifespan=lifespan,
     )
@@ -43,7 +51,7 @@ def _health(request: Request) -> Response:
     server: Server = request.app.state.server
     if server.stopping.is_set():
         return JSONResponse({"status": "stopping"}, 503)
-    return JSONResponse({"status": "ok", "sessions": len(server.sessions)})
+    return JSONResponse({"status": "ok", "sessions": len(server.sessions), "max_sessions": server.limits.max_sessions})
 
 
 def _metrics(request: Request) -> Response:

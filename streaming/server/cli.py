@@ -9,17 +9,23 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import fields
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from asr.streaming.server.access import LOOPBACK
 from asr.streaming.server.limits import Limits
+
+if TYPE_CHECKING:
+    from asr.streaming.recognizer import Recognizer
 
 EPILOG = """\
 examples:
   asr-stream serve                                  on this machine only, http://127.0.0.1:8000
   asr-stream serve --chunk-ms 320 --port 9000       text sooner
+  asr-stream serve --wyoming-port 10300 --wyoming-host 0.0.0.0    for Home Assistant on another machine
   ASR_STREAM_TOKEN=secret asr-stream serve --host 0.0.0.0 --allow-origin https://example.org
 
 exit status:
@@ -58,6 +64,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine)")
     parser.add_argument("--port", type=int, default=8000, help="default 8000; 0: any that is free")
+    parser.add_argument("--wyoming-port", type=int, metavar="PORT", help="serve Wyoming too; its usual port is 10300")
+    parser.add_argument(
+        "--wyoming-host",
+        default="127.0.0.1",
+        metavar="HOST",
+        help="address for Wyoming, which knows no tokens: whoever reaches it may use it (default 127.0.0.1)",
+    )
     parser.add_argument(
         "--allow-origin", action="append", default=[], metavar="URL", help="let pages of this origin use the server"
     )
@@ -97,10 +110,12 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
     from asr.streaming.recognizer import Recognizer
 
     try:
-        listening = _listen(args.host, args.port)
-    except (OSError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        return _complain(f"cannot listen on {args.host} port {args.port}: {reason}; choose another with --port")
+        listening = _listen(args.host, args.port, "--port")
+        wyoming = None
+        if args.wyoming_port is not None:
+            wyoming = _listen(args.wyoming_host, args.wyoming_port, "--wyoming-port")
+    except ValueError as error:
+        return _complain(error)
     lm = {"none": None, "auto": "auto" if args.model or args.search == "greedy" else "bundled"}.get(args.lm, args.lm)
     try:
         recognizer = Recognizer(
@@ -115,39 +130,61 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
         return _complain(error)
     except ValueError as error:
         parser.error(str(error))
-    asyncio.run(_run(recognizer, limits, args, token, listening))
+    asyncio.run(_run(recognizer, limits, args, token, listening, wyoming))
     return 0
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, option: str) -> socket.socket:
+    """Raises ValueError for an address that cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Of each client, what nobody takes: left to itself the system would keep megabytes, in either direction.
+    for direction in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        listening.setsockopt(socket.SOL_SOCKET, direction, 128 * 1024)
     try:
         listening.bind((host, port))
         listening.listen(128)
-    except BaseException:
+    except (OSError, OverflowError) as error:
         listening.close()
-        raise
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ValueError(f"cannot listen on {host} port {port}: {reason}; choose another with {option}") from error
     return listening
 
 
-async def _run(recognizer, limits: Limits, args: argparse.Namespace, token: str, listening: socket.socket) -> None:
+def _shown(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _run(
+    recognizer: Recognizer,
+    limits: Limits,
+    args: argparse.Namespace,
+    token: str,
+    listening: socket.socket,
+    wyoming_listening: socket.socket | None,
+) -> None:
     import uvicorn
 
+    from asr.streaming.server import wyoming
     from asr.streaming.server.access import Access
     from asr.streaming.server.app import create_app
+    from asr.streaming.server.guard import CLOSING_S, guarded_protocols, is_closing
     from asr.streaming.server.server import Server
 
     server = Server(recognizer, limits, args.threads)
     app = create_app(server, Access(args.host, tuple(args.allow_origin), token))
+    http, websocket = guarded_protocols(limits)
     config = uvicorn.Config(
         app,
-        ws="websockets-sansio",
+        http=http,
+        ws=websocket,
         ws_max_size=limits.max_message_bytes,
-        limit_concurrency=2 * limits.max_sessions + 64,
+        ws_per_message_deflate=False,  # audio would not get smaller, only cost memory
+        limit_concurrency=limits.max_connections,
         timeout_graceful_shutdown=1,
-        log_level="warning",
+        log_level="error",
         server_header=False,
     )
 
@@ -165,11 +202,17 @@ async def _run(recognizer, limits: Limits, args: argparse.Namespace, token: str,
 
         async def _stop(self) -> None:
             await server.stop()
+            # A connection that is cut while the client still sends takes its last words with it.
+            end = loop.time() + CLOSING_S
+            while any(map(is_closing, self.server_state.connections)) and loop.time() < end:
+                await asyncio.sleep(0.02)
             self.should_exit = True
 
     loop = asyncio.get_running_loop()
-    host, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    print(f"limits: {limits}", file=sys.stderr)
-    print(f"Listening on http://{shown}:{port} ... Ctrl-C ends", file=sys.stderr, flush=True)
-    await Uvicorn(config).serve(sockets=[listening])
+    async with AsyncExitStack() as stack:
+        print(f"limits: {limits}", file=sys.stderr)
+        if wyoming_listening is not None:
+            await stack.enter_async_context(wyoming.listening(server, wyoming_listening))
+            print(f"Listening on tcp://{_shown(wyoming_listening)} for Wyoming", file=sys.stderr)
+        print(f"Listening on http://{_shown(listening)} ... Ctrl-C ends", file=sys.stderr, flush=True)
+        await Uvicorn(config).serve(sockets=[listening])

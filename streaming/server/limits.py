@@ -35,5 +35,10 @@ class Limits:
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < float("inf"):
                 raise ValueError(f"{field.name} is {value!r}; it must be a number of at least {least}")
 
+    @property
+    def max_connections(self) -> int:
+        """Of each port, streams or not: room for requests beside all the streams."""
+        return 2 * self.max_sessions + 64
+
     def __str__(self) -> str:
         return "  ".join(f"{field.name}={getattr(self, field.name):g}" for field in fields(self))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from asr.streaming.stream import Stream
 
 
+MAX_QUEUED = 1000
+"""Pieces of audio, and what else was said, that wait to be recognised, however short they are."""
+
+
 class SessionFailed(RuntimeError):
     """Recognition broke down; the server's log says how. The session is of no more use."""
 
@@ -26,14 +30,16 @@ class SessionFailed(RuntimeError):
 class Session:
     """Made by `Server.open`. For the event loop in which it was made.
 
-    `say`-ing methods wait while more than `max_queued_s` of audio is not recognised yet: do not read the client further
-    until they return. Events wait for the reader: of partials only the newest, all others in full.
+    `say`-ing methods wait while more than `max_queued_s` of audio, or MAX_QUEUED pieces, are not recognised yet: do not
+    read the client further until they return. Events wait for the reader: of partials only the newest, all others in
+    full.
     """
 
     def __init__(
         self, recognizer: Recognizer, scheduler: Scheduler, max_queued_s: float, observe: Callable[[float], None]
     ) -> None:
         """observe: is told, of each piece of audio, the seconds from its arrival until it was recognised."""
+        self.recognizer = recognizer
         self._observe = observe
         self._arrivals: deque[float] = deque()
         self._loop = asyncio.get_running_loop()
@@ -54,17 +60,27 @@ class Session:
         check_sample_rate(sample_rate)
         seconds = len(samples) / sample_rate
         await self._wait_until(lambda: self._queued_s <= self._max_queued_s)
-        self._say(lambda stream: stream.accept_waveform(samples, sample_rate), seconds)
+        await self._say(lambda stream: stream.accept_waveform(samples, sample_rate), seconds)
         self.audio_s += seconds
 
     async def end_utterance(self) -> None:
         """As `Stream.end_utterance`."""
-        self._say(lambda stream: stream.end_utterance())
+        await self._say(lambda stream: stream.end_utterance())
+
+    async def change(self, **changes: Any) -> None:
+        """Ends the utterance; what follows is recognised with `changes`, see `Recognizer.with_options`: ValueError."""
+        recognizer = self.recognizer.with_options(**changes)
+        await self._say(lambda stream: stream.change(recognizer))
+        self.recognizer = recognizer
+
+    async def report(self, event: Event) -> None:
+        """`event`, one of the protocol's own, comes out of `events` when all that was said before is recognised."""
+        await self._say(lambda stream: stream.report(event))
 
     async def finish(self) -> None:
         """As `Stream.finish`: `events` ends after what is still to come."""
         if not self._finished:
-            self._say(lambda stream: stream.finish())
+            await self._say(lambda stream: stream.finish())
             self._finished = True
 
     async def settle(self) -> list[Event]:
@@ -90,7 +106,8 @@ class Session:
     def _done(self) -> bool:
         return self._finished and not self._arrivals
 
-    def _say(self, what: Callable[[Stream], None], seconds: float = 0.0) -> None:
+    async def _say(self, what: Callable[[Stream], None], seconds: float = 0.0) -> None:
+        await self._wait_until(lambda: self._queued_s <= self._max_queued_s and len(self._arrivals) < MAX_QUEUED)
         if self._failed:
             raise SessionFailed("recognition failed; open a new session")
         if self._finished:

@@ -19,9 +19,11 @@ TEST(Endpointer, RulesFireAtTheirFrame) {
 
 TEST(Endpointer, LongUtteranceWaitsForAPause) {
   const Endpointer endpointer(EndpointerOptions{});
-  EXPECT_EQ(endpointer.update(499, 2, true), EndpointRule::kNone);
-  EXPECT_EQ(endpointer.update(500, 1, true), EndpointRule::kNone);
-  EXPECT_EQ(endpointer.update(500, 2, true), EndpointRule::kMaxUtterance);
+  EXPECT_EQ(endpointer.update(499, 6, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(500, 5, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(500, 6, true), EndpointRule::kMaxUtterance);
+  EXPECT_EQ(endpointer.update(624, 0, true, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(625, 0, true, true), EndpointRule::kMaxUtterance);
   EXPECT_EQ(endpointer.update(749, 0, true), EndpointRule::kNone);
   EXPECT_EQ(endpointer.update(750, 0, true), EndpointRule::kMaxUtterance);
 }

@@ -104,6 +104,100 @@ TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
   }
 }
 
+TEST(Segment, FinalsSayWhatEndedThem) {
+  const auto endings = [](const auto& how, const std::vector<float>& samples) {
+    std::vector<std::string> found;
+    for (const Event& event : recognise(how, samples, 1000)) {
+      EXPECT_EQ(event.endpoint != nullptr, event.type == Event::Type::kFinal);
+      if (event.endpoint) found.push_back(event.endpoint);
+    }
+    return found;
+  };
+  const auto how = options();
+  EXPECT_EQ(endings(how, audio(56000 + 20000)), (std::vector<std::string>{"silence_after_speech", "end_of_audio"}));
+  how->endpointer.max_utterance_s = 1.0;
+  EXPECT_EQ(endings(how, audio(20000)), (std::vector<std::string>{"end_of_audio"}));
+  how->endpointer.max_utterance_s = 0.5;
+  EXPECT_EQ(endings(how, audio(20000)), (std::vector<std::string>{"max_utterance", "end_of_audio"}));
+}
+
+// One word of `length` frames after another, as tokens "A" and then the border, without a blank.
+std::vector<Event> fluent(const std::shared_ptr<const SegmentOptions>& how, std::int64_t length, std::size_t seconds) {
+  Segment segment(how);
+  std::vector<Event> events;
+  const std::vector<float> samples(seconds * 16000, 0.1f);
+  std::int64_t frame = 0;
+  for (std::size_t begin = 0; begin < samples.size();) {
+    begin += segment.accept(samples.data() + begin, samples.size() - begin);
+    while (const Work* work = segment.work()) {
+      const auto& step = std::get<EncoderStep>(*work);
+      const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
+      std::vector<float> log_probs(static_cast<std::size_t>(num_frames * 6), -9.0f);
+      for (std::int64_t i = 0; i < num_frames; ++i, ++frame) {
+        log_probs[static_cast<std::size_t>(6 * i + (frame % length == length - 1 ? 3 : frame % 2 ? 4 : 5))] = -0.01f;
+      }
+      const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kDim), 0.5f);
+      segment.stepped(log_probs.data(), num_frames, 6, encoder_out.data(), kDim);
+    }
+    for (Event& event : segment.take_events()) events.push_back(std::move(event));
+  }
+  return events;
+}
+
+TEST(Segment, ALongUtteranceIsCutBetweenWordsWhateverTheChunk) {
+  constexpr std::int64_t kLength = 11;  // frames of a word
+  const auto how = options(SegmentOptions::Search::kGreedy);
+  how->second_pass = false;
+  how->endpointer.max_utterance_s = 1.0;
+  for (const std::int64_t chunk_size : {1, 4, 16}) {
+    how->chunk_size = chunk_size;
+    int num_finals = 0;
+    for (const Event& event : fluent(how, kLength, 20)) {
+      if (event.type != Event::Type::kFinal) continue;
+      ++num_finals;
+      EXPECT_STREQ(event.endpoint, "max_utterance");
+      for (const Word& word : event.words) EXPECT_EQ(word.text.size(), static_cast<std::size_t>(kLength - 1));
+    }
+    EXPECT_GE(num_finals, 12);
+  }
+}
+
+TEST(Segment, TheLastWordOfAPartialIsNotStableAndThoseBeforeItAre) {
+  const auto how = options(SegmentOptions::Search::kGreedy);
+  how->endpointer.max_utterance_s = 100;
+  how->second_pass = false;
+  std::size_t num_partials = 0;
+  for (const Event& event : fluent(how, 11, 10)) {
+    ++num_partials;
+    EXPECT_EQ(event.num_stable, event.words.size() - 1);
+  }
+  EXPECT_GT(num_partials, 10u);
+}
+
+TEST(Segment, AWordIsStableOnceNoLikelyHypothesisHasItOtherwise) {
+  // Two words, of which the first is A or B by so many nats, and then A's without end.
+  const auto num_stable = [](float margin) {
+    const auto how = options(SegmentOptions::Search::kBeam);
+    Segment segment(how);
+    const std::vector<float> samples(16000, 0.1f);
+    segment.accept(samples.data(), samples.size());
+    std::vector<float> log_probs(16 * 6, -30.0f);
+    for (std::size_t frame = 0; frame < 16; ++frame) {
+      log_probs[6 * frame + (frame == 1 || frame == 5 ? 3 : frame % 2 ? 0 : 4)] = -0.01f;
+    }
+    log_probs[5] = -0.01f - margin;  // B in the first frame
+    const std::vector<float> encoder_out(16 * kDim, 0.5f);
+    segment.stepped(log_probs.data(), 16, 6, encoder_out.data(), kDim);
+    const std::vector<Event> events = segment.take_events();
+    EXPECT_EQ(events.size(), 1u);
+    EXPECT_EQ(events.at(0).words.size(), 3u);
+    return events.at(0).num_stable;
+  };
+  EXPECT_EQ(num_stable(1.0f), 0u);
+  EXPECT_EQ(num_stable(static_cast<float>(kStableMargin) - 0.1f), 0u);
+  EXPECT_EQ(num_stable(static_cast<float>(kStableMargin) + 0.1f), 2u);
+}
+
 TEST(Segment, TimesCountFromTheStartOfTheStream) {
   const std::vector<float> samples = audio(30000);
   Segment segment(options(), 1000.0);

@@ -1,0 +1,130 @@
+"""Where endpoint rules cut: python benchmarks/endpoints.py data/dev.jsonl.gz [--silence-ms 500,800,1200]
+
+The utterances of each speaker are read one after the other as they are, with their own silence around them, so that
+speech pauses as it does in reading. Of each rule:
+
+- found: utterances whose end was an endpoint (within 1.5 s of it). The rest run into the next one.
+- cut: utterances that an endpoint within cut in two: the reader paused, the sentence went on.
+- in a word: endpoints that lie within a word of the forced alignment, by more than a frame on either side.
+- WER of the finals, and how long they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from asr import Recognizer
+from asr.alignment import forced_align
+from asr.cuts import evenly_spread, load_cuts
+from asr.features import fbank
+from asr.onnx_model import OnnxModel, bundled_model
+from asr.search import Word
+from asr.streaming import Final
+from asr.wer import count_errors
+
+MARGIN_S = 0.04
+NEAR_S = 1.5
+
+
+def recognise(recognizer: Recognizer, samples: np.ndarray) -> list[Final]:
+    stream = recognizer.stream()
+    stream.accept_waveform(samples)
+    stream.finish()
+    return [event for event in stream.events() if isinstance(event, Final)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("--model", help="default: the bundled one")
+    parser.add_argument("--aligner", help="an exported float32 model to align with; default: the bundled one")
+    parser.add_argument("--silence-ms", default="500,800,1200", metavar="MS,...")
+    parser.add_argument("--max-utterance-s", default="20", metavar="S,...")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+
+    aligner = OnnxModel(args.aligner or bundled_model("float32"))
+    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+
+    def speaker(cut: Any) -> str:
+        return str(cut.supervisions[0].speaker)
+
+    readings: list[tuple[np.ndarray, list[Word], list[tuple[float, float]], str]] = []
+    for _, group in groupby(sorted(cuts, key=speaker), speaker):
+        spoken: list[Word] = []
+        pieces: list[np.ndarray] = []
+        spans: list[tuple[float, float]] = []
+        texts: list[str] = []
+        start_s = 0.0
+        for cut in group:
+            samples = cut.load_audio()[0]
+            features = fbank(samples).numpy()
+            log_probs, _ = aligner.encode(features, len(features) // 4, 0)
+            aligned = forced_align(log_probs, cut.supervisions[0].text, aligner.tokens)
+            spoken += [Word(w.word, w.start_s + start_s, w.end_s + start_s, w.confidence) for w in aligned]
+            spans.append((start_s + aligned[0].start_s, start_s + aligned[-1].end_s))
+            pieces.append(samples)
+            texts.append(cut.supervisions[0].text)
+            start_s += len(samples) / 16000
+        readings.append((np.concatenate(pieces), spoken, spans, " ".join(texts)))
+
+    rows = []
+    for max_s in map(float, args.max_utterance_s.split(",")):
+        for silence_ms in map(float, args.silence_ms.split(",")):
+            recognizer = Recognizer(
+                args.model,
+                chunk_ms=160,
+                second_pass=False,
+                silence_after_speech_s=silence_ms / 1000,
+                max_utterance_s=max_s,
+            )
+            found = cut_in_two = in_word = num_cuts = forced = 0
+            lengths: list[float] = []
+            hypotheses = []
+            for samples, spoken, spans, _ in track(readings, f"{silence_ms:g} ms", console=Console(stderr=True)):
+                finals = recognise(recognizer, samples)
+                ended = [final for final in finals if final.endpoint != "end_of_audio"]
+                num_cuts += len(ended)
+                forced += sum(final.endpoint == "max_utterance" for final in ended)
+                lengths += [final.end - final.start for final in finals]
+                hypotheses.append(" ".join(final.text for final in finals))
+                for begin, end in spans:
+                    found += any(abs(final.end - end) < NEAR_S for final in ended)
+                    cut_in_two += any(begin < final.end < end - NEAR_S for final in ended)
+                for final in ended:
+                    # The rule of silence fires that much after the last word, that of length just behind it.
+                    time = final.end + (0 if final.endpoint == "max_utterance" else silence_ms / 1000)
+                    in_word += any(w.start_s + MARGIN_S < time < w.end_s - MARGIN_S for w in spoken)
+            total = sum(len(spans) for _, _, spans, _ in readings)
+            rows.append(
+                {
+                    "silence_ms": silence_ms,
+                    "max_utterance_s": max_s,
+                    "found": found / total,
+                    "cut": cut_in_two / total,
+                    "endpoints": num_cuts,
+                    "forced": forced,
+                    "in_word": in_word,
+                    "wer": count_errors([text for *_, text in readings], hypotheses).rate,
+                    "final_s_p50": float(np.median(lengths)),
+                    "final_s_max": max(lengths),
+                }
+            )
+    if args.json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        print("  ".join(f"{key} {value:.4g}" for key, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""How steady partials are, and how late: python benchmarks/stability.py data/dev.jsonl.gz [--plot PNG]
+
+Every utterance goes through a `Recognizer` in blocks of 40 ms. Of the words that partials show, for each chunk size:
+
+- changed: share of the words shown that a later partial has otherwise (the unstable partial word ratio of Shangguan et
+  al. 2020, "Analyzing the quality and stability of a streaming end-to-end on-device speech recognizer"). A word under
+  way that grows is a change too.
+- stable: the same for words that a partial called stable (`Partial.num_stable`), the share of all words that ever are,
+  and how many of them the final has otherwise, after its second look and from one pass.
+- delay: audio heard when a right word was first shown for good, after the word's end in the forced alignment of the
+  transcript; and when it was called stable. Computing time is not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from asr import Recognizer
+from asr.alignment import forced_align
+from asr.cuts import evenly_spread, load_cuts
+from asr.features import fbank
+from asr.onnx_model import OnnxModel, bundled_model
+from asr.plots import new_axes
+from asr.streaming import Event, Final, Partial
+from asr.wer import matched_words
+
+BLOCK = 640  # samples
+
+
+@dataclass
+class Shown:
+    """A word in its place, since `shown_s` of audio; `stable_s` if it was called stable."""
+
+    word: str
+    shown_s: float
+    stable_s: float | None = None
+
+
+@dataclass
+class Tally:
+    """What partials did."""
+
+    shown: int = 0
+    changed: int = 0
+    stable: int = 0
+    stable_changed: int = 0
+    stable_not_in_final: int = 0
+    shown_delays: list[float] = field(default_factory=list)
+    stable_delays: list[float] = field(default_factory=list)
+
+
+def follow(events: Iterable[tuple[float, Event]], tally: Tally) -> list[Shown]:
+    """Counts what the partials among `events`, each with its time, show and change; the words that stood at the end."""
+    ended: list[Shown] = []
+    now: list[Shown] = []
+    for time, event in events:
+        if isinstance(event, Final):
+            kept = {place for place, _ in matched_words([item.word for item in now], event.text.split())}
+            stable = [place for place, item in enumerate(now) if item.stable_s is not None]
+            tally.stable_not_in_final += len(set(stable) - kept)
+            ended, now = ended + now, []
+        if not isinstance(event, Partial):
+            continue
+        found = event.text.split()
+        alike = 0
+        while alike < min(len(found), len(now)) and found[alike] == now[alike].word:
+            alike += 1
+        tally.changed += len(now) - alike
+        tally.stable_changed += sum(item.stable_s is not None for item in now[alike:])
+        tally.shown += len(found) - alike
+        now = now[:alike] + [Shown(word, time) for word in found[alike:]]
+        for item in now[: event.num_stable]:
+            if item.stable_s is None:
+                item.stable_s = time
+                tally.stable += 1
+    return ended + now
+
+
+def timed_events(recognizer: Recognizer, samples: np.ndarray) -> list[tuple[float, Event]]:
+    stream = recognizer.stream()
+    found: list[tuple[float, Event]] = []
+    for begin in range(0, len(samples), BLOCK):
+        stream.accept_waveform(samples[begin : begin + BLOCK])
+        found += [(stream.sample_offset / 16000, event) for event in stream.events()]
+    stream.finish()
+    return found + [(stream.sample_offset / 16000, event) for event in stream.events()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("--model", help="default: the bundled one")
+    parser.add_argument("--aligner", help="an exported float32 model to align with; default: the bundled one")
+    parser.add_argument("--chunk-ms", default="160,320,640,1280", metavar="MS,...")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
+    parser.add_argument("--one-pass", action="store_true", help="finals of one pass only: half the time")
+    parser.add_argument("--plot", metavar="PNG")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+
+    aligner = OnnxModel(args.aligner or bundled_model("float32"))
+    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    truths = []
+    for cut in track(cuts, "alignment", console=Console(stderr=True)):
+        features = fbank(cut.load_audio()[0]).numpy()
+        log_probs, _ = aligner.encode(features, len(features) // 4, 0)
+        truths.append(forced_align(log_probs, cut.supervisions[0].text, aligner.tokens))
+    num_words = sum(map(len, truths))
+
+    rows: list[dict[str, Any]] = []
+    for chunk_ms in map(int, args.chunk_ms.split(",")):
+        revised = {}
+        for second_pass in (False,) if args.one_pass else (False, True):
+            recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass)
+            tally = Tally()
+            name = f"{chunk_ms} ms, {1 + second_pass}"
+            for cut, truth in zip(track(cuts, name, console=Console(stderr=True)), truths, strict=True):
+                stood = follow(timed_events(recognizer, cut.load_audio()[0]), tally)
+                for i, j in matched_words([word.word for word in truth], [item.word for item in stood]):
+                    tally.shown_delays.append(1000 * (stood[j].shown_s - truth[i].end_s))
+                    stable_s = stood[j].stable_s
+                    if stable_s is not None:
+                        tally.stable_delays.append(1000 * (stable_s - truth[i].end_s))
+            revised[second_pass] = tally.stable_not_in_final / max(tally.stable, 1)
+        row: dict[str, Any] = {"chunk_ms": chunk_ms, "changed": tally.changed / max(tally.shown, 1)}
+        row |= {"stable_changed": tally.stable_changed / max(tally.stable, 1), "stable": tally.stable / num_words}
+        row |= {f"final_differs_{1 + passes}": share for passes, share in revised.items()}
+        for kind, delays in (("shown", tally.shown_delays), ("stable", tally.stable_delays)):
+            p50, p95 = np.percentile(delays or [np.nan], [50, 95])
+            row |= {f"{kind}_ms_p50": p50, f"{kind}_ms_p95": p95}
+        rows.append({key: round(value, 4) for key, value in row.items()})
+    if args.plot:
+        plot(rows, args.plot)
+    if args.json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        print("  ".join(f"{key} {value:g}" for key, value in row.items()))
+
+
+def plot(rows: list[dict[str, Any]], path: str) -> None:
+    figure, axes = new_axes(6.5, 4.5)
+    for kind, label in (("shown", "shown for good"), ("stable", "called stable")):
+        delays = [[row[f"{kind}_ms_{p}"] for row in rows] for p in ("p50", "p95")]
+        line = axes.plot(range(len(rows)), delays[0], marker="o", label=f"{label}, median")[0]
+        axes.plot(range(len(rows)), delays[1], ":", marker="o", color=line.get_color(), label=f"{label}, p95")
+    labels = [
+        f"{row['chunk_ms']} ms\n{row['changed']:.0%} changed\nof stable {row['stable_changed']:.1%}" for row in rows
+    ]
+    axes.set_xticks(range(len(rows)), labels)
+    axes.set_xlabel("chunk, and share of the words shown that a later partial has otherwise")
+    axes.set_ylabel("ms of audio after the word's end")
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    figure.savefig(path, format="png")
+
+
+if __name__ == "__main__":
+    main()

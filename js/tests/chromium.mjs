@@ -1,0 +1,48 @@
+// What the tests of both pages share: headless Chromium, Debian's or the one that $CHROMIUM names.
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { chromium } from "playwright-core";
+
+const TIMEOUT = 90_000; // ms
+
+export async function open(flags, options = {}) {
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-dev-shm-usage", ...flags], // tests may run as root, and in a container
+  });
+  const context = await browser.newContext({ viewport: { width: 900, height: 720 }, ...options });
+  context.setDefaultTimeout(TIMEOUT);
+  context.on("dialog", (dialog) => dialog.accept()); // the page asks before it is left with text that nobody saved
+  return { browser, context };
+}
+
+// Chromium's flags for WAV as the microphone.
+export const speaking = (wav) => [
+  "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${wav}`,
+];
+
+// A folder with speech.wav: `wav`, 16 kHz mono, and 1.5 s of silence, which ends an utterance.
+export async function speechWithPause(wav) {
+  const folder = await mkdtemp(join(tmpdir(), "asr-stream-"));
+  const withPause = Buffer.concat([await readFile(wav), Buffer.alloc(48000)]);
+  withPause.writeUInt32LE(withPause.length - 8, 4);
+  withPause.writeUInt32LE(withPause.length - 44, 40);
+  await writeFile(`${folder}/speech.wav`, withPause);
+  return folder;
+}
+
+export const text = (page, id) => page.locator(`#${id}`).textContent();
+
+// Until one may start; an error instead is thrown.
+export async function ready(page) {
+  await page.waitForFunction(() => !document.getElementById("listen").disabled || document.getElementById("error").textContent);
+  if (await page.locator("#listen").isDisabled()) throw new Error(`the page says: ${await text(page, "error")}`);
+}
+
+// What the page says that is amiss, when it says so.
+export async function alert(page) {
+  await page.waitForFunction(() => document.getElementById("error").textContent);
+  return text(page, "error");
+}

@@ -1,0 +1,162 @@
+// Drives the page of `asr-stream serve` in headless Chromium and tells, as JSON, what a person would see:
+//
+//     node server_page.mjs live PYTHON SPEECH.wav FINALS.json FOLDER
+//         SPEECH.wav, two utterances, as the microphone; what was sent and saved, and FINALS as SRT, in FOLDER
+//     node server_page.mjs screenshot PYTHON SPEECH.wav PICTURE.png [WIDTH HEIGHT light|dark]
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { createInterface } from "node:readline";
+
+import { alert, open, ready, speaking, speechWithPause, text } from "./chromium.mjs";
+
+const TOKEN = "a secret/of ours (=ü)";
+
+async function serve(python, { port = 0, token = "", options = [] } = {}) {
+  const server = spawn(python, ["-m", "asr.streaming.cli", "serve", "--port", port, "--threads", "1", ...options], {
+    stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, ASR_STREAM_TOKEN: token },
+  });
+  for await (const line of createInterface(server.stderr)) {
+    const listening = /Listening on (http:\/\/\S+:(\d+))/.exec(line);
+    if (listening) return { url: listening[1], port: listening[2], stop: () => stop(server) };
+  }
+  throw new Error("the server does not start");
+}
+
+async function stop(server) {
+  if (server.exitCode !== null || server.signalCode) return;
+  server.kill();
+  await once(server, "exit");
+}
+
+const QUICK = ["--search", "greedy", "--no-second-pass"];
+
+// What goes to the server, of each connection, so that another recogniser can hear it too.
+function keepSamples() {
+  const send = WebSocket.prototype.send;
+  window.kept = new Map();
+  WebSocket.prototype.send = function (data) {
+    if (!window.kept.has(this)) window.kept.set(this, []);
+    if (typeof data !== "string") window.kept.get(this).push(...data);
+    return send.call(this, data);
+  };
+}
+
+// How the partial stood there: [stable words, all of it].
+function keepPartials() {
+  window.partials = [];
+  new MutationObserver(() => {
+    const partial = document.getElementById("partial");
+    if (partial?.textContent) window.partials.push([partial.querySelector("span")?.textContent ?? "", partial.textContent]);
+  }).observe(document, { subtree: true, childList: true });
+}
+
+// What moved by itself. New lines of the captions push what follows them.
+function watchLayout() {
+  window.moved = [];
+  new PerformanceObserver((list) => {
+    const sources = list.getEntries().flatMap((entry) => entry.sources.map(({ node }) => node));
+    const moved = sources.map((node) => (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node));
+    window.moved.push(...moved.filter((node) => node && !node.closest("#captions")).map((node) => node.id || node.tagName));
+  }).observe({ type: "layout-shift", buffered: true });
+}
+
+async function giveToken(page, token) {
+  await page.fill("#token", token);
+  await page.keyboard.press("Enter");
+}
+
+async function live(python, wav, finalsFile, folder) {
+  let server = await serve(python, { token: TOKEN, options: QUICK });
+  const { browser, context } = await open(speaking(`${wav}%noloop`));
+  try {
+    const page = await context.newPage();
+    const complaints = [];
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    page.on("console", (message) => {
+      if (!/WebSocket|Failed to load resource/.test(message.text())) complaints.push(message.text());
+    });
+    await page.addInitScript(keepSamples);
+    await page.addInitScript(watchLayout);
+    await page.addInitScript(keepPartials);
+    await page.goto(server.url);
+    await giveToken(page, "not this one");
+    await page.waitForFunction(() => document.getElementById("token-hint").textContent.includes("does not take"));
+    await giveToken(page, TOKEN);
+    await ready(page);
+
+    // The server ends in the middle of the second utterance, with a final of what it has, and comes back.
+    await page.keyboard.press("Alt+KeyL");
+    await page.waitForFunction(() => document.querySelectorAll("#finals li").length === 1 &&
+      document.getElementById("partial").textContent);
+    const before = await page.locator("#partial").textContent();
+    const latency = await text(page, "latency");
+    await server.stop();
+    const gone = await alert(page);
+    const during = await page.locator("#captions").innerText();
+    server = await serve(python, { token: TOKEN, port: server.port, options: [...QUICK, "--max-sessions", "1"] });
+    await page.waitForFunction(() => document.querySelectorAll("#finals li").length === 2);
+    const over = await text(page, "error");
+
+    const other = await context.newPage();
+    await other.goto(server.url);
+    const full = await alert(other);
+    await other.close();
+
+    await page.keyboard.press("Alt+KeyL");
+    await page.waitForFunction(() => document.getElementById("status").textContent === "Stopped.");
+    const connections = await page.evaluate(() => [...window.kept.values()]);
+    for (const [i, samples] of connections.entries()) await writeFile(`${folder}/${i}.s16`, Int16Array.from(samples));
+    const saved = {};
+    for (const [key, id] of [["KeyT", "text"], ["KeyS", "srt"]]) {
+      const [download] = await Promise.all([page.waitForEvent("download"), page.keyboard.press(`Alt+${key}`)]);
+      await download.saveAs(`${folder}/saved.${id}`);
+      saved[id] = download.suggestedFilename();
+    }
+    await page.keyboard.press("Alt+KeyX");
+    const cleared = await page.locator("#finals span").count();
+    await page.keyboard.press("Alt+KeyX");
+    const finals = await page.locator("#finals span").allTextContents();
+    const srt = await page.evaluate(async (given) => (await import("/subtitles.js")).srt(given),
+      JSON.parse(await readFile(finalsFile, "utf8")));
+    await writeFile(`${folder}/finals.srt`, srt);
+
+    // The server ends again, and this time for good: one may choose not to wait for it.
+    await page.keyboard.press("Alt+KeyL");
+    await page.waitForFunction(() => document.getElementById("status").textContent === "Listening.");
+    await server.stop();
+    await page.keyboard.press("Alt+KeyL");
+    await page.waitForFunction(() => document.getElementById("listen").textContent === "Do not wait");
+    await page.keyboard.press("Alt+KeyL");
+    const givenUp = [await text(page, "status"), await alert(page)];
+    const [moved, partials] = await page.evaluate(() => [window.moved, window.partials]);
+    return { partials, gone, before, during, over, full, latency, saved, cleared, finals, givenUp, moved, complaints };
+  } finally {
+    await browser.close();
+    await server.stop();
+  }
+}
+
+async function screenshot(python, wav, picture, width = 900, height = 720, colorScheme = "light") {
+  const server = await serve(python);
+  const folder = await speechWithPause(wav);
+  const options = { viewport: { width: Number(width), height: Number(height) }, colorScheme };
+  const { browser, context } = await open(speaking(`${folder}/speech.wav`), options);
+  try {
+    const page = await context.newPage();
+    await page.goto(server.url);
+    await ready(page);
+    await page.click("#listen");
+    await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 2 &&
+      document.getElementById("partial").textContent.length > 20);
+    await page.mouse.move(0, 0);
+    await page.screenshot({ path: picture });
+  } finally {
+    await rm(folder, { recursive: true });
+    await browser.close();
+    await server.stop();
+  }
+}
+
+const [scenario, ...rest] = process.argv.slice(2);
+console.log(JSON.stringify((await { live, screenshot }[scenario](...rest)) ?? null));

@@ -1,0 +1,255 @@
+// The page: ties microphone, recognition and captions to the controls.
+//
+// Who recognises is the engine's business. engine.js here asks the server; js/web/engine.js does it in the browser.
+//   FIGURES                   [[id, title], ...], shown beside the latency
+//   createEngine(page)        an engine, which calls the methods of `page` below
+//   engine.load()             resolves when it can listen; rejects with an Error whose message is a sentence
+//   engine.begin(sampleRate), engine.audio(samples, heardAt)..., engine.end(): then it calls page.ended()
+//   engine.abandon?.()        no longer wait for the last words
+
+import { Captions } from "./captions.js";
+import { FIGURES, createEngine } from "./engine.js";
+import { Microphone, explain } from "./microphone.js";
+
+const NUM_LATENCIES = 20; // the figure shown is the greatest of so many
+const PATIENCE_MS = 3000; // for the last words; then one may choose not to wait
+
+const $ = (id) => document.getElementById(id);
+const captions = new Captions($("captions"), $("finals"), $("partial"));
+let listening = false;
+let busy = false; // the microphone is being opened, or the last words are on their way
+let again = false; // start again when they have come
+let patience;
+let latencies = [];
+let beganAt = null; // performance.now() at 0:00 of the captions
+let startS = 0; // where in the captions' time the stream began
+let wakeLock = null;
+
+// --- what the engine tells ---
+
+const page = {
+  status(text) {
+    if ($("status").textContent !== text) $("status").textContent = text;
+  },
+  figure(id, text) {
+    $(id).textContent = text;
+  },
+  // A sentence; "" when what was amiss is over.
+  trouble(text) {
+    $("error").textContent = text;
+    $("trouble").hidden = !text;
+  },
+  // heardAt: when the last of the sound that they tell of came from the microphone.
+  heard(events, heardAt) {
+    for (const event of events) captions.show(event, startS);
+    if (!events.length) return;
+    latencies = [...latencies, performance.now() - heardAt].slice(-NUM_LATENCIES);
+    page.figure("latency", `${Math.max(...latencies).toFixed(0)} ms`);
+    showTools();
+  },
+  // The last final was none: it is a partial still.
+  takeBack() {
+    captions.takeBack();
+    showTools();
+  },
+  ended() {
+    clearTimeout(patience);
+    page.status("Stopped.");
+    $("listen").textContent = "Start listening";
+    setBusy(false);
+    if (again) start();
+    again = false;
+  },
+  // It cannot go on.
+  failed(text) {
+    page.status("");
+    page.trouble(text);
+    stop();
+  },
+  // Resolves to the token that the person gave, null if none.
+  askForToken(hint) {
+    $("token-hint").textContent = hint;
+    $("token").value = "";
+    $("token-dialog").returnValue = ""; // closed by Escape
+    $("token-dialog").showModal();
+    return new Promise((resolve) => {
+      $("token-dialog").addEventListener("close", () => {
+        resolve($("token-dialog").returnValue === "ok" ? $("token").value : null);
+      }, { once: true });
+    });
+  },
+};
+const engine = createEngine(page);
+
+// --- microphone ---
+
+const microphone = new Microphone({
+  heard(samples, peak) {
+    showLevel(peak);
+    engine.audio(samples, performance.now());
+  },
+  lost() {
+    stop();
+    page.trouble("The microphone was disconnected: plug it in again, and start again.");
+  },
+});
+
+// In decibels above -60 dB of full scale.
+function showLevel(peak) {
+  const level = Math.max(0, Math.min(60, Math.round(60 + 20 * Math.log10(peak))));
+  $("level").ariaValueNow = level;
+  $("level").firstElementChild.style.transform = `scaleX(${level / 60})`;
+}
+
+async function start() {
+  setBusy(true);
+  page.trouble("");
+  page.status("Waiting for the microphone …");
+  try {
+    const sampleRate = await microphone.open($("device").value);
+    beganAt ??= performance.now();
+    startS = (performance.now() - beganAt) / 1000;
+    latencies = [];
+    engine.begin(sampleRate);
+    microphone.start();
+    setListening(true);
+    $("listen").textContent = "Stop listening";
+    keepAwake();
+    listDevices(); // browsers tell their names only now
+  } catch (error) {
+    await microphone.close();
+    page.status("");
+    page.trouble(explain(error));
+  }
+  setBusy(false);
+}
+
+function stop() {
+  if (!listening) return;
+  setListening(false);
+  microphone.close();
+  showLevel(0);
+  wakeLock?.release();
+  setBusy(true);
+  $("listen").textContent = "Finishing …";
+  if (engine.abandon) {
+    patience = setTimeout(() => {
+      $("listen").textContent = "Do not wait";
+      $("listen").ariaDisabled = "false";
+    }, PATIENCE_MS);
+  }
+  engine.end();
+}
+
+async function listDevices() {
+  const devices = (await navigator.mediaDevices?.enumerateDevices?.()) ?? [];
+  const chosen = $("device").value || localStorage.getItem("device");
+  const options = devices
+    .filter(({ kind, deviceId }) => kind === "audioinput" && deviceId && deviceId !== "default")
+    .map(({ label, deviceId }) => new Option(label || "Microphone", deviceId));
+  $("device").replaceChildren(new Option("Default", ""), ...options);
+  if (options.some(({ value }) => value === chosen)) $("device").value = chosen;
+}
+
+function changeDevice() {
+  localStorage.setItem("device", $("device").value);
+  again = listening;
+  stop();
+}
+
+// A phone would go dark, and take the microphone away.
+async function keepAwake() {
+  wakeLock = (await navigator.wakeLock?.request("screen").catch(() => null)) ?? null;
+}
+
+// --- controls ---
+
+// A button that is disabled would lose the focus of the keyboard.
+function setBusy(value) {
+  busy = value;
+  $("listen").ariaDisabled = value;
+}
+
+function setListening(value) {
+  listening = value;
+  document.body.classList.toggle("listening", value);
+}
+
+function showTools() {
+  for (const id of ["copy", "save-text", "save-srt"]) $(id).disabled = captions.empty;
+  $("clear").disabled = captions.empty && !captions.cleared;
+  $("clear").textContent = captions.cleared ? "Undo clear" : "Clear";
+}
+
+function save(text, suffix) {
+  const now = new Date(Date.now() - 60_000 * new Date().getTimezoneOffset()).toISOString();
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/plain;charset=utf-8" }));
+  link.download = `captions ${now.slice(0, 10)} ${now.slice(11, 16).replace(":", ".")}.${suffix}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  captions.saved();
+}
+
+const actions = {
+  listen() {
+    if ($("listen").ariaDisabled === "true") return;
+    if (busy) engine.abandon();
+    else if (listening) stop();
+    else start();
+  },
+  async copy() {
+    try {
+      await navigator.clipboard.writeText(captions.text);
+      captions.saved();
+      $("copy").textContent = "Copied";
+      setTimeout(() => ($("copy").textContent = "Copy"), 1500);
+    } catch {
+      page.trouble("The text cannot be copied here: select it and copy it by hand.");
+    }
+  },
+  "save-text": () => save(`${captions.text}\n`, "txt"),
+  "save-srt": () => save(captions.srt, "srt"),
+  clear() {
+    if (captions.cleared) captions.restore();
+    else captions.clear();
+    if (captions.empty && !listening) beganAt = null;
+    showTools();
+  },
+  dismiss: () => page.trouble(""),
+};
+for (const [id, action] of Object.entries(actions)) $(id).addEventListener("click", action);
+$("device").addEventListener("change", changeDevice);
+
+const SHORTCUTS = { KeyL: "listen", KeyC: "copy", KeyT: "save-text", KeyS: "save-srt", KeyX: "clear" };
+document.addEventListener("keydown", (event) => {
+  const id = SHORTCUTS[event.code];
+  if (!id || !event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.repeat) return;
+  event.preventDefault();
+  if (!$("token-dialog").open) $(id).click();
+});
+navigator.mediaDevices?.addEventListener?.("devicechange", listDevices);
+document.addEventListener("visibilitychange", () => {
+  if (listening && !document.hidden) keepAwake(); // the browser took it when the page was hidden
+});
+window.addEventListener("beforeunload", (event) => {
+  if (captions.unsaved) event.preventDefault(); // the browser asks whether to leave
+});
+
+for (const [id, title] of FIGURES) {
+  const box = document.createElement("div"), dt = document.createElement("dt"), dd = document.createElement("dd");
+  dt.textContent = title;
+  dd.id = id;
+  dd.textContent = "–";
+  box.append(dt, dd);
+  $("figures").append(box);
+}
+listDevices();
+try {
+  await engine.load();
+  $("listen").disabled = false;
+  page.status("Ready.");
+} catch (error) {
+  page.status("");
+  page.trouble(error.message);
+}

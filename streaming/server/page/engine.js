@@ -1,0 +1,252 @@
+// Recognition by the server that this page came from, over vosk-server's protocol at `vosk`.
+//
+// When the connection breaks, another is made, and audio that is in no final yet is sent once more: what is said
+// meanwhile is text a little later, not lost. A server that ends says a final of what it has, which may break off in the
+// middle of a word: so the last thing that was said over a connection never counts as final.
+
+import { Outbox } from "./outbox.js";
+
+export const FIGURES = [["behind", "Behind by"], ["connection", "Connection"]];
+
+const MAX_UNANSWERED = 16; // messages under way: enough to catch up fast, few enough that the server is not flooded
+const AFTER_WORD_S = 0.1; // a word's end is not known better
+const UNSHOWN_S = 3; // a word that was said so long ago is in a partial by now
+const CAUGHT_UP_S = 1;
+const DEAD_MS = 15_000; // without a reply that is due: the connection is dead, whatever it looks like
+const RETRY_MS = 500, MAX_RETRY_MS = 15_000;
+const TOKEN_PREFIX = "openai-insecure-api-key."; // how a page, which cannot set headers, hands over a token
+const TOKEN_NEEDED = Symbol("a token is needed");
+
+export const createEngine = (page) => new Engine(page);
+
+class Engine {
+  #page;
+  #outbox = null; // from `begin` until the last words have come
+  #sampleRate;
+  #endedAt; // null while listening
+  #partial;
+  #lastFinal; // {text, end} of the last reply, if it was one
+
+  #socket = null;
+  #startS; // where in the recording the connection's stream began
+  #reply; // the last one: {endS, heardAt} of the sound that it covers, and when it came (at)
+  #eofSent;
+  #complaint; // what the server said before it left
+  #retryMs;
+  #retry = null;
+  #watch;
+
+  constructor(page) {
+    this.#page = page;
+    window.addEventListener("online", () => this.#retry && this.#connect());
+  }
+
+  async load() {
+    const amiss = await whatIsAmiss();
+    if (amiss === TOKEN_NEEDED) await this.#askForToken();
+    else if (amiss) this.#page.trouble(amiss);
+  }
+
+  begin(sampleRate) {
+    this.#outbox = new Outbox(sampleRate);
+    this.#sampleRate = sampleRate;
+    this.#endedAt = null;
+    this.#partial = "";
+    this.#lastFinal = null;
+    this.#retryMs = RETRY_MS;
+    this.#watch = setInterval(() => this.#checkReplies(), 1000);
+    this.#connect();
+  }
+
+  audio(samples, heardAt) {
+    this.#outbox?.add(samples, heardAt);
+    this.#send();
+  }
+
+  end() {
+    this.#endedAt = performance.now();
+    this.#outbox?.flush(this.#endedAt);
+    this.#send();
+  }
+
+  abandon() {
+    if (!this.#outbox) return;
+    const lostS = this.#outbox.behindS;
+    if (this.#partial) {
+      const [text, start, end] = [this.#partial, this.#startS, this.#reply.endS];
+      this.#page.heard([{ type: "final", text, start, end, words: [{ word: text, start, end }] }], this.#endedAt);
+    }
+    this.#finish();
+    this.#page.trouble(`The last ${lostS.toFixed(0)} s of what was said are not recognised.`);
+  }
+
+  // --- what is said ---
+
+  #send() {
+    if (this.#socket?.readyState === WebSocket.OPEN) {
+      let message;
+      while (this.#outbox.numUnanswered < MAX_UNANSWERED && (message = this.#outbox.next())) {
+        this.#socket.send(message.samples);
+      }
+      if (this.#endedAt && !this.#eofSent && this.#outbox.allSent) {
+        this.#eofSent = true;
+        this.#socket.send('{"eof": 1}');
+      }
+    }
+    if (this.#outbox) this.#page.figure("behind", `${this.#outbox.behindS.toFixed(1)} s`);
+  }
+
+  #hear({ error, text, partial = "", num_stable = 0, result = [] }) {
+    this.#complaint = error;
+    if (error) return; // and it closes the connection
+    if (this.#retryMs !== RETRY_MS) {
+      this.#retryMs = RETRY_MS;
+      this.#page.trouble("");
+    }
+    if (this.#lastFinal) this.#outbox.forget(this.#lastFinal.end + AFTER_WORD_S);
+    this.#lastFinal = null;
+    const message = this.#outbox.answered(); // none: this is the last of the stream
+    if (message) this.#reply = { endS: message.endS, heardAt: message.heardAt };
+    else if (this.#eofSent) this.#reply.heardAt = this.#endedAt;
+    this.#reply.at = performance.now();
+    this.#page.heard(text ? [this.#final(text, result)] : this.#changed(partial, num_stable), this.#reply.heardAt);
+    if (!this.#partial && !this.#lastFinal) this.#outbox.forget(this.#reply.endS - UNSHOWN_S);
+    if (this.#eofSent && !message) this.#finish();
+    else this.#send();
+  }
+
+  #final(text, result) {
+    const words = result.map(({ word, start, end, conf }) => {
+      return { word, start: start + this.#startS, end: end + this.#startS, confidence: conf };
+    });
+    const { start } = words[0], { end } = words.at(-1);
+    this.#partial = "";
+    this.#lastFinal = { text, end };
+    return { type: "final", text, start, end, words };
+  }
+
+  #changed(text, numStable) {
+    // What was understood before the connection broke stays until it is understood again.
+    if (text === this.#partial || (!text && this.#outbox.behindS > CAUGHT_UP_S)) return [];
+    this.#partial = text;
+    return [{ type: "partial", text, start: this.#startS, end: this.#reply.endS, words: [], numStable }];
+  }
+
+  #finish() {
+    this.#drop();
+    clearInterval(this.#watch);
+    clearTimeout(this.#retry);
+    this.#retry = this.#outbox = null;
+    this.#page.figure("behind", "–");
+    this.#page.figure("connection", "–");
+    this.#page.ended();
+  }
+
+  // --- connection ---
+
+  #connect() {
+    clearTimeout(this.#retry);
+    this.#retry = null;
+    const url = new URL("vosk", location.href);
+    url.protocol = url.protocol.replace("http", "ws");
+    url.search = url.hash = "";
+    const token = sessionStorage.getItem("token");
+    const socket = new WebSocket(url, token ? ["vosk", TOKEN_PREFIX + subprotocol(token)] : []);
+    socket.onopen = () => this.#opened();
+    socket.onmessage = ({ data }) => this.#hear(JSON.parse(data));
+    socket.onclose = () => this.#lost();
+    this.#socket = socket;
+    this.#reply = { at: performance.now() };
+    this.#page.figure("connection", "connecting");
+    this.#page.status("Connecting …");
+  }
+
+  #opened() {
+    const { startS, lostS } = this.#outbox.rewind();
+    this.#startS = startS;
+    this.#reply = { endS: startS, heardAt: performance.now(), at: performance.now() };
+    this.#eofSent = false;
+    if (lostS) {
+      const text = `[${lostS.toFixed(0)} s were not recognised: the server was away for too long]`;
+      this.#page.heard([{ type: "gap", text, start: startS - lostS, end: startS, words: [] }], this.#reply.heardAt);
+    }
+    this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1, num_stable: 1 } }));
+    this.#page.figure("connection", "open");
+    this.#page.status(this.#endedAt ? "Recognising the last words …" : "Listening.");
+    this.#send();
+  }
+
+  // The connection is gone, or there never was one.
+  async #lost() {
+    this.#drop();
+    if (this.#lastFinal) {
+      this.#page.takeBack();
+      this.#partial = this.#lastFinal.text;
+      this.#lastFinal = null;
+    }
+    this.#page.figure("connection", "lost");
+    this.#page.status("Not connected.");
+    const amiss = await whatIsAmiss({ refused: true });
+    if (!this.#outbox) return; // given up meanwhile
+    if (amiss === TOKEN_NEEDED) return this.#connectWithToken();
+    const delayMs = this.#retryMs * (0.8 + 0.4 * Math.random()); // else all pages of a server come back at once
+    this.#retryMs = Math.min(2 * this.#retryMs, MAX_RETRY_MS);
+    this.#retry = setTimeout(() => this.#connect(), delayMs);
+    this.#page.status(`Connecting again in ${Math.ceil(delayMs / 1000)} s …`);
+    const why = this.#complaint ? `The server says: ${this.#complaint}.` : amiss || "The connection broke.";
+    this.#page.trouble(`${why} What is said is kept, and becomes text when it is back.`);
+  }
+
+  #drop() {
+    if (!this.#socket) return;
+    this.#socket.onopen = this.#socket.onmessage = this.#socket.onclose = null;
+    this.#socket.close();
+    this.#socket = null;
+  }
+
+  #checkReplies() {
+    const due = this.#socket?.readyState !== WebSocket.OPEN || this.#eofSent || this.#outbox.numUnanswered > 0;
+    if (this.#socket && due && performance.now() - this.#reply.at > DEAD_MS) this.#lost();
+  }
+
+  async #connectWithToken() {
+    if (await this.#askForToken()) return this.#connect();
+    this.#page.failed("Without a token the server recognises nothing.");
+    this.#finish();
+  }
+
+  // Resolves to whether there is one that the server takes.
+  async #askForToken() {
+    let hint = "Whoever runs the server has it.";
+    for (;;) {
+      const token = await this.#page.askForToken(hint);
+      if (token === null) return false;
+      sessionStorage.setItem("token", token);
+      if ((await whatIsAmiss()) !== TOKEN_NEEDED) return true;
+      hint = "The server does not take this token.";
+    }
+  }
+}
+
+// A sentence, TOKEN_NEEDED, or "" when all seems well. A WebSocket that was refused has not said why.
+async function whatIsAmiss({ refused = false } = {}) {
+  const ask = (path, options) =>
+    fetch(path, { ...options, cache: "no-store", signal: AbortSignal.timeout(5000) }).catch(() => null);
+  const health = await ask("healthz");
+  if (!health) return "The server does not answer.";
+  const { status, sessions, max_sessions } = await health.json().catch(() => ({}));
+  if (status === "stopping") return "The server is about to end.";
+  if (sessions >= max_sessions) return `All ${max_sessions} streams of the server are taken.`;
+  const token = sessionStorage.getItem("token");
+  const headers = token ? { Authorization: `Bearer ${encodeURIComponent(token)}` } : {};
+  const door = await ask("metrics", { headers });
+  if (door?.status === 401) return TOKEN_NEEDED;
+  // Nothing takes a POST there, but as with a WebSocket the browser tells with it where this page is from.
+  const stranger = refused && (await ask("healthz", { method: "POST" }))?.status === 403;
+  return stranger ? `The server does not know this page: start it with --allow-origin ${location.origin}.` : "";
+}
+
+// A subprotocol has no spaces and few other marks; the server decodes it.
+function subprotocol(token) {
+  return encodeURIComponent(token).replace(/[()]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`);
+}

@@ -1,0 +1,92 @@
+// Audio on its way to the server, in messages that have one reply each. What may not be in a final yet is kept, so that
+// it can be sent once more over another connection.
+
+const MESSAGE_S = 0.1;
+const MAX_KEPT_S = 600; // 19 MB at 16 kHz; of what is older nothing is left
+
+export class Outbox {
+  #sampleRate;
+  #messages = []; // {samples, startS, endS, heardAt}, oldest first; times since the start of the recording
+  #numSent = 0; // of them, the first ones
+  #numAnswered = 0; // of those
+  #filling = null; // the message that is not full yet
+  #numFilled = 0;
+  #numSamples = 0; // of the recording, to the end of the messages
+  #lostS = 0;
+
+  constructor(sampleRate) {
+    this.#sampleRate = sampleRate;
+  }
+
+  // samples: Float32Array in ±1. heardAt: when the last of them came.
+  add(samples, heardAt) {
+    for (let begin = 0; begin < samples.length; ) {
+      this.#filling ??= new Int16Array(Math.round(MESSAGE_S * this.#sampleRate));
+      const count = Math.min(samples.length - begin, this.#filling.length - this.#numFilled);
+      for (let i = 0; i < count; i++) {
+        this.#filling[this.#numFilled + i] = 32767 * Math.max(-1, Math.min(1, samples[begin + i]));
+      }
+      begin += count;
+      this.#numFilled += count;
+      if (this.#numFilled === this.#filling.length) this.flush(heardAt);
+    }
+  }
+
+  // What has come makes a message, full or not.
+  flush(heardAt) {
+    if (!this.#numFilled) return;
+    const startS = this.#numSamples / this.#sampleRate;
+    this.#numSamples += this.#numFilled;
+    const endS = this.#numSamples / this.#sampleRate;
+    this.#messages.push({ samples: this.#filling.subarray(0, this.#numFilled), startS, endS, heardAt });
+    this.#filling = null;
+    this.#numFilled = 0;
+    const oldest = this.#messages[0];
+    if (endS - oldest.startS > MAX_KEPT_S) {
+      this.#lostS += oldest.endS - oldest.startS;
+      this.forget(oldest.endS);
+    }
+  }
+
+  // The next message; undefined when all are sent.
+  next() {
+    const message = this.#messages[this.#numSent];
+    if (message) this.#numSent++;
+    return message;
+  }
+
+  // A reply came: the message that it answers; undefined when none was open.
+  answered() {
+    return this.#numAnswered < this.#numSent ? this.#messages[this.#numAnswered++] : undefined;
+  }
+
+  get allSent() {
+    return this.#numSent === this.#messages.length;
+  }
+
+  get numUnanswered() {
+    return this.#numSent - this.#numAnswered;
+  }
+
+  // Seconds that no reply covers.
+  get behindS() {
+    return this.#numAnswered < this.#messages.length
+      ? this.#messages.at(-1).endS - this.#messages[this.#numAnswered].startS : 0;
+  }
+
+  // Audio before untilS will not be needed again.
+  forget(untilS) {
+    let count = this.#messages.findIndex(({ endS }) => endS > untilS);
+    if (count < 0) count = this.#messages.length;
+    this.#messages.splice(0, count);
+    this.#numSent = Math.max(0, this.#numSent - count);
+    this.#numAnswered = Math.max(0, this.#numAnswered - count);
+  }
+
+  // All that is kept is sent once more, from startS on. lostS: seconds before it that were too many to be kept.
+  rewind() {
+    const lostS = this.#lostS;
+    this.#numSent = this.#numAnswered = this.#lostS = 0;
+    return { startS: this.#messages[0]?.startS ?? this.#numSamples / this.#sampleRate, lostS };
+  }
+}

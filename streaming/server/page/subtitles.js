@@ -1,0 +1,79 @@
+// Finals as SRT, with the cues that asr.streaming.subtitles makes of them: one or two lines of at most 42 characters,
+// 1 to 7 seconds, cut at pauses into parts of like length. The reasons stand there.
+
+const LINE_LENGTH = 42;
+const MIN_CUE_S = 1.0;
+const MAX_CUE_S = 7.0;
+const PAUSE_S = 0.5;
+
+// finals: [{words: [{word, start, end}, ...]}, ...], times in seconds.
+export function srt(finals) {
+  const blocks = [];
+  let endS = 0;
+  for (const { words } of finals) {
+    for (const cue of cut(spelled(words))) {
+      const startS = Math.max(cue[0].start, endS);
+      endS = startS + Math.min(Math.max(cue.at(-1).end - startS, MIN_CUE_S), MAX_CUE_S);
+      blocks.push(`${blocks.length + 1}\n${time(startS)} --> ${time(endS)}\n${lines(cue).join("\n")}\n\n`);
+    }
+  }
+  return blocks.join("");
+}
+
+function time(seconds) {
+  const ms = Math.round(seconds * 1000);
+  const two = (number) => String(number).padStart(2, "0");
+  const whole = Math.floor(ms / 1000);
+  return `${two(Math.floor(whole / 3600))}:${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)},` +
+    String(ms % 1000).padStart(3, "0");
+}
+
+// Words that are longer than a line in pieces that share the time.
+function spelled(words) {
+  return words.flatMap(({ word, start, end }) => {
+    const count = Math.ceil(word.length / LINE_LENGTH);
+    const step = (end - start) / count;
+    return Array.from({ length: count }, (_, i) => ({
+      word: word.slice(i * LINE_LENGTH, (i + 1) * LINE_LENGTH), start: start + i * step, end: start + (i + 1) * step,
+    }));
+  });
+}
+
+// One line, or else two of like length; none if it takes more.
+function lines(words) {
+  const text = words.map(({ word }) => word).join(" ");
+  if (text.length <= LINE_LENGTH) return [text];
+  let middle = 0;
+  for (let i = text.indexOf(" "); i >= 0 && i <= LINE_LENGTH; i = text.indexOf(" ", i + 1)) {
+    const unlike = Math.abs(text.length - 1 - 2 * i);
+    if (text.length - i - 1 <= LINE_LENGTH && (!middle || unlike < Math.abs(text.length - 1 - 2 * middle))) middle = i;
+  }
+  return middle ? [text.slice(0, middle), text.slice(middle + 1)] : [];
+}
+
+// The cues' words: the cuts of least cost, found from the end to the start.
+function cut(words) {
+  const best = Array(words.length + 1); // of the words from i on: cost, end of the first cue
+  best[words.length] = { cost: 0, end: words.length };
+  for (let i = words.length - 1; i >= 0; i--) {
+    for (let end = i + 1; end <= words.length; end++) {
+      const cost = costOf(words.slice(i, end));
+      if (cost === null && end > i + 1) break; // and more words would not fit either
+      const pauseS = end < words.length ? words[end].start - words[end - 1].end : PAUSE_S;
+      const whole = (cost ?? 0) + 1 - pauseS / PAUSE_S + best[end].cost;
+      if (!best[i] || whole < best[i].cost) best[i] = { cost: whole, end };
+    }
+  }
+  const cues = [];
+  for (let i = 0; i < words.length; i = best[i].end) cues.push(words.slice(i, best[i].end));
+  return cues;
+}
+
+// Of one cue: full ones, so that parts become alike, and those that are gone too soon. null: cannot be one.
+function costOf(words) {
+  const shown = lines(words);
+  const spanS = words.at(-1).end - words[0].start;
+  if (!shown.length || spanS > MAX_CUE_S) return null;
+  const fullness = shown.reduce((sum, line) => sum + line.length, 0) / (2 * LINE_LENGTH);
+  return fullness ** 2 + 2 * Math.max(0, MIN_CUE_S - spanS);
+}
