@@ -68,7 +68,7 @@ class Captions:
 
     def print(self, text: str) -> None:
         """Lines of some format, that stay as they are."""
-        self._console.print(Text(text, end=""), soft_wrap=True)
+        self._console.print(Text(text), end="", soft_wrap=True)
 
     def status(self, text: Text | None) -> None:
         """The last line, at most `width` columns of it; None takes it away."""
