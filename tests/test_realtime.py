@@ -243,7 +243,7 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
     ("[]", None, "a list is no object"),
     ({"type": ["session.update"]}, "type", "type is a list; this server takes session.update"),
     ({"type": "response.create"}, "type", "type is 'response.create'; this server takes"),
-    ({"type": "x" * 60000}, "type", r"^type is 'x{59}…; this"),
+    ({"type": "x" * 60000}, "type", r"^type is 'x{60}'; this"),
     ({"type": APPEND}, "audio", "16 bits, little-endian, in Base64"),
     ({"type": APPEND, "audio": 7}, "audio", "16 bits"),
     ({"type": APPEND, "audio": "AAA"}, "audio", "16 bits"),
