@@ -140,7 +140,7 @@ def test_names_that_the_client_expects_are_heard(port: int) -> None:
 
     async def talk(client: AsyncTcpClient) -> None:
         plain = await transcribe(client, audio)
-        names = ["Jarvis", "TV/AC 5", "", "语音"]  # three of them cannot be spelled
+        names = ["Jarvis", "TV/AC 5", "", "语音"]  # but for the first they cannot be spelled
         await client.write_event(Transcribe(transcript_names=names, transcript_terms=["call"]).event())
         await send_audio(client, audio)
         await client.write_event(AudioStop().event())

@@ -171,7 +171,10 @@ class Connection:
     async def _begin(self) -> Session:
         if self._session is None:
             changes = {"hotwords": self._expected} if self._expected else {}
-            self._session = await self._stack.enter_async_context(self._server.open("wyoming", **changes))
+            try:
+                self._session = await self._stack.enter_async_context(self._server.open("wyoming", **changes))
+            except ValueError as error:
+                raise BadMessage(str(error)) from error
             self._telling = asyncio.create_task(self._tell(self._session))
             # Its error, if any, is the error of whoever awaits it; nobody does when the client is gone.
             self._telling.add_done_callback(lambda task: task.cancelled() or task.exception())
