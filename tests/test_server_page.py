@@ -98,6 +98,13 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     assert names == ["captions 0000-00-00 00.00.txt", "captions 0000-00-00 00.00.srt"]
     assert seen["cleared"] == 0  # and then it was undone
 
+    # Of partials, stable words come first and stand firm.
+    assert all(text.startswith(stable) for stable, text in seen["partials"])
+    assert any(stable and stable != text for stable, text in seen["partials"])
+
+    assert seen["givenUp"][0] == "Stopped."
+    assert re.fullmatch(r"The last \d+ s of what was said are not recognised\.", seen["givenUp"][1])
+
     # The page's subtitles are Python's.
     rounded = [shifted(final, 0.0) for final in given]
     assert (tmp_path / "finals.srt").read_text() == srt(rounded)
@@ -109,7 +116,7 @@ def test_files_of_the_page_are_kept_but_asked_for() -> None:
         f"/{name}"
         for name in (
             "style.css",
-            *(f"{n}.js" for n in "app captions capture engine microphone outbox subtitles".split()),
+            *(f"{n}.js" for n in ["app", "captions", "capture", "engine", "microphone", "outbox", "subtitles"]),
         )
     }
     for path in page.PAGE_PATHS:

@@ -42,6 +42,15 @@ function keepSamples() {
   };
 }
 
+// How the partial stood there: [stable words, all of it].
+function keepPartials() {
+  window.partials = [];
+  new MutationObserver(() => {
+    const partial = document.getElementById("partial");
+    if (partial?.textContent) window.partials.push([partial.querySelector("span")?.textContent ?? "", partial.textContent]);
+  }).observe(document, { subtree: true, childList: true });
+}
+
 // What moved by itself. New lines of the captions push what follows them.
 function watchLayout() {
   window.moved = [];
@@ -69,6 +78,7 @@ async function live(python, wav, finalsFile, folder) {
     });
     await page.addInitScript(keepSamples);
     await page.addInitScript(watchLayout);
+    await page.addInitScript(keepPartials);
     await page.goto(server.url);
     await giveToken(page, "not this one");
     await page.waitForFunction(() => document.getElementById("token-hint").textContent.includes("does not take"));
@@ -110,8 +120,17 @@ async function live(python, wav, finalsFile, folder) {
     const srt = await page.evaluate(async (given) => (await import("/subtitles.js")).srt(given),
       JSON.parse(await readFile(finalsFile, "utf8")));
     await writeFile(`${folder}/finals.srt`, srt);
-    const moved = await page.evaluate(() => window.moved);
-    return { gone, before, during, over, full, latency, saved, cleared, finals, moved, complaints };
+
+    // The server ends again, and this time for good: one may choose not to wait for it.
+    await page.keyboard.press("Alt+KeyL");
+    await page.waitForFunction(() => document.getElementById("status").textContent === "Listening.");
+    await server.stop();
+    await page.keyboard.press("Alt+KeyL");
+    await page.waitForFunction(() => document.getElementById("listen").textContent === "Do not wait");
+    await page.keyboard.press("Alt+KeyL");
+    const givenUp = [await text(page, "status"), await alert(page)];
+    const [moved, partials] = await page.evaluate(() => [window.moved, window.partials]);
+    return { partials, gone, before, during, over, full, latency, saved, cleared, finals, givenUp, moved, complaints };
   } finally {
     await browser.close();
     await server.stop();

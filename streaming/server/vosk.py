@@ -9,7 +9,8 @@
 Each reply covers the audio of its message, and what of it could be recognised: text comes once a chunk. In the config,
 with vosk-server's defaults: `sample_rate` 8000, `words` 1 (0: results are `text` alone), `max_alternatives` 0 (more:
 results are `alternatives`, of which there is always one), `phrase_list` [] (more: what follows is phrases of the list,
-and "[unk]" for what is none). Other keys are ignored. Text is in lower case, as the models of Vosk write it.
+and "[unk]" for what is none); and of ours `num_stable` 0 (1: partials have it too: how many leading words will hardly
+change). Other keys are ignored. Text is in lower case, as the models of Vosk write it.
 
 The protocol: https://alphacephei.com/vosk/server. It has no errors; here a client is told {"error": ...} before it is
 left.
@@ -86,7 +87,8 @@ class Dialogue:
         self._sample_rate = DEFAULT_SAMPLE_RATE
         self._words = True
         self._max_alternatives = 0
-        self._partial = ""
+        self._tells_stable = False
+        self._partial: Partial | None = None
         self._half_sample = b""
         self.ended = False
         """The client has got its last result."""
@@ -96,7 +98,7 @@ class Dialogue:
         if isinstance(message, bytes):
             await self._accept(message)
             finals = await self._settle()
-            return self._result(finals) if finals else {"partial": self._partial}
+            return self._result(finals) if finals else self._partial_result()
         order = parse_object(message)
         if "config" in order:
             await self._configure(order["config"])
@@ -128,7 +130,7 @@ class Dialogue:
             if isinstance(event, Final):
                 finals.append(event)
             if isinstance(event, (Partial, Final)):
-                self._partial = event.text.lower() if isinstance(event, Partial) else ""
+                self._partial = event if isinstance(event, Partial) else None
         return finals
 
     async def _configure(self, config: Any) -> None:
@@ -144,6 +146,8 @@ class Dialogue:
         if "max_alternatives" in config:
             alternatives = config["max_alternatives"]
             self._max_alternatives = whole_number("max_alternatives", alternatives, 0, MAX_ALTERNATIVES)
+        if "num_stable" in config:
+            self._tells_stable = bool(whole_number("num_stable", config["num_stable"], 0, 1))
         if "phrase_list" in config:
             await self._restrict(config["phrase_list"])
 
@@ -155,6 +159,11 @@ class Dialogue:
             await self._session.change(phrases=phrases or None, search="beam" if phrases else self._search)
         except ValueError as error:
             raise BadMessage(f"phrase_list: {error}") from error
+
+
+    def _partial_result(self) -> dict[str, Any]:
+        text, num_stable = (self._partial.text, self._partial.num_stable) if self._partial else ("", 0)
+        return {"partial": text.lower()} | ({"num_stable": num_stable} if self._tells_stable else {})
 
     def _result(self, finals: list[Final]) -> dict[str, Any]:
         """Of all utterances that ended, as one: a message has one reply."""

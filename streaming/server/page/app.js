@@ -193,9 +193,9 @@ function save(text, suffix) {
 
 const actions = {
   listen() {
-    if (busy && $("listen").ariaDisabled === "false") engine.abandon();
-    if (busy) return;
-    if (listening) stop();
+    if ($("listen").ariaDisabled === "true") return;
+    if (busy) engine.abandon();
+    else if (listening) stop();
     else start();
   },
   async copy() {

@@ -20,10 +20,10 @@ export class Captions {
   }
 
   // event: {type, text, start, end, words}, see js/src/index.d.ts. Its times count from startS.
-  show({ type, text, start, end, words }, startS) {
+  show({ type, text, start, end, words, numStable }, startS) {
     // Who has scrolled back to read is left there.
     const atEnd = this.#box.scrollHeight - this.#box.scrollTop - this.#box.clientHeight < AT_END;
-    if (type === "partial") this.#partial.textContent = text;
+    if (type === "partial") this.#showPartial(text, numStable);
     if (type === "final") {
       const shifted = words.map((word) => ({ ...word, start: word.start + startS, end: word.end + startS }));
       this.#finals.push({ text, start: start + startS, end: end + startS, words: shifted });
@@ -75,6 +75,14 @@ export class Captions {
     this.#finals = this.#cleared.finals;
     this.#list.replaceChildren(...this.#cleared.lines);
     this.#cleared = null;
+  }
+
+  // The words that will hardly change stand as firm as finals.
+  #showPartial(text, numStable) {
+    const stable = document.createElement("span"), words = text.split(" ");
+    stable.textContent = words.slice(0, numStable).join(" ");
+    const rest = words.slice(numStable).join(" ");
+    this.#partial.replaceChildren(...(numStable ? [stable, rest && ` ${rest}`] : [rest]));
   }
 
   #addLine(text, startS, kind = "") {

@@ -96,7 +96,7 @@ class Engine {
     if (this.#outbox) this.#page.figure("behind", `${this.#outbox.behindS.toFixed(1)} s`);
   }
 
-  #hear({ error, text, partial, result = [] }) {
+  #hear({ error, text, partial = "", num_stable = 0, result = [] }) {
     this.#complaint = error;
     if (error) return; // and it closes the connection
     if (this.#retryMs !== RETRY_MS) {
@@ -109,7 +109,7 @@ class Engine {
     if (message) this.#reply = { endS: message.endS, heardAt: message.heardAt };
     else if (this.#eofSent) this.#reply.heardAt = this.#endedAt;
     this.#reply.at = performance.now();
-    this.#page.heard(text ? [this.#final(text, result)] : this.#changed(partial ?? ""), this.#reply.heardAt);
+    this.#page.heard(text ? [this.#final(text, result)] : this.#changed(partial, num_stable), this.#reply.heardAt);
     if (!this.#partial && !this.#lastFinal) this.#outbox.forget(this.#reply.endS - UNSHOWN_S);
     if (this.#eofSent && !message) this.#finish();
     else this.#send();
@@ -125,11 +125,11 @@ class Engine {
     return { type: "final", text, start, end, words };
   }
 
-  #changed(text) {
+  #changed(text, numStable) {
     // What was understood before the connection broke stays until it is understood again.
     if (text === this.#partial || (!text && this.#outbox.behindS > CAUGHT_UP_S)) return [];
     this.#partial = text;
-    return [{ type: "partial", text, start: this.#startS, end: this.#reply.endS, words: [] }];
+    return [{ type: "partial", text, start: this.#startS, end: this.#reply.endS, words: [], numStable }];
   }
 
   #finish() {
@@ -170,7 +170,7 @@ class Engine {
       const text = `[${lostS.toFixed(0)} s were not recognised: the server was away for too long]`;
       this.#page.heard([{ type: "gap", text, start: startS - lostS, end: startS, words: [] }], this.#reply.heardAt);
     }
-    this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1 } }));
+    this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1, num_stable: 1 } }));
     this.#page.figure("connection", "open");
     this.#page.status(this.#endedAt ? "Recognising the last words …" : "Listening.");
     this.#send();
@@ -186,7 +186,7 @@ class Engine {
     }
     this.#page.figure("connection", "lost");
     this.#page.status("Not connected.");
-    const amiss = await whatIsAmiss();
+    const amiss = await whatIsAmiss({ refused: true });
     if (!this.#outbox) return; // given up meanwhile
     if (amiss === TOKEN_NEEDED) return this.#connectWithToken();
     const delayMs = this.#retryMs * (0.8 + 0.4 * Math.random()); // else all pages of a server come back at once
@@ -228,8 +228,8 @@ class Engine {
   }
 }
 
-// A sentence, TOKEN_NEEDED, or "" when all is well. A WebSocket that is refused does not say why.
-async function whatIsAmiss() {
+// A sentence, TOKEN_NEEDED, or "" when all seems well. A WebSocket that was refused has not said why.
+async function whatIsAmiss({ refused = false } = {}) {
   const ask = (path, options) =>
     fetch(path, { ...options, cache: "no-store", signal: AbortSignal.timeout(5000) }).catch(() => null);
   const health = await ask("healthz");
@@ -239,10 +239,11 @@ async function whatIsAmiss() {
   if (sessions >= max_sessions) return `All ${max_sessions} streams of the server are taken.`;
   const token = sessionStorage.getItem("token");
   const headers = token ? { Authorization: `Bearer ${encodeURIComponent(token)}` } : {};
-  // Nothing takes a POST there, but with it comes, as with a WebSocket, where this page is from.
-  const door = await ask("metrics", { method: "POST", headers });
-  if (door?.status === 403) return `The server does not know this page: start it with --allow-origin ${location.origin}.`;
-  return door?.status === 401 ? TOKEN_NEEDED : "";
+  const door = await ask("metrics", { headers });
+  if (door?.status === 401) return TOKEN_NEEDED;
+  // Nothing takes a POST there, but as with a WebSocket the browser tells with it where this page is from.
+  const stranger = refused && (await ask("healthz", { method: "POST" }))?.status === 403;
+  return stranger ? `The server does not know this page: start it with --allow-origin ${location.origin}.` : "";
 }
 
 // A subprotocol has no spaces and few other marks; the server decodes it.
