@@ -345,7 +345,7 @@ class CtcPhraseSearch:
         """As of `CtcPrefixBeamSearch`."""
 
     def hypotheses(self, num_best: int = 1, finished: bool = False) -> list[Hypothesis]:
-        """The best hypothesis, as a list of one, in `Phrases.tokens`.
+        """Up to `num_best` hypotheses, best first, at least one, in `Phrases.tokens`.
 
         finished: made of whole phrases and [unk]; until then one under way counts, with its whole words.
         ValueError when `num_best` is below 1.

@@ -147,50 +147,59 @@ void CtcPhraseSearch::release(const Place& place) {
   histories_.release(place.token.history);
 }
 
+bool CtcPhraseSearch::better(const Place* a, const Place* b) {
+  const double score_a = a->best().score, score_b = b->best().score;
+  return score_a != score_b ? score_a > score_b : a->step < b->step;
+}
+
 bool CtcPhraseSearch::is_final(const Place& place) const {
   if (place.step < 0) return true;
   const std::int32_t node = phrases_->step(place.step).node;
   return phrases_->ends_phrase(node) || node == phrases_->begin();  // behind the last word there may be a border
 }
 
-const CtcPhraseSearch::Place& CtcPhraseSearch::best_place(bool finished) const {
-  const Place* best = nullptr;
-  for (const Place& place : places_) {
-    if (finished && !is_final(place)) continue;
-    if (best == nullptr || place.best().score > best->best().score) best = &place;
-  }
-  return *best;
-}
-
 std::vector<Hypothesis> CtcPhraseSearch::hypotheses(std::int64_t num_best, bool finished) const {
   if (num_best < 1) throw std::invalid_argument("num_best must be at least 1, got " + std::to_string(num_best));
-  const Place& place = best_place(finished);
+  std::vector<const Place*> ranking;
+  for (const Place& place : places_) {
+    if (!finished || is_final(place)) ranking.push_back(&place);
+  }
+  const std::size_t count = std::min(ranking.size(), static_cast<std::size_t>(num_best));
+  std::partial_sort(ranking.begin(), ranking.begin() + static_cast<std::ptrdiff_t>(count), ranking.end(), better);
+  std::vector<Hypothesis> result;
+  for (std::size_t i = 0; i < count; ++i) result.push_back(hypothesis(*ranking[i]));
+  return result;
+}
+
+// Of a word under way, nothing.
+Hypothesis CtcPhraseSearch::hypothesis(const Place& place) const {
   const Way& way = place.best();
-  std::vector<Hypothesis> result(1);
-  Hypothesis& hypothesis = result.front();
-  hypothesis.log_prob = way.score;
+  Hypothesis result;
+  result.log_prob = way.score;
   if (place.step == kStart) return result;
   bool whole = place.step == kUnknown || phrases_->ends_word(phrases_->step(place.step).node);
   const auto add = [&](std::int32_t token, const TokenSpan& span) {
     if (whole) {
-      hypothesis.tokens.push_back(token);
-      span.append_to(hypothesis);
+      result.tokens.push_back(token);
+      span.append_to(result);
     }
-    whole = whole || token == phrases_->unknown_token() || phrases_->begins_word(token);
+    whole = whole || phrases_->begins_word(token);
   };
   add(token_at(place.step), way.last);
   for (std::int32_t h = way.history; h != SharedLists<Spoken>::kEmpty; h = histories_.parent(h)) {
     add(histories_[h].token, histories_[h].span);
   }
-  std::reverse(hypothesis.tokens.begin(), hypothesis.tokens.end());
-  std::reverse(hypothesis.start_frames.begin(), hypothesis.start_frames.end());
-  std::reverse(hypothesis.end_frames.begin(), hypothesis.end_frames.end());
-  std::reverse(hypothesis.confidences.begin(), hypothesis.confidences.end());
+  std::reverse(result.tokens.begin(), result.tokens.end());
+  std::reverse(result.start_frames.begin(), result.start_frames.end());
+  std::reverse(result.end_frames.begin(), result.end_frames.end());
+  std::reverse(result.confidences.begin(), result.confidences.end());
   return result;
 }
 
 std::int64_t CtcPhraseSearch::num_trailing_blanks() const noexcept {
-  const Place& best = best_place(false);
+  const Place& best = *std::min_element(places_.begin(), places_.end(), [](const Place& a, const Place& b) {
+    return better(&a, &b);
+  });
   return num_frames_ - (best.step == kStart ? utterance_start_ : best.best().last.end);
 }
 

@@ -27,8 +27,8 @@ class CtcPhraseSearch {
   // log_probs: (num_frames, vocab_size), row-major.
   void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
-  // The best hypothesis, as a list of one, in the tokens of `Phrases`. finished: of whole phrases and [unk] alone;
-  // until then a phrase under way counts, with its whole words. num_best: at least 1.
+  // Up to `num_best` hypotheses, best first, never none, in the tokens of `Phrases`. finished: of whole phrases and [unk]
+  // alone; until then a phrase under way counts, with its whole words. Two may differ in what is under way alone.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
 
   // Forgets this utterance.
@@ -88,7 +88,8 @@ class CtcPhraseSearch {
     return step == kUnknown ? phrases_->unknown_token() : phrases_->step(step).token;
   }
   bool is_final(const Place& place) const;
-  const Place& best_place(bool finished) const;
+  static bool better(const Place* a, const Place* b);
+  Hypothesis hypothesis(const Place& place) const;
 
   std::shared_ptr<const Phrases> phrases_;
   LogProbChecker checker_;

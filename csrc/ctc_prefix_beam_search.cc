@@ -46,7 +46,8 @@ void CtcPrefixBeamSearch::reset() {
 void CtcPrefixBeamSearch::advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size) {
   checker_.check(log_probs, num_frames, vocab_size);
   if (fusion_ && static_cast<std::int64_t>(fusion_->num_tokens()) != vocab_size) {
-    throw std::invalid_argument("vocab_size is " + std::to_string(vocab_size) + ", but the language model or hotwords were given " +
+    throw std::invalid_argument("vocab_size is " + std::to_string(vocab_size) +
+                                ", but the language model or hotwords were given " +
                                 std::to_string(fusion_->num_tokens()) + " tokens");
   }
   is_child_.resize(static_cast<std::size_t>(vocab_size), 0);

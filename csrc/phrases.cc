@@ -29,9 +29,11 @@ Phrases::Phrases(std::string_view list, const std::vector<std::string>& tokens, 
   std::vector<std::vector<std::int32_t>> by_first_byte(256);
   for (std::size_t token = 0; token < texts.size(); ++token) {
     const bool is_text = !texts[token].empty();
-    begins_word_.push_back(is_text && texts[token].front() == ' ');
-    if (is_text) by_first_byte[static_cast<std::uint8_t>(texts[token].front())].push_back(static_cast<std::int32_t>(token));
+    const std::uint8_t first = is_text ? static_cast<std::uint8_t>(texts[token].front()) : 0;
+    begins_word_.push_back(first == ' ');
+    if (is_text) by_first_byte[first].push_back(static_cast<std::int32_t>(token));
   }
+  begins_word_.push_back(true);  // [unk]
   for (std::int32_t node = 0; node < static_cast<std::int32_t>(trie.num_nodes()); ++node) {
     first_step_.push_back(steps_.size());
     for (std::int32_t i = 0; i < trie.num_children(node); ++i) {

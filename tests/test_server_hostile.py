@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -50,11 +50,8 @@ def goes_on(server: RunningServer) -> Iterator[None]:
 
 
 def health(server: RunningServer) -> dict[str, object]:
-    begin = time.monotonic()
-    with urllib.request.urlopen(f"{server.url}/healthz", timeout=5) as answer:
-        found = json.load(answer)
-    assert time.monotonic() - begin < 2
-    return found
+    with urllib.request.urlopen(f"{server.url}/healthz", timeout=3) as answer:
+        return json.load(answer)
 
 
 def wait_until(condition, timeout_s: float = 8.0) -> None:
@@ -66,7 +63,8 @@ def wait_until(condition, timeout_s: float = 8.0) -> None:
 
 def tcp(port: int, data: bytes = b"") -> socket.socket:
     client = socket.socket()
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # soon full
+    for direction in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        client.setsockopt(socket.SOL_SOCKET, direction, 4096)  # soon full
     client.settimeout(10)
     client.connect(("127.0.0.1", port))
     client.sendall(data)
@@ -238,13 +236,13 @@ def test_who_never_reads_is_left(server: RunningServer, sample: np.ndarray) -> N
     """Replies pile up until the client's buffers are full; then it is read no further, and left."""
     before = resident_mb(server)
     client = websocket(server, frame(TEXT, AT_16K.encode()) + frame(BINARY, sample[:32000].tobytes()))
-    nothing = 1000 * frame(BINARY, b"")
-    begin = time.monotonic()
+    num_sent = 0
     with client, pytest.raises(ConnectionError):
         while True:
-            client.sendall(nothing)
+            client.sendall(1000 * frame(BINARY, b""))
+            num_sent += 1000
             health(server)
-            assert time.monotonic() - begin < 20
+            assert num_sent < 80_000
     assert resident_mb(server) - before < 16
 
 
@@ -410,15 +408,17 @@ def test_sigterm_has_every_final_said(sample: np.ndarray) -> None:
         last: list[dict[str, object]] = []
 
         def speak() -> None:
-            try:
+            with suppress(ConnectionClosed):
                 while True:
                     speaks.send(sample[:3200].tobytes())
-                    last.append(json.loads(speaks.recv(10)))
-            except ConnectionClosed:
-                pass
 
-        speaker = threading.Thread(target=speak)
-        speaker.start()
+        def hear() -> None:
+            for message in speaks:
+                last.append(json.loads(message))
+
+        threads = [threading.Thread(target=speak), threading.Thread(target=hear)]
+        for thread in threads:
+            thread.start()
         wait_until(lambda: len(last) > 20)
         begin = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
@@ -430,7 +430,8 @@ def test_sigterm_has_every_final_said(sample: np.ndarray) -> None:
         assert (end.value.rcvd.code, end.value.rcvd.reason) == (1001, "the server is about to end")
         said = rest(assistant)
         assert b'"transcript"' in said and final.split()[0].encode() in said
-        speaker.join(10)
+        for thread in threads:
+            thread.join(10)
         assert "text" in last[-1]
         assert server.process.wait(10) == 0
         assert time.monotonic() - begin < 10

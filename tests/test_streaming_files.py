@@ -63,7 +63,7 @@ class Sender:
             with os.fdopen(writer, "wb", buffering=0) as pipe:
                 pipe.write(content[:pause_at])
                 if pause_at:
-                    self.go_on.wait()
+                    self.go_on.wait(20)
                 pipe.write(content[pause_at:])
 
         threading.Thread(target=send, daemon=True).start()

@@ -50,7 +50,10 @@ def spans(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     def times(item: dict[str, Any]) -> tuple[float, float]:
         return round(item["start"], 3), round(item["end"], 3)
 
-    return [(e["type"], e["text"], times(e), [(w["word"], times(w)) for w in e["words"]]) for e in events]
+    def more(event: dict[str, Any]) -> tuple[Any, ...]:
+        return event.get("num_stable", event.get("numStable")), event.get("endpoint")
+
+    return [(e["type"], e["text"], times(e), more(e), [(w["word"], times(w)) for w in e["words"]]) for e in events]
 
 
 @pytest.fixture(scope="module")

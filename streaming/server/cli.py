@@ -139,8 +139,9 @@ def _listen(host: str, port: int, option: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # For each client: of what it does not take the system would keep several megabytes.
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 128 * 1024)
+    # Of each client, what nobody takes: left to itself the system would keep megabytes, in either direction.
+    for direction in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        listening.setsockopt(socket.SOL_SOCKET, direction, 128 * 1024)
     try:
         listening.bind((host, port))
         listening.listen(128)
@@ -169,7 +170,7 @@ async def _run(
     from asr.streaming.server import wyoming
     from asr.streaming.server.access import Access
     from asr.streaming.server.app import create_app
-    from asr.streaming.server.guard import guarded_protocols
+    from asr.streaming.server.guard import CLOSING_S, guarded_protocols, is_closing
     from asr.streaming.server.server import Server
 
     server = Server(recognizer, limits, args.threads)
@@ -201,6 +202,10 @@ async def _run(
 
         async def _stop(self) -> None:
             await server.stop()
+            # A connection that is cut while the client still sends takes its last words with it.
+            end = loop.time() + CLOSING_S
+            while any(map(is_closing, self.server_state.connections)) and loop.time() < end:
+                await asyncio.sleep(0.02)
             self.should_exit = True
 
     loop = asyncio.get_running_loop()

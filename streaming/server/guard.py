@@ -19,6 +19,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from asr.streaming.server.limits import Limits
 
+CLOSING_S = 1.0
+"""That a client of a WebSocket has, when the server ends, to answer that it was closed."""
+
 
 class Timer:
     """Cuts a connection off when it was not stopped in time."""
@@ -42,6 +45,11 @@ class Timer:
 def _is_accident(record: logging.LogRecord) -> bool:
     """Bytes that are no HTTP, or no UTF-8, are none: anyone can send them, and could fill the log with tracebacks."""
     return not record.getMessage().startswith("Invalid ")
+
+
+def is_closing(connection: asyncio.Protocol) -> bool:
+    """Whether it is a WebSocket that waits for the client's answer to its end."""
+    return isinstance(connection, WebSocketsSansIOProtocol) and connection.close_timer is not None
 
 
 def guarded_protocols(limits: Limits) -> tuple[type[asyncio.Protocol], type[asyncio.Protocol]]:

@@ -1,0 +1,297 @@
+"""How many real-time streams one core of this machine holds: the server's, and that of sherpa-onnx on the same weights.
+
+    asr export bundled --target sherpa-onnx -o sherpa
+    python benchmarks/streams.py data/dev.jsonl.gz --sherpa sherpa [--plot docs/streams.png]
+
+Each client speaks real utterances with pauses of a second, in real time, in messages of 100 ms. What counts is the time
+from when a chunk's last sample was spoken until the reply that covers it is there. The largest number of streams at
+which 95 % of these times stay below --limit-ms is sought by doubling and halving, each number for --seconds, each time
+with a fresh server. The server has one core to itself and the clients another, if there are two.
+
+    batched      asr-stream serve, greedy search, one pass: up to 32 streams in one run of the network
+    unbatched    the same, one stream a run
+    sherpa-onnx  its websocket server, greedy search, up to 32 streams a run
+    default      asr-stream serve as it is by default: language model, second pass, rescoring
+
+Streams wait for each other, so times grow steeply near the limit. CPU is what the server takes for a second of one
+stream's audio, which depends little on what else the machine does. It needs:
+pip install 'asr-stream[train,server]' sherpa-onnx-bin
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import random
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+from websockets.asyncio.client import ClientConnection, connect
+
+SAMPLE_RATE = 16000
+MESSAGE = SAMPLE_RATE // 10  # samples
+MAX_BATCH = 32
+SKIPPED_S = 3.0  # at the start of each stream
+GREEDY = ("--search", "greedy", "--no-second-pass")
+VARIANTS = {
+    "batched": ("--max-batch", str(MAX_BATCH), *GREEDY),
+    "unbatched": ("--max-batch", "1", *GREEDY),
+    "sherpa-onnx": (),
+    "default": ("--max-batch", str(MAX_BATCH)),
+}
+
+
+@dataclass
+class Step:
+    """What came of so many streams."""
+
+    num_streams: int
+    p50_ms: float
+    p95_ms: float
+    cpu_ms: float
+    """of the server, for a second of one stream's audio"""
+    client_load: float
+    """part of its core that the clients took: near 1 they measure themselves"""
+
+
+def messages_of_chunk(chunk: int, chunk_ms: int, more_frames: int) -> int:
+    """How many messages it takes until `chunk` can be decoded: its frames of 10 ms, centred windows of 25 ms."""
+    last_frame = (chunk + 1) * (chunk_ms // 10) + 2 + more_frames
+    return -(-(last_frame * 160 + 280) // MESSAGE)
+
+
+class Client:
+    """A stream. Of each chunk: when its last sample was spoken, and when the reply came."""
+
+    def __init__(self, websocket: ClientConnection, messages: list[bytes], server: Server) -> None:
+        self._websocket, self._messages, self._server = websocket, messages, server
+        self._replied: list[float] = []
+        self._began = self._ended = 0.0
+
+    async def run(self, begin: float, seconds: float) -> None:
+        self._began, self._ended = begin, begin + seconds + 1.0
+        receiving = asyncio.create_task(self._receive())
+        with suppress(asyncio.TimeoutError):  # the server takes no more
+            await asyncio.wait_for(self._speak(round(10 * seconds)), self._ended - time.monotonic())
+        await asyncio.sleep(self._ended - time.monotonic())
+        receiving.cancel()
+
+    async def _speak(self, num_messages: int) -> None:
+        for number in range(num_messages):
+            await asyncio.sleep(self._began + 0.1 * (number + 1) - time.monotonic())
+            await self._websocket.send(self._messages[number % len(self._messages)])
+
+    async def _receive(self) -> None:
+        async for _ in self._websocket:
+            self._replied.append(time.monotonic())
+
+    def delays(self, skipped_s: float) -> Iterator[float]:
+        """Seconds, of each chunk; of one without a reply, for as long as it was waited for."""
+        for chunk in itertools.count():
+            message = messages_of_chunk(chunk, self._server.chunk_ms, more_frames=0 if self._server.answers_all else 1)
+            spoken = self._began + 0.1 * message
+            if spoken > self._ended - 1.0:
+                return
+            reply = message - 1 if self._server.answers_all else chunk
+            if spoken > self._began + skipped_s:
+                yield (self._replied[reply] if reply < len(self._replied) else self._ended) - spoken
+
+
+@dataclass
+class Server:
+    """A server to be measured."""
+
+    command: list[str]
+    url: str
+    answers_all: bool
+    """each message has its reply (vosk-server's protocol); else each chunk has, a frame after its end (sherpa-onnx)"""
+    chunk_ms: int
+
+    @contextmanager
+    def running(self, core: int | None) -> Iterator[subprocess.Popen[bytes]]:
+        """The process, when it listens; ended at last. core: the one that it has for itself."""
+        pinned = ["taskset", "-c", str(core)] if core is not None else []
+        address = urlsplit(self.url)
+        with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory() as folder:
+            process = subprocess.Popen([*pinned, *self.command], stdout=log, stderr=log, cwd=folder)
+            try:
+                while True:
+                    with socket.socket() as probe:
+                        if probe.connect_ex((address.hostname, address.port)) == 0:
+                            break
+                    if process.poll() is not None:
+                        log.seek(0)
+                        raise SystemExit(f"{' '.join(self.command)} ended:\n{log.read().decode()}")
+                    time.sleep(0.05)
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+
+
+def make_server(variant: str, args: argparse.Namespace) -> Server:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    if variant != "sherpa-onnx":
+        more = ["--port", str(port), "--chunk-ms", str(args.chunk_ms), "--max-sessions", "100000"]
+        command = [sys.executable, "-m", "asr.streaming.cli", "serve", *more, *VARIANTS[variant]]
+        return Server(command, f"ws://127.0.0.1:{port}/vosk", True, args.chunk_ms)
+    program = "sherpa-onnx-online-websocket-server"
+    model = args.sherpa.resolve() / f"zipformer2_ctc.{args.chunk_ms}ms.onnx"
+    command = [
+        shutil.which(program, path=sysconfig.get_path("scripts")) or program,
+        f"--port={port}",
+        f"--tokens={model.with_name('tokens.txt')}",
+        f"--zipformer2-ctc-model={model}",
+        f"--max-batch-size={MAX_BATCH}",
+        "--num-work-threads=1",
+        "--rule1-min-trailing-silence=5",
+        "--rule2-min-trailing-silence=0.8",
+    ]
+    return Server(command, f"ws://127.0.0.1:{port}", False, args.chunk_ms)
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def speak(server: Server, pid: int, audio: np.ndarray, num_streams: int, seconds: float) -> Step:
+    """So many clients at a running server, for so long."""
+    samples = audio if server.answers_all else audio.astype(np.float32) / 32768.0
+    messages = [samples[begin : begin + MESSAGE].tobytes() for begin in range(0, len(samples), MESSAGE)]
+    generator = random.Random(num_streams)
+    async with AsyncExitStack() as stack:
+        clients = []
+        for number in range(num_streams):
+            websocket = await stack.enter_async_context(
+                connect(server.url, compression=None, ping_interval=None, max_queue=None, close_timeout=0)
+            )
+            if server.answers_all:
+                await websocket.send(json.dumps({"config": {"sample_rate": SAMPLE_RATE}}))
+            first = number * len(messages) // num_streams
+            clients.append(Client(websocket, messages[first:] + messages[:first], server))
+        begin, before, own = time.monotonic() + 0.2, cpu_s(pid), time.process_time()
+        # Chunks of different streams end at different times.
+        begins = [begin + generator.uniform(0, server.chunk_ms / 1000) for _ in clients]
+        await asyncio.gather(*(client.run(at, seconds) for client, at in zip(clients, begins, strict=True)))
+        took, own = cpu_s(pid) - before, time.process_time() - own
+        delays = [1000 * delay for client in clients for delay in client.delays(skipped_s=SKIPPED_S)]
+    p50, p95 = np.percentile(delays, [50, 95])
+    return Step(num_streams, p50, p95, 1000 * took / (num_streams * seconds), own / seconds)
+
+
+def largest(is_held: Callable[[int], bool], first: int, resolution: float) -> int:
+    """The largest number for which it is true, within a share of it; 0 if there is none."""
+    low, high, number = 0, 0, first
+    while not high or high - low > max(1, resolution * low):
+        if is_held(number):
+            low = number
+        else:
+            high = number
+        number = (low + high) // 2 if high else 2 * low
+    return low
+
+
+def read_audio(data: Path, num_utterances: int) -> np.ndarray:
+    """Utterances, each with a second of silence behind it, whole messages: (num_samples,) int16."""
+    from asr.cuts import evenly_spread, load_cuts
+
+    pause = np.zeros(SAMPLE_RATE, np.float32)
+    pieces = []
+    for cut in evenly_spread(list(load_cuts(data)), num_utterances):
+        pieces += [cut.load_audio()[0], pause]
+    audio = (32767 * np.clip(np.concatenate(pieces), -1, 1)).astype(np.int16)
+    return np.pad(audio, (0, -len(audio) % MESSAGE))
+
+
+def plot(steps: dict[str, list[Step]], limit_ms: float, path: Path) -> None:
+    from asr.plots import new_axes
+
+    figure, axes = new_axes(7, 4.5)
+    for name, measured in steps.items():
+        ordered = sorted(measured, key=lambda step: step.num_streams)
+        axes.plot([s.num_streams for s in ordered], [s.p95_ms for s in ordered], marker="o", label=name)
+    axes.axhline(limit_ms, color="gray", linestyle="--")
+    axes.set_ylim(0, 2 * limit_ms)
+    axes.set_xlabel("streams on one core")
+    axes.set_ylabel("95 % of replies within, in ms after the chunk")
+    axes.legend()
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("--sherpa", type=Path, metavar="FOLDER", help="written by `asr export --target sherpa-onnx`")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, help="default: all, sherpa-onnx only with --sherpa")
+    parser.add_argument("--chunk-ms", type=int, default=640)
+    parser.add_argument("--limit-ms", type=float, default=300.0)
+    parser.add_argument("--seconds", type=float, default=20.0, help="that each number of streams is tried (default 20)")
+    parser.add_argument("--first", type=int, default=32, metavar="N", help="streams to begin with (default 32)")
+    parser.add_argument("--resolution", type=float, default=0.1, help="share of the number found (default 0.1)")
+    parser.add_argument("--num-utterances", type=int, default=100, metavar="N")
+    parser.add_argument("--plot", type=Path, metavar="PNG")
+    args = parser.parse_args()
+    variants = args.variants or [name for name in VARIANTS if name != "sherpa-onnx" or args.sherpa]
+    if "sherpa-onnx" in variants:
+        model = (args.sherpa or Path("sherpa")) / f"zipformer2_ctc.{args.chunk_ms}ms.onnx"
+        if not args.sherpa or not model.exists():
+            command = f"asr export bundled --target sherpa-onnx --chunk-ms {args.chunk_ms} -o {model.parent}"
+            parser.error(f"{model} is not there: {command}, then --sherpa {model.parent}")
+    if args.seconds <= SKIPPED_S + 1:
+        parser.error(f"--seconds {args.seconds:g} must be more than {SKIPPED_S + 1:g}: the first are not counted")
+
+    cores = sorted(os.sched_getaffinity(0))
+    server_core = cores[-1] if len(cores) > 1 else None
+    if server_core is not None:
+        os.sched_setaffinity(0, cores[:1])
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    audio = read_audio(args.data, args.num_utterances)
+    steps: dict[str, list[Step]] = {name: [] for name in variants}
+    found = {}
+    for name in variants:
+
+        def is_held(num_streams: int, name: str = name) -> bool:
+            server = make_server(name, args)
+            with server.running(server_core) as process:
+                step = asyncio.run(speak(server, process.pid, audio, num_streams, args.seconds))
+            steps[name].append(step)
+            print(
+                f"{name}: {num_streams} streams, p50 {step.p50_ms:.0f} ms, p95 {step.p95_ms:.0f} ms, "
+                f"CPU {step.cpu_ms:.2f} ms/s, clients {step.client_load:.0%} busy",
+                flush=True,
+            )
+            return step.p95_ms < args.limit_ms
+
+        found[name] = largest(is_held, args.first, args.resolution)
+    print(
+        f"\n| | streams a core, p95 < {args.limit_ms:g} ms | server's CPU, ms for a second of audio |\n|---|---:|---:|"
+    )
+    for name, number in found.items():
+        cpu = min((s.cpu_ms for s in steps[name] if s.num_streams == number), default=float("nan"))
+        print(f"| {name} | {number} | {cpu:.2f} |")
+    if args.plot:
+        plot(steps, args.limit_ms, args.plot)
+
+
+if __name__ == "__main__":
+    main()

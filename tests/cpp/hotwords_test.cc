@@ -1,0 +1,294 @@
+// Hotwords and closed phrases against their definitions, by brute force.
+#include "hotwords.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "ctc_phrase_search.h"
+#include "ctc_prefix_beam_search.h"
+#include "lm_fusion.h"
+#include "phrases.h"
+#include "words.h"
+
+namespace asr_stream {
+namespace {
+
+const std::vector<std::string> kLetters{"", "<unk>", "\xE2\x96\x81", "A", "B", "C", "'"};
+const std::vector<std::string> kPieces{"", "\xE2\x96\x81" "A", "\xE2\x96\x81" "AB", "B", "C", "\xE2\x96\x81" "C", "BC",
+                                       "\xE2\x96\x81" "B"};
+
+std::string message(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// What `text` gains, by looking for every hotword at every border.
+float gain(const std::string& text, const std::map<std::string, float>& boosts) {
+  const std::string spaced = " " + text + " ";
+  float sum = 0.0f;
+  for (const auto& [word, boost] : boosts) {
+    const auto num_spaces = static_cast<std::size_t>(std::count(word.begin(), word.end(), ' '));
+    const auto letters = static_cast<float>(word.size() - num_spaces);
+    for (std::size_t at = 0; (at = spaced.find(" " + word + " ", at)) != std::string::npos; ++at) {
+      sum += boost * letters;
+    }
+  }
+  return sum;
+}
+
+std::vector<float> random_log_probs(std::mt19937& random, std::size_t num_frames, std::size_t vocab_size) {
+  std::vector<float> log_probs;
+  for (std::size_t t = 0; t < num_frames; ++t) {
+    std::vector<float> row(vocab_size);
+    float sum = 0.0f;
+    for (float& p : row) sum += p = std::pow(static_cast<float>(1 + random() % 100), 3.0f);
+    for (const float p : row) log_probs.push_back(std::log(p / sum));
+  }
+  return log_probs;
+}
+
+TEST(Hotwords, ATextGainsByEachThatItContains) {
+  const std::map<std::string, float> boosts{{"A", 1.0f},     {"AB", 0.5f}, {"AB C", 2.0f},
+                                            {"B C A", 1.5f}, {"C", 0.25f}, {"C A B", 3.0f}};
+  std::string list;
+  for (const auto& [word, boost] : boosts) list += word + ":" + std::to_string(boost) + "\n";
+  for (const auto& tokens : {kLetters, kPieces}) {
+    const auto hotwords = std::make_shared<const Hotwords>(list, tokens);
+    const LmFusion fusion(nullptr, tokens, {}, hotwords);
+    std::mt19937 random(1);
+    for (int i = 0; i < 3000; ++i) {
+      LmFusion::Path path = fusion.begin();
+      std::string text;
+      for (std::size_t k = random() % 12; k > 0; --k) {
+        const auto token = static_cast<std::int32_t>(random() % tokens.size());
+        path = fusion.advance(path, token);
+        text += tokens[static_cast<std::size_t>(token)];
+        EXPECT_GE(path.hotword_score(), 0.0f);
+      }
+      std::string spelled;  // words with one space between them
+      for (std::size_t at; (at = text.find("\xE2\x96\x81")) != std::string::npos;) text.replace(at, 3, " ");
+      for (const char byte : text) {
+        if (byte != ' ' || (!spelled.empty() && spelled.back() != ' ')) spelled += byte;
+      }
+      if (!spelled.empty() && spelled.back() == ' ') spelled.pop_back();
+      EXPECT_NEAR(fusion.finish(path).hotword_score(), gain(spelled, boosts), 1e-4f) << spelled;
+      EXPECT_EQ(fusion.finish(path).lm_score(), 0.0f);
+    }
+  }
+}
+
+TEST(Hotwords, LettersGainAsTheyComeAndLoseItWhereTheyTurnElsewhere) {
+  const auto hotwords = std::make_shared<const Hotwords>("abba\nAC AC:2", kLetters, 1.0f);
+  const LmFusion fusion(nullptr, kLetters, {}, hotwords);
+  const auto score = [&](const std::vector<std::int32_t>& tokens) {
+    LmFusion::Path path = fusion.begin();
+    for (const std::int32_t token : tokens) path = fusion.advance(path, token);
+    return path.score();
+  };
+  EXPECT_FLOAT_EQ(score({3}), 2.0f);              // A, which may become either
+  EXPECT_FLOAT_EQ(score({3, 4}), 2.0f);           // AB
+  EXPECT_FLOAT_EQ(score({3, 4, 4, 3}), 4.0f);     // ABBA
+  EXPECT_FLOAT_EQ(score({3, 4, 4, 3, 3}), 0.0f);  // ABBAA
+  EXPECT_FLOAT_EQ(score({3, 4, 4, 3, 2}), 4.0f);  // ABBA, for good
+  EXPECT_FLOAT_EQ(score({4, 3, 4}), 0.0f);        // BAB: no word begins within a word
+  EXPECT_FLOAT_EQ(score({3, 5, 2}), 4.0f);        // AC, and AC may come
+  EXPECT_FLOAT_EQ(score({3, 5, 2, 3, 5, 2, 3, 5}), 8.0f + 8.0f);  // AC AC, and again from its second word
+  EXPECT_FLOAT_EQ(score({3, 5, 2, 4}), 0.0f);
+}
+
+TEST(Hotwords, AWordThatTheModelNeverPrefersIsFoundAndGivenBackInTime) {
+  // "A" is likelier than "B" in every frame; blanks between.
+  std::vector<float> log_probs;
+  for (int t = 0; t < 8; ++t) {
+    const float spoken[] = {0.01f, 0.001f, 0.001f, 0.7f, 0.27f, 0.017f, 0.001f};
+    const float blank[] = {0.99f, 0.001f, 0.001f, 0.002f, 0.002f, 0.002f, 0.002f};
+    for (const float p : t % 2 ? blank : spoken) log_probs.push_back(std::log(p));
+  }
+  const auto found = [&](const char* list) {
+    const auto hotwords = std::make_shared<const Hotwords>(list, kLetters, 1.2f);
+    const auto fusion = std::make_shared<const LmFusion>(nullptr, kLetters, LmFusionOptions{}, hotwords);
+    CtcPrefixBeamSearch search({16, 0, 0, 10.0, true}, fusion);
+    search.advance(log_probs.data(), 8, 7);
+    const Hypothesis best = search.hypotheses(1, true)[0];
+    return join(words(best, kLetters, false));
+  };
+  EXPECT_EQ(found("C"), "AAAA");
+  EXPECT_EQ(found("ABAB"), "ABAB");
+  EXPECT_EQ(found("BBBB"), "BBBB");
+  EXPECT_EQ(found("ABABC"), "AAAA");
+}
+
+TEST(Hotwords, WhatIsWrongWithAListIsNamed) {
+  const auto refusal = [](const char* list) { return message([&] { Hotwords(list, kLetters); }); };
+  EXPECT_NE(refusal("AB\nBAD-9").find("'BAD-9' cannot be written by this model: it has no 'D', '-', '9';"),
+            std::string::npos);
+  EXPECT_NE(refusal("\n \n").find("no words"), std::string::npos);
+  EXPECT_NE(refusal("AB:x").find("'AB:x'"), std::string::npos);
+  EXPECT_NE(refusal("AB:0").find("(0, 20]"), std::string::npos);
+  EXPECT_NE(refusal("AB\tnan").find("(0, 20]"), std::string::npos);
+  EXPECT_NE(refusal(":2").find("has no words"), std::string::npos);
+  EXPECT_EQ(refusal("\xEF\xBB\xBF" "ab\r\na\xE2\x80\x99" "b : 1.5\nAb\t2"), "");
+  EXPECT_EQ(Hotwords("AB\nab:3\nAB:2", kLetters).highest_boost(), 3.0f);
+  EXPECT_EQ(Hotwords("AB\nab:3\nAB:2", kLetters).num_hotwords(), 1u);
+  EXPECT_NE(message([] { Hotwords("A", kLetters, 21.0f); }).find("got 21"), std::string::npos);
+}
+
+// The best text of whole phrases by brute force over all alignments: its score and its words.
+struct Brute {
+  double score = -1e9;
+  std::string text;
+};
+
+Brute best_of_all(const std::vector<float>& log_probs, std::size_t num_frames, const std::vector<std::string>& tokens,
+                  const std::vector<std::string>& phrases) {
+  const std::size_t v = tokens.size();
+  Brute best;
+  std::size_t total = 1;
+  for (std::size_t t = 0; t < num_frames; ++t) total *= v;
+  for (std::size_t code = 0; code < total; ++code) {
+    double score = 0.0;
+    std::string text;
+    std::size_t rest = code, last = 0;
+    for (std::size_t t = 0; t < num_frames; ++t, rest /= v) {
+      const std::size_t token = rest % v;
+      score += static_cast<double>(log_probs[t * v + token]);
+      if (token != last) text += tokens[token];
+      last = token;
+    }
+    if (score <= best.score || text.find("<") != std::string::npos) continue;
+    for (std::size_t at; (at = text.find("\xE2\x96\x81")) != std::string::npos;) text.replace(at, 3, " ");
+    if (text.find("  ") != std::string::npos) continue;  // no border twice
+    std::string left = (text.empty() || text[0] == ' ') ? text : " " + text;
+    if (!left.empty() && left.back() == ' ') left.pop_back();
+    const std::string whole = left;
+    std::vector<bool> reached(left.size() + 1, false);
+    reached[0] = true;
+    for (std::size_t at = 0; at < left.size(); ++at) {
+      for (const std::string& phrase : phrases) {
+        const std::size_t size = phrase.size() + 1;
+        if (reached[at] && left.compare(at, size, " " + phrase) == 0) reached[at + size] = true;
+      }
+    }
+    if (reached[left.size()]) best = {score, whole.empty() ? "" : whole.substr(1)};
+  }
+  return best;
+}
+
+TEST(CtcPhraseSearch, FindsTheBestOfAllAlignmentsOfWholePhrases) {
+  const std::vector<std::string> letters{"", "\xE2\x96\x81", "A", "B", "C"};
+  const std::vector<std::string> pieces{"", "\xE2\x96\x81" "A", "\xE2\x96\x81" "AB", "B", "C"};
+  const std::vector<std::string> phrases{"A", "AB", "AB A", "ABC AB"};
+  std::mt19937 random(3);
+  int spoken = 0;
+  for (const auto& tokens : {letters, pieces}) {
+    // So dear that [unk] never wins.
+    const auto list = std::make_shared<const Phrases>("A\nab\nAB  A\nABC AB\nA\n[unk]", tokens, 100.0f);
+    for (int i = 0; i < 40; ++i) {
+      const std::size_t num_frames = 1 + random() % 6;
+      const std::vector<float> log_probs = random_log_probs(random, num_frames, tokens.size());
+      const Brute expected = best_of_all(log_probs, num_frames, tokens, phrases);
+      CtcPhraseSearch search(list);
+      const auto vocab_size = static_cast<std::int64_t>(tokens.size());
+      for (std::size_t t = 0; t < num_frames; ++t) {
+        search.advance(log_probs.data() + t * tokens.size(), 1, vocab_size);
+      }
+      const Hypothesis found = search.hypotheses(1, true)[0];
+      EXPECT_NEAR(found.log_prob, expected.score, 1e-4);
+      EXPECT_EQ(join(words(found, list->tokens(), false)), expected.text);
+      spoken += !found.tokens.empty();
+      for (std::size_t k = 0; k + 1 < found.tokens.size(); ++k) {
+        EXPECT_LE(found.end_frames[k], found.start_frames[k + 1]);
+      }
+    }
+  }
+  EXPECT_GT(spoken, 20);
+}
+
+std::vector<float> spell(const std::string& text, const std::vector<std::string>& tokens, float certain = 0.99f) {
+  std::vector<float> log_probs;
+  const auto row = [&](std::size_t token) {
+    for (std::size_t v = 0; v < tokens.size(); ++v) {
+      log_probs.push_back(std::log(v == token ? certain : (1.0f - certain) / static_cast<float>(tokens.size() - 1)));
+    }
+  };
+  for (const char byte : text) {
+    const std::string letter = byte == ' ' ? "\xE2\x96\x81" : std::string(1, byte);
+    row(static_cast<std::size_t>(std::find(tokens.begin(), tokens.end(), letter) - tokens.begin()));
+    row(0);
+  }
+  return log_probs;
+}
+
+std::string recognise(const std::shared_ptr<const Phrases>& list, const std::string& text, bool finished = true) {
+  CtcPhraseSearch search(list);
+  const std::vector<float> log_probs = spell(text, kLetters);
+  search.advance(log_probs.data(), static_cast<std::int64_t>(log_probs.size() / kLetters.size()), 7);
+  return join(words(search.hypotheses(1, finished)[0], list->tokens(), false));
+}
+
+TEST(CtcPhraseSearch, WhatIsInNoPhraseIsUnknown) {
+  const auto list = std::make_shared<const Phrases>("AB\nCAB A\nB A B", kLetters);
+  EXPECT_EQ(recognise(list, "AB"), "AB");
+  EXPECT_EQ(recognise(list, "CAB A AB"), "CAB A AB");
+  EXPECT_EQ(recognise(list, "B A B AB"), "B A B AB");  // letters that are spelled out
+  EXPECT_EQ(recognise(list, "CCCC"), "[unk]");
+  EXPECT_EQ(recognise(list, "CBC BBB CCB"), "[unk]");  // however many words
+  EXPECT_EQ(recognise(list, "AB CCC AB"), "AB [unk] AB");
+  EXPECT_EQ(recognise(list, "ABCCC"), "[unk]");  // no phrase within a word
+  EXPECT_EQ(recognise(list, "CAB"), "[unk]");    // half a phrase
+  EXPECT_EQ(recognise(list, "CAB", false), "CAB");
+  EXPECT_EQ(recognise(list, "CAB A AB CAB", false), "CAB A AB CAB");
+  EXPECT_EQ(recognise(list, "AB ", false), "AB");
+  EXPECT_EQ(recognise(list, "C", false), "");  // of a word under way, nothing
+  EXPECT_EQ(recognise(list, ""), "");
+}
+
+TEST(CtcPhraseSearch, ForgetsAndLeaksNothing) {
+  const auto list = std::make_shared<const Phrases>("AB\nCAB A\nB A B\nA", kLetters);
+  std::mt19937 random(5);
+  CtcPhraseSearch search(list);
+  for (int i = 0; i < 20; ++i) {
+    const std::vector<float> log_probs = random_log_probs(random, 50, 7);
+    search.advance(log_probs.data(), 50, 7);
+    EXPECT_GT(search.hypotheses(4).size(), 1u);
+    search.reset();
+    EXPECT_EQ(search.num_histories(), 0u);
+    EXPECT_EQ(search.num_trailing_blanks(), 0);
+    EXPECT_TRUE(search.hypotheses(1, true)[0].tokens.empty());
+    EXPECT_EQ(search.num_frames(), 50 * (i + 1));
+  }
+  const std::vector<float> speech = spell("AB", kLetters);
+  search.advance(speech.data(), 4, 7);  // a letter and a blank each
+  search.advance(speech.data() + 21, 1, 7);
+  EXPECT_EQ(search.num_trailing_blanks(), 2);
+}
+
+TEST(Phrases, WhatIsWrongWithAListIsNamed) {
+  const auto refusal = [](const char* list, float cost = kUnknownCost) {
+    return message([&] { Phrases(list, kLetters, cost); });
+  };
+  EXPECT_NE(refusal("").find("no phrase"), std::string::npos);
+  EXPECT_NE(refusal("[unk]\n").find("no phrase"), std::string::npos);
+  EXPECT_NE(refusal("A B\nZ").find("phrase 'Z' cannot be written by this model: it has no 'Z';"), std::string::npos);
+  EXPECT_NE(refusal("A", 0.0f).find("unknown_cost"), std::string::npos);
+  CtcPhraseSearch search(std::make_shared<const Phrases>("A", kLetters));
+  const std::vector<float> row(5, std::log(0.2f));
+  EXPECT_NE(message([&] { search.advance(row.data(), 1, 5); }).find("5, but the phrases were given 7"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace asr_stream
