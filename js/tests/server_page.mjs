@@ -105,8 +105,11 @@ async function live(python, wav, finalsFile, folder) {
 
     await page.keyboard.press("Alt+KeyL");
     await page.waitForFunction(() => document.getElementById("status").textContent === "Stopped.");
-    const connections = await page.evaluate(() => [...window.kept.values()]);
-    for (const [i, samples] of connections.entries()) await writeFile(`${folder}/${i}.s16`, Int16Array.from(samples));
+    // As text: Playwright is slow with long lists.
+    const connections = await page.evaluate(() => [...window.kept.values()].map((samples) => samples.join(" ")));
+    for (const [i, samples] of connections.entries()) {
+      await writeFile(`${folder}/${i}.s16`, Int16Array.from(samples.split(" ")));
+    }
     const saved = {};
     for (const [key, id] of [["KeyT", "text"], ["KeyS", "srt"]]) {
       const [download] = await Promise.all([page.waitForEvent("download"), page.keyboard.press(`Alt+${key}`)]);
