@@ -1,6 +1,7 @@
 # Two commands do all set-up on a fresh machine:
 #   make stream                     live captions from the default microphone
 #   make stream ARGS="--file x.wav" captions of a file
+#   make serve                      the same for other programs, and a page for browsers: http://127.0.0.1:8000
 #   make test                       all tests, C++ and Python, once the Debian packages of .ci/packages are there
 # And `make js` builds the npm package and its page in js/ (emscripten and npm are needed).
 PYTHON ?= python3
@@ -9,10 +10,13 @@ BIN := $(VENV)/bin
 ARGS ?=
 CPP_SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: stream test packages test-cpp test-fuzz test-python js lint clean
+.PHONY: stream serve test packages test-cpp test-fuzz test-python js lint clean
 
 stream: $(VENV)/stream.stamp
 	@$(BIN)/asr-stream $(ARGS)
+
+serve: $(VENV)/serve.stamp
+	@$(BIN)/asr-stream serve $(ARGS)
 
 test: packages test-cpp test-fuzz test-python
 
@@ -68,9 +72,13 @@ $(VENV)/stream.stamp: $(BIN)/python $(CPP_SOURCES)
 	$(BIN)/pip install --quiet --editable .
 	@touch $@
 
+$(VENV)/serve.stamp: $(BIN)/python $(CPP_SOURCES)
+	$(BIN)/pip install --quiet --editable '.[server]'
+	@touch $@ $(VENV)/stream.stamp
+
 $(VENV)/test.stamp: $(BIN)/python $(CPP_SOURCES)
 	$(BIN)/pip install --quiet --editable '.[test]'
-	@touch $@ $(VENV)/stream.stamp
+	@touch $@ $(VENV)/stream.stamp $(VENV)/serve.stamp
 
 clean:
 	rm -rf $(VENV) build
