@@ -333,7 +333,7 @@ def test_a_thousand_connects_and_disconnects_leave_nothing(server: RunningServer
             ]
             leave(kinds[index % 4](), abruptly=index % 8 < 4)
             if index % 4 == 3:  # there are four streams
-                wait_until(lambda: health(server)["sessions"] == 0)
+                wait_until(lambda: health(server)["status"] == "ok" and health(server)["sessions"] == 0)
 
     come_and_go(100)
     before, files = resident_mb(server), num_files(server)
