@@ -160,7 +160,6 @@ class Dialogue:
         except ValueError as error:
             raise BadMessage(f"phrase_list: {error}") from error
 
-
     def _partial_result(self) -> dict[str, Any]:
         text, num_stable = (self._partial.text, self._partial.num_stable) if self._partial else ("", 0)
         return {"partial": text.lower()} | ({"num_stable": num_stable} if self._tells_stable else {})
