@@ -102,6 +102,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     assert all(text.startswith(stable) for stable, text in seen["partials"])
     assert any(stable and stable != text for stable, text in seen["partials"])
 
+    assert seen["remembered"]
     assert seen["givenUp"][0] == "Stopped."
     assert re.fullmatch(r"The last \d+ s of what was said are not recognised\.", seen["givenUp"][1])
 
