@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -45,14 +46,8 @@ class Minute:
     chunk_ms_p95: float
 
 
-@dataclass(frozen=True)
-class Utterance:
-    """A final, its times in seconds from the start of its repetition."""
-
-    repetition: int
-    text: str
-    start: float
-    end: float
+Utterance = tuple[str, float, float]
+"""Text, start and end of a final; times in seconds from the start of its repetition."""
 
 
 def resident_mb() -> float:
@@ -69,10 +64,14 @@ def repetition(sample: np.ndarray) -> np.ndarray:
     return audio
 
 
-def endure(recognizer: Recognizer, audio: np.ndarray, num_minutes: int) -> tuple[list[Minute], list[Utterance]]:
+def endure(recognizer: Recognizer, audio: np.ndarray, num_minutes: int) -> tuple[list[Minute], Counter[Utterance]]:
+    """`audio` again and again: what each minute took, and how often each utterance was heard.
+
+    Nothing is kept that grows but these: the memory measured is that of recognition.
+    """
     stream = recognizer.stream()
     minutes: list[Minute] = []
-    utterances: list[Utterance] = []
+    utterances: Counter[Utterance] = Counter()
     chunks_ms: list[float] = []
     dearest = position = 0
     begun = time.process_time_ns()
@@ -87,10 +86,8 @@ def endure(recognizer: Recognizer, audio: np.ndarray, num_minutes: int) -> tuple
             dearest = 0
             for event in stream.events():
                 if isinstance(event, Final):
-                    number = int(event.start * SAMPLE_RATE) // PERIOD
-                    since = number * PERIOD / SAMPLE_RATE
-                    start, end = round(event.start - since, 3), round(event.end - since, 3)
-                    utterances.append(Utterance(number, event.text, start, end))
+                    since = int(event.start * SAMPLE_RATE) // PERIOD * PERIOD / SAMPLE_RATE
+                    utterances[event.text, round(event.start - since, 3), round(event.end - since, 3)] += 1
         if position % (60 * SAMPLE_RATE) == 0:
             p50, p95 = np.percentile(chunks_ms, [50, 95])
             minutes.append(Minute(resident_mb(), (time.process_time_ns() - begun) / 1e9, float(p50), float(p95)))
@@ -164,12 +161,9 @@ def main() -> None:
             f"ratio {last / first:.3f}, goal {GOAL_RATIO:g}"
         )
     print(f"real-time factor  {sum(minute.cpu_s for minute in minutes) / 60 / len(minutes):8.4f}")
-    whole = utterances[-1].repetition  # the last one may have been cut short
-    of_each = [[(u.text, u.start, u.end) for u in utterances if u.repetition == number] for number in range(whole)]
-    num_other = sum(found != of_each[0] for found in of_each)
-    print(f"{whole} repetitions, {num_other} with other words or times than the first:")
-    for text, start, end in of_each[0]:
-        print(f"  {start:6.2f} to {end:5.2f} s  {text}")
+    print(f"utterances, how often, and when in {PERIOD / SAMPLE_RATE:g} s that are repeated:")
+    for (text, start, end), count in utterances.most_common():
+        print(f"  {count:5} x {start:6.2f} to {end:5.2f} s  {text}")
     silence_s = 1 + 16 * round(225 * args.silence_hours)  # 16 s are 25 chunks: the speech falls on them alike
     short, long = (after_silence(recognizer, seconds, sample) for seconds in (1, silence_s))
     print(f"after {silence_s} s of silence: {'the same' if long == short else f'{long}, not {short}'} as after 1 s")

@@ -95,6 +95,8 @@ struct Session {
               "finals and gaps are in order");
       if (event->type == ASR_FINAL || event->type == ASR_GAP) last_s = event->end_s;
       require((event->words == nullptr) == (event->num_words == 0), "words are NULL when there are none");
+      require(event->num_stable <= (event->type == ASR_PARTIAL ? event->num_words : 0), "words of partials are stable");
+      require((event->endpoint != nullptr) == (event->type == ASR_FINAL), "a FINAL says what ended it");
       for (std::size_t i = 0; i < event->num_words; ++i) {
         const asr_word& word = event->words[i];
         require(std::strstr(event->text, word.text) && word.start_s < word.end_s, "a word is in the text");
