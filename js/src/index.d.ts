@@ -84,7 +84,7 @@ export interface RecognizerOptions {
    * letters counts `hotwordBoost` nats, or what is given behind the colon.
    */
   hotwords?: string[];
-  /** In (0, 20], default 1. */
+  /** In (0, 20], default 0.75. */
   hotwordBoost?: number;
   /**
    * A closed list in place of free speech, such as voice commands. All that is heard is phrases of it, one after the

@@ -113,7 +113,7 @@ typedef struct asr_stream_options {
   double silence_after_speech_s;   /* ends an utterance; > 0, INFINITY: never; 0.8 */
   double silence_without_speech_s; /* the same where nothing was said; 5 */
   double max_utterance_s;          /* ends a longer one between words; (0, 120]; 20 */
-  double hotword_boost;            /* nats for each letter of a hotword, (0, 20]; 1 */
+  double hotword_boost;            /* nats for each letter of a hotword, (0, 20]; 0.75 */
   double unknown_cost;             /* nats for each letter that becomes "[unk]", (0, 100]; 1.5 */
   const char *hotwords;            /* words and phrases that are expected, one a line; behind a colon or a tab a boost
                                       of its own; needed during the call only; NULL: none */
