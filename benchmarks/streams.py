@@ -64,7 +64,7 @@ class Step:
     p50_ms: float
     p95_ms: float
     cpu_ms: float
-    """of the server, for a second of one stream's audio"""
+    """of the server, for a second of one stream's audio, as far as it was answered"""
     client_load: float
     """part of its core that the clients took: near 1 they measure themselves"""
 
@@ -99,6 +99,11 @@ class Client:
     async def _receive(self) -> None:
         async for _ in self._websocket:
             self._replied.append(time.monotonic())
+
+    @property
+    def answered_s(self) -> float:
+        """Seconds of audio that replies have covered."""
+        return len(self._replied) * (0.1 if self._server.answers_all else self._server.chunk_ms / 1000)
 
     def delays(self, skipped_s: float) -> Iterator[float]:
         """Seconds, of each chunk; of one without a reply, for as long as it was waited for."""
@@ -196,7 +201,8 @@ async def speak(server: Server, pid: int, audio: np.ndarray, num_streams: int, s
         took, own = cpu_s(pid) - before, time.process_time() - own
         delays = [1000 * delay for client in clients for delay in client.delays(skipped_s=SKIPPED_S)]
     p50, p95 = np.percentile(delays, [50, 95])
-    return Step(num_streams, p50, p95, 1000 * took / (num_streams * seconds), own / seconds)
+    answered_s = max(sum(client.answered_s for client in clients), 0.1)
+    return Step(num_streams, p50, p95, 1000 * took / answered_s, own / seconds)
 
 
 def largest(is_held: Callable[[int], bool], first: int, resolution: float, most: int) -> int:
