@@ -84,7 +84,7 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> None:
     axes.set_xticks(place, [row.name for row in rows])
     axes.set_ylabel("%")
     axes.set_title(title)
-    axes.legend()
+    axes.legend(loc="upper left")
     figure.savefig(path, format="png")
 
 

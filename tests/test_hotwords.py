@@ -37,7 +37,7 @@ def test_a_word_that_no_model_knows_is_recognised_as_a_hotword(recognizer: Recog
     """In partials, in the second pass, and by the decoder that picks the final."""
     town = "they went to the town of brankovik"
     plain = recognizer if lm == "auto" else recognizer.with_options(lm=lm)
-    hot = plain.with_options(hotwords=["Brankovik"] if lm else ["Brankovik:2"])
+    hot = plain.with_options(hotwords=["Brankovik:1.5" if lm else "Brankovik:2"])
     assert "BRANKOVIK" not in finals(hear(plain, town)) + partials(hear(plain, town))
     events = hear(hot, town)
     assert finals(events).endswith("BRANKOVIK")
