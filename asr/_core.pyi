@@ -406,7 +406,8 @@ _Word = tuple[str, float, float, float]
 
 def words(hypothesis: Hypothesis, tokens: list[str], with_lm: bool = False) -> list[_Word]:
     """The words of a hypothesis, times counted from frame 0. `tokens`: spelling of every token id, "" for one that is
-    in no text; "\u2581" begins a word, or stands alone between words. ValueError for an id outside `tokens`."""
+    in no text; "\u2581" begins a word, or stands alone between words. `with_lm`: a language model took part in the
+    search, which confidences depend on. ValueError for an id outside `tokens`."""
 
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
     """See `asr.search.rescore`."""

@@ -104,7 +104,8 @@ def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc
 
     The second pass of Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model".
     Both are log-probabilities of the whole sentence; the first is that of CTC and what a language model adds
-    to it. Of equals the first hypothesis wins.
+    to it. What hotwords add counts in full, and the decoder takes none away: only hypotheses to which they add as
+    much as to the best of the first pass can win. Of equals the first hypothesis wins.
     Raises ValueError for no hypotheses, another number of scores, or a weight outside [0, 1].
     """
     return _core.best_rescored(list(hypotheses), np.asarray(decoder_scores, np.float32).tolist(), ctc_weight)

@@ -57,6 +57,10 @@ class _StreamOptions(ctypes.Structure):
         ("silence_after_speech_s", c_double),
         ("silence_without_speech_s", c_double),
         ("max_utterance_s", c_double),
+        ("hotword_boost", c_double),
+        ("unknown_cost", c_double),
+        ("hotwords", c_char_p),
+        ("phrases", c_char_p),
     )
 
 

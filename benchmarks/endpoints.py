@@ -5,7 +5,8 @@ speech pauses as it does in reading. Of each rule:
 
 - found: utterances whose end was an endpoint (within 1.5 s of it). The rest run into the next one.
 - cut: utterances that an endpoint within cut in two: the reader paused, the sentence went on.
-- in a word: endpoints that lie within a word of the forced alignment, by more than a frame on either side.
+- in a word: endpoints that lie within a word of the forced alignment, by more than a frame on either side; those of the
+  rule of length (forced) apart.
 - WER of the finals, and how long they are.
 """
 
@@ -30,7 +31,7 @@ from asr.search import Word
 from asr.streaming import Final
 from asr.wer import count_errors
 
-MARGIN_S = 0.04
+MARGIN_S = 0.06  # more than a frame, which times are whole numbers of
 NEAR_S = 1.5
 
 
@@ -87,7 +88,8 @@ def main() -> None:
                 silence_after_speech_s=silence_ms / 1000,
                 max_utterance_s=max_s,
             )
-            found = cut_in_two = in_word = num_cuts = forced = 0
+            found = cut_in_two = num_cuts = forced = 0
+            in_word = {True: 0, False: 0}  # by the rule of length, or of silence
             lengths: list[float] = []
             hypotheses = []
             for samples, spoken, spans, _ in track(readings, f"{silence_ms:g} ms", console=Console(stderr=True)):
@@ -102,8 +104,9 @@ def main() -> None:
                     cut_in_two += any(begin < final.end < end - NEAR_S for final in ended)
                 for final in ended:
                     # The rule of silence fires that much after the last word, that of length just behind it.
-                    time = final.end + (0 if final.endpoint == "max_utterance" else silence_ms / 1000)
-                    in_word += any(w.start_s + MARGIN_S < time < w.end_s - MARGIN_S for w in spoken)
+                    by_length = final.endpoint == "max_utterance"
+                    time = final.end + (0 if by_length else silence_ms / 1000)
+                    in_word[by_length] += any(w.start_s + MARGIN_S < time < w.end_s - MARGIN_S for w in spoken)
             total = sum(len(spans) for _, _, spans, _ in readings)
             rows.append(
                 {
@@ -113,7 +116,8 @@ def main() -> None:
                     "cut": cut_in_two / total,
                     "endpoints": num_cuts,
                     "forced": forced,
-                    "in_word": in_word,
+                    "in_word": in_word[False],
+                    "forced_in_word": in_word[True],
                     "wer": count_errors([text for *_, text in readings], hypotheses).rate,
                     "final_s_p50": float(np.median(lengths)),
                     "final_s_max": max(lengths),

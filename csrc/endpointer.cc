@@ -10,8 +10,8 @@ namespace asr_stream {
 
 namespace {
 
-// Blanks after which a word is over. Of 3945 tokens in words of `dev` none came after so many, of 1124 words 47 did; after
-// two or more blanks, as many tokens went on with a word as began one.
+// Blanks after which a word is over. Of 3945 tokens within words of `dev` none came after so many, of 1124 words 47 did;
+// after two or more blanks, nearly as many tokens went on with a word as ended one.
 constexpr std::int64_t kPauseFrames = 6;
 
 void check_positive(double seconds, const char* what) {

@@ -17,7 +17,7 @@
 
 namespace asr_stream {
 
-inline constexpr float kHotwordBoost = 1.0f;  // nats for each letter; tuned for the bundled models
+inline constexpr float kHotwordBoost = 0.75f;  // nats for each letter; tuned for the bundled models
 inline constexpr float kMaxHotwordBoost = 20.0f;
 
 // Immutable, for any number of searches.

@@ -42,8 +42,8 @@ inline constexpr std::int32_t kBeamSize = 128;
 inline constexpr double kBeamThreshold = 10.0;
 // Hypotheses that the decoder scores at most: it is what a final waits for.
 inline constexpr std::int64_t kNumRescored = 4;
-// A leading word of a partial is stable when every hypothesis within this many nats of the best has it. Less than 1 % of
-// the stable words then change in a later partial (benchmarks/stability.py).
+// A leading word of a partial is stable when every hypothesis within this many nats of the best has it. Less than 1 %
+// of the stable words then change in a later partial (benchmarks/stability.py).
 inline constexpr double kStableMargin = 3.0;
 inline constexpr std::int64_t kNumCompared = 24;  // of these hypotheses, at most
 // Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory.

@@ -49,8 +49,9 @@ std::string join(const std::vector<Word>& words);
 
 // Index of the best hypothesis by ctc_weight * first pass + (1 - ctc_weight) * decoder score: the second pass of Zhang
 // et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model". Both are log-probabilities of the
-// whole sentence; the first is that of CTC and what a language model adds to it. What hotwords add counts in full beside
-// them: the decoder has never heard of these. Of equals the first one wins.
+// whole sentence; the first is that of CTC and what a language model adds to it. What hotwords add counts in full, and
+// the decoder, which has never heard of them, takes none away: only hypotheses to which they add as much as to the best
+// of the first pass can win. Of equals the first one wins.
 // std::invalid_argument for no hypotheses, another number of scores, or a weight outside [0, 1].
 std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::vector<float>& decoder_scores,
                           double ctc_weight);

@@ -99,7 +99,7 @@ def new_parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--hotwords",
         metavar="FILE",
-        help="words and phrases that are expected, one a line; behind a colon a boost other than 1",
+        help="words and phrases that are expected, one a line; behind a colon a boost other than 0.75",
     )
     how.add_argument(
         "--endpoint-silence-ms",

@@ -7,15 +7,14 @@ line, its end stays visible. A final becomes a firm line in its stead. Below the
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from asr.streaming.events import Event
+from asr.streaming.events import Event, Partial
 
 
 class Captions:
@@ -54,7 +53,7 @@ class Captions:
 
     def show(self, event: Event) -> None:
         """A partial, or a final."""
-        if event.type == "partial":
+        if isinstance(event, Partial):
             self._partial = self._line(event) if event.text else None
             self._draw()
         else:
@@ -69,7 +68,7 @@ class Captions:
 
     def print(self, text: str) -> None:
         """Lines of some format, that stay as they are."""
-        self._console.print(Text(text, end=""), soft_wrap=True)
+        self._console.print(Text(text), end="", soft_wrap=True)
 
     def status(self, text: Text | None) -> None:
         """The last line, at most `width` columns of it; None takes it away."""
@@ -88,10 +87,10 @@ class Captions:
         """A line that stays, above the partial."""
         self._console.print(Text(text, style))
 
-    def _line(self, event: Event) -> Text:
+    def _line(self, event: Partial) -> Text:
         """As much of the end of the text as fits into a line, on a word boundary."""
         words = event.text.split(" ")
-        stable = getattr(event, "num_stable", 0)
+        stable = event.num_stable
         if cell_len(event.text) > self.width:
             mark = "…" if self.unicode else "..."
             while len(words) > 1 and cell_len(" ".join([mark, *words])) > self.width:

@@ -94,7 +94,7 @@ def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Re
             search=args.search,
             second_pass=args.second_pass,
             lm=None if args.lm == "none" else args.lm,
-            hotwords=args.hotwords or (),
+            hotwords=args.hotwords,
             silence_after_speech_s=args.endpoint_silence_ms / 1000,
             max_utterance_s=args.max_utterance_s,
             phrases=args.phrases,

@@ -66,7 +66,7 @@ class Recognizer:
     second_pass: bool = True
     lm: str | Path | NgramLm | None = "auto"
     lm_weights: LmWeights = field(default_factory=LmWeights)
-    hotwords: str | Path | Sequence[str] = ()
+    hotwords: str | Path | Sequence[str] | None = None
     hotword_boost: float = HOTWORD_BOOST
     phrases: str | Path | Sequence[str] | None = None
     unknown_cost: float = UNKNOWN_COST

@@ -140,6 +140,20 @@ def test_options_are_those_of_python(model: Any, conversation: np.ndarray) -> No
     assert events != play(model.stream(**options), [conversation])  # the weights count
 
 
+@pytest.mark.parametrize("use_lm", [True, False])
+def test_hotwords_and_phrases_are_those_of_python(model: Any, conversation: np.ndarray, use_lm: bool) -> None:
+    recognizer = Recognizer(bundled_model(), lm=BUNDLED if use_lm else None, search="beam")
+    plain = play(recognizer.stream(), [conversation])
+    for options in (
+        {"hotwords": "Theodolite\nlorry\t8\n", "hotword_boost": 3.0},
+        {"phrases": "the old man\nthe lamp\n", "unknown_cost": 2.5},
+    ):
+        lists = {name: value.splitlines() if isinstance(value, str) else value for name, value in options.items()}
+        given = {name: value.encode() if isinstance(value, str) else value for name, value in options.items()}
+        events = play(model.stream(search="beam", use_lm=use_lm, **given), [conversation])
+        assert events == play(recognizer.with_options(**lists).stream(), [conversation]) != plain
+
+
 def test_defaults_are_those_of_python(library: Any) -> None:
     recognizer, weights = Recognizer(bundled_model()), LmWeights()
     options = c_library._StreamOptions()
@@ -206,6 +220,12 @@ def test_its_version_is_that_of_the_package(library: Any) -> None:
         ({"silence_after_speech_s": 0.0}, "silence_after_speech_s must be a positive"),
         ({"silence_without_speech_s": -1.0}, "silence_without_speech_s must be a positive"),
         ({"search": "greedy"}, "greedy takes no language model"),
+        ({"hotwords": b"R2"}, "hotword 'R2' cannot be written by this model: it has no '2'"),
+        ({"hotwords": b""}, "the list of hotwords has no words"),
+        ({"hotwords": b"A", "hotword_boost": -1.0}, "hotword boost must be in (0, 20]"),
+        ({"phrases": b"\n"}, "the list of phrases has no phrase"),
+        ({"phrases": b"A", "unknown_cost": float("nan")}, "unknown_cost must be in (0, 100]"),
+        ({"phrases": b"A", "hotwords": b"A"}, "they take no language model and no hotwords"),
         ({"struct_size": 3}, "struct_size is 3; it must be sizeof(asr_stream_options)"),
         ({"struct_size": 1000}, "struct_size is 1000"),
     ],

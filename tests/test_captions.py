@@ -14,8 +14,8 @@ from asr.streaming.events import Event, Final, Partial
 LONG = " ".join(f"WORD{i}" for i in range(60))
 
 
-def partial(text: str) -> Event:
-    return Partial(text, 0.0, 1.0)
+def partial(text: str, num_stable: int = 0) -> Event:
+    return Partial(text, 0.0, 1.0, num_stable=num_stable)
 
 
 def final(text: str) -> Event:
@@ -53,6 +53,19 @@ def test_the_partial_is_dimmed_and_the_final_is_not() -> None:
         captions.show(final("FIRM"))
     assert "\x1b[2mSOFT\x1b[0m" in terminal.raw
     assert re.search(r"(?<!m)FIRM(?!\x1b\[0m)", terminal.raw)
+
+
+def test_what_is_stable_in_a_partial_is_firm() -> None:
+    terminal = Terminal(20)
+    with Captions(terminal, 20) as captions:
+        captions.show(partial("HERE IT STANDS", 2))
+        assert "HERE IT \x1b[2mSTANDS\x1b[0m" in terminal.raw
+        captions.show(partial("WORDS THAT LEFT THE LINE AND", 4))  # two of them have
+        assert "… LEFT THE \x1b[2mLINE AND\x1b[0m" in terminal.raw
+        captions.show(partial("WORDS THAT LEFT THE LINE AND", 2))
+        assert "\x1b[2m… LEFT THE LINE AND\x1b[0m" in terminal.raw
+        captions.show(partial("ALL FIRM", 2))
+    assert terminal.raw.count("\x1b[2m") == 3
 
 
 def test_no_color_means_no_attributes_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -235,15 +235,15 @@ def vad(**fields: Any) -> dict[str, Any]:
 
 
 HOSTILE: list[tuple[Any, str | None, str]] = [
-    ("{", None, "no JSON that this server can read"),
-    ("[" * 30000, None, "no JSON that this server can read"),
-    ("[" * 30000 + "]" * 30000, None, "no JSON that this server can read"),
-    ('{"type": ' + "9" * 5000 + "}", None, "no JSON that this server can read"),
-    (b"\xff\xfe\x00", None, "no JSON that this server can read"),
-    ("[]", None, r"a message is \[\]; it must be an object"),
-    ({"type": ["session.update"]}, "type", r"type is \['session.update'\]; this server takes session.update"),
+    ("{", None, "this is not JSON"),
+    ("[" * 30000, None, "this JSON is nested too deeply"),
+    ("[" * 30000 + "]" * 30000, None, "this JSON is nested too deeply"),
+    ('{"type": ' + "9" * 5000 + "}", None, "this is not JSON"),
+    (b"\xff\xfe\x00", None, "this is not JSON"),
+    ("[]", None, "a list is no object"),
+    ({"type": ["session.update"]}, "type", "type is a list; this server takes session.update"),
     ({"type": "response.create"}, "type", "type is 'response.create'; this server takes"),
-    ({"type": "x" * 60000}, "type", r"^type is 'x{79}\.\.\.; this"),
+    ({"type": "x" * 60000}, "type", r"^type is 'x{60}'; this"),
     ({"type": APPEND}, "audio", "16 bits, little-endian, in Base64"),
     ({"type": APPEND, "audio": 7}, "audio", "16 bits"),
     ({"type": APPEND, "audio": "AAA"}, "audio", "16 bits"),

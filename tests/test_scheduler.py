@@ -263,6 +263,21 @@ def test_a_session_refuses_what_a_stream_refuses(recognizer: Recognizer) -> None
     asyncio.run(run())
 
 
+def test_who_waits_when_the_server_ends_is_told_so(recognizer: Recognizer, sample: np.ndarray) -> None:
+    async def run() -> None:
+        server = Server(recognizer, Limits(shutdown_s=0.05), num_threads=1)
+        async with server.open("test") as session:
+            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
+            await session.accept_waveform(sample)
+            settling, stopping = asyncio.create_task(session.settle()), asyncio.create_task(server.stop())
+            with pytest.raises(SessionFailed, match="the server ends before"):
+                await asyncio.wait_for(settling, WAIT_S)
+            gate.open()
+            await stopping
+
+    asyncio.run(run())
+
+
 def test_a_session_that_failed_says_so(recognizer: Recognizer, sample: np.ndarray, monkeypatch) -> None:
     def fail(segments: object) -> None:
         raise RuntimeError("out of memory")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from c_build import lock
 from recognition import recognize
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -29,7 +30,8 @@ FIRST, SECOND = "she walked to the sea", "the children ran down the road"
 
 
 def drive(scenario: str, *args: str | Path) -> Any:
-    subprocess.run(["make", "node_modules/.package-lock.json"], cwd=JS, check=True, capture_output=True)
+    with lock("npm"):
+        subprocess.run(["make", "node_modules/.package-lock.json"], cwd=JS, check=True, capture_output=True)
     command = ["node", "tests/server_page.mjs", scenario, sys.executable, *map(str, args)]
     result = subprocess.run(command, cwd=JS, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
@@ -102,6 +104,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     assert all(text.startswith(stable) for stable, text in seen["partials"])
     assert any(stable and stable != text for stable, text in seen["partials"])
 
+    assert seen["remembered"]
     assert seen["givenUp"][0] == "Stopped."
     assert re.fullmatch(r"The last \d+ s of what was said are not recognised\.", seen["givenUp"][1])
 

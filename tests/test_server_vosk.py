@@ -156,6 +156,17 @@ def test_reset_ends_the_utterance_and_the_dialogue_goes_on(server: RunningServer
     assert second["result"][0]["start"] > first["result"][-1]["end"]
 
 
+def test_a_phrase_list_is_all_that_is_heard_until_it_is_empty(server: RunningServer) -> None:
+    spoken = pieces(np.concatenate([speech("stop the music"), PAUSE]), 65536)
+    listed = '{"config": {"sample_rate": 16000, "phrase_list": ["play some jazz", "stop the music", "[unk]"]}}'
+    free = '{"config": {"phrase_list": []}}'
+    replies = converse(server.ws_url, listed, *spoken, free, *spoken, EOF)
+    heard = [reply["text"] for reply in replies if reply.get("text")]
+    assert len(heard) == 2 and heard[0] == "stop the music" != heard[1]
+    other = pieces(np.concatenate([speech("she walked to the sea"), PAUSE]), 65536)
+    assert "[unk]" in text(converse(server.ws_url, listed, *other, EOF))
+
+
 def test_silence_says_nothing(server: RunningServer) -> None:
     assert converse(server.ws_url, AT_16K, bytes(32000), EOF) == [{"partial": ""}, {"text": ""}]
 
@@ -177,7 +188,10 @@ def test_silence_says_nothing(server: RunningServer) -> None:
         ('{"config": {"words": "no"}}', "words is 'no'"),
         ('{"config": {"words": {"a": 1}}}', "words is an object"),
         ('{"config": {"max_alternatives": 1e18}}', "max_alternatives is 1e+18"),
-        ('{"config": {"phrase_list": [["yes"]]}}', "phrase_list"),
+        ('{"config": {"phrase_list": "/etc/passwd"}}', "phrase_list is '/etc/passwd'; it must be a list of strings"),
+        ('{"config": {"phrase_list": ["yes", ["no"]]}}', "phrase_list is a list; it must be a list of strings"),
+        ('{"config": {"phrase_list": ["[unk]"]}}', "phrase_list: "),
+        ('{"config": {"phrase_list": ["语音"]}}', "phrase_list: "),
         ('{"' + 60000 * "x" + '": 1}', f"but '{60 * 'x'}'"),
         ('{"\\ud800": 1}', "none of config, eof, reset"),
         ('{"' + 60 * "語" + '": 1}', "語語"),

@@ -36,14 +36,14 @@ def wyoming_port(server: RunningServer) -> int:
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with serving("--wyoming-port", "0") as server:
+    with serving("--wyoming-port", "0", "--search", "beam", "--lm", "none") as server:
         yield wyoming_port(server)
 
 
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
     """As the server's."""
-    return Recognizer(bundled_model("float32"), search="greedy", second_pass=False)
+    return Recognizer(bundled_model("float32"), search="beam", second_pass=False, lm=None)
 
 
 def connected(port: int, talk: Callable[[AsyncTcpClient], Awaitable[None]]) -> None:
@@ -135,6 +135,23 @@ def test_chunks_come_while_one_speaks_and_make_the_transcript(port: int) -> None
     connected(port, talk)
 
 
+def test_names_that_the_client_expects_are_heard(port: int) -> None:
+    audio = (speech("please call jarvis now") * 32767).astype(np.int16)
+
+    async def talk(client: AsyncTcpClient) -> None:
+        plain = await transcribe(client, audio)
+        names = ["Jarvis", "TV/AC 5", "", "语音"]  # but for the first they cannot be spelled
+        await client.write_event(Transcribe(transcript_names=names, transcript_terms=["call"]).event())
+        await send_audio(client, audio)
+        await client.write_event(AudioStop().event())
+        while (event := await client.read_event()) and not Transcript.is_type(event.type):
+            pass
+        assert event is not None
+        assert "call" not in plain and "call" in Transcript.from_event(event).text
+
+    connected(port, talk)
+
+
 def test_silence_has_an_empty_transcript(port: int) -> None:
     async def talk(client: AsyncTcpClient) -> None:
         assert await transcribe(client, PAUSE) == ""
@@ -181,6 +198,7 @@ FORMAT = {"rate": 16000, "width": 2, "channels": 1}
         (b'{"type": "audio-chunk", "data_length": 40000, "payload_length": 40000}\n', "payload_length is 40000"),
         (event("transcribe", language="de"), "language is 'de'; this server understands en"),
         (event("transcribe", language=["en"]), "language is a list"),
+        (event("transcribe", transcript_names="all"), "transcript_names is 'all'; it must be a list of strings"),
         (event("audio-start", **FORMAT | {"rate": 100}), "rate is 100"),
         (event("audio-chunk", b"abcd", rate=16000, channels=1), "width, bytes of a sample, is None"),
         (event("audio-chunk", b"abcd", **FORMAT | {"width": 4}), "width, bytes of a sample, is 4"),

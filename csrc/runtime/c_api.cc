@@ -176,6 +176,10 @@ StreamOptions to_stream_options(const asr_stream_options* given) {
   options.silence_after_speech_s = c.silence_after_speech_s;
   options.silence_without_speech_s = c.silence_without_speech_s;
   options.max_utterance_s = c.max_utterance_s;
+  options.hotword_boost = c.hotword_boost;
+  options.unknown_cost = c.unknown_cost;
+  if (c.hotwords) options.hotwords = c.hotwords;
+  if (c.phrases) options.phrases = c.phrases;
   return options;
 }
 
@@ -276,7 +280,8 @@ void asr_stream_options_init(asr_stream_options* options, size_t struct_size) {
   init(options, struct_size,
        asr_stream_options{0, defaults.chunk_ms, defaults.left_context_ms, static_cast<std::int32_t>(defaults.search),
                           defaults.second_pass, defaults.use_lm, defaults.beam_size, defaults.silence_after_speech_s,
-                          defaults.silence_without_speech_s, defaults.max_utterance_s});
+                          defaults.silence_without_speech_s, defaults.max_utterance_s, defaults.hotword_boost,
+                          defaults.unknown_cost, nullptr, nullptr});
 }
 
 asr_status asr_model_load(const char* path, const asr_model_options* options, asr_model** model, char* error,

@@ -29,16 +29,14 @@ ModelMetadata metadata_of(const std::map<std::string, std::string>& properties, 
   }
 }
 
-std::shared_ptr<const LmFusion> fusion_of(const ModelOptions& options, const ModelMetadata& metadata) {
+std::shared_ptr<const NgramLm> lm_of(const ModelOptions& options) {
   if (options.lm.empty()) return nullptr;
-  std::shared_ptr<const NgramLm> lm;
   try {
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(options.lm.data());
-    lm = std::make_shared<const NgramLm>(bytes, options.lm.size());
+    return std::make_shared<const NgramLm>(bytes, options.lm.size());
   } catch (const std::invalid_argument& error) {
     throw DamagedFileError(options.lm_name + ": " + error.what());
   }
-  return std::make_shared<const LmFusion>(std::move(lm), metadata.heard(), options.lm_weights);
 }
 
 }  // namespace
@@ -48,13 +46,14 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
       name_(name),
       properties_(properties_of(onnx, name)),
       metadata_(metadata_of(properties_, name)),
-      fusion_(fusion_of(options_, metadata_)),
+      lm_(lm_of(options_)),
+      fusion_(lm_ ? fusion_with(nullptr, true) : nullptr),
       runtime_(OnnxRuntime::load(options_.onnxruntime_path)),
       encoder_(runtime_, onnx, name, options_.num_threads,
                {"x", "num_valid", "key_cache", "value_cache", "num_frames"},
                {"log_probs", "encoder_out", "new_key_cache", "new_value_cache", "new_num_frames"}) {
   properties_.erase("decoder_onnx");  // as large as all else; the metadata has it
-  options_.lm = std::string();          // the fusion has a copy
+  options_.lm = std::string();          // lm_ has a copy
   check_shapes();
   // The first run of a graph takes several times as long: better now than with the first words.
   Cache cache = new_cache(1);
@@ -65,6 +64,11 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
     throw DamagedFileError(name + " is damaged: its graph cannot be run: " + error.what());
   }
   log(false, name + " opened with " + runtime_.description());
+}
+
+std::shared_ptr<const LmFusion> Model::fusion_with(std::shared_ptr<const Hotwords> hotwords, bool use_lm) const {
+  return std::make_shared<const LmFusion>(use_lm ? lm_ : nullptr, metadata_.heard(), options_.lm_weights,
+                                          std::move(hotwords));
 }
 
 void Model::check_shapes() const {

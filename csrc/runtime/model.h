@@ -60,6 +60,7 @@ class Model {
   const ModelMetadata& metadata() const noexcept { return metadata_; }
   const std::map<std::string, std::string>& properties() const noexcept { return properties_; }
   const std::shared_ptr<const LmFusion>& fusion() const noexcept { return fusion_; }  // null: no language model
+  std::shared_ptr<const LmFusion> fusion_with(std::shared_ptr<const Hotwords> hotwords, bool use_lm) const;
   void log(bool is_error, const std::string& text) const;
 
  private:
@@ -69,6 +70,7 @@ class Model {
   std::string name_;
   std::map<std::string, std::string> properties_;
   ModelMetadata metadata_;
+  std::shared_ptr<const NgramLm> lm_;  // or null
   std::shared_ptr<const LmFusion> fusion_;
   const OnnxRuntime& runtime_;
   Session encoder_;

@@ -37,7 +37,17 @@ std::shared_ptr<const SegmentOptions> segment_options(const Model& model, const 
   segment->second_pass = options.second_pass;
   segment->search = options.search;
   segment->beam.beam_size = options.beam_size;
-  if (options.use_lm) segment->fusion = model.fusion();
+  if (options.phrases) {
+    segment->phrases = std::make_shared<const Phrases>(*options.phrases, segment->tokens,
+                                                       static_cast<float>(options.unknown_cost));
+  } else if (options.use_lm) {
+    segment->fusion = model.fusion();
+  }
+  if (options.hotwords) {
+    auto hotwords = std::make_shared<const Hotwords>(*options.hotwords, segment->tokens,
+                                                     static_cast<float>(options.hotword_boost));
+    segment->fusion = model.fusion_with(std::move(hotwords), options.use_lm);
+  }
   segment->rescore_ctc_weight = model.metadata().rescore_ctc_weight;
   segment->endpointer.silence_after_speech_s = options.silence_after_speech_s;
   segment->endpointer.silence_without_speech_s = options.silence_without_speech_s;

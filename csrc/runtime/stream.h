@@ -27,6 +27,9 @@ struct StreamOptions {
   double silence_after_speech_s = EndpointerOptions{}.silence_after_speech_s;
   double silence_without_speech_s = EndpointerOptions{}.silence_without_speech_s;
   double max_utterance_s = EndpointerOptions{}.max_utterance_s;
+  double hotword_boost = kHotwordBoost;
+  double unknown_cost = kUnknownCost;
+  std::optional<std::string> hotwords, phrases;  // lists, one entry a line
 };
 
 struct StreamEvent {

@@ -80,13 +80,26 @@ std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<
     take(values, "silenceAfterSpeechS", options->endpointer.silence_after_speech_s);
     take(values, "silenceWithoutSpeechS", options->endpointer.silence_without_speech_s);
     take(values, "maxUtteranceS", options->endpointer.max_utterance_s);
-    if (lm) {
+    float hotword_boost = kHotwordBoost, unknown_cost = kUnknownCost;
+    take(values, "hotwordBoost", hotword_boost);
+    take(values, "unknownCost", unknown_cost);
+    std::shared_ptr<const Hotwords> hotwords;
+    if (values.hasOwnProperty("hotwords")) {
+      const auto list = values["hotwords"].as<std::string>();
+      hotwords = std::make_shared<const Hotwords>(list, options->tokens, hotword_boost);
+    }
+    if (values.hasOwnProperty("phrases")) {
+      const auto list = values["phrases"].as<std::string>();
+      options->phrases = std::make_shared<const Phrases>(list, options->tokens, unknown_cost);
+      lm = nullptr;  // has no say
+    }
+    if (lm || hotwords) {
       LmFusionOptions weights;
       take(values["lmWeights"], "weight", weights.weight);
       take(values["lmWeights"], "wordBonus", weights.word_bonus);
       take(values["lmWeights"], "oovPenalty", weights.oov_penalty);
       take(values["lmWeights"], "priorWeight", weights.prior_weight);
-      options->fusion = std::make_shared<LmFusion>(std::move(lm), options->tokens, weights);
+      options->fusion = std::make_shared<LmFusion>(std::move(lm), options->tokens, weights, std::move(hotwords));
     }
     const Segment check(options);
     return options;

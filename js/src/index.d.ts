@@ -80,6 +80,20 @@ export interface RecognizerOptions {
   /** And is ended, between two words, when it is so long, in (0, 120], default 20. */
   maxUtteranceS?: number;
   /**
+   * Words and phrases that are expected, for the beam searches, such as ["Abbey Road", "Leighton:2"]: each of its
+   * letters counts `hotwordBoost` nats, or what is given behind the colon.
+   */
+  hotwords?: string[];
+  /** In (0, 20], default 0.75. */
+  hotwordBoost?: number;
+  /**
+   * A closed list in place of free speech, such as voice commands. All that is heard is phrases of it, one after the
+   * other, and "[unk]" for what is none; no language model and no decoder takes part.
+   */
+  phrases?: string[];
+  /** What text costs as "[unk]", in nats a letter: the higher, the rarer it is. In (0, 100], default 1.5. */
+  unknownCost?: number;
+  /**
    * The ONNX Runtime: `import * as ort from ...`. By default "onnxruntime-web/wasm" is imported, which a page without
    * a bundler cannot find by that name, and run in one thread.
    */

@@ -14,7 +14,7 @@ const LM_WEIGHTS = ["weight", "wordBonus", "oovPenalty", "priorWeight"];
 const DEFAULTS = { lm: null, lmWeights: {}, chunkMs: 640, leftContextMs: 2560, search: "rescore", sessionOptions: {} };
 const OPTIONS = [
   "model", ...Object.keys(DEFAULTS), "secondPass", "beamSize", "silenceAfterSpeechS", "silenceWithoutSpeechS",
-  "maxUtteranceS", "ort",
+  "maxUtteranceS", "hotwords", "hotwordBoost", "phrases", "unknownCost", "ort",
 ]; // the defaults of the others stand in csrc/segment.h
 
 export class Recognizer {
@@ -34,7 +34,7 @@ export class Recognizer {
       const { tokens, rescoreCtcWeight } = model.metadata;
       const heard = tokens.map((token, id) => (UNSPOKEN_IDS.includes(id) ? "" : token));
       const segmentOptions = new core.SegmentOptions({
-        ...values, tokens: heard, rescoreCtcWeight, chunkSize: values.chunkMs / ENCODER_FRAME_MS,
+        ...values, ...lists(values), tokens: heard, rescoreCtcWeight, chunkSize: values.chunkMs / ENCODER_FRAME_MS,
       }, lm);
       const recognizer = new Recognizer(core, model, segmentOptions, values.leftContextMs / ENCODER_FRAME_MS);
       await recognizer.#warmUp(values.chunkMs / ENCODER_FRAME_MS);
@@ -77,6 +77,11 @@ export class Recognizer {
   }
 }
 
+// Lists as the C++ core takes them: one entry a line.
+function lists({ hotwords, phrases }) {
+  return { ...(hotwords && { hotwords: hotwords.join("\n") }), ...(phrases && { phrases: phrases.join("\n") }) };
+}
+
 async function defaultRuntime() {
   const ort = await import("onnxruntime-web/wasm");
   // More threads would need a page that is isolated from others (COOP and COEP headers), which few are.
@@ -105,6 +110,7 @@ function checked(options) {
   if (values.lm !== null && values.search === "greedy") {
     throw new RangeError("search greedy takes no language model; use search beam or rescore, or no lm");
   }
+  if (values.hotwords && values.hotwords.length === 0) delete values.hotwords;
   for (const [name, weight] of Object.entries(values.lmWeights)) {
     check(LM_WEIGHTS.includes(name), "lmWeights", name, `made of ${LM_WEIGHTS.join(", ")}`);
     check(Number.isFinite(weight), `lmWeights.${name}`, weight, "a number");
@@ -115,12 +121,18 @@ function checked(options) {
 const isWithin = (value, low, high) => typeof value === "number" && value >= low && value <= high;
 const isDuration = (value) => isWithin(value, Number.MIN_VALUE, Number.MAX_VALUE);
 
+const isList = (value) => Array.isArray(value) && value.every((entry) => typeof entry === "string");
+
 const CHECKS = [
   ["secondPass", (value) => typeof value === "boolean", "true or false"],
   ["beamSize", (value) => Number.isInteger(value) && isWithin(value, 1, 1024), "a whole number in [1, 1024]"],
   ["silenceAfterSpeechS", isDuration, "a number of seconds > 0"],
   ["silenceWithoutSpeechS", isDuration, "a number of seconds > 0"],
   ["maxUtteranceS", (value) => isWithin(value, Number.MIN_VALUE, 120), "in (0, 120]"],
+  ["hotwords", isList, "a list of texts"],
+  ["hotwordBoost", (value) => isWithin(value, Number.MIN_VALUE, 20), "in (0, 20]"],
+  ["phrases", isList, "a list of texts"],
+  ["unknownCost", (value) => isWithin(value, Number.MIN_VALUE, 100), "in (0, 100]"],
 ];
 
 function check(condition, name, value, allowed) {

@@ -105,8 +105,11 @@ async function live(python, wav, finalsFile, folder) {
 
     await page.keyboard.press("Alt+KeyL");
     await page.waitForFunction(() => document.getElementById("status").textContent === "Stopped.");
-    const connections = await page.evaluate(() => [...window.kept.values()]);
-    for (const [i, samples] of connections.entries()) await writeFile(`${folder}/${i}.s16`, Int16Array.from(samples));
+    // As text: Playwright is slow with long lists.
+    const connections = await page.evaluate(() => [...window.kept.values()].map((samples) => samples.join(" ")));
+    for (const [i, samples] of connections.entries()) {
+      await writeFile(`${folder}/${i}.s16`, Int16Array.from(samples.split(" ")));
+    }
     const saved = {};
     for (const [key, id] of [["KeyT", "text"], ["KeyS", "srt"]]) {
       const [download] = await Promise.all([page.waitForEvent("download"), page.keyboard.press(`Alt+${key}`)]);
@@ -121,16 +124,23 @@ async function live(python, wav, finalsFile, folder) {
       JSON.parse(await readFile(finalsFile, "utf8")));
     await writeFile(`${folder}/finals.srt`, srt);
 
-    // The server ends again, and this time for good: one may choose not to wait for it.
+    // Another microphone is chosen while one is open; it is remembered.
     await page.keyboard.press("Alt+KeyL");
-    await page.waitForFunction(() => document.getElementById("status").textContent === "Listening.");
+    const connected = (count) => page.waitForFunction((count) => window.kept.size === count, count);
+    await connected(3);
+    await page.selectOption("#device", { label: "Fake Audio Input 2" });
+    await connected(4);
+    await page.waitForFunction(() => document.getElementById("listen").textContent === "Stop listening");
+    const remembered = await page.evaluate(() => localStorage.getItem("device") === document.getElementById("device").value);
+
+    // The server ends again, and this time for good: one may choose not to wait for it.
     await server.stop();
     await page.keyboard.press("Alt+KeyL");
     await page.waitForFunction(() => document.getElementById("listen").textContent === "Do not wait");
     await page.keyboard.press("Alt+KeyL");
     const givenUp = [await text(page, "status"), await alert(page)];
     const [moved, partials] = await page.evaluate(() => [window.moved, window.partials]);
-    return { partials, gone, before, during, over, full, latency, saved, cleared, finals, givenUp, moved, complaints };
+    return { partials, gone, before, during, over, full, latency, saved, cleared, finals, givenUp, remembered, moved, complaints };
   } finally {
     await browser.close();
     await server.stop();

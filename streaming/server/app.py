@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -40,7 +41,13 @@ def create_app(server: Server, access: Access) -> Starlette:
             *realtime.routes,
             *vosk.routes,
         ],
-        middleware=[Middleware(Doorkeeper, access=access)],
+        middleware=[
+            # Outside: a browser asks before it brings its token. Without it pages that are let in could read nothing.
+            Middleware(
+                CORSMiddleware, allow_origins=access.origins, allow_methods=("GET", "POST"), allow_headers=("*",)
+            ),
+            Middleware(Doorkeeper, access=access),
+        ],
         lifespan=lifespan,
     )
     app.state.server = server

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from asr.streaming.server.messages import shown
 from asr.streaming.server.session import Session
 
 LANGUAGE = "en"
-MAX_SHOWN = 80
-"""Characters of a client's own value in a message about it."""
 MAX_KEYWORDS, MAX_KEYWORD_LENGTH = 500, 100
 
 
@@ -25,12 +24,6 @@ class ApiError(Exception):
         """The `error` object of OpenAI's answers and events."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         return {"message": str(self), "type": kind, "param": self.param, "code": self.code}
-
-
-def shown(value: object) -> str:
-    """A client's value in a message: not all of it where it is long."""
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "..."
 
 
 def check_language(language: object, param: str) -> None:

@@ -16,16 +16,16 @@ from contextlib import aclosing
 from typing import Any
 
 import numpy as np
-from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from asr.streaming.server.openai_api import ApiError, expect_keywords, shown
+from asr.streaming.server.messages import BadMessage, parse_object, shown
+from asr.streaming.server.openai_api import ApiError, expect_keywords
 from asr.streaming.server.realtime_config import SAMPLE_RATE, Config
 from asr.streaming.server.realtime_items import Items, Mark
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
-from asr.streaming.server.websocket import INTERNAL_ERROR, Client
+from asr.streaming.server.websocket import INTERNAL_ERROR, Client, refuse
 
 SUBPROTOCOL = "realtime"
 MIN_COMMIT_S = 0.1
@@ -46,8 +46,7 @@ async def _realtime(websocket: WebSocket) -> None:
             )
             await conversation.run()
     except Refused as refused:
-        error = ApiError(str(refused), code="overloaded", status=503)
-        await websocket.send_denial_response(JSONResponse({"error": error.to_dict()}, error.status))
+        await refuse(websocket, refused)
 
 
 class Conversation:
@@ -103,11 +102,9 @@ class Conversation:
         event_id = None
         try:
             try:
-                event = json.loads(message)
-            except (ValueError, RecursionError):
-                raise ApiError("a message is no JSON that this server can read", code="invalid_json") from None
-            if not isinstance(event, dict):
-                raise ApiError(f"a message is {shown(event)}; it must be an object with a type")
+                event = parse_object(message)
+            except BadMessage as error:
+                raise ApiError(str(error), code="invalid_json") from None
             if isinstance(given := event.get("event_id"), str):
                 event_id = given[:MAX_ID_LENGTH]
             await self._obey(event)

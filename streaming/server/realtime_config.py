@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asr.streaming.server.openai_api import LANGUAGE, ApiError, check_keywords, check_language, shown
+from asr.streaming.server.messages import BadMessage, shown, whole_number
+from asr.streaming.server.openai_api import LANGUAGE, ApiError, check_keywords, check_language
 
 SAMPLE_RATE = 24000
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10000
@@ -86,11 +87,11 @@ class Config:
         silence_ms = turn_detection.get("silence_duration_ms")
         if silence_ms is None:
             return self.silence_ms or self.default_silence_ms
-        whole = isinstance(silence_ms, int) and not isinstance(silence_ms, bool)
-        if not whole or not MIN_SILENCE_MS <= silence_ms <= MAX_SILENCE_MS:
-            allowed = f"a whole number in [{MIN_SILENCE_MS}, {MAX_SILENCE_MS}]"
-            raise _wrong(f"{path}.silence_duration_ms", silence_ms, allowed)
-        return silence_ms
+        path += ".silence_duration_ms"
+        try:
+            return whole_number(path, silence_ms, MIN_SILENCE_MS, MAX_SILENCE_MS)
+        except BadMessage as error:
+            raise ApiError(str(error), path) from None
 
 
 def _wrong(path: str, value: object, allowed: str) -> ApiError:

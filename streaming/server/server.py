@@ -71,9 +71,11 @@ class Server:
         await self.stop()
 
     async def stop(self) -> None:
-        """Lets sessions say their finals, for as long as the limits allow; then ends the threads."""
+        """Lets sessions say their finals, for as long as the limits allow; then gives them up and ends the threads."""
         self.stopping.set()
         end = time.monotonic() + self.limits.shutdown_s
         while self.sessions and time.monotonic() < end:
             await asyncio.sleep(0.02)
+        for session in self.sessions:
+            session.close("the server ends before all could be recognised; try again later")
         await asyncio.to_thread(self.scheduler.close)

@@ -24,7 +24,7 @@ MAX_QUEUED = 1000
 
 
 class SessionFailed(RuntimeError):
-    """Recognition broke down; the server's log says how. The session is of no more use."""
+    """Recognition broke down, and the server's log says how, or was given up. The session is of no more use."""
 
 
 class Session:
@@ -50,7 +50,7 @@ class Session:
         self._events: list[Event] = []
         self._changed = asyncio.Event()
         self._finished = False
-        self._failed = False
+        self._failure = ""
         self.audio_s = 0.0
         """Seconds of audio that came so far."""
 
@@ -59,7 +59,6 @@ class Session:
         check_samples(samples)
         check_sample_rate(sample_rate)
         seconds = len(samples) / sample_rate
-        await self._wait_until(lambda: self._queued_s <= self._max_queued_s)
         await self._say(lambda stream: stream.accept_waveform(samples, sample_rate), seconds)
         self.audio_s += seconds
 
@@ -98,9 +97,11 @@ class Session:
             if done:
                 return
 
-    def close(self) -> None:
-        """Gives up what is not done yet."""
+    def close(self, why: str = "this session is closed; open a new one") -> None:
+        """Gives up what is not done yet; who waits for it gets SessionFailed."""
         self._scheduler.drop(self._job)
+        self._failure = self._failure or why
+        self._changed.set()
 
     @property
     def _done(self) -> bool:
@@ -108,8 +109,8 @@ class Session:
 
     async def _say(self, what: Callable[[Stream], None], seconds: float = 0.0) -> None:
         await self._wait_until(lambda: self._queued_s <= self._max_queued_s and len(self._arrivals) < MAX_QUEUED)
-        if self._failed:
-            raise SessionFailed("recognition failed; open a new session")
+        if self._failure:
+            raise SessionFailed(self._failure)
         if self._finished:
             raise ValueError("this session is finished; open a new one")
         self._arrivals.append(self._loop.time())
@@ -117,13 +118,13 @@ class Session:
         self._scheduler.say(self._job, what, seconds)
 
     async def _wait_until(self, condition: Callable[[], bool]) -> None:
-        while not self._failed and not condition():
+        while not self._failure and not condition():
             self._changed.clear()
             await self._changed.wait()
 
     def _take(self) -> list[Event]:
-        if self._failed:
-            raise SessionFailed("recognition failed; open a new session")
+        if self._failure:
+            raise SessionFailed(self._failure)
         events, self._events = self._events, []
         return events
 
@@ -136,7 +137,8 @@ class Session:
         for _ in range(report.num_done):
             self._observe(self._loop.time() - self._arrivals.popleft())
         self._queued_s -= report.done_s
-        self._failed |= report.failed
+        if report.failed:
+            self._failure = "recognition failed; open a new session"
         for event in report.events:
             replaces = isinstance(event, (Partial, Final)) and self._events and isinstance(self._events[-1], Partial)
             if replaces:

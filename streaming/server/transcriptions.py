@@ -27,7 +27,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from asr.streaming.audio_file import read_blocks
 from asr.streaming.events import Final
-from asr.streaming.server.openai_api import ApiError, check_keywords, check_language, expect_keywords, shown
+from asr.streaming.server.messages import shown
+from asr.streaming.server.openai_api import ApiError, check_keywords, check_language, expect_keywords
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
 from asr.streaming.subtitles import srt, vtt
@@ -213,7 +214,7 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
         reason = str(error).rstrip(".")
         raise ApiError(f"{reason}; WAV, FLAC, MP3, Ogg or whatever else libsndfile reads will do", "file") from error
     except SessionFailed as error:
-        raise ApiError("recognition failed; the server's log says how", status=500) from error
+        raise ApiError(str(error), status=500) from error
     finally:
         feeding.cancel()
 

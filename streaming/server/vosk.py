@@ -8,9 +8,9 @@
 
 Each reply covers the audio of its message, and what of it could be recognised: text comes once a chunk. In the config,
 with vosk-server's defaults: `sample_rate` 8000, `words` 1 (0: results are `text` alone), `max_alternatives` 0 (more:
-results are `alternatives`, of which there is always one), `phrase_list` none; and of ours `num_stable` 0 (1: partials
-have it too: how many leading words will hardly change). Other keys are ignored. Text is in lower case, as the models of
-Vosk write it.
+results are `alternatives`, of which there is always one), `phrase_list` [] (more: what follows is phrases of the list,
+and "[unk]" for what is none); and of ours `num_stable` 0 (1: partials have it too: how many leading words will hardly
+change). Other keys are ignored. Text is in lower case, as the models of Vosk write it.
 
 The protocol: https://alphacephei.com/vosk/server. It has no errors; here a client is told {"error": ...} before it is
 left.
@@ -83,6 +83,7 @@ class Dialogue:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._search = session.recognizer.search
         self._sample_rate = DEFAULT_SAMPLE_RATE
         self._words = True
         self._max_alternatives = 0
@@ -100,7 +101,7 @@ class Dialogue:
             return self._result(finals) if finals else self._partial_result()
         order = parse_object(message)
         if "config" in order:
-            self._configure(order["config"])
+            await self._configure(order["config"])
             return None
         if order.get("eof"):
             return await self.result_at_end()
@@ -132,7 +133,7 @@ class Dialogue:
                 self._partial = event if isinstance(event, Partial) else None
         return finals
 
-    def _configure(self, config: Any) -> None:
+    async def _configure(self, config: Any) -> None:
         if not isinstance(config, dict):
             raise BadMessage(f"config is {shown(config)}; it must be an object")
         if "sample_rate" in config:
@@ -147,8 +148,17 @@ class Dialogue:
             self._max_alternatives = whole_number("max_alternatives", alternatives, 0, MAX_ALTERNATIVES)
         if "num_stable" in config:
             self._tells_stable = bool(whole_number("num_stable", config["num_stable"], 0, 1))
-        if config.get("phrase_list"):
-            raise BadMessage("phrase_list is not supported by this server: leave it out for free dictation")
+        if "phrase_list" in config:
+            await self._restrict(config["phrase_list"])
+
+    async def _restrict(self, phrases: Any) -> None:
+        if not isinstance(phrases, list) or not all(isinstance(phrase, str) for phrase in phrases):
+            raise BadMessage(f"phrase_list is {shown(phrases)}; it must be a list of strings")
+        try:
+            # A server that searches greedily is faster, but cannot know a list.
+            await self._session.change(phrases=phrases or None, search="beam" if phrases else self._search)
+        except ValueError as error:
+            raise BadMessage(f"phrase_list: {error}") from error
 
     def _partial_result(self) -> dict[str, Any]:
         text, num_stable = (self._partial.text, self._partial.num_stable) if self._partial else ("", 0)

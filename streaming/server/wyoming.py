@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from asr import __version__
+from asr.search import heard
 from asr.streaming.events import Final
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from asr.streaming.server.messages import BadMessage, parse_object, shown, whole_number
@@ -118,6 +119,7 @@ class Connection:
         """What is to be ended with the transcription that is under way."""
         self._session: Session | None = None
         self._telling: asyncio.Task[str] | None = None
+        self._expected: list[str] = []
 
     async def serve(self) -> None:
         """Answers until the client leaves or is left."""
@@ -145,6 +147,7 @@ class Connection:
             await self._send("pong", {"text": event.data.get("text")})
         elif event.type == "transcribe":
             _check_language(event.data.get("language"))
+            self._expected = self._expected_words(event.data)
         elif event.type == "audio-start":
             _audio_format(event.data)
             await self._begin()
@@ -153,9 +156,25 @@ class Connection:
         elif event.type == "audio-stop":
             await self._end()
 
+    def _expected_words(self, data: dict[str, Any]) -> list[str]:
+        """Names and terms that are likely to come: those that the model can spell, lest the others spoil them."""
+        recognizer = self._server.recognizer
+        letters = set("".join(heard(recognizer.onnx.tokens)).upper()) - {"▁"}
+        words = []
+        for name in ("transcript_names", "transcript_terms"):
+            given = data.get(name) or []
+            if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+                raise BadMessage(f"{name} is {shown(given)}; it must be a list of strings")
+            words += [text for text in given if text.strip() and set(text.upper()) <= letters | {" "}]
+        return words if recognizer.search != "greedy" else []
+
     async def _begin(self) -> Session:
         if self._session is None:
-            self._session = await self._stack.enter_async_context(self._server.open("wyoming"))
+            changes = {"hotwords": self._expected} if self._expected else {}
+            try:
+                self._session = await self._stack.enter_async_context(self._server.open("wyoming", **changes))
+            except ValueError as error:
+                raise BadMessage(str(error)) from error
             self._telling = asyncio.create_task(self._tell(self._session))
             # Its error, if any, is the error of whoever awaits it; nobody does when the client is gone.
             self._telling.add_done_callback(lambda task: task.cancelled() or task.exception())

@@ -4,6 +4,7 @@
 #include <asr_stream/asr_stream.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -76,9 +77,17 @@ struct Session {
     options.second_pass = bytes.take<std::uint8_t>() % 2;
     options.beam_size = 1 + bytes.take<std::uint8_t>() % 16;
     if (bytes.take<std::uint8_t>() % 8 == 0) {  // any option may have any value
-      const std::size_t at = bytes.take<std::uint8_t>() % sizeof options;
+      constexpr std::size_t kNumbers = offsetof(asr_stream_options, hotwords);  // pointers come last
+      const std::size_t at = bytes.take<std::uint8_t>() % kNumbers;
       const auto value = bytes.take<std::uint64_t>();
-      std::memcpy(reinterpret_cast<char*>(&options) + at, &value, std::min(sizeof value, sizeof options - at));
+      std::memcpy(reinterpret_cast<char*>(&options) + at, &value, std::min(sizeof value, kNumbers - at));
+    }
+    char list[17] = {};  // any text, hardly ever a good one
+    if (const auto kind = bytes.take<std::uint8_t>() % 8; kind < 4) {
+      static constexpr char kLetters[] = "AB'\n :\t.5[unk]\xE2\x96\x81\xFF";
+      for (std::size_t i = 0; i + 1 < sizeof list; ++i) list[i] = kLetters[bytes.take<std::uint8_t>() % sizeof kLetters];
+      if (kind != 1) options.hotwords = list;
+      if (kind != 0) options.phrases = list;
     }
     char error[64];
     const asr_status status = asr_stream_new(the_model(), &options, &stream, error, sizeof error);
@@ -95,6 +104,8 @@ struct Session {
               "finals and gaps are in order");
       if (event->type == ASR_FINAL || event->type == ASR_GAP) last_s = event->end_s;
       require((event->words == nullptr) == (event->num_words == 0), "words are NULL when there are none");
+      require(event->num_stable <= (event->type == ASR_PARTIAL ? event->num_words : 0), "words of partials are stable");
+      require((event->endpoint != nullptr) == (event->type == ASR_FINAL), "a FINAL says what ended it");
       for (std::size_t i = 0; i < event->num_words; ++i) {
         const asr_word& word = event->words[i];
         require(std::strstr(event->text, word.text) && word.start_s < word.end_s, "a word is in the text");

@@ -113,6 +113,12 @@ typedef struct asr_stream_options {
   double silence_after_speech_s;   /* ends an utterance; > 0, INFINITY: never; 0.8 */
   double silence_without_speech_s; /* the same where nothing was said; 5 */
   double max_utterance_s;          /* ends a longer one between words; (0, 120]; 20 */
+  double hotword_boost;            /* nats for each letter of a hotword, (0, 20]; 0.75 */
+  double unknown_cost;             /* nats for each letter that becomes "[unk]", (0, 100]; 1.5 */
+  const char *hotwords;            /* words and phrases that are expected, one a line; behind a colon or a tab a boost
+                                      of its own; needed during the call only; NULL: none */
+  const char *phrases;             /* a closed list in place of free speech, one a line: what is none of it becomes
+                                      "[unk]"; no language model takes part, and no hotwords; NULL: free speech */
 } asr_stream_options;
 
 /* Fill in the defaults: asr_model_options options; asr_model_options_init(&options, sizeof options); */

@@ -21,7 +21,7 @@ let busy = false; // the microphone is being opened, or the last words are on th
 let again = false; // start again when they have come
 let patience;
 let latencies = [];
-let beganAt = null; // performance.now() at 0:00 of the captions
+let beganAt; // performance.now() at 0:00 of the captions
 let startS = 0; // where in the captions' time the stream began
 let wakeLock = null;
 
@@ -107,7 +107,10 @@ async function start() {
   page.status("Waiting for the microphone …");
   try {
     const sampleRate = await microphone.open($("device").value);
-    beganAt ??= performance.now();
+    if (captions.empty) {
+      captions.forgetCleared(); // its times would not go with those from now on
+      beganAt = performance.now();
+    }
     startS = (performance.now() - beganAt) / 1000;
     latencies = [];
     engine.begin(sampleRate);
@@ -115,6 +118,7 @@ async function start() {
     setListening(true);
     $("listen").textContent = "Stop listening";
     keepAwake();
+    showTools();
     listDevices(); // browsers tell their names only now
   } catch (error) {
     await microphone.close();
@@ -178,7 +182,7 @@ function setListening(value) {
 function showTools() {
   for (const id of ["copy", "save-text", "save-srt"]) $(id).disabled = captions.empty;
   $("clear").disabled = captions.empty && !captions.cleared;
-  $("clear").textContent = captions.cleared ? "Undo clear" : "Clear";
+  $("clear").textContent = captions.cleared ? "Undo" : "Clear";
 }
 
 function save(text, suffix) {
@@ -213,7 +217,6 @@ const actions = {
   clear() {
     if (captions.cleared) captions.restore();
     else captions.clear();
-    if (captions.empty && !listening) beganAt = null;
     showTools();
   },
   dismiss: () => page.trouble(""),

@@ -71,6 +71,10 @@ export class Captions {
     this.#list.replaceChildren();
   }
 
+  forgetCleared() {
+    this.#cleared = null;
+  }
+
   restore() {
     this.#finals = this.#cleared.finals;
     this.#list.replaceChildren(...this.#cleared.lines);

@@ -1,0 +1,142 @@
+"""Closed phrases against free speech: python benchmarks/phrases.py data/answers.jsonl.gz [--id an4] [--plot out.png]
+
+Decodes a data set of short utterances as finals are (full context): as free speech, with the language model and the
+decoder, and with a closed list. The list is made of what is said in the data set: its words (--list words), or every
+other one of its different sentences (--list sentences). What `--other`, any data set, says is not of the list; nor are
+the sentences that were left out.
+
+Right: utterances recognised in full. Rejected: utterances of nothing in the list that became [unk] or nothing. False:
+words of the list recognised in `--other` where nobody said them, for each word spoken there.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from asr._core import UNKNOWN_COST, CtcPhraseSearch, Phrases, words
+from asr.cuts import evenly_spread, load_cuts
+from asr.engine import Engine, open_engine
+from asr.lm import load_lm
+from asr.onnx_model import bundled_model
+from asr.plots import new_axes
+from asr.search import LmWeights, decode, heard, text
+from asr.wer import count_errors
+
+UNKNOWN = "[unk]"
+
+
+@dataclass(frozen=True)
+class Utterance:
+    reference: str
+    log_probs: np.ndarray
+    encoder_out: np.ndarray
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    wer: float
+    right: float
+    rejected: float = float("nan")
+    false: float = float("nan")
+
+
+def load(engine: Engine, data: Path, id: str, number: int | None) -> list[Utterance]:
+    """Utterances whose id holds `id`, and which are not a copy at another speed."""
+    cuts = evenly_spread([cut for cut in load_cuts(data) if id in cut.id and "_sp" not in cut.id], number)
+    encoded = []
+    for cut in track(cuts, f"encoding {data.name}", console=Console(stderr=True)):
+        encoded.append(Utterance(cut.supervisions[0].text, *engine.encode([cut.load_features()], 0, 0)[0]))
+    return encoded
+
+
+def measure(
+    name: str,
+    recognise: Callable[[Utterance], str],
+    said: Sequence[Utterance],
+    left_out: Sequence[Utterance],
+    other: Sequence[Utterance],
+) -> Row:
+    references, found = [u.reference for u in said], [recognise(u) for u in said]
+    wer = count_errors(references, found).rate
+    right = float(np.mean([a == b for a, b in zip(references, found, strict=True)]))
+    if not name.startswith(UNKNOWN):
+        return Row(name, wer, right)
+    rejected = [recognise(u) in (UNKNOWN, "") for u in left_out] or [float("nan")]
+    num_words = sum(len(u.reference.split()) for u in other)
+    false = sum(word not in {UNKNOWN, *u.reference.split()} for u in other for word in recognise(u).split())
+    return Row(name, wer, right, float(np.mean(rejected)), false / num_words if num_words else float("nan"))
+
+
+def plot(rows: Sequence[Row], path: Path, title: str) -> None:
+    figure, axes = new_axes(7, 4)
+    place = np.arange(len(rows))
+    axes.bar(place - 0.2, [100 * row.right for row in rows], 0.4, label="right")
+    second = "rejected" if not np.isnan(rows[-1].rejected) else "false"
+    axes.bar(place + 0.2, [100 * getattr(row, second) for row in rows], 0.4, label=second)
+    axes.set_xticks(place, [row.name for row in rows])
+    axes.set_ylabel("%")
+    axes.set_title(title)
+    axes.legend(loc="upper left")
+    figure.savefig(path, format="png")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="written by `asr prepare`")
+    parser.add_argument("--id", default="", metavar="PART", help="only utterances whose id holds this")
+    parser.add_argument("--list", choices=("words", "sentences"), default="words", help="default: %(default)s")
+    parser.add_argument("--other", type=Path, metavar="DATA", help="speech that is not of the list")
+    parser.add_argument("--unknown-costs", default=f"{UNKNOWN_COST:g}", metavar="X,...", help="default: %(default)s")
+    parser.add_argument("--model", type=Path, default=bundled_model(), help="default: the bundled one")
+    parser.add_argument("--lm", default="bundled", help="of free speech: a file of `asr lm` (default: the bundled one)")
+    parser.add_argument("--num-utterances", type=int, metavar="N", help="of each set, evenly spread; default: all")
+    parser.add_argument("--plot", type=Path, metavar="OUT.png")
+    args = parser.parse_args()
+
+    engine = open_engine(args.model)
+    data = load(engine, args.data, args.id, args.num_utterances)
+    other = load(engine, args.other, "", args.num_utterances) if args.other else []
+    sentences = sorted({u.reference for u in data})
+    entries = sentences[::2] if args.list == "sentences" else sorted({w for s in sentences for w in s.split()})
+    said = [u for u in data if args.list == "words" or u.reference in entries]
+    left_out = [u for u in data if args.list == "sentences" and u.reference not in entries]
+    fusion = LmWeights().fusion(load_lm(args.lm), engine.tokens)
+
+    def free(utterance: Utterance, search: str) -> str:
+        def score(tokens: list[list[int]]) -> np.ndarray:
+            return engine.score(tokens, utterance.encoder_out)
+
+        weight, lm = engine.rescore_ctc_weight, None if search == "greedy" else fusion
+        best = decode(utterance.log_probs, search, score=score, ctc_weight=weight, fusion=lm)
+        return text(best, engine.tokens)
+
+    def closed(utterance: Utterance, phrases: Phrases) -> str:
+        search = CtcPhraseSearch(phrases)
+        search.advance(utterance.log_probs)
+        return " ".join(word[0] for word in words(search.hypotheses(1, True)[0], phrases.tokens))
+
+    rows = [
+        measure("free, greedy", lambda u: free(u, "greedy"), said, left_out, other),
+        measure("free", lambda u: free(u, "rescore"), said, left_out, other),
+    ]
+    for cost in map(float, args.unknown_costs.split(",")):
+        phrases = Phrases("\n".join(entries), heard(engine.tokens), cost)
+        rows.append(measure(f"{UNKNOWN} at {cost:g}", lambda u, p=phrases: closed(u, p), said, left_out, other))  # type: ignore[misc]
+    print(f"{len(said)} utterances of a list of {len(entries)}, {len(left_out)} left out, {len(other)} others")
+    print("                WER %  right %  rejected %  false %")
+    for r in rows:
+        print(f"{r.name:14} {100 * r.wer:6.1f}  {100 * r.right:7.1f}  {100 * r.rejected:10.1f}  {100 * r.false:7.1f}")
+    if args.plot:
+        plot(rows, args.plot, f"{len(said)} utterances, a list of {len(entries)} {args.list}")
+
+
+if __name__ == "__main__":
+    main()
