@@ -31,7 +31,7 @@ from asr.search import Word
 from asr.streaming import Final
 from asr.wer import count_errors
 
-MARGIN_S = 0.04
+MARGIN_S = 0.06  # more than a frame, which times are whole numbers of
 NEAR_S = 1.5
 
 

@@ -120,8 +120,9 @@ def plot(minutes: list[Minute], path: Path) -> None:
 
     hours = [(index + 1) / 60 for index in range(len(minutes))]
     figure, (upper, lower) = pyplot.subplots(2, 1, figsize=(8, 5), sharex=True, layout="constrained")
-    upper.plot(hours, [minute.memory_mb for minute in minutes])
-    upper.set(ylabel="resident memory, MB", ylim=(0, None))
+    memory = [minute.memory_mb for minute in minutes]
+    upper.plot(hours, memory)
+    upper.set(ylabel="resident memory, MB", ylim=(0, 1.2 * max(memory)))
     lower.plot(hours, [minute.chunk_ms_p95 for minute in minutes], label="95 % of the chunks")
     lower.plot(hours, [minute.chunk_ms_p50 for minute in minutes], label="half of them")
     lower.set(xlabel="hours of audio", ylabel="CPU time, ms", ylim=(0, None))

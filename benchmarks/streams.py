@@ -46,7 +46,7 @@ from websockets.asyncio.client import ClientConnection, connect
 SAMPLE_RATE = 16000
 MESSAGE = SAMPLE_RATE // 10  # samples
 MAX_BATCH = 32
-SKIPPED_S = 3.0  # at the start of each stream
+SKIPPED_S = 2.0  # at the start of each stream
 GREEDY = ("--search", "greedy", "--no-second-pass")
 VARIANTS = {
     "batched": ("--max-batch", str(MAX_BATCH), *GREEDY),
@@ -64,7 +64,7 @@ class Step:
     p50_ms: float
     p95_ms: float
     cpu_ms: float
-    """of the server, for a second of one stream's audio"""
+    """of the server, for a second of one stream's audio, as far as it was answered"""
     client_load: float
     """part of its core that the clients took: near 1 they measure themselves"""
 
@@ -99,6 +99,11 @@ class Client:
     async def _receive(self) -> None:
         async for _ in self._websocket:
             self._replied.append(time.monotonic())
+
+    @property
+    def answered_s(self) -> float:
+        """Seconds of audio that replies have covered."""
+        return len(self._replied) * (0.1 if self._server.answers_all else self._server.chunk_ms / 1000)
 
     def delays(self, skipped_s: float) -> Iterator[float]:
         """Seconds, of each chunk; of one without a reply, for as long as it was waited for."""
@@ -150,6 +155,7 @@ def make_server(variant: str, args: argparse.Namespace) -> Server:
         port = free.getsockname()[1]
     if variant != "sherpa-onnx":
         more = ["--port", str(port), "--chunk-ms", str(args.chunk_ms), "--max-sessions", "100000"]
+        more += ["--model", str(args.model.resolve())] if args.model else []
         command = [sys.executable, "-m", "asr.streaming.cli", "serve", *more, *VARIANTS[variant]]
         return Server(command, f"ws://127.0.0.1:{port}/vosk", True, args.chunk_ms)
     program = "sherpa-onnx-online-websocket-server"
@@ -195,18 +201,19 @@ async def speak(server: Server, pid: int, audio: np.ndarray, num_streams: int, s
         took, own = cpu_s(pid) - before, time.process_time() - own
         delays = [1000 * delay for client in clients for delay in client.delays(skipped_s=SKIPPED_S)]
     p50, p95 = np.percentile(delays, [50, 95])
-    return Step(num_streams, p50, p95, 1000 * took / (num_streams * seconds), own / seconds)
+    answered_s = max(sum(client.answered_s for client in clients), 0.1)
+    return Step(num_streams, p50, p95, 1000 * took / answered_s, own / seconds)
 
 
-def largest(is_held: Callable[[int], bool], first: int, resolution: float) -> int:
-    """The largest number for which it is true, within a share of it; 0 if there is none."""
-    low, high, number = 0, 0, first
-    while not high or high - low > max(1, resolution * low):
+def largest(is_held: Callable[[int], bool], first: int, resolution: float, most: int) -> int:
+    """The largest number up to `most` for which it is true, within a share of it; 0 if there is none."""
+    low, high, number = 0, most + 1, min(first, most)
+    while high - low > max(1, resolution * low):
         if is_held(number):
             low = number
         else:
             high = number
-        number = (low + high) // 2 if high else 2 * low
+        number = (low + high) // 2 if high <= most else min(2 * low, most)
     return low
 
 
@@ -240,12 +247,14 @@ def plot(steps: dict[str, list[Step]], limit_ms: float, path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("--model", type=Path, help="default: what the server takes by itself, the bundled one")
     parser.add_argument("--sherpa", type=Path, metavar="FOLDER", help="written by `asr export --target sherpa-onnx`")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, help="default: all, sherpa-onnx only with --sherpa")
     parser.add_argument("--chunk-ms", type=int, default=640)
     parser.add_argument("--limit-ms", type=float, default=300.0)
     parser.add_argument("--seconds", type=float, default=20.0, help="that each number of streams is tried (default 20)")
     parser.add_argument("--first", type=int, default=32, metavar="N", help="streams to begin with (default 32)")
+    parser.add_argument("--most", type=int, default=2000, metavar="N", help="try no more streams (default 2000)")
     parser.add_argument("--resolution", type=float, default=0.1, help="share of the number found (default 0.1)")
     parser.add_argument("--num-utterances", type=int, default=100, metavar="N")
     parser.add_argument("--plot", type=Path, metavar="PNG")
@@ -282,7 +291,7 @@ def main() -> None:
             )
             return step.p95_ms < args.limit_ms
 
-        found[name] = largest(is_held, args.first, args.resolution)
+        found[name] = largest(is_held, args.first, args.resolution, args.most)
     print(
         f"\n| | streams a core, p95 < {args.limit_ms:g} ms | server's CPU, ms for a second of audio |\n|---|---:|---:|"
     )

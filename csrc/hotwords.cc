@@ -64,7 +64,7 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
       if (node != Lexicon::kRoot) next.longest_suffix = advance(at(node).longest_suffix, byte);
       const std::int32_t word = spellings_->word(child);
       next.under_way = spellings_->best_log_prob(child) * letters[index];
-      next.complete = 0.0f;
+      next.complete = at(next.longest_suffix).complete;
       if (word != Lexicon::kNone) next.complete += values[static_cast<std::size_t>(word)] * letters[index];
     }
   }

@@ -16,6 +16,9 @@ from asr._core import RingBuffer
 
 BLOCK_S = 0.02
 """Audio per callback."""
+LATENCY_S = {"ALSA": 0.1}
+"""What is asked of a host API instead of its default. ALSA's callbacks come from a thread like any other: with its
+default of 40 ms a busy machine loses audio now and then."""
 RING_S = 30.0
 """How far recognition may fall behind before audio is lost."""
 CLOSE_TIMEOUT_S = 2.0
@@ -29,7 +32,9 @@ _PA_INPUT_OVERFLOW = 2
 class Capture:
     """A running input stream. `ring` is what it has captured; it may be read after `close` as well."""
 
-    def __init__(self, sounddevice: Any, device: int, sample_rate: int, num_channels: int, channel: int) -> None:
+    def __init__(
+        self, sounddevice: Any, device: int, host_api: str, sample_rate: int, num_channels: int, channel: int
+    ) -> None:
         """Opens and starts the device, with `num_channels`, of which `channel`, counted from 0, is kept.
 
         Raises sounddevice.PortAudioError.
@@ -43,6 +48,7 @@ class Capture:
             "device": device,
             "channels": num_channels,
             "dtype": "float32",
+            "latency": LATENCY_S.get(host_api),
         }
         self._stream = self._open_native(sounddevice, options) or self._open_python(sounddevice, options)
         self._stream.start()

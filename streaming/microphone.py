@@ -259,7 +259,7 @@ class Microphone:
         ]
         for rate, channels in attempts:
             try:
-                return Capture(self._sounddevice, device.index, rate, channels, channel - 1)
+                return Capture(self._sounddevice, device.index, device.host_api, rate, channels, channel - 1)
             except (self._sounddevice.PortAudioError, ValueError) as error:
                 reason = error
         raise MicrophoneError(f"cannot open microphone {device.name!r}: {reason}; is another program using it?")

@@ -112,7 +112,6 @@ class Output:
         except OSError as error:
             if self._stream is sys.stderr:
                 raise
-            discard_output()
             self.failed, self._stream = True, sys.stderr
             self.complain(f"cannot write to standard output: {error.strerror}; what it did not take follows here")
             self._print(text)

@@ -56,7 +56,9 @@ class Stream:
         """Continue with `samples`, shape (num_samples,), float32 in ±1 or int16, mono, of any length.
 
         `sample_rate` in Hz, in [4000, 384000]; anything but 16000 is resampled.
-        Samples that are not finite count as silence; an Error event says so, once until the next gap.
+        Samples that are not finite, or beyond 1e9, count as silence; an Error event says so, once until the next gap.
+        Loudness is not evened out: speech at a thousandth of full scale is silence, and clipped speech is understood
+        as far as it goes. A constant offset does not matter. Whatever comes, what follows it is understood.
         Raises ValueError for another shape, dtype or rate, and after `finish`.
         """
         self._check_open()

@@ -71,3 +71,23 @@ def test_language_models_of_both_units_are_measured(tones: tuple[Path, Path], tm
     assert "5 utterances" in output and len(re.findall(r"weight \S+, bonus 0: [\d.]+ %", output)) == 2, output
     rows = re.findall(r"\| (none|characters|words), beam (4|8) \| [\d.]+ \|.* \d+ of \d+ \|", output)
     assert len(set(rows)) == 6, output
+
+
+def test_files_are_measured_with_different_numbers_of_jobs(tones: tuple[Path, Path], tiny_onnx: Path) -> None:
+    output = run("files", str(tones[1]), "--jobs", "1,2", "--minutes", "0.05", "--model", str(tiny_onnx))
+    assert re.search(r"(?s) 1 jobs: .*speed-up 1\.00; CPU .* 2 jobs: .*speed-up \d", output), output
+
+
+def test_endurance_is_measured_and_drawn(tmp_path: Path) -> None:
+    files = ["--json", str(tmp_path / "minutes.json"), "--plot", str(tmp_path / "plot.png")]
+    output = run("endurance", "--hours", "0.03", "--silence-hours", "0.005", *files)
+    assert re.search(r"growth \d+\.\d+ MB", output) and "s of silence: the same as after 1 s" in output, output
+    assert re.findall(r"(\d+) x .* s  THE OLD MAN", output) == ["8", "7"], output
+    assert len(json.loads((tmp_path / "minutes.json").read_text())["minutes"]) == 2
+    assert (tmp_path / "plot.png").stat().st_size > 10000
+
+
+def test_what_a_busy_interpreter_costs_is_measured() -> None:
+    output = run("capture", "--seconds", "1")
+    rows = re.findall(r"^\| sound (server|card) \| (C|Python) callback \| [\d.]+ s \| ([\d.]+) s \|", output, re.M)
+    assert len(rows) == 4 and rows[0] == ("server", "C", "0.000") and float(rows[3][2]) > 0.2, output

@@ -315,7 +315,7 @@ for wanted in (7, "nowhere"):
     )
 
 
-USB = {"index": 0, "name": "USB", "num_channels": 2, "default_sample_rate": 48000}
+USB = {"index": 0, "name": "USB", "host_api": "ALSA", "num_channels": 2, "default_sample_rate": 48000}
 
 
 def test_a_device_that_cannot_be_opened_is_named() -> None:

@@ -87,6 +87,9 @@ def test_a_folder_takes_a_file_for_each_recording(tmp_path: Path, capsys: pytest
         "stdin.srt": CUES[: CUES.index("2\n00")],
         "silent.srt": "",
     }
+    with Output("text", str(folder)) as output:
+        show(output, *EVENTS[:2], several=True)
+    assert (folder / "a.txt").read_text() == "A B\n"  # its name says what it is about
     assert capsys.readouterr() == ("", "")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from c_build import lock
 from recognition import recognize
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -29,7 +30,8 @@ FIRST, SECOND = "she walked to the sea", "the children ran down the road"
 
 
 def drive(scenario: str, *args: str | Path) -> Any:
-    subprocess.run(["make", "node_modules/.package-lock.json"], cwd=JS, check=True, capture_output=True)
+    with lock("npm"):
+        subprocess.run(["make", "node_modules/.package-lock.json"], cwd=JS, check=True, capture_output=True)
     command = ["node", "tests/server_page.mjs", scenario, sys.executable, *map(str, args)]
     result = subprocess.run(command, cwd=JS, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
@@ -72,21 +74,20 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     # When the server ended there were a final and a partial: they stayed on the page.
     gone = r"The server (is about to end|does not answer)\. What is said is kept, and becomes text when it is back\."
     assert re.fullmatch(gone, seen["gone"])
-    assert seen["finals"][0] in seen["during"]
-    assert len(seen["before"]) > 0
-    assert seen["before"] in seen["during"]
+    assert seen["during"][0] == seen["finals"][:1]
+    assert seen["during"][1]
     assert seen["over"] == ""
     assert seen["full"] == "All 1 streams of the server are taken."
     assert re.fullmatch(r"\d+ ms", seen["latency"])
 
-    # The second connection began within 0.2 s of the first final's last word, and went on without a hole.
+    # The second connection began in the silence after the first final's last word, and went on without a hole.
     sent = [np.fromfile(tmp_path / f"{i}.s16", np.int16) for i in (0, 1)]
     recognizer = Recognizer(bundled_model("float32"), search="greedy", second_pass=False)
     heard = [[event for event in recognize(recognizer, samples) if isinstance(event, Final)] for samples in sent]
     begins = [k for k in range(0, len(sent[0]), 1600) if np.array_equal(sent[0][k:], sent[1][: len(sent[0]) - k])]
     assert len(begins) == 1
     start_s = begins[0] / 16000
-    assert 0.0 <= start_s - heard[0][0].end <= 0.2
+    assert 0.2 <= start_s - heard[0][0].end <= 0.5
 
     # Each connection's audio is the text that Python finds in it, on the page and in what is saved.
     expected = [shifted(heard[0][0], 0.0), *(shifted(final, start_s) for final in heard[1])]
@@ -100,7 +101,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
 
     # Of partials, stable words come first and stand firm.
     assert all(text.startswith(stable) for stable, text in seen["partials"])
-    assert any(stable and stable != text for stable, text in seen["partials"])
+    assert any(stable for stable, _ in seen["partials"])
 
     assert seen["remembered"]
     assert seen["givenUp"][0] == "Stopped."

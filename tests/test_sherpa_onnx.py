@@ -227,6 +227,21 @@ def test_the_benchmark_prints_its_numbers(
     assert re.search(printed, done.stdout.decode()), done.stdout.decode()
 
 
+def test_streams_are_counted_beside_those_of_its_server(
+    folder: Path, tiny_onnx: Path, tones: tuple[Path, Path]
+) -> None:
+    command = [sys.executable, str(BENCHMARKS / "streams.py"), str(tones[1]), "--model", str(tiny_onnx)]
+    command += ["--sherpa", str(folder), "--variants", "batched", "sherpa-onnx"]
+    command += ["--first", "1", "--most", "1", "--seconds", "3.5", "--limit-ms", "60000"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for name in ("batched", "sherpa-onnx"):
+        # A reply came to each chunk, soon: one without counts as a second at least.
+        (p50,) = re.findall(rf"^{name}: 1 streams, p50 (\d+) ms, p95 \d+ ms, CPU [\d.]+ ms/s", done.stdout, re.M)
+        assert int(p50) < 900
+        assert re.search(rf"^\| {name} \| 1 \| \d+\.\d\d \|$", done.stdout, re.M), done.stdout
+
+
 def test_the_benchmark_says_how_to_write_what_is_not_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

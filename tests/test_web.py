@@ -34,6 +34,8 @@ def run(*command: str | Path, check: bool = True) -> subprocess.CompletedProcess
 @pytest.fixture(scope="module", autouse=True)
 def page() -> Path:
     """The package is built, and so is the page: a folder."""
+    with lock("npm"):  # by itself: the test of the server's page needs no more
+        run("make", "node_modules/.package-lock.json")
     with lock("page"):
         run("make", "page")
     return JS / "page"

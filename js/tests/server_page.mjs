@@ -89,11 +89,10 @@ async function live(python, wav, finalsFile, folder) {
     await page.keyboard.press("Alt+KeyL");
     await page.waitForFunction(() => document.querySelectorAll("#finals li").length === 1 &&
       document.getElementById("partial").textContent);
-    const before = await page.locator("#partial").textContent();
     const latency = await text(page, "latency");
     await server.stop();
     const gone = await alert(page);
-    const during = await page.locator("#captions").innerText();
+    const during = [await page.locator("#finals span").allTextContents(), await text(page, "partial")];
     server = await serve(python, { token: TOKEN, port: server.port, options: [...QUICK, "--max-sessions", "1"] });
     await page.waitForFunction(() => document.querySelectorAll("#finals li").length === 2);
     const over = await text(page, "error");
@@ -140,7 +139,7 @@ async function live(python, wav, finalsFile, folder) {
     await page.keyboard.press("Alt+KeyL");
     const givenUp = [await text(page, "status"), await alert(page)];
     const [moved, partials] = await page.evaluate(() => [window.moved, window.partials]);
-    return { partials, gone, before, during, over, full, latency, saved, cleared, finals, givenUp, remembered, moved, complaints };
+    return { partials, gone, during, over, full, latency, saved, cleared, finals, givenUp, remembered, moved, complaints };
   } finally {
     await browser.close();
     await server.stop();

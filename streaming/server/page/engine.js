@@ -9,7 +9,7 @@ import { Outbox } from "./outbox.js";
 export const FIGURES = [["behind", "Behind by"], ["connection", "Connection"]];
 
 const MAX_UNANSWERED = 16; // messages under way: enough to catch up fast, few enough that the server is not flooded
-const AFTER_WORD_S = 0.1; // a word's end is not known better
+const AFTER_WORD_S = 0.4; // of the silence that ended an utterance: its last word may sound on after its end
 const UNSHOWN_S = 3; // a word that was said so long ago is in a partial by now
 const CAUGHT_UP_S = 1;
 const DEAD_MS = 15_000; // without a reply that is due: the connection is dead, whatever it looks like
@@ -25,7 +25,7 @@ class Engine {
   #sampleRate;
   #endedAt; // null while listening
   #partial;
-  #lastFinal; // {text, end} of the last reply, if it was one
+  #lastFinal; // {text, doneS: audio up to there is done with} of the last reply, if it was one
 
   #socket = null;
   #startS; // where in the recording the connection's stream began
@@ -103,7 +103,7 @@ class Engine {
       this.#retryMs = RETRY_MS;
       this.#page.trouble("");
     }
-    if (this.#lastFinal) this.#outbox.forget(this.#lastFinal.end + AFTER_WORD_S);
+    if (this.#lastFinal) this.#outbox.forget(this.#lastFinal.doneS);
     this.#lastFinal = null;
     const message = this.#outbox.answered(); // none: this is the last of the stream
     if (message) this.#reply = { endS: message.endS, heardAt: message.heardAt };
@@ -121,7 +121,7 @@ class Engine {
     });
     const { start } = words[0], { end } = words.at(-1);
     this.#partial = "";
-    this.#lastFinal = { text, end };
+    this.#lastFinal = { text, doneS: end + Math.min(AFTER_WORD_S, (this.#reply.endS - end) / 2) };
     return { type: "final", text, start, end, words };
   }
 
