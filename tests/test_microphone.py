@@ -332,6 +332,7 @@ def test_a_device_that_cannot_be_opened_is_named() -> None:
     microphone = Microphone.__new__(Microphone)
     microphone._sounddevice = Broken()
     microphone.device = type("Device", (), USB)()
+    microphone._channel = 1
     with pytest.raises(MicrophoneError, match="cannot open microphone 'USB': Device unavailable"):
         microphone._open()
 
