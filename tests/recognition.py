@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from asr import Recognizer
@@ -34,5 +36,6 @@ def shifted(events: list[Event], seconds: float) -> list[dict[str, object]]:
     moved = []
     for event in events:
         words = tuple(w._replace(start_s=w.start_s + seconds, end_s=w.end_s + seconds) for w in event.words)
-        moved.append(type(event)(event.text, event.start + seconds, event.end + seconds, words).to_dict())
+        later = replace(event, start=event.start + seconds, end=event.end + seconds, words=words)
+        moved.append(later.to_dict())
     return moved
