@@ -503,6 +503,9 @@ class Segment:
     def num_samples(self) -> int:
         """Taken so far."""
     @property
+    def num_wanted(self) -> int:
+        """Samples that complete a chunk; of no meaning while there is work."""
+    @property
     def num_frames(self) -> int:
         """Encoder frames searched so far."""
     @property

@@ -59,9 +59,7 @@ std::size_t Segment::accept(const Sample* samples, std::size_t count) {
   if (work_ || input_finished_) {
     throw std::logic_error(work_ ? "there is work to be done before more audio" : "the segment is finished");
   }
-  const std::int64_t window = kSubsampling * options_->chunk_size + kFeatureOverlap;
-  const std::int64_t chunk_end = (next_feature_ + window - 1) * kFrameShift + kFrameReach;
-  const std::size_t used = std::min(count, static_cast<std::size_t>(chunk_end - fbank_.num_samples()));
+  const std::size_t used = std::min(count, static_cast<std::size_t>(num_wanted()));
   fbank_.accept_waveform(samples, used);
   go_on();
   return used;
@@ -69,6 +67,12 @@ std::size_t Segment::accept(const Sample* samples, std::size_t count) {
 
 template std::size_t Segment::accept(const float* samples, std::size_t count);
 template std::size_t Segment::accept(const std::int16_t* samples, std::size_t count);
+
+std::int64_t Segment::num_wanted() const noexcept {
+  const std::int64_t window = kSubsampling * options_->chunk_size + kFeatureOverlap;
+  const std::int64_t chunk_end = (next_feature_ + window - 1) * kFrameShift + kFrameReach;
+  return chunk_end - fbank_.num_samples();
+}
 
 void Segment::finish() {
   if (work_) throw std::logic_error("there is work to be done before the end");

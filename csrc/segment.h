@@ -130,6 +130,7 @@ class Segment {
 
   bool finished() const noexcept { return stage_ == Stage::kFinished; }
   std::int64_t num_samples() const noexcept { return fbank_.num_samples(); }  // taken so far
+  std::int64_t num_wanted() const noexcept;  // samples that complete a chunk; of no meaning while there is work
   std::int64_t num_frames() const noexcept { return num_frames_; }            // encoder frames searched so far
   // What is kept of the utterance under way: feature frames, and encoder frames for the decoder.
   std::int64_t num_features_kept() const noexcept { return fbank_.num_frames_ready() - fbank_.first_frame(); }

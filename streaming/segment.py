@@ -29,6 +29,7 @@ class Segment:
     def __init__(self, recognizer: Recognizer, start_s: float, events: list[Event]) -> None:
         """`start_s`: seconds of the stream before this segment's first sample."""
         self.recognizer = recognizer
+        self.start_s = start_s
         self.core = _core.Segment(recognizer.segment_options, start_s)
         self.work: _core.EncoderStep | _core.DecoderScoring | None = None
         """What the network is needed for."""

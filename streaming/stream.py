@@ -118,6 +118,13 @@ class Stream:
             self._line.popleft()
         return None
 
+    @property
+    def wanted_s(self) -> float:
+        """Seconds of audio that complete a chunk, when nothing is in line: with less nothing new will be heard."""
+        core = self._segment.core
+        # Of the stream, not of the segment: a resampler keeps some of what came to itself.
+        return self._segment.start_s + (core.num_samples + core.num_wanted) / SAMPLE_RATE - float(self._clock)
+
     def events(self) -> list[Event]:
         """What happened since the last call, oldest first."""
         events = self._events.copy()

@@ -189,6 +189,41 @@ def test_a_partial_is_not_taken_back_by_an_error(recognizer: Recognizer, sample:
     assert asyncio.run(run()) == ["partial", "error"]
 
 
+@pytest.mark.parametrize("sample_rate", [16000, 24000])
+def test_short_pieces_take_few_turns_and_are_answered_as_soon(
+    recognizer: Recognizer, sample: np.ndarray, sample_rate: int
+) -> None:
+    pieces = np.array_split(sample[:48000], 300)
+
+    async def run() -> tuple[list[list[str]], int]:
+        num_turns = 0
+
+        def say(*args: object, original=Scheduler.say) -> None:
+            nonlocal num_turns
+            num_turns += 1
+            original(server.scheduler, *args)
+
+        async with Server(recognizer) as server, server.open("test") as session:
+            server.scheduler.say = say
+            answers = []
+            for index, piece in enumerate(pieces):
+                await session.accept_waveform(piece, sample_rate)
+                answers.append([event.text for event in await session.settle()])
+                if index == 100:
+                    await session.end_utterance()
+            return answers, num_turns
+
+    stream, expected = recognizer.stream(), []
+    for index, piece in enumerate(pieces):
+        stream.accept_waveform(piece, sample_rate)
+        expected.append([event.text for event in stream.events()])
+        if index == 100:
+            stream.end_utterance()
+    answers, num_turns = asyncio.run(run())
+    assert answers == expected and sum(map(len, answers)) >= 5
+    assert num_turns < 30
+
+
 def test_audio_waits_while_too_much_is_queued(recognizer: Recognizer, sample: np.ndarray) -> None:
     async def run() -> None:
         limits = Limits(max_queued_s=1.0)

@@ -156,6 +156,7 @@ void bind_segment(py::module_& m) {
           "scores"_a)
       .def("take_events", &take_events)
       .def_property_readonly("num_samples", &get<&Segment::num_samples>)
+      .def_property_readonly("num_wanted", &get<&Segment::num_wanted>)
       .def_property_readonly("num_frames", &get<&Segment::num_frames>)
       .def_property_readonly("num_features_kept", &get<&Segment::num_features_kept>)
       .def_property_readonly("num_frames_kept", &get<&Segment::num_frames_kept>)

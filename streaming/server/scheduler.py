@@ -28,12 +28,16 @@ logger = logging.getLogger("asr_stream.server")
 
 @dataclass(frozen=True)
 class Report:
-    """What came of a job's turn: events, and what is done with of what was said: how often, and seconds of audio."""
+    """What came of a job's turn: events, and what is done with of what was said: how often, and seconds of audio.
+
+    wanted_s: audio without which there is nothing more to be heard; 0 while there is more to do.
+    """
 
     events: list[Event]
     num_done: int
     done_s: float
     failed: bool
+    wanted_s: float
 
 
 class Job:
@@ -153,7 +157,8 @@ class Scheduler:
                 job.failed = True
         events = job.stream.events()
         if events or num_done or job.failed:
-            job.report(Report(events, num_done, done_s, job.failed))
+            wanted_s = job.stream.wanted_s if job.waiting is None else 0.0
+            job.report(Report(events, num_done, done_s, job.failed, wanted_s))
         with self._changed:
             job.in_line = False
             if not job.failed and (job.waiting is not None or job.said):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_QUEUED = 1000
 """Pieces of audio, and what else was said, that wait to be recognised, however short they are."""
+MAX_HELD = 256
+"""Pieces of audio that wait for more to come."""
 
 
 class SessionFailed(RuntimeError):
@@ -47,6 +49,10 @@ class Session:
         self._max_queued_s = max_queued_s
         self._job = Job(recognizer, self._reported)
         self._queued_s = 0.0
+        # Audio that completes no chunk is not worth a thread's turn.
+        self._held: list[tuple[np.ndarray, int]] = []
+        self._held_s = 0.0
+        self._wanted_s = 0.0
         self._events: list[Event] = []
         self._changed = asyncio.Event()
         self._finished = False
@@ -58,9 +64,13 @@ class Session:
         """As `Stream.accept_waveform`; raises what it raises, at once."""
         check_samples(samples)
         check_sample_rate(sample_rate)
+        self._check_open()
         seconds = len(samples) / sample_rate
-        await self._say(lambda stream: stream.accept_waveform(samples, sample_rate), seconds)
         self.audio_s += seconds
+        self._held.append((samples, sample_rate))
+        self._held_s += seconds
+        if self._held_s >= self._wanted_s or len(self._held) == MAX_HELD:
+            await self._pass_on()
 
     async def end_utterance(self) -> None:
         """As `Stream.end_utterance`."""
@@ -107,12 +117,32 @@ class Session:
     def _done(self) -> bool:
         return self._finished and not self._arrivals
 
-    async def _say(self, what: Callable[[Stream], None], seconds: float = 0.0) -> None:
-        await self._wait_until(lambda: self._queued_s <= self._max_queued_s and len(self._arrivals) < MAX_QUEUED)
+    def _check_open(self) -> None:
         if self._failure:
             raise SessionFailed(self._failure)
         if self._finished:
             raise ValueError("this session is finished; open a new one")
+
+    async def _pass_on(self) -> None:
+        """Passes on the audio that was held back."""
+        held, seconds = self._held, self._held_s
+        self._held, self._held_s = [], 0.0
+
+        def accept(stream: Stream) -> None:
+            for samples, sample_rate in held:
+                stream.accept_waveform(samples, sample_rate)
+
+        if held:
+            await self._put(accept, seconds)
+
+    async def _say(self, what: Callable[[Stream], None]) -> None:
+        await self._pass_on()
+        await self._put(what, 0.0)
+
+    async def _put(self, what: Callable[[Stream], None], seconds: float) -> None:
+        await self._wait_until(lambda: self._queued_s <= self._max_queued_s and len(self._arrivals) < MAX_QUEUED)
+        self._check_open()
+        self._wanted_s = 0.0
         self._arrivals.append(self._loop.time())
         self._queued_s += seconds
         self._scheduler.say(self._job, what, seconds)
@@ -137,6 +167,8 @@ class Session:
         for _ in range(report.num_done):
             self._observe(self._loop.time() - self._arrivals.popleft())
         self._queued_s -= report.done_s
+        if not self._arrivals:
+            self._wanted_s = report.wanted_s
         if report.failed:
             self._failure = "recognition failed; open a new session"
         for event in report.events:
