@@ -57,7 +57,7 @@ class Stats:
     def summary(self) -> str:
         """For the end, some lines."""
         elapsed_s = time.monotonic() - self._started
-        lines = [f"{self.audio_s:.1f} s of audio in {elapsed_s:.1f} s; real-time factor {self.real_time_factor:.4f}"]
+        lines = [f"{self.audio_s:.1f} s of audio in {elapsed_s:.2f} s; real-time factor {self.real_time_factor:.4f}"]
         for kind, delays in self._delays_s.items():
             if delays:
                 p95 = sorted(delays)[math.ceil(0.95 * len(delays)) - 1]

@@ -74,7 +74,7 @@ def test_language_models_of_both_units_are_measured(tones: tuple[Path, Path], tm
 
 
 def test_files_are_measured_with_different_numbers_of_jobs(tones: tuple[Path, Path], tiny_onnx: Path) -> None:
-    output = run("files", str(tones[1]), "--jobs", "1,2", "--minutes", "0.05", "--model", str(tiny_onnx))
+    output = run("files", str(tones[1]), "--jobs", "1,2", "--minutes", "0.2", "--model", str(tiny_onnx))
     assert re.search(r"(?s) 1 jobs: .*speed-up 1\.00; CPU .* 2 jobs: .*speed-up \d", output), output
 
 

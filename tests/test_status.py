@@ -132,7 +132,7 @@ def test_stats_are_those_of_all_streams() -> None:
     total.merge(one)
     total.merge(two)
     first, second, third = total.summary().splitlines()
-    assert first.startswith("20.0 s of audio in 0.0 s; real-time factor 0.0300")
+    assert first.startswith("20.0 s of audio in 0.00 s; real-time factor 0.0300")
     assert second == "partials: 21; delay: median 31 ms, 95th percentile 40 ms"
     assert third == "finals: 1; delay: median 290 ms, 95th percentile 290 ms"
     assert [part.plain for part in two.now()] == ["delay 290 ms", "RTF 0.039"]
