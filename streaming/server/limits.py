@@ -41,4 +41,4 @@ class Limits:
         return 2 * self.max_sessions + 64
 
     def __str__(self) -> str:
-        return "  ".join(f"{field.name}={getattr(self, field.name):g}" for field in fields(self))
+        return "  ".join(f"{field.name}={getattr(self, field.name):.10g}" for field in fields(self))
