@@ -27,6 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.cores import num_cores
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
 from asr.files import replacing
 from asr.manifests import Refusal, Utterance, find_librispeech_parts, read_librispeech, read_table
@@ -245,7 +246,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="signal-to-noise ratios of the noisy copies (default: %(default)s)",
     )
     shared.add_argument(
-        "--jobs", type=int, default=min(8, _num_cpus()), metavar="N", help="processes (default: %(default)s)"
+        "--jobs", type=int, default=min(8, num_cores()), metavar="N", help="processes (default: %(default)s)"
     )
     shared.add_argument("--min-duration", type=float, default=0.1, metavar="S", help="default: 0.1 s")
     shared.add_argument("--max-duration", type=float, default=40.0, metavar="S", help="default: 40 s")
@@ -366,7 +367,3 @@ def print_report(result: PrepareResult, console: Console) -> None:
             lines = "\n".join(f"{r.id}: {r.detail}" if r.detail else r.id for r in examples)
             table.add_row(reason, str(count), escape(lines))
         console.print(table)
-
-
-def _num_cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

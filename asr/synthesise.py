@@ -12,7 +12,6 @@ import csv
 import gzip
 import io
 import lzma
-import os
 import random
 import re
 import shutil
@@ -25,6 +24,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from asr.cores import num_cores
 from asr.features import SAMPLE_RATE
 from asr.files import replacing
 from asr.utterance import read_audio
@@ -272,9 +272,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--synthesisers", nargs="+", choices=list(SYNTHESISERS), metavar="NAME", help="default: all that are installed"
     )
     parser.add_argument("--seed", type=int, default=1, help="order, voices, rates and pitches (default: 1)")
-    parser.add_argument(
-        "--jobs", type=int, default=min(8, os.cpu_count() or 1), metavar="N", help="default: %(default)s"
-    )
+    parser.add_argument("--jobs", type=int, default=min(8, num_cores()), metavar="N", help="default: %(default)s")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import soundfile
 
+from asr.cores import num_cores
 from asr.cuts import load_cuts
 from asr.features import SAMPLE_RATE
-from asr.streaming.cli import num_cores
 
 PAUSE_S = 1.0
 

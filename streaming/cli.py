@@ -109,6 +109,7 @@ def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Re
 
 
 def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interrupt) -> int:
+    from asr.cores import num_cores
     from asr.streaming.audio_file import STDIN, duration_s
     from asr.streaming.files import Transcriber, show_files
 
@@ -170,11 +171,6 @@ def _output(args: argparse.Namespace, of_files: bool = False) -> Output:
 def _print_stats(args: argparse.Namespace, stats: Stats) -> None:
     if args.stats:
         print(stats.summary(), file=sys.stderr, flush=True)
-
-
-def num_cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _silence_sound_libraries() -> None:

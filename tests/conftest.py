@@ -28,6 +28,15 @@ SAMPLE = Path(__file__).parent.parent / "asr" / "samples" / "sample.wav"
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "'")
 
 
+@pytest.fixture
+def restore_signals() -> Iterator[None]:
+    """For tests that call a command's `main`, which sets its own handlers."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture(scope="session")
 def tiny_model(conversation: np.ndarray) -> AsrModel:
     """A small random network. It writes blanks in silence and many different words over `conversation`."""

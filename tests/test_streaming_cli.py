@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,7 @@ from asr.streaming.cli import SAMPLE, main
 COMMAND = [sys.executable, "-m", "asr.streaming.cli"]
 
 
-@pytest.fixture(autouse=True)
-def restore_signals() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+pytestmark = pytest.mark.usefixtures("restore_signals")
 
 
 @pytest.fixture(scope="session")

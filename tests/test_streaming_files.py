@@ -28,12 +28,7 @@ from asr.streaming.files import Transcriber
 COMMAND = [sys.executable, "-m", "asr.streaming.cli"]
 
 
-@pytest.fixture(autouse=True)
-def restore_signals() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+pytestmark = pytest.mark.usefixtures("restore_signals")
 
 
 # ---- standard input and pipes ----

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from asr.cores import num_cores
 from asr.streaming.server.limits import Limits
 from asr.streaming.server.metrics import Metrics
 from asr.streaming.server.scheduler import Scheduler
@@ -32,7 +32,7 @@ class Server:
         """num_threads: of recognition; 0: one for each core that this process may use."""
         self.recognizer = recognizer
         self.limits = limits or Limits()
-        self.scheduler = Scheduler(num_threads or len(os.sched_getaffinity(0)), self.limits.max_batch)
+        self.scheduler = Scheduler(num_threads or num_cores(), self.limits.max_batch)
         self.sessions: set[Session] = set()
         self.metrics = Metrics(self)
         self.stopping = asyncio.Event()
