@@ -25,9 +25,9 @@ from asr.onnx_model import (
     Tensors,
     bundled_model,
     decoder_tensors,
-    printable,
     step_tensors,
 )
+from asr.onnx_session import printable
 
 SILENCE = float(np.log(np.finfo(np.float32).eps))
 """Log-mel energy of digital silence."""

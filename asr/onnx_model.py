@@ -1,14 +1,14 @@
 """An exported model in ONNX Runtime: the step function and the decoder's scores, on numpy arrays.
 
-`OnnxModel` holds weights only and may be shared by threads; what a stream remembers is the `Cache` it passes
-in and gets back. Imports no PyTorch, and ONNX Runtime only when a model is opened.
+`OnnxModel` may be shared by threads. What a stream remembers it passes in and gets back: a `Cache`, arrays of its own,
+or with CUDA the `Row` of a `CacheArena`, which stays in the memory of the device. Imports no PyTorch.
 """
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from asr._core import read_onnx_properties
+from asr.cache_arena import CacheArena, Row
 from asr.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
+from asr.onnx_session import PROVIDERS, ModelError, cannot_run, open_session, printable, run
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
@@ -29,12 +31,7 @@ DECODER_OUTPUTS = ("scores",)
 Tensors = dict[str, tuple[str, list[int | str]]]
 """Type, as ONNX Runtime spells it, and shape of each input and output; a name stands for a size that is free."""
 
-_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 _BUNDLED = {"int8": "tiny.int8.onnx", "float32": "tiny.onnx"}
-
-
-class ModelError(ValueError):
-    """A file that is not a usable model, or a way of running it that this machine does not have."""
 
 
 class Cache(NamedTuple):
@@ -55,6 +52,10 @@ class Cache(NamedTuple):
     def of(self, index: int) -> Cache:
         """One stream of the batch, in memory of its own: it does not keep that of the others."""
         return self if len(self.num_frames) == 1 else Cache(*(array[index : index + 1].copy() for array in self))
+
+
+Past = Cache | Row
+"""What one stream remembers, wherever it lies."""
 
 
 def bundled_model(name: str = "int8") -> Path:
@@ -102,22 +103,28 @@ class OnnxModel:
 
     metadata: ModelMetadata
 
-    def __init__(self, path: str | Path, provider: str = "cpu", num_threads: int = 1) -> None:
+    def __init__(
+        self, path: str | Path, provider: str = "cpu", num_threads: int = 1, arena: bool | None = None
+    ) -> None:
         """Opens the .onnx file at `path`.
 
-        provider: "cpu" or "cuda". num_threads: CPU threads inside one operator (0: all cores).
+        provider: "cpu" or "cuda". num_threads: CPU threads inside one operator (0: all cores). arena: whether streams
+        keep their past in a `CacheArena`; by default with CUDA.
         Raises ModelError where the file is missing, damaged or not one of asr-stream, or the provider
         is missing.
         """
-        if provider not in _PROVIDERS:
-            raise ModelError(f"provider {provider!r} is not known: choose one of {', '.join(_PROVIDERS)}")
+        if provider not in PROVIDERS:
+            raise ModelError(f"provider {provider!r} is not known: choose one of {', '.join(PROVIDERS)}")
         if num_threads < 0:
             raise ModelError(f"num_threads {num_threads} must be at least 0 (0: all cores)")
         self.path = Path(path)
         if not self.path.is_file():
             raise ModelError(f"there is no model file {self.path}: `asr export` writes one")
-        self._provider = provider
-        self._num_threads = num_threads
+        self._new_session = partial(open_session, provider=provider, num_threads=num_threads)
+        self._device = provider
+        self._has_arena = provider == "cuda" if arena is None else arena
+        self._arenas: dict[int, CacheArena] = {}
+        self._lock = threading.Lock()
         try:
             data = self.path.read_bytes()
         except OSError as error:
@@ -130,7 +137,6 @@ class OnnxModel:
             raise ModelError(f"{self.path}: {error}") from error
         _check_tensors(self._session, str(self.path), step_tensors(self.metadata))
         self._decoder: Any = None
-        self._decoder_lock = threading.Lock()
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -166,10 +172,42 @@ class OnnxModel:
             next chunk.
         Raises ValueError for arrays of other shapes or dtypes.
         """
-        self._check_step(features, num_valid, cache)
+        self._check_chunk(features, num_valid)
+        self._check_cache(cache, len(features))
         feeds = dict(zip(INPUTS, (features, num_valid, *cache), strict=True))
-        outputs = _run(self._session, OUTPUTS, feeds, str(self.path))
+        outputs = run(self._session, OUTPUTS, feeds, str(self.path))
         return outputs[0], outputs[1], Cache(*outputs[2:])
+
+    def begin(self, left_context: int) -> Past:
+        """What a stream remembers before its first chunk. ValueError for a negative `left_context`."""
+        if not self._has_arena or left_context < 1:
+            return self.init_cache(1, left_context)
+        with self._lock:
+            if left_context not in self._arenas:
+                shape = (self.metadata.num_layers, left_context, self.metadata.dim)
+                open_graph = partial(self._new_session, name="the arena of caches")
+                self._arenas[left_context] = CacheArena(self._session, open_graph, self._device, shape)
+            arena = self._arenas[left_context]
+        return arena.begin()
+
+    def step_streams(
+        self, features: FloatArray, num_valid: IntArray, pasts: Sequence[Past]
+    ) -> tuple[FloatArray, FloatArray, Sequence[Past]]:
+        """`step` for streams that keep their pasts one by one: from `begin`, all of one left context, or the last step.
+
+        What was passed in is not to be used again. Raises ValueError as `step` does.
+        """
+        caches = [past for past in pasts if isinstance(past, Cache)]
+        if caches:
+            log_probs, encoder_out, cache = self.step(features, num_valid, Cache.stack(caches))
+            return log_probs, encoder_out, [cache.of(index) for index in range(len(pasts))]
+        self._check_chunk(features, num_valid)
+        rows = [past for past in pasts if isinstance(past, Row)]
+        try:
+            log_probs, encoder_out = rows[0].arena.step(features, num_valid, rows, self.metadata.subsampling)
+        except Exception as error:
+            raise cannot_run(str(self.path), error) from error
+        return log_probs, encoder_out, pasts
 
     def encode(self, features: FloatArray, chunk_size: int, left_context: int) -> tuple[FloatArray, FloatArray]:
         """A whole utterance, step by step.
@@ -224,7 +262,7 @@ class OnnxModel:
         if len(encoder_out) == 0:  # nothing was heard: the decoder attends to one frame of zeros
             encoder_out = np.zeros((1, meta.dim), np.float32)
         feeds = dict(zip(DECODER_INPUTS, (padded, lengths, encoder_out[None]), strict=True))
-        return _run(self._decoder_session(), DECODER_OUTPUTS, feeds, self._decoder_name)[0]
+        return run(self._decoder_session(), DECODER_OUTPUTS, feeds, self._decoder_name)[0]
 
     def _open(
         self, data: bytes, name: str, inputs: Sequence[str], outputs: Sequence[str]
@@ -236,34 +274,8 @@ class OnnxModel:
             raise ModelError(f"{name} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
         except ValueError as error:
             raise ModelError(f"{name} is damaged, or no model of asr-stream: {error}; {EXPORT_AGAIN}") from error
-        import onnxruntime
-
-        wanted = _PROVIDERS[self._provider]
-        if wanted not in onnxruntime.get_available_providers():
-            raise ModelError(
-                f"this ONNX Runtime has no {wanted}: pip uninstall onnxruntime, then "
-                "pip install 'asr-stream[gpu]' (onnxruntime-gpu; the two share one folder), or use "
-                "provider cpu"
-            )
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._num_threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 4  # what goes wrong is raised, not printed
-        # Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-        options.add_session_config_entry("session.load_model_format", "ONNX")  # what it has been read as
-        try:
-            # Its fallback prints, and tries a damaged file twice.
-            session = onnxruntime.InferenceSession(data, options, providers=[wanted], enable_fallback=0)
-            found = [[node.name for node in nodes] for nodes in (session.get_inputs(), session.get_outputs())]
-        except Exception as error:  # ONNX Runtime raises its own kinds, RuntimeError, and more on odd bytes
-            raise ModelError(f"{name} is damaged: ONNX Runtime says {_reason(error)}; {EXPORT_AGAIN}") from error
-        if wanted not in session.get_providers():  # it falls back to the CPU without an error
-            raise ModelError(
-                f"ONNX Runtime could not start {wanted}: its CUDA and cuDNN libraries are missing or do not "
-                "match the driver; pip install 'onnxruntime-gpu[cuda,cudnn]', or use provider cpu"
-            )
+        session = self._new_session(data, name)
+        found = [[node.name for node in nodes] for nodes in (session.get_inputs(), session.get_outputs())]
         if found != [list(inputs), list(outputs)]:
             taken, given = (printable(", ".join(names)) for names in found)
             raise ModelError(
@@ -274,7 +286,7 @@ class OnnxModel:
 
     def _decoder_session(self) -> Any:
         # Opened when it is first needed: greedy and beam search never do.
-        with self._decoder_lock:
+        with self._lock:
             if self._decoder is None:
                 if not self.has_decoder:
                     raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
@@ -288,7 +300,7 @@ class OnnxModel:
     def _decoder_name(self) -> str:
         return f"the decoder in {self.path}"
 
-    def _check_step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> None:
+    def _check_chunk(self, features: FloatArray, num_valid: IntArray) -> None:
         meta = self.metadata
         if features.ndim != 3 or features.dtype != np.float32 or features.shape[2] != meta.num_mel_bins:
             raise ValueError(
@@ -308,6 +320,9 @@ class OnnxModel:
             )
         if num_valid.min() < 0 or num_valid.max() > num_frames:
             raise ValueError(f"num_valid is {num_valid.tolist()}; expected 0 to {num_frames}")
+
+    def _check_cache(self, cache: Cache, batch_size: int) -> None:
+        meta = self.metadata
         shape = (batch_size, meta.num_layers, cache.keys.shape[2] if cache.keys.ndim == 4 else 0, meta.dim)
         if (cache.keys.shape, cache.values.shape, cache.num_frames.shape) != (shape, shape, (batch_size,)):
             raise ValueError(
@@ -330,22 +345,3 @@ def _check_tensors(session: Any, name: str, expected: Tensors) -> None:
                 f"{name} is damaged: its {node.name} is {printable(f'{node.type} {node.shape}')}, by its metadata "
                 f"it must be {kind} {shape}; {EXPORT_AGAIN}"
             )
-
-
-def _run(session: Any, outputs: Sequence[str], feeds: dict[str, Any], name: str) -> Any:
-    try:
-        return session.run(outputs, feeds)
-    except Exception as error:  # the arrays have been checked: it is the graph, or the machine
-        raise ModelError(f"{name} cannot be run: ONNX Runtime says {_reason(error)}; {EXPORT_AGAIN}") from error
-
-
-def _reason(error: Exception) -> str:
-    first = (str(error).splitlines() or [type(error).__name__])[0]
-    # Its kind, and the line of the source with its function: "[ONNXRuntimeError] : 1 : FAIL : /a/b.cc:256 f(int) ".
-    first = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (/\S+\.(cc|h):\d+ .*?\) (?=\S))?", "", first)
-    return f"{printable(first):.200}"
-
-
-def printable(text: str) -> str:
-    """On one line, and without what would move a terminal's cursor: a damaged file's names may hold anything."""
-    return "".join(character if character.isprintable() else "?" for character in text)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asr import _core
-from asr.onnx_model import Cache
+from asr.onnx_model import Past
 from asr.search import Word
 from asr.streaming.events import Error, Event, Final, Partial
 
@@ -33,7 +33,7 @@ class Segment:
         self.core = _core.Segment(recognizer.segment_options, start_s)
         self.work: _core.EncoderStep | _core.DecoderScoring | None = None
         """What the network is needed for."""
-        self.caches: dict[bool, Cache] = {}
+        self.pasts: dict[bool, Past] = {}
         """Of the stream, and (True) of the second pass over an utterance."""
         self._events = events
 
@@ -64,7 +64,7 @@ class Segment:
         while (work := self.core.work()) is not None:
             self.work = work
             yield self
-        self.caches.pop(True, None)
+        self.pasts.pop(True, None)
         for type, text, start, end, words, num_stable, endpoint in self.core.take_events():
             span = (text, start, end, tuple(Word(*word) for word in words))
             if type == "partial":
@@ -83,13 +83,13 @@ def compute(segments: Sequence[Segment]) -> None:
         first.core.scored(onnx.score(first.work.tokens, first.work.encoder_out).tolist())
         return
     steps = [segment.work for segment in segments if isinstance(segment.work, _core.EncoderStep)]
-    caches = [
-        onnx.init_cache(1, segment.recognizer.left_context) if step.begins else segment.caches[step.second_pass]
+    pasts = [
+        onnx.begin(segment.recognizer.left_context) if step.begins else segment.pasts[step.second_pass]
         for segment, step in zip(segments, steps, strict=True)
     ]
     features = np.stack([step.features for step in steps])
     num_valid = np.array([step.num_valid for step in steps], np.int64)
-    log_probs, encoder_out, cache = onnx.step(features, num_valid, Cache.stack(caches))
+    log_probs, encoder_out, pasts = onnx.step_streams(features, num_valid, pasts)
     for index, (segment, step) in enumerate(zip(segments, steps, strict=True)):
-        segment.caches[step.second_pass] = cache.of(index)
+        segment.pasts[step.second_pass] = pasts[index]
         segment.core.stepped(log_probs[index], encoder_out[index])

@@ -1,0 +1,136 @@
+"""The arena of caches: a stream's numbers are those of a cache of its own, whoever shares its batches and rows.
+
+On the CPU the same graphs run bound to memory as on a GPU; only where that memory lies differs.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from recognition import recognize
+
+from asr import Recognizer
+from asr.cache_arena import FIRST_ROWS, CacheArena, Row, _gather_graph, _scatter_graph
+from asr.onnx_model import Cache, ModelError, OnnxModel
+
+CHUNK, LEFT_CONTEXT = 4, 9
+NUM_FEATURES = 4 * CHUNK + 3
+
+
+@pytest.fixture
+def model(tiny_onnx: Path) -> OnnxModel:
+    return OnnxModel(tiny_onnx, arena=True)
+
+
+def _chunks(rng: np.random.Generator, number: int) -> np.ndarray:
+    return rng.normal(-9, 3, (number, NUM_FEATURES, 80)).astype(np.float32)
+
+
+def _arena(model: OnnxModel) -> CacheArena:
+    row = model.begin(LEFT_CONTEXT)
+    assert isinstance(row, Row)
+    return row.arena
+
+
+def test_streams_that_come_and_go_are_as_if_each_were_alone(model: OnnxModel) -> None:
+    rng = np.random.default_rng(0)
+    rows: list[Row] = []
+    caches: list[Cache] = []
+    num_seen = 0
+    for _ in range(60):
+        for _ in range(rng.integers(0, 3)):  # beyond FIRST_ROWS, so that the arena grows with streams under way
+            row = model.begin(LEFT_CONTEXT)
+            assert isinstance(row, Row)
+            rows.append(row)
+            caches.append(model.init_cache(1, LEFT_CONTEXT))
+        num_seen = max(num_seen, len(rows))
+        if rows and rng.random() < 0.3:
+            gone = rng.integers(len(rows))
+            del rows[gone], caches[gone]
+        chosen = rng.permutation(len(rows))[: rng.integers(0, len(rows) + 1)]
+        if not len(chosen):
+            continue
+        features = _chunks(rng, len(chosen))
+        num_valid = np.full(len(chosen), NUM_FEATURES)
+        log_probs, encoder_out, after = model.step_streams(features, num_valid, [rows[i] for i in chosen])
+        for place, index in enumerate(chosen):
+            alone, encoded, caches[index] = model.step(features[place : place + 1], num_valid[:1], caches[index])
+            np.testing.assert_allclose(log_probs[place], alone[0], atol=1e-5)
+            np.testing.assert_allclose(encoder_out[place], encoded[0], atol=1e-5)
+            assert after[place] is rows[index] and rows[index].num_frames == caches[index].num_frames[0]
+    assert num_seen > FIRST_ROWS
+
+
+def test_a_row_is_free_when_its_stream_is_gone(model: OnnxModel) -> None:
+    arena = _arena(model)
+    for _ in range(10):
+        rows = [arena.begin() for _ in range(3 * FIRST_ROWS)]
+        assert len({row.index for row in rows}) == len(rows) and 0 not in {row.index for row in rows}
+        arena.step(_chunks(np.random.default_rng(0), len(rows)), np.full(len(rows), NUM_FEATURES), rows, 4)
+        del rows
+    assert arena._num_rows == 4 * FIRST_ROWS and len(arena._free) == 4 * FIRST_ROWS - 1
+
+
+def test_a_write_touches_no_other_row(model: OnnxModel) -> None:
+    arena = _arena(model)
+    rows = [arena.begin() for _ in range(4)]
+    features = _chunks(np.random.default_rng(0), 4)
+    arena.step(features, np.full(4, NUM_FEATURES), rows, 4)
+    place = arena._rows[0].data_ptr()
+    before = arena._rows[0].numpy().copy()
+    arena.step(features[:2], np.full(2, NUM_FEATURES), rows[1:3], 4)
+    after = arena._rows[0].numpy()
+    changed = {index for index in range(FIRST_ROWS) if before[index].tobytes() != after[index].tobytes()}
+    assert changed == {rows[1].index, rows[2].index} and arena._rows[0].data_ptr() == place
+
+
+def test_threads_share_an_arena(model: OnnxModel, onnx: OnnxModel) -> None:
+    def run(seed: int) -> bool:
+        rng = np.random.default_rng(seed)
+        past, cache = model.begin(LEFT_CONTEXT), onnx.init_cache(1, LEFT_CONTEXT)
+        same = []
+        for _ in range(20):
+            features, num_valid = _chunks(rng, 1), np.array([NUM_FEATURES])
+            found, _, (past,) = model.step_streams(features, num_valid, [past])
+            wanted, _, cache = onnx.step(features, num_valid, cache)
+            same.append(np.allclose(found, wanted, atol=1e-5))
+        return all(same)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(run, range(24)))
+
+
+@pytest.mark.parametrize("left_context_ms", [2560, 0])
+def test_text_does_not_depend_on_where_caches_lie(
+    tiny_onnx: Path, conversation: np.ndarray, left_context_ms: int
+) -> None:
+    found, wanted = (
+        recognize(Recognizer(OnnxModel(tiny_onnx, arena=arena), left_context_ms=left_context_ms), conversation)
+        for arena in (True, False)
+    )
+    assert found == wanted and len(wanted) > 10
+
+
+def test_a_failure_is_an_error_of_the_model(model: OnnxModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = model.begin(LEFT_CONTEXT)
+    features = _chunks(np.random.default_rng(0), 1)
+    with pytest.raises(ValueError, match="num_valid"):
+        model.step_streams(features, np.array([NUM_FEATURES + 1]), [row])
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("CUDA failure 2: out of memory")
+
+    monkeypatch.setattr("asr.cache_arena._run", fail)
+    with pytest.raises(ModelError, match="out of memory"):
+        model.step_streams(features, np.array([NUM_FEATURES]), [row])
+
+
+def test_the_graphs_are_valid_onnx() -> None:
+    for graph, operator in ((_gather_graph(), "Gather"), (_scatter_graph(), "ScatterND")):
+        model = onnx.load_from_string(graph)
+        onnx.checker.check_model(model, full_check=True)
+        assert [node.op_type for node in model.graph.node] == [operator, operator]
