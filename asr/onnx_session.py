@@ -46,7 +46,7 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int) -> Any
         # Its fallback prints, and tries a damaged file twice.
         session = onnxruntime.InferenceSession(data, options, providers=[(wanted, settings)], enable_fallback=0)
     except Exception as error:  # ONNX Runtime raises its own kinds, RuntimeError, and more on odd bytes
-        raise ModelError(f"{name} is damaged: ONNX Runtime says {_reason(error)}; {EXPORT_AGAIN}") from error
+        raise _failure(f"{name} is damaged", error) from error
     if wanted not in session.get_providers():  # it falls back to the CPU without an error
         raise ModelError(
             f"ONNX Runtime could not start {wanted}: its CUDA and cuDNN libraries are missing or do not "
@@ -63,7 +63,15 @@ def run(session: Any, outputs: Sequence[str], feeds: dict[str, Any], name: str) 
 
 
 def cannot_run(name: str, error: Exception) -> ModelError:
-    return ModelError(f"{name} cannot be run: ONNX Runtime says {_reason(error)}; {EXPORT_AGAIN}")
+    return _failure(f"{name} cannot be run", error)
+
+
+def _failure(what: str, error: Exception) -> ModelError:
+    """Of the GPU, which can fail at any time and with any file; or else of the file."""
+    gpu = re.search(r"\b(CUDA|CUDNN|CUBLAS) failure -?\d+: [^;]*", str(error))
+    if gpu:
+        return ModelError(f"the GPU cannot be used: {printable(gpu[0].strip())}; see nvidia-smi, or use provider cpu")
+    return ModelError(f"{what}: ONNX Runtime says {_reason(error)}; {EXPORT_AGAIN}")
 
 
 def _reason(error: Exception) -> str:

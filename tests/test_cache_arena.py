@@ -122,10 +122,10 @@ def test_a_failure_is_an_error_of_the_model(model: OnnxModel, monkeypatch: pytes
         model.step_streams(features, np.array([NUM_FEATURES + 1]), [row])
 
     def fail(*_: object) -> None:
-        raise RuntimeError("CUDA failure 2: out of memory")
+        raise RuntimeError("CUDA failure 2: out of memory ; GPU=0")
 
     monkeypatch.setattr("asr.cache_arena._run", fail)
-    with pytest.raises(ModelError, match="out of memory"):
+    with pytest.raises(ModelError, match="GPU cannot be used: CUDA failure 2: out of memory; "):
         model.step_streams(features, np.array([NUM_FEATURES]), [row])
 
 

@@ -182,6 +182,28 @@ def test_a_cuda_that_does_not_start_is_no_silent_cpu(tiny_onnx: Path, monkeypatc
         OnnxModel(tiny_onnx, provider="cuda")
 
 
+def test_a_gpu_that_fails_is_not_blamed_on_the_file(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    said = (
+        "/onnxruntime_src/cuda_call.cc:154 void onnxruntime::CudaCall(int) [with ERRTYPE = cudaError; bool THRW = true] "
+        "CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=-1 ; hostname=vm ; "
+        "file=/onnxruntime_src/cuda_execution_provider.cc ; line=355 ; expr=cudaSetDevice(info_.device_id); "
+    )
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", fail)
+    with pytest.raises(ModelError) as raised:
+        OnnxModel(tiny_onnx, provider="cuda")
+    assert str(raised.value) == (
+        "the GPU cannot be used: CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version; "
+        "see nvidia-smi, or use provider cpu"
+    )
+
+
 def _chunk(model: OnnxModel, num_frames: int = 19, seed: int = 0, batch_size: int = 1) -> np.ndarray:
     shape = (batch_size, num_frames, model.metadata.num_mel_bins)
     return np.random.default_rng(seed).normal(-9, 3, shape).astype(np.float32)
