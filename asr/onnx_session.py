@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Any
 
 from asr.metadata import EXPORT_AGAIN
@@ -17,6 +19,11 @@ PROVIDERS: dict[str, tuple[str, dict[str, str]]] = {
     # make a stream's numbers depend on whom it shares a batch with.
     "cuda": ("CUDAExecutionProvider", {"cudnn_conv_algo_search": "HEURISTIC", "use_tf32": "0"}),
 }
+
+INSTALL = (
+    "pip install 'onnxruntime-gpu[cuda,cudnn]', then pip install --force-reinstall --no-deps onnxruntime-gpu "
+    "(it shares a folder with onnxruntime, and what is installed last runs)"
+)
 
 
 class ModelError(ValueError):
@@ -29,11 +36,11 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int) -> Any
 
     wanted, settings = PROVIDERS[provider]
     if wanted not in onnxruntime.get_available_providers():
-        raise ModelError(
-            f"this ONNX Runtime has no {wanted}: pip uninstall onnxruntime, then "
-            "pip install 'asr-stream[gpu]' (onnxruntime-gpu; the two share one folder), or use "
-            "provider cpu"
-        )
+        raise ModelError(f"this ONNX Runtime has no {wanted}: {INSTALL}, or use provider cpu")
+    if provider == "cuda":
+        # CUDA that came with pip lies where the loader does not look. What cannot be found is printed, and said below.
+        with redirect_stdout(StringIO()):
+            getattr(onnxruntime, "preload_dlls", lambda: None)()  # since 1.21
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
     options.inter_op_num_threads = 1
@@ -49,8 +56,8 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int) -> Any
         raise _failure(f"{name} is damaged", error) from error
     if wanted not in session.get_providers():  # it falls back to the CPU without an error
         raise ModelError(
-            f"ONNX Runtime could not start {wanted}: its CUDA and cuDNN libraries are missing or do not "
-            "match the driver; pip install 'onnxruntime-gpu[cuda,cudnn]', or use provider cpu"
+            f"ONNX Runtime could not start {wanted}: the driver, or libraries of CUDA or cuDNN that match it, are "
+            f"missing: see nvidia-smi, then {INSTALL}, or use provider cpu"
         )
     return session
 

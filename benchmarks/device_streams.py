@@ -1,0 +1,177 @@
+"""How many real-time streams one device holds, caches kept on it against caches that cross the bus with each step.
+
+    python benchmarks/device_streams.py data/dev.jsonl.gz --provider cuda --first 512
+    python benchmarks/device_streams.py data/dev.jsonl.gz --provider cuda --first 128 \
+      --recipe librispeech-960h model.encoder_layers=9
+
+The server's scheduler with greedy search and one pass, in this process: no sockets, which benchmarks/streams.py counts
+in. Each stream speaks real utterances in real time, a chunk at a time, at a phase of its own. What counts is the time
+from when a chunk was spoken until it is recognised. The largest number of streams at which 99 % of these times stay
+below --limit-ms is sought by doubling and halving, each number for --seconds.
+
+    device   the past of streams lies in an arena in the device's memory (asr/cache_arena.py): the default with CUDA
+    host     it lies in arrays of the process
+
+--recipe takes a network of that recipe's shape with weights of chance, which take as long as trained ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from pathlib import Path
+
+import numpy as np
+from streams import SAMPLE_RATE, largest, read_audio
+
+from asr import Recognizer
+from asr.onnx_model import OnnxModel, bundled_model
+from asr.streaming.server.scheduler import Job, Report, Scheduler
+
+SKIPPED_S = 2.0  # at the start of each number of streams
+FIRST_MORE = SAMPLE_RATE // 20  # samples: windows of the frames that end a chunk reach beyond it
+
+
+@dataclass
+class Step:
+    """What came of so many streams."""
+
+    num_streams: int
+    delays_ms: np.ndarray
+    cpu_ms: float
+    """of this process, for a second of one stream's audio"""
+    mean_batch: float
+
+    @property
+    def p99_ms(self) -> float:
+        return float(np.percentile(self.delays_ms, 99))
+
+
+class Speaker:
+    """A stream that says a chunk whenever it has been spoken."""
+
+    def __init__(
+        self, recognizer: Recognizer, scheduler: Scheduler, audio: np.ndarray, position: int, begins: float
+    ) -> None:
+        self.due = begins + recognizer.chunk_ms / 1000
+        self._chunk = recognizer.chunk_ms * SAMPLE_RATE // 1000
+        self._chunk_s = recognizer.chunk_ms / 1000
+        self._audio, self._position = audio, position
+        self._scheduler = scheduler
+        self._said: list[float] = []
+        self.delays: list[float] = []
+        self._job = Job(recognizer, self._report)
+
+    def say(self) -> None:
+        size = self._chunk if self._said else self._chunk + FIRST_MORE
+        piece = self._audio.take(range(self._position, self._position + size), mode="wrap")
+        self._position += size
+        self._said.append(self.due)
+        self.due += self._chunk_s
+        self._scheduler.say(self._job, lambda stream: stream.accept_waveform(piece), len(piece) / SAMPLE_RATE)
+
+    def _report(self, report: Report) -> None:
+        now = time.monotonic()
+        for _ in range(report.num_done):
+            self.delays.append(now - self._said[len(self.delays)])
+
+    def end(self) -> None:
+        """What was not recognised counts for as long as it was waited for."""
+        if self._job.failed:
+            raise SystemExit("a stream failed; its error is above")
+        self._scheduler.drop(self._job)
+        now = time.monotonic()
+        self.delays += [now - said for said in self._said[len(self.delays) :]]
+
+
+def speak(recognizer: Recognizer, audio: np.ndarray, num_streams: int, args: argparse.Namespace) -> Step:
+    """So many streams, for as long as `args` say."""
+    scheduler = Scheduler(args.threads, args.max_batch)
+    generator = random.Random(num_streams)
+    begin, cpu = time.monotonic() + 0.1, time.process_time()
+    chunk_s = recognizer.chunk_ms / 1000
+    speakers = []
+    for number in range(num_streams):
+        position = number * len(audio) // num_streams
+        speakers.append(Speaker(recognizer, scheduler, audio, position, begin + generator.uniform(0, chunk_s)))
+    heap = [(speaker.due, number) for number, speaker in enumerate(speakers)]
+    heapify(heap)
+    while heap[0][0] < begin + args.seconds:
+        due, number = heap[0]
+        time.sleep(max(0.0, due - time.monotonic()))
+        speakers[number].say()
+        heapreplace(heap, (speakers[number].due, number))
+    time.sleep(args.limit_ms / 1000)
+    for speaker in speakers:
+        speaker.end()
+    scheduler.close()
+    cpu = time.process_time() - cpu
+    skipped = round(SKIPPED_S / chunk_s)
+    delays = np.array([1000 * delay for speaker in speakers for delay in speaker.delays[skipped:]])
+    return Step(num_streams, delays, 1000 * cpu / num_streams / args.seconds, scheduler.num_served / scheduler.num_runs)
+
+
+def network(recipe: str, overrides: Sequence[str], path: Path) -> Path:
+    """A network of the recipe's shape, with weights of chance, as a model file."""
+    from asr.checkpoint import Checkpoint
+    from asr.config import load_config
+    from asr.export.write import export_model
+    from asr.model import AsrModel, with_vocab
+    from asr.tokenizer import Tokenizer
+
+    config = load_config(recipe, overrides)
+    tokens = ["<blk>", "<unk>", "<sos/eos>", *(f"▁{number}" for number in range(497))]
+    weights = AsrModel(with_vocab(config.model, len(tokens))).state_dict()
+    training = {"step": 0, "audio_hours": 0.0, "history": []}
+    export_model(Checkpoint(config, Tokenizer("char", tokens), weights, weights, training), path)
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("--provider", choices=("cpu", "cuda"), default="cpu")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--model", type=Path, help="default: the bundled one in float32")
+    shape.add_argument("--recipe", nargs="+", metavar=("NAME", "KEY=VALUE"), help="a network of this shape instead")
+    parser.add_argument("--variants", nargs="+", choices=("device", "host"), default=["device", "host"])
+    parser.add_argument("--chunk-ms", type=int, default=640)
+    parser.add_argument("--limit-ms", type=float, default=200.0)
+    parser.add_argument("--threads", type=int, default=4, help="of the scheduler (default 4)")
+    parser.add_argument("--max-batch", type=int, default=512, metavar="N", help="streams in one run (default 512)")
+    parser.add_argument("--seconds", type=float, default=15.0, help="that each number of streams is tried (default 15)")
+    parser.add_argument("--first", type=int, default=32, metavar="N", help="streams to begin with (default 32)")
+    parser.add_argument("--most", type=int, default=20000, metavar="N", help="try no more streams (default 20000)")
+    parser.add_argument("--resolution", type=float, default=0.1, help="share of the number found (default 0.1)")
+    args = parser.parse_args()
+    if args.seconds <= 2 * SKIPPED_S:
+        parser.error(f"--seconds {args.seconds:g} must be more than {2 * SKIPPED_S:g}: the first are not counted")
+
+    audio = read_audio(args.data, 100)
+    print(
+        "| | streams | p50 / p95 / p99 ms | CPU, ms for a second of audio | streams in a run |\n|---|---|---|---|---|"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = args.model or bundled_model("float32")
+        if args.recipe:
+            path = network(args.recipe[0], args.recipe[1:], Path(folder) / "model.onnx")
+        for name in args.variants:
+            onnx = OnnxModel(path, provider=args.provider, arena=name == "device")
+            recognizer = Recognizer(onnx, chunk_ms=args.chunk_ms, search="greedy", lm=None, second_pass=False)
+
+            def is_held(num_streams: int, name: str = name, recognizer: Recognizer = recognizer) -> bool:
+                step = speak(recognizer, audio, num_streams, args)
+                times = " / ".join(f"{value:.0f}" for value in np.percentile(step.delays_ms, [50, 95, 99]))
+                print(f"| {name} | {num_streams} | {times} | {step.cpu_ms:.2f} | {step.mean_batch:.1f} |", flush=True)
+                return step.p99_ms < args.limit_ms
+
+            print(f"{name}: {largest(is_held, args.first, args.resolution, args.most)} streams", flush=True)
+
+
+if __name__ == "__main__":
+    main()
