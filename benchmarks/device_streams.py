@@ -125,7 +125,7 @@ def network(recipe: str, overrides: Sequence[str], path: Path) -> Path:
     from asr.tokenizer import Tokenizer
 
     config = load_config(recipe, overrides)
-    tokens = ["<blk>", "<unk>", "<sos/eos>", *(f"▁{number}" for number in range(497))]
+    tokens = ("<blk>", "<unk>", "<sos/eos>", *(f"▁{number}" for number in range(497)))
     weights = AsrModel(with_vocab(config.model, len(tokens))).state_dict()
     training = {"step": 0, "audio_hours": 0.0, "history": []}
     export_model(Checkpoint(config, Tokenizer("char", tokens), weights, weights, training), path)
