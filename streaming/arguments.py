@@ -9,6 +9,7 @@ from pathlib import Path
 import asr
 from asr.streaming.audio_file import STDIN
 from asr.streaming.formats import FORMATS, format_of, is_folder, output_path
+from asr.streaming.recognition_options import add_recognition_options
 
 EPILOG = """\
 examples:
@@ -73,67 +74,9 @@ def new_parser() -> argparse.ArgumentParser:
         "recording. A file that is there is begun anew",
     )
     output.add_argument("--stats", action="store_true", help="show how long text takes and what it costs")
-    how = parser.add_argument_group("recognition")
-    how.add_argument("--model", metavar="PATH", help="a file from `asr export`; default: the bundled one")
-    how.add_argument("--chunk-ms", type=int, default=640, metavar="MS", help="text appears this often (default 640)")
-    how.add_argument(
-        "--left-context-ms",
-        type=int,
-        default=2560,
-        metavar="MS",
-        help="how far the encoder looks back (default 2560)",
-    )
-    how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
-    how.add_argument(
-        "--no-second-pass",
-        dest="second_pass",
-        action="store_false",
-        help="do not go over each utterance once more with full context when it has ended",
-    )
-    how.add_argument(
-        "--lm",
-        default="auto",
-        metavar="PATH",
-        help="language model from `asr lm`, or none; default: the bundled one with the bundled model",
-    )
-    how.add_argument(
-        "--hotwords",
-        metavar="FILE",
-        help="words and phrases that are expected, one a line; behind a colon a boost other than 0.75",
-    )
-    how.add_argument(
-        "--endpoint-silence-ms",
-        type=_milliseconds,
-        default=800.0,
-        metavar="MS",
-        help="an utterance ends after so much silence; inf: never (default 800)",
-    )
-    how.add_argument(
-        "--max-utterance-s",
-        type=float,
-        default=20.0,
-        metavar="S",
-        help="a longer one ends at its next pause, or between two words (default 20, up to 120)",
-    )
-    how.add_argument(
-        "--phrases",
-        metavar="FILE",
-        help="all that may be said, such as voice commands, one a line; the rest becomes [unk]",
-    )
-    how.add_argument("--beam", type=int, default=128, metavar="N", help="hypotheses kept (default 128)")
-    how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
+    add_recognition_options(parser, model="a file from `asr export`; default: the bundled one")
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
     return parser
-
-
-def _milliseconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of milliseconds above 0; inf switches the rule off")
-    return value
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:

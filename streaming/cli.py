@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import asr
 from asr.streaming.arguments import new_parser, parse
+from asr.streaming.recognition_options import recognizer
 
 if TYPE_CHECKING:
     from asr.streaming.output import Output
@@ -84,23 +85,9 @@ def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Re
     """None when the model cannot be used; what is wrong has then been said."""
     from asr.lm import LmError
     from asr.onnx_model import ModelError
-    from asr.streaming.recognizer import Recognizer
 
     try:
-        return Recognizer(
-            args.model,
-            chunk_ms=args.chunk_ms,
-            left_context_ms=args.left_context_ms,
-            search=args.search,
-            second_pass=args.second_pass,
-            lm=None if args.lm == "none" else args.lm,
-            hotwords=args.hotwords,
-            silence_after_speech_s=args.endpoint_silence_ms / 1000,
-            max_utterance_s=args.max_utterance_s,
-            phrases=args.phrases,
-            beam_size=args.beam,
-            provider=args.provider,
-        )
+        return recognizer(args)
     except (ModelError, LmError) as error:
         _complain(error)
         return None

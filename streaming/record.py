@@ -186,6 +186,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for recordings and manifest.tsv")
     parser.add_argument("--speaker", default="me", help="name for the manifest (default: %(default)s)")
     parser.add_argument("--device", metavar="ID", help="microphone, see asr-stream --list-devices")
+    parser.add_argument(
+        "--channel", type=int, default=1, metavar="N", help="of the microphone's channels the one to hear (default 1)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -195,7 +198,7 @@ def run(args: argparse.Namespace) -> int:
     status = 0
     try:
         device = int(args.device) if args.device and args.device.isdigit() else args.device
-        with Microphone(device, rescan=True) as microphone:
+        with Microphone(device, rescan=True, channel=args.channel) as microphone:
             walk(prompts, recorder, microphone)
     except KeyboardInterrupt:
         status = 130

@@ -14,6 +14,7 @@ import pytest
 import soundfile
 from virtual_microphone import VirtualMicrophone
 
+from asr.cli import main
 from asr.manifests import Utterance, read_table
 from asr.streaming.record import PROMPTS, Recorder, fault, read_prompts
 
@@ -68,6 +69,11 @@ def test_prompts(tmp_path: Path) -> None:
         read_prompts(tmp_path / "empty.txt")
     with pytest.raises(ValueError, match="cannot be read"):
         read_prompts(tmp_path / "none.txt")
+
+
+def test_the_channel_is_the_microphones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["record", "--out", str(tmp_path), "--channel", "0"]) == 1
+    assert "channel is 0; it must be a whole number in [1, " in capsys.readouterr().err
 
 
 class Session:

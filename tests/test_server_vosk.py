@@ -6,6 +6,7 @@ import asyncio
 import json
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -165,6 +166,26 @@ def test_a_phrase_list_is_all_that_is_heard_until_it_is_empty(server: RunningSer
     assert len(heard) == 2 and heard[0] == "stop the music" != heard[1]
     other = pieces(np.concatenate([speech("she walked to the sea"), PAUSE]), 65536)
     assert "[unk]" in text(converse(server.ws_url, listed, *other, EOF))
+
+
+@pytest.mark.parametrize(
+    ("option", "line", "said"),
+    [
+        ("--hotwords", "Brankovik:1.5", "they went to the town of brankovik"),
+        ("--phrases", "turn on the light", "turn on the light"),
+    ],
+)
+def test_a_list_of_the_server_holds_until_a_client_brings_one(
+    tmp_path: Path, option: str, line: str, said: str
+) -> None:
+    (tmp_path / "list.txt").write_text(line)
+    spoken = pieces(np.concatenate([speech(said), PAUSE]), 65536)
+    listed, free = ('{"config": {"phrase_list": ["stop the music"]}}', '{"config": {"phrase_list": []}}')
+    with serving(option, str(tmp_path / "list.txt"), "--search", "beam") as server:
+        replies = converse(server.ws_url, AT_16K, *spoken, listed, *spoken, free, *spoken, EOF)
+    first, restricted, again = (reply["text"] for reply in replies if reply.get("text"))
+    assert first == again and first.split()[-1] == said.split()[-1]
+    assert set(restricted.split()) <= {"stop", "the", "music", "[unk]"}
 
 
 def test_silence_says_nothing(server: RunningServer) -> None:

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import fields
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from asr.streaming.recognition_options import add_recognition_options, recognizer
 from asr.streaming.server.access import LOOPBACK
 from asr.streaming.server.limits import Limits
 
@@ -25,6 +25,7 @@ EPILOG = """\
 examples:
   asr-stream serve                                  on this machine only, http://127.0.0.1:8000
   asr-stream serve --chunk-ms 320 --port 9000       text sooner
+  asr-stream serve --hotwords names.txt             names and terms that your users say
   asr-stream serve --wyoming-port 10300 --wyoming-host 0.0.0.0    for Home Assistant on another machine
   ASR_STREAM_TOKEN=secret asr-stream serve --host 0.0.0.0 --allow-origin https://example.org
 
@@ -74,19 +75,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow-origin", action="append", default=[], metavar="URL", help="let pages of this origin use the server"
     )
-    how = parser.add_argument_group("recognition")
-    how.add_argument(
-        "--model",
-        metavar="PATH",
-        help="a file from `asr export`; default: the bundled one in float32, because streams share runs of the "
+    add_recognition_options(
+        parser,
+        model="a file from `asr export`; default: the bundled one in float32, because streams share runs of the "
         "network, and in int8 what one says would change the digits of another",
     )
-    how.add_argument("--chunk-ms", type=int, default=640, metavar="MS", help="text appears this often (default 640)")
-    how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
-    how.add_argument("--no-second-pass", dest="second_pass", action="store_false", help="finals from the chunks alone")
-    how.add_argument("--lm", default="auto", metavar="PATH", help="language model from `asr lm`, or none")
-    how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
-    how.add_argument("--threads", type=int, default=0, metavar="N", help="of recognition (default: one for each core)")
+    parser.add_argument(
+        "--threads", type=int, default=0, metavar="N", help="of recognition (default: one for each core)"
+    )
     limits = parser.add_argument_group("limits")
     for field in fields(Limits):
         limits.add_argument(
@@ -107,7 +103,6 @@ def _complain(message: object) -> int:
 def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Limits, token: str) -> int:
     from asr.lm import LmError
     from asr.onnx_model import ModelError, bundled_model
-    from asr.streaming.recognizer import Recognizer
 
     try:
         listening = _listen(args.host, args.port, "--port")
@@ -116,21 +111,13 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
             wyoming = _listen(args.wyoming_host, args.wyoming_port, "--wyoming-port")
     except ValueError as error:
         return _complain(error)
-    lm = {"none": None, "auto": "auto" if args.model or args.search == "greedy" else "bundled"}.get(args.lm, args.lm)
     try:
-        recognizer = Recognizer(
-            Path(args.model) if args.model else bundled_model("float32"),
-            chunk_ms=args.chunk_ms,
-            search=args.search,
-            second_pass=args.second_pass,
-            lm=lm,
-            provider=args.provider,
-        )
+        served = recognizer(args, bundled_model("float32"))
     except (ModelError, LmError) as error:
         return _complain(error)
     except ValueError as error:
         parser.error(str(error))
-    asyncio.run(_run(recognizer, limits, args, token, listening, wyoming))
+    asyncio.run(_run(served, limits, args, token, listening, wyoming))
     return 0
 
 

@@ -83,7 +83,7 @@ class Dialogue:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._search = session.recognizer.search
+        self._free = session.recognizer
         self._sample_rate = DEFAULT_SAMPLE_RATE
         self._words = True
         self._max_alternatives = 0
@@ -154,9 +154,12 @@ class Dialogue:
     async def _restrict(self, phrases: Any) -> None:
         if not isinstance(phrases, list) or not all(isinstance(phrase, str) for phrase in phrases):
             raise BadMessage(f"phrase_list is {shown(phrases)}; it must be a list of strings")
+        free = self._free
+        changes = {"phrases": free.phrases, "hotwords": free.hotwords, "search": free.search}
+        if phrases:  # a server that searches greedily is faster, but cannot know a list
+            changes = {"phrases": phrases, "hotwords": None, "search": "beam"}
         try:
-            # A server that searches greedily is faster, but cannot know a list.
-            await self._session.change(phrases=phrases or None, search="beam" if phrases else self._search)
+            await self._session.change(**changes)
         except ValueError as error:
             raise BadMessage(f"phrase_list: {error}") from error
 

@@ -166,7 +166,7 @@ class Connection:
             if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
                 raise BadMessage(f"{name} is {shown(given)}; it must be a list of strings")
             words += [text for text in given if text.strip() and set(text.upper()) <= letters | {" "}]
-        return words if recognizer.search != "greedy" else []
+        return words if recognizer.search != "greedy" and recognizer.phrases is None else []
 
     async def _begin(self) -> Session:
         if self._session is None:

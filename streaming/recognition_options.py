@@ -1,0 +1,96 @@
+"""The options of recognition on a command line: those of `asr-stream` and of its server."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asr.streaming.recognizer import Recognizer
+
+
+def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None:
+    """`model`: the help text of --model."""
+    how = parser.add_argument_group("recognition")
+    how.add_argument("--model", metavar="PATH", help=model)
+    how.add_argument("--chunk-ms", type=int, default=640, metavar="MS", help="text appears this often (default 640)")
+    how.add_argument(
+        "--left-context-ms",
+        type=int,
+        default=2560,
+        metavar="MS",
+        help="how far the encoder looks back (default 2560)",
+    )
+    how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
+    how.add_argument("--beam", type=int, default=128, metavar="N", help="hypotheses kept (default 128)")
+    how.add_argument(
+        "--no-second-pass",
+        dest="second_pass",
+        action="store_false",
+        help="do not go over each utterance once more with full context when it has ended",
+    )
+    how.add_argument(
+        "--lm",
+        default="auto",
+        metavar="PATH",
+        help="language model from `asr lm`, or none; default: the bundled one with the bundled model",
+    )
+    how.add_argument(
+        "--hotwords",
+        metavar="FILE",
+        help="words and phrases that are expected, one a line; behind a colon a boost other than 0.75",
+    )
+    how.add_argument(
+        "--phrases",
+        metavar="FILE",
+        help="all that may be said, such as voice commands, one a line; the rest becomes [unk]",
+    )
+    how.add_argument(
+        "--endpoint-silence-ms",
+        type=_milliseconds,
+        default=800.0,
+        metavar="MS",
+        help="an utterance ends after so much silence; inf: never (default 800)",
+    )
+    how.add_argument(
+        "--max-utterance-s",
+        type=float,
+        default=20.0,
+        metavar="S",
+        help="a longer one ends at its next pause, or between two words (default 20, up to 120)",
+    )
+    how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
+
+
+def recognizer(args: argparse.Namespace, bundled: Path | None = None) -> Recognizer:
+    """What `args` ask for. `bundled`: the bundled model to take where they name none. Raises as `Recognizer` does."""
+    from asr.streaming.recognizer import Recognizer
+
+    lm = args.lm
+    if lm == "auto" and bundled and not args.model and args.search != "greedy":
+        lm = "bundled"
+    return Recognizer(
+        args.model or bundled,
+        chunk_ms=args.chunk_ms,
+        left_context_ms=args.left_context_ms,
+        search=args.search,
+        second_pass=args.second_pass,
+        lm=None if lm == "none" else lm,
+        hotwords=args.hotwords,
+        phrases=args.phrases,
+        silence_after_speech_s=args.endpoint_silence_ms / 1000,
+        max_utterance_s=args.max_utterance_s,
+        beam_size=args.beam,
+        provider=args.provider,
+    )
+
+
+def _milliseconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of milliseconds above 0; inf switches the rule off")
+    return value
