@@ -8,19 +8,14 @@ confidence than a wrong one), and normalised cross entropy (NCE: 0 is no better 
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
+from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
 from asr.alignment import word_tokens
-from asr.cuts import evenly_spread, load_cuts
 from asr.features import fbank
 from asr.plots import new_axes
 from asr.search import decode, words
@@ -88,7 +83,7 @@ def is_right(cut: Any, found: Sequence[str]) -> np.ndarray:
 def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tuple[float, float, float, float]]:
     """Of each word of finals: 1, its least certain token, the mean of its tokens, and whether it is right."""
     onnx = recognizer.onnx
-    for cut in track(cuts, "fit", console=Console(stderr=True)):
+    for cut in progress(cuts, "fit"):
         features = fbank(cut.load_audio()[0]).numpy()
         log_probs, encoder_out = onnx.encode(features, len(features) // 4, 0)
         best = decode(
@@ -108,7 +103,7 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
 def judge(recognizer: Recognizer, cuts: Sequence[Any], name: str) -> Judged:
     confidence: list[float] = []
     right: list[float] = []
-    for cut in track(cuts, name, console=Console(stderr=True)):
+    for cut in progress(cuts, name):
         stream = recognizer.stream()
         stream.accept_waveform(cut.load_audio()[0])
         stream.finish()
@@ -135,20 +130,16 @@ def plot(judged: dict[str, Judged], path: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
-    parser.add_argument("--model", help="default: the bundled one")
-    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
+    parser = new_parser(__doc__)
     parser.add_argument("--modes", default="default", help=f"',' between; of {', '.join(MODES)}; or all")
     parser.add_argument("--no-fit", action="store_true", help="test on all speakers")
     parser.add_argument("--plot", metavar="PNG")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     modes = list(MODES) if args.modes == "all" else args.modes.split(",")
     if unknown := set(modes) - set(MODES):
         parser.error(f"mode {unknown.pop()!r} is not known: choose among {', '.join(MODES)}")
 
-    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    cuts = utterances(args)
     speakers = sorted({cut.supervisions[0].speaker for cut in cuts})
     test = [cut for cut in cuts if args.no_fit or cut.supervisions[0].speaker in speakers[1::2]]
     rest = [cut for cut in cuts if cut.supervisions[0].speaker not in speakers[1::2]]
@@ -163,11 +154,7 @@ def main() -> None:
         rows.append({"mode": name, "num_words": len(words_.right)} | {k: round(v, 4) for k, v in numbers.items()})
     if args.plot:
         plot(judged, args.plot)
-    if args.json:
-        print(json.dumps(rows))
-        return
-    for row in rows:
-        print("  ".join(f"{key} {value}" for key, value in row.items()))
+    show(rows, args)
 
 
 if __name__ == "__main__":

@@ -12,19 +12,14 @@ speech pauses as it does in reading. Of each rule:
 
 from __future__ import annotations
 
-import argparse
-import json
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
+from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
 from asr.alignment import forced_align
-from asr.cuts import evenly_spread, load_cuts
 from asr.features import fbank
 from asr.onnx_model import OnnxModel, bundled_model
 from asr.search import Word
@@ -43,18 +38,14 @@ def recognise(recognizer: Recognizer, samples: np.ndarray) -> list[Final]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
-    parser.add_argument("--model", help="default: the bundled one")
+    parser = new_parser(__doc__)
     parser.add_argument("--aligner", help="an exported float32 model to align with; default: the bundled one")
     parser.add_argument("--silence-ms", default="500,800,1200", metavar="MS,...")
     parser.add_argument("--max-utterance-s", default="20", metavar="S,...")
-    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
 
     aligner = OnnxModel(args.aligner or bundled_model("float32"))
-    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    cuts = utterances(args)
 
     def speaker(cut: Any) -> str:
         return str(cut.supervisions[0].speaker)
@@ -92,7 +83,7 @@ def main() -> None:
             in_word = {True: 0, False: 0}  # by the rule of length, or of silence
             lengths: list[float] = []
             hypotheses = []
-            for samples, spoken, spans, _ in track(readings, f"{silence_ms:g} ms", console=Console(stderr=True)):
+            for samples, spoken, spans, _ in progress(readings, f"{silence_ms:g} ms"):
                 finals = recognise(recognizer, samples)
                 ended = [final for final in finals if final.endpoint != "end_of_audio"]
                 num_cuts += len(ended)
@@ -123,11 +114,7 @@ def main() -> None:
                     "final_s_max": max(lengths),
                 }
             )
-    if args.json:
-        print(json.dumps(rows))
-        return
-    for row in rows:
-        print("  ".join(f"{key} {value:.4g}" for key, value in row.items()))
+    show(rows, args)
 
 
 if __name__ == "__main__":

@@ -7,18 +7,13 @@ partial) and what stays (the final) are counted apart, with and without the seco
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
+from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
-from asr.cuts import evenly_spread, load_cuts
 from asr.streaming import Final, Partial
 from asr.wer import count_errors
 
@@ -48,15 +43,11 @@ def utterance(recognizer: Recognizer, samples: np.ndarray) -> tuple[str, str, li
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
-    parser.add_argument("--model", help="default: the bundled one")
+    parser = new_parser(__doc__)
     parser.add_argument("--chunk-ms", default="640", metavar="MS,...")
-    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
 
-    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    cuts = utterances(args)
     references = [cut.supervisions[0].text for cut in cuts]
     rows: list[dict[str, Any]] = []
     for chunk_ms in map(int, args.chunk_ms.split(",")):
@@ -64,7 +55,7 @@ def main() -> None:
             recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass)
             found = [
                 utterance(recognizer, cut.load_audio()[0])
-                for cut in track(cuts, f"{chunk_ms} ms, {1 + second_pass} of 2", console=Console(stderr=True))
+                for cut in progress(cuts, f"{chunk_ms} ms, {1 + second_pass} of 2")
             ]
             partials, finals, delays = zip(*found, strict=True)
             p50, p95 = np.percentile(1000 * np.concatenate([*delays, [] if any(delays) else [np.nan]]), [50, 95])
@@ -79,11 +70,7 @@ def main() -> None:
                     "num_utterances": len(cuts),
                 }
             )
-    if args.json:
-        print(json.dumps(rows))
-        return
-    for row in rows:
-        print("  ".join(f"{key} {value:.4g}" for key, value in row.items()))
+    show(rows, args)
 
 
 if __name__ == "__main__":

@@ -13,20 +13,15 @@ Every utterance goes through a `Recognizer` in blocks of 40 ms. Of the words tha
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
+from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
 from asr.alignment import forced_align
-from asr.cuts import evenly_spread, load_cuts
 from asr.features import fbank
 from asr.onnx_model import OnnxModel, bundled_model
 from asr.plots import new_axes
@@ -96,21 +91,17 @@ def timed_events(recognizer: Recognizer, samples: np.ndarray) -> list[tuple[floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
-    parser.add_argument("--model", help="default: the bundled one")
+    parser = new_parser(__doc__)
     parser.add_argument("--aligner", help="an exported float32 model to align with; default: the bundled one")
     parser.add_argument("--chunk-ms", default="160,320,640,1280", metavar="MS,...")
-    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
     parser.add_argument("--one-pass", action="store_true", help="finals of one pass only: half the time")
     parser.add_argument("--plot", metavar="PNG")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
 
     aligner = OnnxModel(args.aligner or bundled_model("float32"))
-    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    cuts = utterances(args)
     truths = []
-    for cut in track(cuts, "alignment", console=Console(stderr=True)):
+    for cut in progress(cuts, "alignment"):
         features = fbank(cut.load_audio()[0]).numpy()
         log_probs, _ = aligner.encode(features, len(features) // 4, 0)
         truths.append(forced_align(log_probs, cut.supervisions[0].text, aligner.tokens))
@@ -123,7 +114,7 @@ def main() -> None:
             recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass)
             tally = Tally()
             name = f"{chunk_ms} ms, {1 + second_pass}"
-            for cut, truth in zip(track(cuts, name, console=Console(stderr=True)), truths, strict=True):
+            for cut, truth in zip(progress(cuts, name), truths, strict=True):
                 stood = follow(timed_events(recognizer, cut.load_audio()[0]), tally)
                 for i, j in matched_words([word.word for word in truth], [item.word for item in stood]):
                     tally.shown_delays.append(1000 * (stood[j].shown_s - truth[i].end_s))
@@ -140,11 +131,7 @@ def main() -> None:
         rows.append({key: round(value, 4) for key, value in row.items()})
     if args.plot:
         plot(rows, args.plot)
-    if args.json:
-        print(json.dumps(rows))
-        return
-    for row in rows:
-        print("  ".join(f"{key} {value:g}" for key, value in row.items()))
+    show(rows, args)
 
 
 def plot(rows: list[dict[str, Any]], path: str) -> None:

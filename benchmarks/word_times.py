@@ -14,23 +14,20 @@ Bias is the median difference (above 0: too late); then come the median and the 
 
 from __future__ import annotations
 
-import argparse
-import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import soundfile
 import soxr
-from rich.console import Console
-from rich.progress import track
+from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
 from asr.alignment import align_tokens, spell, word_tokens
-from asr.cuts import evenly_spread, load_cuts
+from asr.cuts import evenly_spread
 from asr.features import fbank
 from asr.onnx_model import OnnxModel, bundled_model
 from asr.search import Word, words
@@ -128,22 +125,17 @@ def summary(how: str, differences: Differences) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
-    parser.add_argument("--model", help="default: the bundled one; it is aligned with the bundled float32 one")
+    parser = new_parser(__doc__, model="default: the bundled one; it is aligned with the bundled float32 one")
     parser.add_argument("--aligner", help="an exported float32 model to align with")
     parser.add_argument("--chunk-ms", default="640,160", metavar="MS,...")
-    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
     parser.add_argument("--num-synthetic", type=int, default=40, metavar="N", help="of each voice (default 40)")
     parser.add_argument("--voices", default=",".join(VOICES), help="of festival (default %(default)s)")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
 
     aligner = OnnxModel(args.aligner or bundled_model("float32"))
-    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    cuts = utterances(args)
     texts = [cut.supervisions[0].text for cut in evenly_spread(cuts, min(args.num_synthetic, len(cuts)))]
     synthetic = [item for voice in args.voices.split(",") for item in festival(texts, voice)]
-    progress: Callable[..., Any] = lambda items, name: track(items, name, console=Console(stderr=True))  # noqa: E731
 
     forced = [
         aligned_times(aligner, cut.load_audio()[0], cut.supervisions[0].text) for cut in progress(cuts, "alignment")
@@ -169,11 +161,7 @@ def main() -> None:
             for samples, truth in synthetic:
                 compare(recognise(recognizer, samples), truth, "festival", differences)
             rows += summary(name, differences)
-    if args.json:
-        print(json.dumps(rows))
-        return
-    for row in rows:
-        print("  ".join(f"{key} {value}" for key, value in row.items()))
+    show(rows, args)
 
 
 if __name__ == "__main__":

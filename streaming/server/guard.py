@@ -56,11 +56,29 @@ def guarded_protocols(limits: Limits) -> tuple[type[asyncio.Protocol], type[asyn
     """For `uvicorn.Config`: its `http` and `ws`."""
     logging.getLogger("uvicorn.error").addFilter(_is_accident)
 
-    class Http(H11Protocol):
+    class Taking(asyncio.Protocol):
+        """What both have: the client takes what it is sent."""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._taking = Timer(limits.idle_s, transport)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._taking.start()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._taking.stop()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._taking.stop()
+            super().connection_lost(exc)
+
+    class Http(Taking, H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self._asking = Timer(limits.idle_s, transport)
-            self._taking = Timer(limits.idle_s, transport)
             self._asking.start()
             if len(self.connections) > limits.max_connections:
                 transport.abort()
@@ -81,47 +99,22 @@ def guarded_protocols(limits: Limits) -> tuple[type[asyncio.Protocol], type[asyn
         def _answering(self) -> bool:
             return self.cycle is not None and not self.cycle.response_complete
 
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._taking.start()
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._taking.stop()
-
         def handle_websocket_upgrade(self, event: h11.Request) -> None:
             self._asking.stop()
             super().handle_websocket_upgrade(event)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._asking.stop()
-            self._taking.stop()
             super().connection_lost(exc)
 
-    class WebSocket(WebSocketsSansIOProtocol):
+    class WebSocket(Taking, WebSocketsSansIOProtocol):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self.close_timeout = min(self.close_timeout, limits.idle_s)
-
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            super().connection_made(transport)
-            self._taking = Timer(limits.idle_s, self.transport)
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._taking.start()
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._taking.stop()
 
         def on_task_complete(self, task: asyncio.Task) -> None:
             super().on_task_complete(task)
             if not self.disconnected:
                 self._taking.start()  # of the last words
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._taking.stop()
-            super().connection_lost(exc)
 
     return Http, WebSocket

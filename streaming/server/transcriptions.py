@@ -13,7 +13,7 @@ import asyncio
 import json
 import math
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import IO, Any
@@ -23,7 +23,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from asr.streaming.audio_file import read_blocks
 from asr.streaming.events import Final
@@ -135,18 +135,15 @@ class Transcriptions:
         receive: Receive,
         send: Send,
     ) -> None:
-        async def send_in_time(message: Message) -> None:
-            await asyncio.wait_for(send(message), scope["app"].state.server.limits.idle_s)
-
         async with aclosing(finals):
             if options.stream:
-                await _stream(finals, send_in_time)
+                await _stream(finals, send)
                 return
             try:
                 response = _whole([final async for final in finals], session.audio_s, options)
             except ApiError as error:
                 response = _error(error)
-            await response(scope, receive, send_in_time)
+            await response(scope, receive, send)
 
 
 async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[bytes]]:
@@ -261,7 +258,7 @@ def _segment(i: int, final: Final) -> dict[str, Any]:
     }
 
 
-async def _stream(finals: AsyncIterator[Final], send: Callable[[Message], Coroutine[Any, Any, None]]) -> None:
+async def _stream(finals: AsyncIterator[Final], send: Send) -> None:
     """Server-sent events: a delta for each utterance, which together are the text, and at the end all of it."""
     headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
