@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -179,3 +179,19 @@ def arguments(tones: tuple[Path, Path], tmp_path: Path) -> list[str]:
         f"data.valid={tones[1]}",
         f"train.output={tmp_path / 'run'}",
     ]
+
+
+@pytest.fixture
+def nothing_printed(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """A library never prints."""
+    yield
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture(scope="session")
+def library() -> Any:
+    """libasr_stream, as Python calls it."""
+    from benchmark_module import load_benchmark
+    from c_build import build
+
+    return load_benchmark("c_library").CLibrary(build() / "libasr_stream.so")
