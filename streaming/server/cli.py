@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
             type=int if field.type == "int" else float,
             default=field.default,
             metavar="N" if field.type == "int" else "S",
-            help=f"default {field.default:.10g}",
+            help=f"{field.metadata['help']} (default {field.default:.10g})",
         )
     return parser
 
