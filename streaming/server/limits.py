@@ -19,9 +19,7 @@ class Limits:
     max_upload_bytes: int = _limit(64 * 1024 * 1024, "a file to be transcribed")
     max_upload_s: float = _limit(4 * 3600.0, "the audio in it, in seconds")
     max_queued_s: float = _limit(30.0, "audio that waits to be recognised; then the client is read no further")
-    idle_s: float = _limit(
-        30.0, "seconds without a message from the client, or in which it takes nothing; a session ends"
-    )
+    idle_s: float = _limit(30.0, "seconds without a word from the client, or in which it takes nothing, that end it")
     max_session_s: float = _limit(4 * 3600.0, "seconds after which a session ends")
     shutdown_s: float = _limit(8.0, "seconds that sessions have to say their finals after SIGTERM")
     max_batch: int = _limit(32, "streams in one run of the network")
