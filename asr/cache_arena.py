@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from asr.features import SUBSAMPLING
+
 FIRST_ROWS = 16
 ZEROS = 0
 """The row that all streams begin from, and none owns."""
@@ -70,7 +72,7 @@ class CacheArena:
         return row
 
     def step(
-        self, features: npt.NDArray[np.float32], num_valid: npt.NDArray[np.int64], rows: Sequence[Row], subsampling: int
+        self, features: npt.NDArray[np.float32], num_valid: npt.NDArray[np.int64], rows: Sequence[Row]
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """One chunk of the streams of `rows`, all of them different. Arrays as in `OnnxModel.step`."""
         size = len(rows)
@@ -80,7 +82,7 @@ class CacheArena:
                 self._incoming, self._outgoing = self._allocate(self._batch_size), self._allocate(self._batch_size)
             self._read([row.index if row.num_frames else ZEROS for row in rows])
             binding = self._network.io_binding()
-            binding.bind_cpu_input("x", features)
+            binding.bind_cpu_input("x", np.ascontiguousarray(features))
             binding.bind_cpu_input("num_valid", num_valid)
             binding.bind_cpu_input("num_frames", np.array([row.num_frames for row in rows], np.int64))
             for name in ("log_probs", "encoder_out"):
@@ -92,7 +94,7 @@ class CacheArena:
             log_probs, encoder_out = (value.numpy() for value in binding.get_outputs()[:2])
             self._write(self._rows, self._num_rows, [row.index for row in rows], self._outgoing)
             for row, valid in zip(rows, num_valid.tolist(), strict=True):
-                row.num_frames += valid // subsampling
+                row.num_frames += valid // SUBSAMPLING
         return log_probs, encoder_out
 
     def _grow(self) -> None:

@@ -204,7 +204,7 @@ class OnnxModel:
         self._check_chunk(features, num_valid)
         rows = [past for past in pasts if isinstance(past, Row)]
         try:
-            log_probs, encoder_out = rows[0].arena.step(features, num_valid, rows, self.metadata.subsampling)
+            log_probs, encoder_out = rows[0].arena.step(features, num_valid, rows)
         except Exception as error:
             raise cannot_run(str(self.path), error) from error
         return log_probs, encoder_out, pasts

@@ -70,7 +70,7 @@ def test_a_row_is_free_when_its_stream_is_gone(model: OnnxModel) -> None:
     for _ in range(10):
         rows = [arena.begin() for _ in range(3 * FIRST_ROWS)]
         assert len({row.index for row in rows}) == len(rows) and 0 not in {row.index for row in rows}
-        arena.step(_chunks(np.random.default_rng(0), len(rows)), np.full(len(rows), NUM_FEATURES), rows, 4)
+        arena.step(_chunks(np.random.default_rng(0), len(rows)), np.full(len(rows), NUM_FEATURES), rows)
         del rows
     assert arena._num_rows == 4 * FIRST_ROWS and len(arena._free) == 4 * FIRST_ROWS - 1
 
@@ -79,10 +79,10 @@ def test_a_write_touches_no_other_row(model: OnnxModel) -> None:
     arena = _arena(model)
     rows = [arena.begin() for _ in range(4)]
     features = _chunks(np.random.default_rng(0), 4)
-    arena.step(features, np.full(4, NUM_FEATURES), rows, 4)
+    arena.step(features, np.full(4, NUM_FEATURES), rows)
     place = arena._rows[0].data_ptr()
     before = arena._rows[0].numpy().copy()
-    arena.step(features[:2], np.full(2, NUM_FEATURES), rows[1:3], 4)
+    arena.step(features[:2], np.full(2, NUM_FEATURES), rows[1:3])
     after = arena._rows[0].numpy()
     changed = {index for index in range(FIRST_ROWS) if before[index].tobytes() != after[index].tobytes()}
     assert changed == {rows[1].index, rows[2].index} and arena._rows[0].data_ptr() == place
