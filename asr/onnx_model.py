@@ -122,7 +122,8 @@ class OnnxModel:
             raise ModelError(f"there is no model file {self.path}: `asr export` writes one")
         self._new_session = partial(open_session, provider=provider, num_threads=num_threads)
         self._device = provider
-        self._has_arena = provider == "cuda" if arena is None else arena
+        self.has_arena = provider == "cuda" if arena is None else arena
+        """Whether streams keep their past in the device's memory."""
         self._arenas: dict[int, CacheArena] = {}
         self._lock = threading.Lock()
         try:
@@ -180,7 +181,7 @@ class OnnxModel:
 
     def begin(self, left_context: int) -> Past:
         """What a stream remembers before its first chunk. ValueError for a negative `left_context`."""
-        if not self._has_arena or left_context < 1:
+        if not self.has_arena or left_context < 1:
             return self.init_cache(1, left_context)
         with self._lock:
             if left_context not in self._arenas:

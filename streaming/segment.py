@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asr import _core
+from asr.features import FEATURE_OVERLAP, SUBSAMPLING
 from asr.onnx_model import Past
 from asr.search import Word
 from asr.streaming.events import Error, Event, Final, Partial
 
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
+
+COMMON_FRAMES = 200
+"""2 s. Longer second passes than 30 s go in steps of 30 s, a multiple of it: only the last step is ever filled up."""
 
 
 class Segment:
@@ -57,8 +61,18 @@ class Segment:
         """Segments that wait for work of equal kind can be computed together."""
         model = self.recognizer.onnx
         if isinstance(self.work, _core.EncoderStep) and model.batch_invariant:
-            return id(model), self.recognizer.left_context, self.work.num_frames
+            return id(model), self.recognizer.left_context, self.num_frames
         return id(self)
+
+    @property
+    def num_frames(self) -> int:
+        """Feature frames that the step under way is run with: on a GPU, which takes as long for one utterance as for
+        many, second passes are filled up to a common length."""
+        step = self.work
+        assert isinstance(step, _core.EncoderStep)
+        if not (step.second_pass and self.recognizer.onnx.has_arena):
+            return step.num_frames
+        return -(-(step.num_frames - FEATURE_OVERLAP) // COMMON_FRAMES) * COMMON_FRAMES + FEATURE_OVERLAP
 
     def _go_on(self) -> Iterator[Segment]:
         while (work := self.core.work()) is not None:
@@ -87,9 +101,12 @@ def compute(segments: Sequence[Segment]) -> None:
         onnx.begin(segment.recognizer.left_context) if step.begins else segment.pasts[step.second_pass]
         for segment, step in zip(segments, steps, strict=True)
     ]
-    features = np.stack([step.features for step in steps])
+    features = np.zeros((len(steps), first.num_frames, onnx.metadata.num_mel_bins), np.float32)
+    for filled, step in zip(features, steps, strict=True):
+        filled[: step.num_frames] = step.features
     num_valid = np.array([step.num_valid for step in steps], np.int64)
     log_probs, encoder_out, pasts = onnx.step_streams(features, num_valid, pasts)
     for index, (segment, step) in enumerate(zip(segments, steps, strict=True)):
         segment.pasts[step.second_pass] = pasts[index]
-        segment.core.stepped(log_probs[index], encoder_out[index])
+        length = step.num_frames // SUBSAMPLING
+        segment.core.stepped(log_probs[index, :length], encoder_out[index, :length])

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from recognition import recognize
+from recognition import finals, recognize
 
 from asr import Recognizer
 from asr.cache_arena import FIRST_ROWS, CacheArena, Row, _gather_graph, _scatter_graph
 from asr.onnx_model import Cache, ModelError, OnnxModel
+from asr.streaming.segment import compute
+from asr.streaming.stream import Stream
 
 CHUNK, LEFT_CONTEXT = 4, 9
 NUM_FEATURES = 4 * CHUNK + 3
@@ -102,6 +105,44 @@ def test_threads_share_an_arena(model: OnnxModel, onnx: OnnxModel) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(run, range(24)))
+
+
+def run_together(streams: list[Stream]) -> None:
+    while waiting := [segment for stream in streams if (segment := stream.pending())]:
+        for kind in {segment.kind for segment in waiting}:
+            compute([segment for segment in waiting if segment.kind == kind])
+
+
+def test_second_passes_of_utterances_of_different_lengths_are_one_run(
+    tiny_onnx: Path, conversation: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = OnnxModel(tiny_onnx, arena=True)
+    options: dict[str, Any] = {"search": "greedy", "max_utterance_s": 60.0, "silence_after_speech_s": float("inf")}
+    recognizer = Recognizer(model, **options)
+    long = np.tile(conversation, -(-16000 * 40 // len(conversation)))
+    audio = [conversation[: 16000 * 3], conversation[: 16000 * 3 + 9000], long[: 16000 * 33], long[: 16000 * 33 + 3000]]
+    alone = Recognizer(OnnxModel(tiny_onnx), **options)
+    runs: list[list[int]] = []
+    step = model.step_streams
+
+    def counted(features: np.ndarray, num_valid: np.ndarray, pasts: list[Row]) -> Any:
+        if features.shape[1] > 67:
+            runs.append([features.shape[1], *num_valid.tolist()])
+        return step(features, num_valid, pasts)
+
+    monkeypatch.setattr(model, "step_streams", counted)
+    streams = [Stream(recognizer, deferred=True) for _ in audio]
+    for stream, samples in zip(streams, audio, strict=True):
+        stream.accept_waveform(samples)
+    run_together(streams)
+    for stream in streams:
+        stream.finish()
+    run_together(streams)
+    for stream, samples in zip(streams, audio, strict=True):
+        found, wanted = finals(stream.events()), finals(recognize(alone, samples))
+        assert found == wanted != ""
+    assert all((run[0] - 3) % 200 == 0 for run in runs) and any(len(run) == 3 and run[1] != run[2] for run in runs)
+    assert [3003, 3003, 3003] in runs  # 30 s of two utterances, more of which follows
 
 
 @pytest.mark.parametrize("left_context_ms", [2560, 0])
