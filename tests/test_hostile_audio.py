@@ -41,8 +41,8 @@ def noise(speech: np.ndarray) -> np.ndarray:
     [
         (lambda x: x + 0.5, TEXT, ""),
         (lambda x: x + 100, TEXT, ""),
-        (lambda x: 1e4 * x, "THE OLD MAN", ""),
-        (lambda x: -1e4 * x, "THE OLD MAN", ""),
+        (lambda x: 1e4 * x, "WALKED SLOWLY DOWN THE ROAD", ""),
+        (lambda x: -1e4 * x, "WALKED SLOWLY DOWN THE ROAD", ""),
         (lambda x: np.clip(100 * x, -1, 1), "MAN", ""),
         (lambda x: 1e-4 * x, "", ""),
         (lambda x: np.float32(1e-40) * np.sign(x), "", ""),  # denormal

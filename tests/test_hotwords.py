@@ -37,7 +37,7 @@ def test_a_word_that_no_model_knows_is_recognised_as_a_hotword(recognizer: Recog
     """In partials, in the second pass, and by the decoder that picks the final."""
     town = "they went to the town of brankovik"
     plain = recognizer if lm == "auto" else recognizer.with_options(lm=lm)
-    hot = plain.with_options(hotwords=["Brankovik:1.5" if lm else "Brankovik:2"])
+    hot = plain.with_options(hotwords=["Brankovik:1.5" if lm else "Brankovik:3"])
     assert "BRANKOVIK" not in finals(hear(plain, town)) + partials(hear(plain, town))
     events = hear(hot, town)
     assert finals(events).endswith("BRANKOVIK")
@@ -65,9 +65,9 @@ def test_the_decoder_takes_no_hotword_away() -> None:
 def test_commands_of_a_closed_list_and_unk_for_all_else(recognizer: Recognizer) -> None:
     closed = recognizer.with_options(phrases=COMMANDS)
     assert (
-        finals(hear(closed, "turn on the light"))
-        == "TURN ON THE LIGHT"
-        != finals(hear(recognizer, "turn on the light"))
+        finals(hear(closed, "turn off the light"))
+        == "TURN OFF THE LIGHT"
+        != finals(hear(recognizer, "turn off the light"))
     )
     assert finals(hear(closed, "turn off the light stop")) == "TURN OFF THE LIGHT STOP"
     assert finals(hear(closed, "my sister lives in another country")) == "[unk]"
