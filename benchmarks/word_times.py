@@ -6,8 +6,8 @@ Start and end of the words that finals have right, against three truths:
   as in recognition; `tokens` is the same with a word's first and last token taken as they are. It shares the model's
   habits, and shows what chunks, int8 and the search do to the times.
 - pauses: words beside a pause of the recording must end and begin where its energy does.
-- festival: sentences of the data set spoken by a synthesiser, which knows when it says each word (Debian: festival).
-  The first lines hold the forced alignment itself against it, tokens as they are.
+- festival: sentences of the data set spoken by a synthesiser, which knows when it says each word (Debian: festival,
+  festvox-kallpc16k, festvox-kdlpc16k). The first lines hold the forced alignment itself against it, tokens as they are.
 
 Bias is the median difference (above 0: too late); then come the median and the 95th percentile of the absolute one.
 """
@@ -103,9 +103,11 @@ def festival(texts: Iterable[str], voice: str) -> list[tuple[np.ndarray, Times]]
             ]
         script = Path(folder, "speak.scm")
         script.write_text("\n".join(lines))
-        printed = subprocess.run(["festival", "-b", str(script)], check=True, capture_output=True, text=True).stdout
+        done = subprocess.run(["festival", "-b", str(script)], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"festival cannot speak as {voice}: {done.stderr.strip()}\nChoose others with --voices")
         times: dict[int, Times] = {}
-        for line in printed.splitlines():
+        for line in done.stdout.splitlines():
             number_, word, start, end = line.split()
             times.setdefault(int(number_), []).append((word.upper(), float(start), float(end)))
         spoken = []

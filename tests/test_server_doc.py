@@ -40,7 +40,7 @@ CLIENTS = [
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with serving("--wyoming-port", "0") as running:
+    with serving("--wyoming-port", "0", "--search", "beam") as running:
         yield running
 
 
