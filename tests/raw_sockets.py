@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import time
 import urllib.request
+from collections.abc import Callable
 from contextlib import suppress
 
 from server import RunningServer
@@ -84,3 +86,10 @@ def leave(client: socket.socket, abruptly: bool) -> None:
 def health(server: RunningServer) -> dict[str, object]:
     with urllib.request.urlopen(f"{server.url}/healthz", timeout=3) as answer:
         return json.load(answer)
+
+
+def until(condition: Callable[[], bool], seconds: float = 10) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()

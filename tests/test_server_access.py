@@ -7,7 +7,7 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from raw_sockets import HANDSHAKE, health, tcp
+from raw_sockets import HANDSHAKE, health, tcp, until
 from server import RunningServer, serving
 
 
@@ -56,3 +56,13 @@ def test_metrics_want_the_token_and_health_does_not(locked: RunningServer) -> No
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"{locked.url}/metrics")
     assert refused.value.code == 401
+
+
+def test_who_is_refused_leaves_nothing_in_the_log(locked: RunningServer) -> None:
+    before = len(locked.log)
+    for _ in range(3):
+        assert knock(locked, {"Host": f"localhost:{locked.port}", "Authorization": "Bearer wrong"}) == 401
+    with tcp(locked.port, HANDSHAKE.replace(b"\r\n\r\n", b"\r\nAuthorization: Bearer correct horse\r\n\r\n")) as client:
+        assert client.recv(12).endswith(b"101")
+    assert until(lambda: len(locked.log) > before)  # of the last one, who was let in
+    assert all("vosk: 0.0 s of audio" in line for line in locked.log[before:])

@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 import openai
 import pytest
 import soundfile
+from raw_sockets import until
 from recognition import recognize
 from server import RunningServer, serving
 
@@ -286,13 +287,6 @@ def files_without_name(server: RunningServer) -> int:
         with contextlib.suppress(FileNotFoundError):  # closed in the meantime
             count += "(deleted)" in os.readlink(file)
     return count
-
-
-def until(condition: Callable[[], bool], seconds: float = 10) -> bool:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.02)
-    return condition()
 
 
 def send_head(server: RunningServer, length: int) -> socket.socket:

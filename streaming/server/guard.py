@@ -43,8 +43,9 @@ class Timer:
 
 
 def _is_accident(record: logging.LogRecord) -> bool:
-    """Bytes that are no HTTP, or no UTF-8, are none: anyone can send them, and could fill the log with tracebacks."""
-    return not record.getMessage().startswith("Invalid ")
+    """What anyone can bring about is none, or they could fill the log: bytes that are no HTTP or no UTF-8, and a
+    WebSocket that is refused with an answer, after which uvicorn misses the handshake."""
+    return not record.getMessage().startswith(("Invalid ", "ASGI callable returned without completing handshake"))
 
 
 def is_closing(connection: asyncio.Protocol) -> bool:
