@@ -35,6 +35,7 @@ for checkpoint.training["step"] in range(2, 5):
 save_s = (time.monotonic() - started) / 3
 found = checkpoints(folder)
 for kill in range(50):
+    step = checkpoint.training["step"]
     child = os.fork()
     if child == 0:
         for checkpoint.training["step"] in count(checkpoint.training["step"] + 1):
@@ -47,6 +48,7 @@ for kill in range(50):
     # A kill between the rename and the tidying leaves one too many, and so may the next one.
     assert 1 <= len(found) <= max(before, 2) + 1, found
     checkpoint = [Checkpoint.load(path) for path in found][-1]  # every one of them is whole
+    save_s *= 0.95 if checkpoint.training["step"] > step else 1.1  # the machine may be busier, or idler, than at first
 checkpoint.save_step(folder, 2)
 assert len(checkpoints(folder)) == 2
 print(num_interrupted, -4 + checkpoint.training["step"])
