@@ -67,10 +67,10 @@ class Segment:
     @property
     def num_frames(self) -> int:
         """Feature frames that the step under way is run with: on a GPU, which takes as long for one utterance as for
-        many, second passes are filled up to a common length."""
-        step = self.work
+        many, second passes are filled up to a common length. Not in int8, where what is filled in would count."""
+        step, model = self.work, self.recognizer.onnx
         assert isinstance(step, _core.EncoderStep)
-        if not (step.second_pass and self.recognizer.onnx.has_arena):
+        if not (step.second_pass and model.has_arena and model.batch_invariant):
             return step.num_frames
         return -(-(step.num_frames - FEATURE_OVERLAP) // COMMON_FRAMES) * COMMON_FRAMES + FEATURE_OVERLAP
 

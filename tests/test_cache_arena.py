@@ -16,7 +16,7 @@ from recognition import finals, recognize
 
 from asr import Recognizer
 from asr.cache_arena import FIRST_ROWS, CacheArena, Row, _gather_graph, _scatter_graph
-from asr.onnx_model import Cache, ModelError, OnnxModel
+from asr.onnx_model import Cache, ModelError, OnnxModel, bundled_model
 from asr.streaming.segment import compute
 from asr.streaming.stream import Stream
 
@@ -143,6 +143,12 @@ def test_second_passes_of_utterances_of_different_lengths_are_one_run(
         assert found == wanted != ""
     assert all((run[0] - 3) % 200 == 0 for run in runs) and any(len(run) == 3 and run[1] != run[2] for run in runs)
     assert [3003, 3003, 3003] in runs  # 30 s of two utterances, more of which follows
+
+
+def test_in_int8_nothing_is_filled_up(sample: np.ndarray) -> None:
+    """The scale of its activations would come from what was filled in."""
+    found, wanted = (recognize(Recognizer(OnnxModel(bundled_model(), arena=arena)), sample) for arena in (True, False))
+    assert found == wanted and finals(wanted) != ""
 
 
 @pytest.mark.parametrize("left_context_ms", [2560, 0])
