@@ -69,7 +69,9 @@ class Speaker:
 
     def say(self) -> None:
         size = self._chunk if self._said else self._chunk + FIRST_MORE
-        piece = self._audio.take(range(self._position, self._position + size), mode="wrap")
+        if self._position + size > len(self._audio):
+            self._position = 0
+        piece = self._audio[self._position : self._position + size]
         self._position += size
         self._said.append(self.due)
         self.due += self._chunk_s
