@@ -48,19 +48,17 @@ class CacheArena:
 
         shape: (num_layers, left_context, dim) of a row. Memory grows with the streams that there are at a time.
         """
+        from onnxruntime import OrtValue
+
         self._network = network
         self._gather, self._scatter = open_graph(_gather_graph()), open_graph(_scatter_graph())
         self._device = device
         self._shape = tuple(shape)
         self._lock = threading.Lock()
-        self._num_rows = FIRST_ROWS
-        self._rows = self._allocate(FIRST_ROWS)
-        zeros = np.zeros((1, *self._shape), np.float32)
-        self._write(self._rows, FIRST_ROWS, [ZEROS], [self._from_host(zeros) for _ in _KINDS])
+        first = (FIRST_ROWS, *shape)
+        self._rows = [OrtValue.ortvalue_from_numpy(np.zeros(first, np.float32), device, 0) for _ in _KINDS]
         self._free = list(range(FIRST_ROWS - 1, ZEROS, -1))
-        self._batch_size = 0
-        self._incoming: _Buffers = []
-        self._outgoing: _Buffers = []
+        self._incoming, self._outgoing = self._allocate(1), self._allocate(1)
 
     def begin(self) -> Row:
         """A row for a stream that begins."""
@@ -77,9 +75,9 @@ class CacheArena:
         """One chunk of the streams of `rows`, all of them different. Arrays as in `OnnxModel.step`."""
         size = len(rows)
         with self._lock:
-            if size > self._batch_size:
-                self._batch_size = 1 << (size - 1).bit_length()
-                self._incoming, self._outgoing = self._allocate(self._batch_size), self._allocate(self._batch_size)
+            if size > _num_rows(self._incoming):
+                room = 1 << (size - 1).bit_length()
+                self._incoming, self._outgoing = self._allocate(room), self._allocate(room)
             self._read([row.index if row.num_frames else ZEROS for row in rows])
             binding = self._network.io_binding()
             binding.bind_cpu_input("x", np.ascontiguousarray(features))
@@ -92,51 +90,52 @@ class CacheArena:
                 binding.bind_output(f"new_{kind}_cache", *self._place(outgoing, size))
             _run(self._network, binding)
             log_probs, encoder_out = (value.numpy() for value in binding.get_outputs()[:2])
-            self._write(self._rows, self._num_rows, [row.index for row in rows], self._outgoing)
+            self._write(self._rows, [row.index for row in rows], self._outgoing)
             for row, valid in zip(rows, num_valid.tolist(), strict=True):
                 row.num_frames += valid // SUBSAMPLING
         return log_probs, encoder_out
 
     def _grow(self) -> None:
-        old, num_old = self._rows, self._num_rows
+        num_old = _num_rows(self._rows)
         rows = self._allocate(2 * num_old)
-        self._write(rows, 2 * num_old, range(num_old), old)
-        self._rows, self._num_rows = rows, 2 * num_old
+        self._write(rows, range(num_old), self._rows)
+        self._rows = rows
         self._free += range(2 * num_old - 1, num_old - 1, -1)
 
     def _read(self, indices: Sequence[int]) -> None:
         binding = self._gather.io_binding()
         binding.bind_cpu_input("indices", np.array(indices, np.int64))
         for kind, rows, incoming in zip(_KINDS, self._rows, self._incoming, strict=True):
-            binding.bind_input(f"{kind}_rows", *self._place(rows, self._num_rows))
+            binding.bind_input(f"{kind}_rows", *self._place(rows))
             binding.bind_output(f"{kind}_batch", *self._place(incoming, len(indices)))
         _run(self._gather, binding)
 
-    def _write(self, into: _Buffers, num_rows: int, indices: Sequence[int], batch: _Buffers) -> None:
+    def _write(self, into: _Buffers, indices: Sequence[int], batch: _Buffers) -> None:
         """Rows `indices` of `into` become those of `batch`. Input and output share memory: no other row is copied."""
         binding = self._scatter.io_binding()
         binding.bind_cpu_input("indices", np.array(indices, np.int64)[:, None])
         for kind, rows, new in zip(_KINDS, into, batch, strict=True):
-            place = self._place(rows, num_rows)
+            place = self._place(rows)
             binding.bind_input(f"{kind}_rows", *place)
             binding.bind_input(f"{kind}_batch", *self._place(new, len(indices)))
             binding.bind_output(f"new_{kind}_rows", *place)
         _run(self._scatter, binding)
 
     def _allocate(self, num_rows: int) -> _Buffers:
+        """Memory of any content: what is read has been written."""
         from onnxruntime import OrtValue
 
         shape = [num_rows, *self._shape]
         return [OrtValue.ortvalue_from_shape_and_type(shape, np.float32, self._device, 0) for _ in _KINDS]
 
-    def _from_host(self, array: npt.NDArray[np.float32]) -> Any:
-        from onnxruntime import OrtValue
+    def _place(self, buffer: Any, num_rows: int | None = None) -> tuple[str, int, type[np.float32], list[int], int]:
+        """The first `num_rows` of a buffer, or all, as IoBinding names them."""
+        shape = [buffer.shape()[0] if num_rows is None else num_rows, *self._shape]
+        return self._device, 0, np.float32, shape, buffer.data_ptr()
 
-        return OrtValue.ortvalue_from_numpy(array, self._device, 0)
 
-    def _place(self, buffer: Any, num_rows: int) -> tuple[str, int, type[np.float32], list[int], int]:
-        """The first `num_rows` of a buffer, as IoBinding names them."""
-        return self._device, 0, np.float32, [num_rows, *self._shape], buffer.data_ptr()
+def _num_rows(buffers: _Buffers) -> int:
+    return int(buffers[0].shape()[0])
 
 
 def _run(session: Any, binding: Any) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import asr
 from asr.streaming.arguments import new_parser, parse
-from asr.streaming.recognition_options import recognizer
+from asr.streaming.recognition_options import new_recognizer
 
 if TYPE_CHECKING:
     from asr.streaming.output import Output
@@ -87,7 +87,7 @@ def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Re
     from asr.onnx_model import ModelError
 
     try:
-        return recognizer(args)
+        return new_recognizer(args)
     except (ModelError, LmError) as error:
         _complain(error)
         return None

@@ -63,7 +63,7 @@ def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
 
 
-def recognizer(args: argparse.Namespace, bundled: Path | None = None) -> Recognizer:
+def new_recognizer(args: argparse.Namespace, bundled: Path | None = None) -> Recognizer:
     """What `args` ask for. `bundled`: the bundled model to take where they name none. Raises as `Recognizer` does."""
     from asr.streaming.recognizer import Recognizer
 

@@ -15,7 +15,7 @@ import pytest
 from recognition import finals, recognize
 
 from asr import Recognizer
-from asr.cache_arena import FIRST_ROWS, CacheArena, Row, _gather_graph, _scatter_graph
+from asr.cache_arena import FIRST_ROWS, CacheArena, Row, _gather_graph, _num_rows, _scatter_graph
 from asr.onnx_model import Cache, ModelError, OnnxModel, bundled_model
 from asr.streaming.segment import compute
 from asr.streaming.stream import Stream
@@ -75,7 +75,7 @@ def test_a_row_is_free_when_its_stream_is_gone(model: OnnxModel) -> None:
         assert len({row.index for row in rows}) == len(rows) and 0 not in {row.index for row in rows}
         arena.step(_chunks(np.random.default_rng(0), len(rows)), np.full(len(rows), NUM_FEATURES), rows)
         del rows
-    assert arena._num_rows == 4 * FIRST_ROWS and len(arena._free) == 4 * FIRST_ROWS - 1
+    assert _num_rows(arena._rows) == 4 * FIRST_ROWS and len(arena._free) == 4 * FIRST_ROWS - 1
 
 
 def test_a_write_touches_no_other_row(model: OnnxModel) -> None:

@@ -75,13 +75,15 @@ def read(wav: Path) -> np.ndarray:
 
 
 def test_node_writes_the_words_of_python(spoken: Path) -> None:
-    # Bundled int8 model and language model, second pass, rescoring. A word may differ: see below.
+    # Bundled int8 model and language model, second pass, rescoring. Of unclear speech a word may differ: see below.
     recognizer = Recognizer()
-    for wav, num_finals in ((SAMPLE, 1), (spoken, 3)):
+    for wav, num_finals, most in ((SAMPLE, 1, 0), (spoken, 3, 2)):
         expected = [event.text for event in recognize(recognizer, read(wav)) if event.type == "final"]
         assert len(expected) == num_finals
         found = [event["text"] for event in transcribe(bundled_model(), wav) if event["type"] == "final"]
-        assert len(found) == num_finals and count_errors(expected, found).rate < 0.15, (found, expected)
+        assert len(found) == num_finals
+        errors = count_errors(expected, found)
+        assert errors.insertions + errors.deletions + errors.substitutions <= most, (found, expected)
 
 
 def test_node_gives_every_event_of_python_with_times_and_confidence(spoken: Path) -> None:

@@ -14,7 +14,7 @@ from dataclasses import fields
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from asr.streaming.recognition_options import add_recognition_options, recognizer
+from asr.streaming.recognition_options import add_recognition_options, new_recognizer
 from asr.streaming.server.access import LOOPBACK
 from asr.streaming.server.limits import Limits
 
@@ -112,12 +112,12 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
     except ValueError as error:
         return _complain(error)
     try:
-        served = recognizer(args, bundled_model("float32"))
+        recognizer = new_recognizer(args, bundled_model("float32"))
     except (ModelError, LmError) as error:
         return _complain(error)
     except ValueError as error:
         parser.error(str(error))
-    asyncio.run(_run(served, limits, args, token, listening, wyoming))
+    asyncio.run(_run(recognizer, limits, args, token, listening, wyoming))
     return 0
 
 
