@@ -90,15 +90,6 @@ def counting(num_samples: int) -> np.ndarray:
     return (np.arange(num_samples) % COUNT + 1).astype(np.int16)
 
 
-def num_missing(heard: np.ndarray) -> np.ndarray:
-    """How many samples are missing before each of `heard[1:]`, (num_samples,) float32 that counts: int64.
-
-    A loss of COUNT samples and more looks shorter by whole COUNTs.
-    """
-    counts = np.rint(heard * 32768).astype(np.int64)
-    return (np.diff(counts) - 1) % COUNT
-
-
 def hear(virtual_microphone: VirtualMicrophone, folder: Path, audio: np.ndarray, *ways: str) -> Heard:
     """Plays `audio`, (num_samples,) int16 without zeros, while a `Listener` captures it."""
     soundfile.write(folder / "play.wav", np.concatenate([LEAD_IN, audio]), SAMPLE_RATE)

@@ -3,10 +3,10 @@
 //     pcm_type.card { lib "/path/sound_card.so" }
 //     pcm.!default { type card rate 48000 channels 2 plug "/path/file" }
 //
-// Frames come with the clock. The frame of device time n counts: n % 32767 + 1 as a signed 16-bit sample, negative in
-// every second channel; so whoever captures it can tell every frame that was lost. A reader that falls
-// behind by a buffer gets an overrun (-EPIPE), after which the card goes on with the frame of the moment. The card is
-// plugged in while the file `plug` exists.
+// Frames come with the clock. The frame of device time n counts: n % (2^23 - 1) + 1 in the upper 24 bits of a signed
+// 32-bit sample, negative in every second channel; so whoever captures it can tell every frame that was lost. A reader
+// that falls behind by a buffer gets an overrun (-EPIPE), after which the card goes on with the frame of the moment. The
+// card is plugged in while the file `plug` exists.
 #include <alsa/asoundlib.h>
 #include <alsa/pcm_external.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kMaxBufferFrames = 8192, kMinPeriodFrames = 64, kCount = 32767 };
+enum { kMaxBufferFrames = 8192, kMinPeriodFrames = 64, kCount = (1 << 23) - 1 };
 
 typedef struct {
   snd_pcm_ioplug_t io;
@@ -70,7 +70,7 @@ static snd_pcm_sframes_t transfer(snd_pcm_ioplug_t* io, const snd_pcm_channel_ar
     for (snd_pcm_uframes_t i = 0; i < size; ++i) {
       const int64_t count = (card->first_frame + card->num_read + (int64_t)i) % kCount + 1;
       char* to = (char*)areas[channel].addr + (areas[channel].first + (offset + i) * areas[channel].step) / 8;
-      *(int16_t*)to = (int16_t)(channel % 2 ? -count : count);
+      *(int32_t*)to = (int32_t)(channel % 2 ? -count : count) * 256;
     }
   }
   card->num_read += (int64_t)size;
@@ -129,7 +129,7 @@ SND_PCM_PLUGIN_DEFINE_FUNC(card) {
     return error;
   }
   const unsigned access_list[] = {SND_PCM_ACCESS_RW_INTERLEAVED, SND_PCM_ACCESS_MMAP_INTERLEAVED};
-  const unsigned format = SND_PCM_FORMAT_S16_LE, frame_bytes = 2 * (unsigned)channels;
+  const unsigned format = SND_PCM_FORMAT_S32_LE, frame_bytes = 4 * (unsigned)channels;
   snd_pcm_ioplug_set_param_list(&card->io, SND_PCM_IOPLUG_HW_ACCESS, 2, access_list);
   snd_pcm_ioplug_set_param_list(&card->io, SND_PCM_IOPLUG_HW_FORMAT, 1, &format);
   snd_pcm_ioplug_set_param_minmax(&card->io, SND_PCM_IOPLUG_HW_CHANNELS, (unsigned)channels, (unsigned)channels);

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hearing import Listener, num_missing
-from sound_card import SAMPLE_RATE, SoundCard
+from hearing import Listener
+from sound_card import SAMPLE_RATE, SoundCard, num_missing
 
 BLOCK = SAMPLE_RATE // 50
 """PortAudio may tell of a loss a block too early."""
@@ -44,8 +44,10 @@ def test_a_busy_interpreter_costs_nothing_but_with_the_python_callback(sound_car
     gaps = [told for told in python.told if told["gap"]]
     places = np.flatnonzero(missing)
     assert all(np.abs(places - gap["position"]).min() <= BLOCK for gap in gaps)
-    # The first gap may include how long the callback waited for the interpreter, which no one can tell from a loss.
-    assert -0.1 < (sum(gap["gap"] for gap in gaps) - missing.sum()) / SAMPLE_RATE < 0.8
+    # Gaps may include how long the last callback waited for the interpreter, which no one can tell from a loss, and a
+    # block each that was late like that.
+    excess_s = (sum(gap["gap"] for gap in gaps) - missing.sum()) / SAMPLE_RATE
+    assert -0.1 < excess_s < 1.1 + len(gaps) * BLOCK / SAMPLE_RATE
     errors = [told["error"] for told in python.told if told["error"]]
     assert errors[0].startswith("the sound system lost audio before it got here, ")
 
