@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -160,9 +161,9 @@ def parse_searches(option: str | None, with_lm: bool) -> list[str]:
 
 def table(results: Sequence[Result]) -> Table:
     """What a person reads: one line per data set, latency and search."""
-    out = Table(title="word error rate")
+    out = Table(title="word error rate", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in ("data", "chunk ms", "search"):
-        out.add_column(column)
+        out.add_column(column, overflow="fold")
     for column in ("WER %", "ins", "del", "sub", "words", "RTF"):
         out.add_column(column, justify="right")
     for r in results:

@@ -1,4 +1,4 @@
-"""The benchmarks of word times, confidence, stability and endpoints: what they count, and that they run."""
+"""The benchmarks of word times, confidence, noise, stability and endpoints: what they count, and that they run."""
 
 from __future__ import annotations
 
@@ -65,6 +65,23 @@ def test_confidence(
     rows = run("confidence", readings, ["--plot", str(plot)], monkeypatch, capsys)
     assert [row.get("fitted", row.get("mode")) for row in rows] == ["default", "beam without LM", "default"]
     assert 0.5 < rows[2]["right"] < 1 and rows[2]["num_words"] >= 12
+    assert plot.stat().st_size > 5000
+
+
+def test_noise(
+    readings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noises = tmp_path / "noises"
+    noises.mkdir()
+    hiss = np.random.default_rng(0).normal(0, 0.05, 48000).astype(np.float32)
+    write_audio(noises / "hiss.wav", hiss, 16000)
+    plot = tmp_path / "noise.png"
+    options = ["--num-utterances", "1", "--noise", str(noises), "--snr-db", "-20", "--plot", str(plot)]
+    *rows, nobody = run("noise", readings, options, monkeypatch, capsys)
+    assert [row["place"] for row in rows] == ["as it is", "a room", "-20 dB"]
+    clean, _, noisy = (row["final_wer"] for row in rows)
+    assert clean < 0.5 and noisy > 0.8  # in which nothing can be understood
+    assert nobody["minutes"] == pytest.approx(0.05) and nobody["num_words"] <= 1
     assert plot.stat().st_size > 5000
 
 
