@@ -162,8 +162,8 @@ class AugmentConfig:
     """No more than this part of an utterance is masked in time."""
     time_warp: int = 80
     """Largest displacement of the warp in feature frames; 0 turns it off."""
-    max_gain_db: float = 12.0
-    """Loudness is changed by up to this much either way: microphones differ, and CMVN is global."""
+    max_gain_db: float = 25.0
+    """Loudness is changed by up to this much either way: CMVN is global, and many microphones are turned down."""
     offset_probability: float = 0.5
     """Of an utterance that begins off the borders of the chunks: after some of its own noise floor, or later."""
     max_offset_frames: int = 64

@@ -1,15 +1,17 @@
-"""Recognition in noise: python benchmarks/noise.py data/dev.jsonl.gz [--noise DIR] [--rir DIR] [--snr-db 20,10,5,0]
+"""Recognition far from a studio: python benchmarks/noise.py data/dev.jsonl.gz [--noise DIR] [--rir DIR]
 
-The utterances of a data set as they are, in a room, and in a room with noise at each signal-to-noise ratio, all
-through a `Recognizer` as `asr-stream` has it: errors of what a person has read when the utterance is over (the last
-partial) and of what stays (the final). Rooms and noises are files of the folders, drawn by the name of the utterance,
-or simulated. Then the recordings of the noise folder alone, in which nobody speaks: how many words are written.
+The utterances of a data set as they are, from a microphone that is turned down, in a room, and in a room with noise
+at each signal-to-noise ratio, in 16 bits and all through a `Recognizer` as `asr-stream` has it: errors of what a person
+has read when the utterance is over (the last partial) and of what stays (the final). Rooms and noises are files of the
+folders, drawn by the name of the utterance, or simulated. Then the recordings of the noise folder alone, in which
+nobody speaks: how many words are written.
 
 The rooms and noises should be such that the model was not trained in.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +24,25 @@ from asr.noisy_room import NoisyCopies, find_sounds, read_sound
 from asr.plots import new_axes
 from asr.wer import count_errors
 
-QUIET_DB = 60.0
-"""Of a room without noise."""
+NO_NOISE_DB = 60.0
 
 
-def in_place(cut: Any, rooms: tuple[str, ...], noises: tuple[str, ...], snr_db: float | None) -> np.ndarray:
-    """The utterance of `cut`, (num_samples,) float32, in a room with that much noise; None: as it is."""
-    samples: np.ndarray = cut.load_audio()
-    if snr_db is not None:
-        ((_, room),) = NoisyCopies(1, rooms, noises, (snr_db, snr_db)).draw(cut.id)
-        samples = room(samples, 16000)
-    return samples[0]
+@dataclass(frozen=True)
+class Place:
+    """Where an utterance is heard. snr_db: in a room with that much noise; None: as it was recorded."""
+
+    name: str
+    gain_db: float = 0.0
+    snr_db: float | None = None
+
+    def hear(self, cut: Any, rooms: tuple[str, ...], noises: tuple[str, ...]) -> np.ndarray:
+        """The utterance of `cut`, (num_samples,) int16."""
+        samples: np.ndarray = cut.load_audio()
+        if self.snr_db is not None:
+            ((_, room),) = NoisyCopies(1, rooms, noises, (self.snr_db, self.snr_db)).draw(cut.id)
+            samples = room(samples, 16000)
+        scaled = 32767 * 10 ** (self.gain_db / 20) * np.clip(samples[0], -1, 1)
+        return np.round(scaled).astype(np.int16)
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
@@ -40,6 +50,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     for key, label in (("partial_wer", "last partial"), ("final_wer", "final")):
         axes.plot([100 * row[key] for row in rows], marker="o", label=label)
     axes.set_xticks(range(len(rows)), [row["place"] for row in rows])
+    axes.set_xlabel("gain in dB; signal-to-noise ratio in a room in dB")
     axes.set_ylabel("word error rate in %")
     axes.set_ylim(bottom=0)
     axes.legend()
@@ -50,6 +61,7 @@ def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: coloured noise)")
     parser.add_argument("--rir", type=Path, metavar="DIR", help="room impulse responses (default: simulated rooms)")
+    parser.add_argument("--quieter-db", default="20,30,40", metavar="DB,...", help="default: %(default)s")
     parser.add_argument("--snr-db", default="20,10,5,0", metavar="DB,...", help="default: %(default)s")
     parser.add_argument("--chunk-ms", type=int, default=640)
     parser.add_argument("--plot", type=Path, metavar="OUT.png")
@@ -60,15 +72,19 @@ def main() -> None:
     cuts = utterances(args)
     references = [cut.supervisions[0].text for cut in cuts]
     recognizer = Recognizer(args.model, chunk_ms=args.chunk_ms)
-    places: dict[str, float | None] = {"as it is": None, "a room": QUIET_DB}
-    places |= {f"{float(snr_db):g} dB": float(snr_db) for snr_db in args.snr_db.split(",")}
+    places = [Place("as it is")]
+    places += [
+        Place(f"-{quieter_db:g} dB", gain_db=-quieter_db) for quieter_db in map(float, args.quieter_db.split(","))
+    ]
+    places += [Place("a room", snr_db=NO_NOISE_DB)]
+    places += [Place(f"SNR {snr_db:g}", snr_db=snr_db) for snr_db in map(float, args.snr_db.split(","))]
     rows: list[dict[str, Any]] = []
-    for place, snr_db in places.items():
-        found = [utterance(recognizer, in_place(cut, rooms, noises, snr_db)) for cut in progress(cuts, place)]
+    for place in places:
+        found = [utterance(recognizer, place.hear(cut, rooms, noises)) for cut in progress(cuts, place.name)]
         partials, finals, _ = zip(*found, strict=True)
         rows.append(
             {
-                "place": place,
+                "place": place.name,
                 "partial_wer": count_errors(references, list(partials)).rate,
                 "final_wer": count_errors(references, list(finals)).rate,
                 "num_utterances": len(cuts),
