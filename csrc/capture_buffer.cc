@@ -16,6 +16,7 @@ constexpr int kPaContinue = 0;
 
 constexpr double kMinGapS = 0.1;
 constexpr std::int64_t kLatelyNs = 10'000'000'000;
+constexpr std::int64_t kSettleNs = 1'000'000'000;
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -30,8 +31,11 @@ std::uint64_t LossMeter::lost(std::int64_t elapsed_ns, std::int64_t num_samples,
   const std::int64_t lag = due - num_samples;
   const std::int64_t usual = std::min({least_lag_, earlier_least_lag_, lag});
   if (overflow && static_cast<double>(lag - usual) >= kMinGapS * sample_rate) {
+    last_loss_ns_ = elapsed_ns;
     return static_cast<std::uint64_t>(lag - usual);
   }
+  // The callback that told of it may have been late: what waited behind it seems early, and teaches nothing.
+  if (elapsed_ns - last_loss_ns_ < kSettleNs) return 0;
   if (elapsed_ns - lately_since_ns_ > kLatelyNs) {
     earlier_least_lag_ = std::exchange(least_lag_, lag);
     lately_since_ns_ = elapsed_ns;

@@ -44,10 +44,8 @@ def test_a_busy_interpreter_costs_nothing_but_with_the_python_callback(sound_car
     gaps = [told for told in python.told if told["gap"]]
     places = np.flatnonzero(missing)
     assert all(np.abs(places - gap["position"]).min() <= BLOCK for gap in gaps)
-    # Gaps may include how long the last callback waited for the interpreter, which no one can tell from a loss, and a
-    # block each that was late like that.
-    excess_s = (sum(gap["gap"] for gap in gaps) - missing.sum()) / SAMPLE_RATE
-    assert -0.1 < excess_s < 1.1 + len(gaps) * BLOCK / SAMPLE_RATE
+    # They may include how long the last callback waited for the interpreter, which no one can tell from a loss.
+    assert -0.1 < (sum(gap["gap"] for gap in gaps) - missing.sum()) / SAMPLE_RATE < 1.1
     errors = [told["error"] for told in python.told if told["error"]]
     assert errors[0].startswith("the sound system lost audio before it got here, ")
 

@@ -285,6 +285,26 @@ TEST(LossMeter, TellsLossesByTheClock) {
   }
 }
 
+TEST(LossMeter, LateCallbacksDoNotAddUp) {
+  // Of every half second two blocks of 20 ms come, both at its end: the first, which tells of the loss, is late.
+  LossMeter meter;
+  std::int64_t accounted = 0, elapsed_ms = 0, lost_ms = 0;
+  const auto callback = [&](bool overflow) {
+    accounted += 320;
+    const auto lost = static_cast<std::int64_t>(meter.lost(elapsed_ms * 1'000'000, accounted, overflow, 16000));
+    accounted += lost;
+    lost_ms += lost / 16;
+  };
+  for (int i = 0; i < 100; ++i, elapsed_ms += 20) callback(false);
+  elapsed_ms -= 20;
+  for (int i = 0; i < 20; ++i) {
+    elapsed_ms += 500;
+    callback(true);
+    callback(false);
+  }
+  EXPECT_NEAR(static_cast<double>(lost_ms), 20 * 460, 20);
+}
+
 TEST(CaptureBuffer, CallbackGivesWayToAnotherProducer) {
   CaptureBuffer buffer(64);
   const auto callback = buffer.callback(0, 1, 16000);
