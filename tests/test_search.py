@@ -43,15 +43,15 @@ def sure(bias: float, least: float, mean: float) -> object:
 def test_words_end_a_frame_before_their_last_token_does() -> None:
     found = words(spoken([4, 5, 3, 6, 5]), TOKENS, with_lm=True)
     assert found == [
-        Word("AB", 0.0, pytest.approx(11 * 0.04), sure(-1.41, 2.01 / 2, 2.41 * 3 / 4)),
-        Word("CB", pytest.approx(30 * 0.04), pytest.approx(41 * 0.04), sure(-1.41, 2.01 / 16, 2.41 * 3 / 32)),
+        Word("AB", 0.0, pytest.approx(11 * 0.04), sure(-1.40, 1.85 / 2, 2.51 * 3 / 4)),
+        Word("CB", pytest.approx(30 * 0.04), pytest.approx(41 * 0.04), sure(-1.40, 1.85 / 16, 2.51 * 3 / 32)),
     ]
 
 
 def test_without_a_language_model_a_word_needs_more_to_be_believed() -> None:
     hypothesis = spoken([4, 5])
     (word,) = words(hypothesis, TOKENS)
-    assert word.confidence == sure(-7.85, 6.48 / 2, 4.48 * 3 / 4)
+    assert word.confidence == sure(-7.34, 6.85 / 2, 3.58 * 3 / 4)
     assert word.confidence < words(hypothesis, TOKENS, with_lm=True)[0].confidence
 
 
