@@ -20,6 +20,7 @@ from command import new_parser, progress, show, utterances
 from live_wer import utterance
 
 from asr import Recognizer
+from asr.features import SAMPLE_RATE
 from asr.noisy_room import NoisyCopies, find_sounds, read_sound
 from asr.plots import new_axes
 from asr.wer import count_errors
@@ -40,7 +41,7 @@ class Place:
         samples: np.ndarray = cut.load_audio()
         if self.snr_db is not None:
             ((_, room),) = NoisyCopies(1, rooms, noises, (self.snr_db, self.snr_db)).draw(cut.id)
-            samples = room(samples, 16000)
+            samples = room(samples, SAMPLE_RATE)
         scaled = 32767 * 10 ** (self.gain_db / 20) * np.clip(samples[0], -1, 1)
         return np.round(scaled).astype(np.int16)
 
@@ -73,11 +74,9 @@ def main() -> None:
     references = [cut.supervisions[0].text for cut in cuts]
     recognizer = Recognizer(args.model, chunk_ms=args.chunk_ms)
     places = [Place("as it is")]
-    places += [
-        Place(f"-{quieter_db:g} dB", gain_db=-quieter_db) for quieter_db in map(float, args.quieter_db.split(","))
-    ]
+    places += [Place(f"-{db:g} dB", gain_db=-db) for db in map(float, args.quieter_db.split(","))]
     places += [Place("a room", snr_db=NO_NOISE_DB)]
-    places += [Place(f"SNR {snr_db:g}", snr_db=snr_db) for snr_db in map(float, args.snr_db.split(","))]
+    places += [Place(f"SNR {db:g}", snr_db=db) for db in map(float, args.snr_db.split(","))]
     rows: list[dict[str, Any]] = []
     for place in places:
         found = [utterance(recognizer, place.hear(cut, rooms, noises)) for cut in progress(cuts, place.name)]
@@ -96,7 +95,8 @@ def main() -> None:
     if recordings:
         finals = [utterance(recognizer, recording)[1] for recording in progress(recordings, "nobody speaks")]
         num_words = sum(len(text.split()) for text in finals)
-        rows.append({"place": "nobody speaks", "minutes": sum(map(len, recordings)) / 960_000, "num_words": num_words})
+        minutes = sum(map(len, recordings)) / SAMPLE_RATE / 60
+        rows.append({"place": "nobody speaks", "minutes": minutes, "num_words": num_words})
     show(rows, args)
 
 

@@ -34,7 +34,7 @@ class LossMeter {
   std::int64_t least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t earlier_least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t lately_since_ns_ = 0;
-  std::int64_t last_loss_ns_ = std::numeric_limits<std::int64_t>::min() / 2;
+  std::int64_t last_loss_ns_ = std::numeric_limits<std::int64_t>::min() / 2;  // long before the first callback
 };
 
 class CaptureBuffer {

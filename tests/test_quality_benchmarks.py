@@ -76,17 +76,8 @@ def test_noise(
     hiss = np.random.default_rng(0).normal(0, 0.05, 48000).astype(np.float32)
     write_audio(noises / "hiss.wav", hiss, 16000)
     plot = tmp_path / "noise.png"
-    options = [
-        "--num-utterances",
-        "1",
-        "--noise",
-        str(noises),
-        "--quieter-db",
-        "20",
-        "--snr-db=-20",
-        "--plot",
-        str(plot),
-    ]
+    places = ["--noise", str(noises), "--quieter-db", "20", "--snr-db=-20"]
+    options = ["--num-utterances", "1", *places, "--plot", str(plot)]
     *rows, nobody = run("noise", readings, options, monkeypatch, capsys)
     assert [row["place"] for row in rows] == ["as it is", "-20 dB", "a room", "SNR -20"]
     clean, quiet, _, noisy = (row["final_wer"] for row in rows)
