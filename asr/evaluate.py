@@ -20,7 +20,7 @@ from asr.engine import Encoded, Engine, open_engine
 from asr.features import ENCODER_FRAME_MS
 from asr.lm import load_lm
 from asr.plots import plot_wer
-from asr.search import BEAM_SIZE, SEARCHES, LmWeights, decode, text
+from asr.search import BEAM_SIZE, SEARCHES, LmWeights, decode_words
 from asr.wer import WordErrors, count_errors
 
 MAX_CHUNK_MS = 5120
@@ -110,18 +110,20 @@ def _recognise(
     ctc_weight: float | None,
     fusion: LmFusion | None,
 ) -> None:
-    log_probs, encoder_out = encoded
+    log_probs, encoder_out, *phones = encoded
     name, _, lm = result.search.partition("+")
     started = engine.seconds()
-    hypothesis = decode(
+    found = decode_words(
         log_probs,
+        engine.tokens,
         name,
         beam_size,
         lambda tokens: engine.score(tokens, encoder_out),
         engine.rescore_ctc_weight if ctc_weight is None else ctc_weight,
         fusion if lm else None,
+        phones[0] if phones else None,
     )
-    recognised = text(hypothesis, engine.tokens)
+    recognised = " ".join(word.word for word in found)
     result.search_s += engine.seconds() - started
     result.audio_s += cut.duration
     reference = cut.supervisions[0].text
@@ -242,7 +244,7 @@ def run(args: argparse.Namespace) -> int:
     fusion = None
     if args.lm is not None:
         weights = LmWeights(**{name: getattr(args, name) for name in asdict(LmWeights())})
-        fusion = weights.fusion(load_lm(args.lm), engine.tokens)
+        fusion = weights.fusion(load_lm(args.lm), engine.tokens, phones=getattr(engine, "phones", ()))
 
     results: list[Result] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
