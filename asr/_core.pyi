@@ -143,7 +143,7 @@ class Fbank:
 
 @final
 class NgramLm:
-    """A word n-gram language model in the packed format of `asr.lm`. Immutable, shared by threads."""
+    """A word n-gram language model in the packed format of `asr.lm.packed`. Immutable, shared by threads."""
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
         """`data`: the bytes of the file, shape (size,). ValueError when they are not a whole, valid file."""
@@ -410,7 +410,7 @@ def words(hypothesis: Hypothesis, tokens: list[str], with_lm: bool = False) -> l
     search, which confidences depend on. ValueError for an id outside `tokens`."""
 
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
-    """See `asr.search.rescore`."""
+    """See `asr.runtime.search.rescore`."""
 
 @final
 class SegmentOptions:
