@@ -143,7 +143,7 @@ class Fbank:
 
 @final
 class NgramLm:
-    """A word n-gram language model in the packed format of `asr.lm`. Immutable, shared by threads."""
+    """A word n-gram language model in the packed format of `asr.lm.packed`. Immutable, shared by threads."""
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
         """`data`: the bytes of the file, shape (size,). ValueError when they are not a whole, valid file."""
@@ -445,7 +445,7 @@ def words(hypothesis: Hypothesis, fusion: LmFusion, letters: Hypothesis, tokens:
     audio, `tokens` their spelling: they write the words outside the vocabulary."""
 
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
-    """See `asr.search.rescore`."""
+    """See `asr.runtime.search.rescore`."""
 
 @final
 class SegmentOptions:

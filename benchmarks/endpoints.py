@@ -19,12 +19,12 @@ import numpy as np
 from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
-from asr.alignment import forced_align
+from asr.evaluation.alignment import forced_align
+from asr.evaluation.wer import count_errors
 from asr.features import fbank
-from asr.onnx_model import OnnxModel, bundled_model
-from asr.search import Word
+from asr.runtime.onnx_model import OnnxModel, bundled_model
+from asr.runtime.search import Word
 from asr.streaming import Final
-from asr.wer import count_errors
 
 MARGIN_S = 0.06  # more than a frame, which times are whole numbers of
 NEAR_S = 1.5

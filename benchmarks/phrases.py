@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.progress import track
 
 from asr._core import UNKNOWN_COST, CtcPhraseSearch, Phrases, words
-from asr.cuts import evenly_spread, load_cuts
-from asr.engine import Engine, open_engine
-from asr.lm import load_lm
-from asr.onnx_model import bundled_model
-from asr.plots import new_axes
-from asr.search import LmWeights, decode, heard, text
-from asr.wer import count_errors
+from asr.data.cuts import evenly_spread, load_cuts
+from asr.evaluation.engine import Engine, open_engine
+from asr.evaluation.plots import new_axes
+from asr.evaluation.wer import count_errors
+from asr.lm.packed import load_lm
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import LmWeights, decode, heard, text
 
 UNKNOWN = "[unk]"
 

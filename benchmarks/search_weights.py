@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.progress import track
 
 from asr._core import CtcPrefixBeamSearch, NgramLm
-from asr.cuts import evenly_spread, load_cuts
-from asr.engine import Engine, open_engine
+from asr.data.cuts import evenly_spread, load_cuts
+from asr.evaluation.engine import Engine, open_engine
+from asr.evaluation.wer import count_errors
 from asr.features import ENCODER_FRAME_MS
-from asr.lm import load_lm
-from asr.onnx_model import bundled_model
-from asr.search import BEAM_SIZE, BEAM_THRESHOLD, NUM_RESCORED, LmWeights, rescore, text
-from asr.wer import count_errors
+from asr.lm.packed import load_lm
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import BEAM_SIZE, BEAM_THRESHOLD, NUM_RESCORED, LmWeights, rescore, text
 
 LEFT_CONTEXT = 64  # encoder frames, 2560 ms
 

@@ -26,13 +26,13 @@ import soxr
 from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
-from asr.alignment import align_tokens, spell, word_tokens
-from asr.cuts import evenly_spread
+from asr.data.cuts import evenly_spread
+from asr.evaluation.alignment import align_tokens, spell, word_tokens
+from asr.evaluation.wer import matched_words
 from asr.features import fbank
-from asr.onnx_model import OnnxModel, bundled_model
-from asr.search import Word, words
+from asr.runtime.onnx_model import OnnxModel, bundled_model
+from asr.runtime.search import Word, words
 from asr.streaming import Final
-from asr.wer import matched_words
 
 VOICES = ("kal_diphone", "ked_diphone")
 MIN_PAUSE_S, MAX_MISS_S = 0.2, 0.4

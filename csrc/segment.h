@@ -23,13 +23,13 @@
 #include <variant>
 #include <vector>
 
-#include "ctc_greedy_search.h"
-#include "ctc_phrase_search.h"
-#include "ctc_prefix_beam_search.h"
-#include "endpointer.h"
-#include "fbank.h"
-#include "lm_fusion.h"
-#include "words.h"
+#include "search/ctc_greedy_search.h"
+#include "search/ctc_phrase_search.h"
+#include "search/ctc_prefix_beam_search.h"
+#include "search/endpointer.h"
+#include "frontend/fbank.h"
+#include "search/lm_fusion.h"
+#include "search/words.h"
 
 namespace asr_stream {
 

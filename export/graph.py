@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from asr._core import ONNX_OPSET
-from asr.encoder import EncoderCache
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.model import AsrModel
-from asr.onnx_model import DECODER_INPUTS, DECODER_OUTPUTS, INPUTS, OUTPUTS
+from asr.model.encoder import EncoderCache
+from asr.model.model import AsrModel
+from asr.runtime.onnx_model import DECODER_INPUTS, DECODER_OUTPUTS, INPUTS, OUTPUTS
 
 _DYNAMIC = torch.export.Dim.DYNAMIC
 
@@ -40,7 +40,7 @@ class StepGraph(nn.Module):
     def forward(
         self, x: Tensor, num_valid: Tensor, key_cache: Tensor, value_cache: Tensor, num_frames: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Inputs and outputs as in asr.onnx_model.OnnxModel.step."""
+        """Inputs and outputs as in asr.runtime.onnx_model.OnnxModel.step."""
         cache = EncoderCache(key_cache, value_cache, num_frames)
         log_probs, encoder_out, new = self.model.step(x, num_valid, cache)
         return log_probs, encoder_out, new.keys, new.values, new.num_frames

@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from asr.encoder import EncoderCache
 from asr.export.graph import ExportError
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.model import AsrModel
-from asr.onnx_model import OnnxModel
+from asr.model.encoder import EncoderCache
+from asr.model.model import AsrModel
+from asr.runtime.onnx_model import OnnxModel
 
 FloatArray = npt.NDArray[np.float32]
 

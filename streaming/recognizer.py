@@ -19,10 +19,10 @@ import numpy as np
 
 from asr._core import HOTWORD_BOOST, UNKNOWN_COST, Hotwords, LmFusion, NgramLm, Phrases, SegmentOptions
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
-from asr.lm import load_lm
-from asr.metadata import MetadataError
-from asr.onnx_model import ModelError, OnnxModel, bundled_model
-from asr.search import BEAM_SIZE, LmWeights, heard, list_text
+from asr.lm.packed import load_lm
+from asr.runtime.metadata import MetadataError
+from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
+from asr.runtime.search import BEAM_SIZE, LmWeights, heard, list_text
 from asr.streaming.stream import Stream
 
 MAX_CHUNK_MS = 5120

@@ -13,8 +13,8 @@ import numpy as np
 
 from asr import _core
 from asr.features import FEATURE_OVERLAP, SUBSAMPLING
-from asr.onnx_model import Past
-from asr.search import Word
+from asr.runtime.onnx_model import Past
+from asr.runtime.search import Word
 from asr.streaming.events import Error, Event, Final, Partial
 
 if TYPE_CHECKING:

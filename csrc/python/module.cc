@@ -11,19 +11,19 @@
 #include <utility>
 #include <vector>
 
-#include "arrays.h"
-#include "capture_buffer.h"
-#include "ctc_greedy_search.h"
-#include "ctc_phrase_search.h"
-#include "ctc_prefix_beam_search.h"
-#include "endpointer.h"
-#include "exclusive.h"
-#include "fbank.h"
-#include "hotwords.h"
-#include "lm_fusion.h"
-#include "ngram_lm.h"
+#include "python/arrays.h"
+#include "frontend/capture_buffer.h"
+#include "search/ctc_greedy_search.h"
+#include "search/ctc_phrase_search.h"
+#include "search/ctc_prefix_beam_search.h"
+#include "search/endpointer.h"
+#include "python/exclusive.h"
+#include "frontend/fbank.h"
+#include "search/hotwords.h"
+#include "search/lm_fusion.h"
+#include "search/ngram_lm.h"
 #include "onnx_file.h"
-#include "phrases.h"
+#include "search/phrases.h"
 
 namespace asr_stream {
 namespace {

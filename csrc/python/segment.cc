@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "arrays.h"
-#include "exclusive.h"
+#include "python/arrays.h"
+#include "python/exclusive.h"
 
 namespace asr_stream {
 namespace {
