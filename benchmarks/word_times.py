@@ -54,7 +54,7 @@ def recognise(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
 def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:
     """Forced alignment of `text`: its words as recognition makes them, and from first to last token."""
     features = fbank(samples).numpy()
-    log_probs, _ = aligner.encode(features, len(features) // 4, 0)
+    log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
     aligned = align_tokens(log_probs, spell(text, aligner.tokens))
     as_words = [(word.word, word.start_s, word.end_s) for word in words(aligned, aligner.tokens)]
     places = word_tokens(aligned.tokens, aligner.tokens)

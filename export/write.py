@@ -107,6 +107,7 @@ def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
     }
     return ModelMetadata(
         tokens=tuple(checkpoint.tokenizer.tokens),
+        phones=model_config.phones,
         num_layers=model_config.encoder_layers,
         dim=model_config.dim,
         cmvn_mean=tuple(weights["encoder.mean"].tolist()),

@@ -105,8 +105,8 @@ def compute(segments: Sequence[Segment]) -> None:
     for filled, step in zip(features, steps, strict=True):
         filled[: step.num_frames] = step.features
     num_valid = np.array([step.num_valid for step in steps], np.int64)
-    log_probs, encoder_out, pasts = onnx.step_streams(features, num_valid, pasts)
+    output = onnx.step_streams(features, num_valid, pasts)
     for index, (segment, step) in enumerate(zip(segments, steps, strict=True)):
-        segment.pasts[step.second_pass] = pasts[index]
+        segment.pasts[step.second_pass] = output.cache[index]
         length = step.num_frames // SUBSAMPLING
-        segment.core.stepped(log_probs[index, :length], encoder_out[index, :length])
+        segment.core.stepped(output.log_probs[index, :length], output.encoder_out[index, :length])

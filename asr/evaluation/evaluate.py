@@ -110,7 +110,7 @@ def _recognise(
     ctc_weight: float | None,
     fusion: LmFusion | None,
 ) -> None:
-    log_probs, encoder_out = encoded
+    log_probs, encoder_out = encoded.log_probs, encoded.encoder_out
     name, _, lm = result.search.partition("+")
     started = engine.seconds()
     hypothesis = decode(

@@ -1,0 +1,1 @@
+"""Pronunciations: what a phone head is trained on and searched with."""
