@@ -27,7 +27,7 @@ from lhotse.features.base import register_extractor
 from lhotse.features.io import FeaturesReader, FeaturesWriter, register_reader, register_writer
 from torch import Tensor
 
-import asr.noisy_room  # noqa: F401  # registers the transform that noisy copies name
+import asr.noisy_room  # with the next: registers the transforms that copies name
 import asr.telephone  # noqa: F401
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
 from asr.manifests import Refusal

@@ -155,7 +155,7 @@ class BatchSampler(Sampler):
                 duration_bins=bins,
                 buffer_size=max(len(epoch_cuts), 10_000),
                 shuffle=True,
-                seed=_hash(f"{seed} {position.epoch}"),  # lhotse's own epochs make of seed 2 what seed 1 has an epoch later
+                seed=_hash(f"{seed} {position.epoch}"),  # not set_epoch: it adds the two, and neighboring seeds meet
                 rank=0,  # every process plans all batches, so that they do not depend on how many there are
                 world_size=1,
                 drop_last=False,
