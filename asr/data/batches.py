@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import signal
 import warnings
-import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -145,7 +145,7 @@ class BatchSampler(Sampler):
             cut
             for cuts, share in parts
             for cut in cuts
-            if cut.duration <= longest and (share >= 1 or _fraction(f"{seed} {position.epoch} {cut.id}") < share)
+            if cut.duration <= longest and _hash(f"{seed} {position.epoch} {cut.id}") < share * 2**32
         )
         if not len(epoch_cuts):
             raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s")
@@ -160,12 +160,11 @@ class BatchSampler(Sampler):
                 duration_bins=bins,
                 buffer_size=max(len(epoch_cuts), 10_000),
                 shuffle=True,
-                seed=seed,
+                seed=_hash(f"{seed} {position.epoch}"),  # not set_epoch: it adds the two, and neighboring seeds meet
                 rank=0,  # every process plans all batches, so that they do not depend on how many there are
                 world_size=1,
                 drop_last=False,
             )
-        self._sampler.set_epoch(position.epoch)
         self._seed = seed
         self._position = position
         self._augment = not warming_up
@@ -178,7 +177,7 @@ class BatchSampler(Sampler):
         numbered = islice(enumerate(iter(self._sampler)), self._position.batch, None)
         while len(step := list(islice(numbered, self._batches_per_step))) == self._batches_per_step:
             for index, cuts in step[self._rank :: self._world_size]:
-                seed = zlib.crc32(f"{self._seed} {self._position.epoch} {index}".encode())
+                seed = _hash(f"{self._seed} {self._position.epoch} {index}")
                 yield BatchPlan(list(cuts), seed, self._augment, self._max_frames)
 
 
@@ -261,6 +260,10 @@ def _init_worker(_: int) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _fraction(text: str) -> float:
-    """A number in [0, 1) that depends on `text` alone."""
-    return zlib.crc32(text.encode()) / 2**32
+def _hash(text: str) -> int:
+    """32 bits that depend on `text` alone.
+
+    A checksum does not serve: it is linear, so that another epoch changes the value of every utterance by the same
+    constant, and a half of the data is ever one of two halves.
+    """
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
