@@ -159,6 +159,25 @@ class NgramLm:
     def num_ngrams(self) -> list[int]:
         """Number of n-grams of order 1, 2, ..."""
 
+@final
+class G2p:
+    """Pronunciations of words that no dictionary has, by a model of `asr lexicon train`. Immutable, shared by threads."""
+
+    def __init__(self, data: npt.NDArray[np.uint8]) -> None:
+        """`data`: the bytes of the file, shape (size,). ValueError when they are not a whole, valid file."""
+
+    @property
+    def phones(self) -> list[str]:
+        """All that it writes, ascending by their bytes."""
+
+    def pronounce(self, word: str, num_best: int = 1) -> list[tuple[list[int], float]]:
+        """The most likely pronunciations, best first: indices into `phones`, and the natural logarithm of the
+        probability among the hypotheses of the beam.
+
+        `word` is spelled in the case of the dictionary that the model was trained on. None for a word of more than 64
+        letters or with a letter that the model does not know. ValueError for num_best < 1.
+        """
+
 HOTWORD_BOOST: float
 
 @final

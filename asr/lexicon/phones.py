@@ -6,8 +6,9 @@ no frame of its own. Token 0 is the CTC blank.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+
+from asr.lexicon.lexicon import Lexicon
 
 WORD_BOUNDARY = "▁"
 
@@ -18,39 +19,22 @@ def num_phone_tokens(phones: Sequence[str]) -> int:
 
 
 class PhoneTokenizer:
-    """Text -> phone tokens, by a lexicon."""
+    """Text -> phone tokens, by the first pronunciation of each word in a lexicon."""
 
-    def __init__(self, phones: Sequence[str], pronunciations: Mapping[str, Sequence[str]]) -> None:
-        """phones: names, in the order of the tokens; pronunciations: of each word, in these phones."""
-        self.phones = tuple(phones)
-        ids = {phone: index for index, phone in enumerate(phones)}
-        self._words = {
-            word: [2 * ids[phone] + (1 if place == 0 else 2) for place, phone in enumerate(pronunciation)]
-            for word, pronunciation in pronunciations.items()
-        }
-
-    @staticmethod
-    def load(path: str | Path) -> PhoneTokenizer:
-        """Reads a dictionary of lines `WORD  P1 P2 P3`; of a word's variants, `WORD(2)`, the first is taken.
-
-        Raises ValueError naming the line that is none.
-        """
-        pronunciations: dict[str, list[str]] = {}
-        for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
-            word, *phones = line.split()
-            if not phones:
-                raise ValueError(f"{path}, line {number}: {line!r} is not a word and its phones")
-            if not word.endswith(")"):
-                pronunciations.setdefault(word, phones)
-        names = sorted({phone for pronunciation in pronunciations.values() for phone in pronunciation})
-        return PhoneTokenizer(names, pronunciations)
+    def __init__(self, lexicon: Lexicon) -> None:
+        self.phones = tuple(lexicon.phones)
+        ids = {phone: 2 * index + 1 for index, phone in enumerate(self.phones)}
+        self._words: dict[str, list[int]] = {}
+        for word, (pronunciation, *_) in lexicon.pronunciations.items():
+            begins, *inside = (ids[phone] for phone in pronunciation)
+            self._words[word] = [begins, *(token + 1 for token in inside)]
 
     def missing(self, text: str) -> list[str]:
         """Words of `text` that the lexicon lacks."""
-        return [word for word in text.split() if word not in self._words]
+        return [word for word in text.split() if word.upper() not in self._words]
 
     def encode(self, text: str) -> list[int]:
-        return [token for word in text.split() for token in self._words[word]]
+        return [token for word in text.split() for token in self._words[word.upper()]]
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Phones with a space between them, those that begin a word marked with "▁"."""

@@ -33,6 +33,7 @@ from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batch
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.data.manifests import Refusal
 from asr.features import NUM_MEL_BINS
+from asr.lexicon import load_lexicon
 from asr.lexicon.phones import PhoneTokenizer
 from asr.model.model import AsrModel, Losses, with_vocab
 from asr.tokenizer import Tokenizer
@@ -313,7 +314,7 @@ class Trainer:
         """The pronunciations of `data.lexicon`. ValueError naming the words of the data that it lacks."""
         if not self.config.data.lexicon:
             return None
-        tokenizer = PhoneTokenizer.load(self.config.data.lexicon)
+        tokenizer = PhoneTokenizer(load_lexicon(self.config.data.lexicon))
         cuts = [cut for part, _ in self.parts for cut in part]
         missing = sorted({w for cut in (*cuts, *self.valid_cuts) for w in tokenizer.missing(cut.supervisions[0].text)})
         if missing:

@@ -19,6 +19,7 @@
 #include "search/endpointer.h"
 #include "python/exclusive.h"
 #include "frontend/fbank.h"
+#include "search/g2p.h"
 #include "search/hotwords.h"
 #include "search/lm_fusion.h"
 #include "search/ngram_lm.h"
@@ -255,6 +256,26 @@ void bind_lm(py::module_& m) {
         for (std::size_t n = 1; n <= lm.order(); ++n) counts.push_back(lm.num_ngrams(n));
         return counts;
       });
+
+  py::class_<G2p, std::shared_ptr<G2p>>(m, "G2p")
+      .def(py::init([](const py::object& data) {
+             const py::array array = require_array(data, 1, "data");
+             if (!py::isinstance<py::array_t<std::uint8_t>>(array)) throw_dtype_error(array, "data", "uint8");
+             const auto* bytes = static_cast<const std::uint8_t*>(array.data());
+             return std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
+           }),
+           "data"_a)
+      .def_property_readonly("phones", &G2p::phones)
+      .def(
+          "pronounce",
+          [](const G2p& g2p, const std::string& word, int num_best) {
+            std::vector<std::pair<std::vector<std::int32_t>, double>> result;
+            for (G2p::Pronunciation& p : g2p.pronounce(word, num_best)) {
+              result.emplace_back(std::move(p.phones), p.log_prob);
+            }
+            return result;
+          },
+          "word"_a, "num_best"_a = 1);
 
   m.attr("HOTWORD_BOOST") = kHotwordBoost;
   py::class_<Hotwords, std::shared_ptr<Hotwords>>(m, "Hotwords")
