@@ -107,7 +107,7 @@ def character_fusion(lm: NgramLm, tokens: Sequence[str], weight: float, bonus: f
     whole = [
         word + BORDER if word in lm and len(token) == 1 else "" for word, token in zip(spelled, tokens, strict=True)
     ]
-    return LmFusion(lm, whole, weight=weight, word_bonus=bonus, oov_penalty=0.0)
+    return LmFusion(lm, whole, weight=weight, word_bonus=bonus, oov_penalty=0.0, prior_weight=0.0)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from asr.evaluation.plots import plot_wer
 from asr.evaluation.wer import WordErrors, count_errors
 from asr.features import ENCODER_FRAME_MS
 from asr.lm.packed import load_lm
-from asr.runtime.search import BEAM_SIZE, SEARCHES, LmWeights, decode, text
+from asr.runtime.search import BEAM_SIZE, SEARCHES, LmWeights, decode_words
 
 MAX_CHUNK_MS = 5120
 FULL = "full"
@@ -110,18 +110,20 @@ def _recognise(
     ctc_weight: float | None,
     fusion: LmFusion | None,
 ) -> None:
-    log_probs, encoder_out = encoded.log_probs, encoded.encoder_out
+    log_probs, encoder_out, phone_log_probs = encoded
     name, _, lm = result.search.partition("+")
     started = engine.seconds()
-    hypothesis = decode(
+    found = decode_words(
         log_probs,
+        engine.tokens,
         name,
         beam_size,
         lambda tokens: engine.score(tokens, encoder_out),
         engine.rescore_ctc_weight if ctc_weight is None else ctc_weight,
         fusion if lm else None,
+        phone_log_probs,
     )
-    recognised = text(hypothesis, engine.tokens)
+    recognised = " ".join(word.word for word in found)
     result.search_s += engine.seconds() - started
     result.audio_s += cut.duration
     reference = cut.supervisions[0].text
@@ -242,7 +244,7 @@ def run(args: argparse.Namespace) -> int:
     fusion = None
     if args.lm is not None:
         weights = LmWeights(**{name: getattr(args, name) for name in asdict(LmWeights())})
-        fusion = weights.fusion(load_lm(args.lm), engine.tokens)
+        fusion = weights.fusion(load_lm(args.lm), engine.tokens, phones=getattr(engine, "phones", ()))
 
     results: list[Result] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

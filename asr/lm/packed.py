@@ -2,7 +2,7 @@
 
 The file is little-endian and has no padding; `asr._core.NgramLm` reads it and checks every length:
 
-    "ASRNGRAM", u32 version = 1, u32 order, u32 number of n-grams of each order,
+    "ASRNGRAM", u32 version = 1, or 2 with pronunciations, u32 order, u32 number of n-grams of each order,
     u32 size, and that many bytes: the words in UTF-8, ascending by their bytes, one a line, <s>, </s> and <unk>
         among them. A word is its place in this list.
     order 1:   f32 log-probability of each word
@@ -10,6 +10,10 @@ The file is little-endian and has no padding; `asr._core.NgramLm` reads it and c
         side. u32 for each (n-1)-gram and one more: index of the first n-gram that continues it. u24 last word of
         each n-gram, then its log-probability, quantised.
     every order but the last: back-off weight of each n-gram, quantised
+    version 2 only:
+        u32 size, and that many bytes: the names of the phones, one a line, 1 to 128
+        for each word: u8 number of pronunciations, and for each u8 length and that many u8, phones by their place
+        u32 size, and that many bytes: the model that pronounces other words (csrc/search/g2p.h); 0 for none
 
 Log-probabilities are natural. Quantised numbers are f32 low, f32 step and a byte each: low + step * byte.
 Runs without PyTorch.
@@ -18,7 +22,7 @@ Runs without PyTorch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +35,9 @@ BUNDLED = Path(__file__).parents[1] / "models" / "english.lm"
 """Words of English novels and read speech, upper case."""
 
 MAGIC = b"ASRNGRAM"
-VERSION = 1
+MAX_PHONES = 128
+MAX_PRONUNCIATIONS = 255
+"""Of a word; and the phones of one."""
 MAX_ORDER = 9
 SENTENCE_BEGIN, SENTENCE_END, UNKNOWN = "<s>", "</s>", "<unk>"
 MISSING_UNKNOWN_LOG10 = -7.0
@@ -134,11 +140,22 @@ def _expect(lines: Iterator[str], heading: str) -> None:
     raise LmError(f"it has no {heading}; is it a whole ARPA file?")
 
 
-def pack(words: list[str], levels: list[Ngrams]) -> bytes:
-    """The packed file. Raises LmError for an n-gram whose beginning is none."""
+def pack(
+    words: list[str],
+    levels: list[Ngrams],
+    phones: Sequence[str] = (),
+    pronunciations: Mapping[str, Sequence[Sequence[str]]] | None = None,
+    g2p: bytes = b"",
+) -> bytes:
+    """The packed file.
+
+    phones: names of all phones; none: the model has no pronunciations. pronunciations: of each word, any number, each
+    a sequence of phones. g2p: the file of the model that pronounces other words.
+    Raises LmError for an n-gram whose beginning is none, and for a pronunciation that cannot be packed.
+    """
     text = "\n".join(words).encode()
     order, base = len(levels), len(words)
-    heads = [MAGIC, _u32(VERSION, order, *(len(level.words) for level in levels), len(text)), text]
+    heads = [MAGIC, _u32(2 if phones else 1, order, *(len(level.words) for level in levels), len(text)), text]
     sections: list[bytes] = []
     keys: list[npt.NDArray[np.int64]] = []  # of each order: index of the beginning * base + last word, ascending
     for n, level in enumerate(levels, 1):
@@ -164,7 +181,35 @@ def pack(words: list[str], levels: list[Ngrams]) -> bytes:
         sections.append(natural.astype("<f4").tobytes() if n == 1 else _quantised(natural))
         if n < order:
             sections.append(_quantised(math.log(10) * level.backoffs[sort]))
+    if phones:
+        sections.append(_pack_pronunciations(words, phones, pronunciations or {}))
+        sections += [_u32(len(g2p)), g2p]
+    elif pronunciations or g2p:
+        raise LmError("pronunciations need the names of the phones")
     return b"".join(heads + sections)
+
+
+def _pack_pronunciations(
+    words: list[str], phones: Sequence[str], pronunciations: Mapping[str, Sequence[Sequence[str]]]
+) -> bytes:
+    numbers = {phone: number for number, phone in enumerate(phones)}
+    if len(numbers) != len(phones) or len(phones) > MAX_PHONES or any(not p or "\n" in p for p in phones):
+        raise LmError(f"phones must be 1 to {MAX_PHONES} different names, got {len(phones)}")
+    names = "\n".join(phones).encode()
+    packed = bytearray(_u32(len(names)) + names)
+    for word in words:
+        variants = list(dict.fromkeys(tuple(variant) for variant in pronunciations.get(word, ())))
+        if len(variants) > MAX_PRONUNCIATIONS:
+            raise LmError(f"{word} has {len(variants)} pronunciations; at most {MAX_PRONUNCIATIONS} can be packed")
+        packed.append(len(variants))
+        for variant in variants:
+            if not 1 <= len(variant) <= MAX_PRONUNCIATIONS:
+                raise LmError(f"a pronunciation of {word} has {len(variant)} phones; 1 to 255 can be packed")
+            try:
+                packed += bytes([len(variant), *(numbers[phone] for phone in variant)])
+            except KeyError as error:
+                raise LmError(f"{word} is pronounced with {error}, which is none of the phones") from None
+    return bytes(packed)
 
 
 def _u32(*values: int) -> bytes:

@@ -17,6 +17,7 @@ from asr import _core
 from asr._core import (
     BEAM_SIZE,
     BEAM_THRESHOLD,
+    HOTWORD_BOOST,
     NUM_RESCORED,
     CtcGreedySearch,
     CtcPrefixBeamSearch,
@@ -49,11 +50,17 @@ class LmWeights:
     prior_weight: float = 0.5
     """Of the log-probability that letters have by themselves, taken off: both models know it."""
 
-    def fusion(self, lm: NgramLm | None, tokens: Sequence[str], hotwords: Hotwords | None = None) -> LmFusion | None:
-        """`lm` and `hotwords` as partners of the search; None for neither. tokens: spelling of every token id."""
+    def fusion(
+        self, lm: NgramLm | None, tokens: Sequence[str], hotwords: Hotwords | None = None, phones: Sequence[str] = ()
+    ) -> LmFusion | None:
+        """`lm` and `hotwords` as partners of the search; None for neither.
+
+        tokens: spelling of every token id. phones: names of the model's phones; if it has any and `lm` has
+        pronunciations, the search is over phones.
+        """
         if lm is None and hotwords is None:
             return None
-        return LmFusion(lm, heard(tokens), **asdict(self), hotwords=hotwords)
+        return LmFusion(lm, heard(tokens), **asdict(self), hotwords=hotwords, phones=list(phones))
 
 
 class Word(NamedTuple):
@@ -86,12 +93,37 @@ def heard(tokens: Sequence[str]) -> list[str]:
     return ["" if id in _UNSPOKEN_IDS else token for id, token in enumerate(tokens)]
 
 
+def new_hotwords(
+    lines: str | Path | Sequence[str],
+    tokens: Sequence[str],
+    boost: float = HOTWORD_BOOST,
+    lm: NgramLm | None = None,
+    phones: Sequence[str] = (),
+) -> Hotwords:
+    """Hotwords (as for `list_text`) for a search with `lm` by a model with `phones`."""
+    pronouncer = lm if lm is not None and lm.phones and phones else None
+    return Hotwords(list_text("hotwords", lines), heard(tokens), boost, pronouncer)
+
+
 def words(hypothesis: Hypothesis, tokens: Sequence[str], with_lm: bool = False) -> list[Word]:
     """The words of a hypothesis; joined by spaces they are its text.
 
     tokens: spelling of every token id. with_lm: a language model took part in the search, which confidences depend on.
     """
     return [Word(*word) for word in _core.words(hypothesis, heard(tokens), with_lm)]
+
+
+def phone_words(
+    hypothesis: Hypothesis, fusion: LmFusion, log_probs: npt.NDArray[np.float32], tokens: Sequence[str]
+) -> list[Word]:
+    """The words of a hypothesis of a search over phones.
+
+    log_probs: (T, V) float32 of the letters of the same audio, and `tokens` their spelling: they write the words
+    outside the vocabulary.
+    """
+    letters = CtcGreedySearch()
+    letters.advance(np.ascontiguousarray(log_probs))
+    return [Word(*word) for word in _core.words(hypothesis, fusion, letters.hypotheses()[0], heard(tokens))]
 
 
 def text(hypothesis: Hypothesis, tokens: Sequence[str]) -> str:
@@ -141,6 +173,29 @@ def decode(
     search = new_search(name, beam_size, fusion)
     search.advance(np.ascontiguousarray(log_probs))
     return finish(search, name, score, ctc_weight)
+
+
+def decode_words(
+    log_probs: npt.NDArray[np.float32],
+    tokens: Sequence[str],
+    name: str,
+    beam_size: int = BEAM_SIZE,
+    score: Score | None = None,
+    ctc_weight: float = 0.5,
+    fusion: LmFusion | None = None,
+    phone_log_probs: npt.NDArray[np.float32] | None = None,
+) -> list[Word]:
+    """The words of a whole utterance.
+
+    phone_log_probs: (T, 1 + 2 * phones) float32; needed by a fusion over phones, which is not rescored.
+    The other arguments are those of `decode`; tokens: spelling of every token id.
+    """
+    if fusion is None or not fusion.over_phones or name == "greedy":
+        hypothesis = decode(log_probs, name, beam_size, score, ctc_weight, fusion)
+        return words(hypothesis, tokens, with_lm=fusion is not None)
+    if phone_log_probs is None:
+        raise ValueError("the search is over phones, and the model gave no phone_log_probs")
+    return phone_words(decode(phone_log_probs, "beam", beam_size, fusion=fusion), fusion, log_probs, tokens)
 
 
 def finish(

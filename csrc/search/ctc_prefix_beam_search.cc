@@ -138,26 +138,64 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
   }
   // Most extensions are so unlikely that the language model need not be asked.
   const double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
-  for (std::size_t i = 0; i < beam_.size(); ++i) {
-    const Entry& entry = beam_[i];
-    const auto source = static_cast<std::int32_t>(i);
-    const double gain = fusion_ ? fusion_score(entry.lm) + static_cast<double>(fusion_->highest_gain()) : 0.0;
-    const double needed = lowest - gain;
-    const auto mark_children = [&](char mark) {
-      for (std::int32_t j = first_children_[i]; j >= 0; j = next_siblings_[static_cast<std::size_t>(j)]) {
-        is_child_[static_cast<std::size_t>(last_token(beam_[static_cast<std::size_t>(j)]))] = mark;
-      }
-    };
-    mark_children(1);
-    for (const std::int32_t token : tokens_) {
-      if (is_child_[static_cast<std::size_t>(token)] != 0) continue;
-      const double extended = extension_source(entry, token) + log_probs[token];
-      if (std::isinf(extended) || extended < needed) continue;
-      const LmFusion::Path path = fusion_ ? fusion_->advance(entry.lm, token) : LmFusion::Path{};
-      candidates_.push_back({extended + fusion_score(path), extended, kNever, extended, source, token, path});
+  drop_unlikely_tokens(log_probs, lowest);
+  for (std::size_t i = 0; i < beam_.size(); ++i) propose_extensions(i, log_probs, lowest);
+}
+
+// What must be left of `lowest` after what fusion may add at most.
+double CtcPrefixBeamSearch::needed(const Entry& entry, double lowest) const {
+  return fusion_ ? lowest - fusion_score(entry.lm) - static_cast<double>(fusion_->highest_gain()) : lowest;
+}
+
+// Leaves the tokens by which some entry may come to `lowest`, the likeliest first.
+void CtcPrefixBeamSearch::drop_unlikely_tokens(const float* log_probs, double lowest) {
+  double needed_at_least = std::numeric_limits<double>::infinity();
+  for (const Entry& entry : beam_) needed_at_least = std::min(needed_at_least, needed(entry, lowest) - entry.log_prob);
+  const auto unlikely = [&](std::int32_t token) { return log_probs[token] < needed_at_least; };
+  tokens_.erase(std::remove_if(tokens_.begin(), tokens_.end(), unlikely), tokens_.end());
+  std::sort(tokens_.begin(), tokens_.end(), [log_probs](std::int32_t a, std::int32_t b) {
+    return log_probs[a] > log_probs[b] || (log_probs[a] == log_probs[b] && a < b);
+  });
+}
+
+void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log_probs, double lowest) {
+  const Entry& entry = beam_[index];
+  const auto source = static_cast<std::int32_t>(index);
+  const double needed_here = needed(entry, lowest);
+  const auto mark_children = [&](char mark) {
+    for (std::int32_t j = first_children_[index]; j >= 0; j = next_siblings_[static_cast<std::size_t>(j)]) {
+      is_child_[static_cast<std::size_t>(last_token(beam_[static_cast<std::size_t>(j)]))] = mark;
     }
-    mark_children(0);
+  };
+  const auto add = [&](double extended, std::int32_t token, const LmFusion::Path& path, std::int32_t word) {
+    if (is_child_[static_cast<std::size_t>(token)] != 0 && is_in_beam(index, token, word)) return;
+    candidates_.push_back({extended + fusion_score(path), extended, kNever, extended, source, token, path, word});
+  };
+  mark_children(1);
+  bool ended = false;
+  for (const std::int32_t token : tokens_) {
+    if (entry.log_prob + log_probs[token] < needed_here) break;  // and so are those that follow
+    const double extended = extension_source(entry, token) + log_probs[token];
+    if (std::isinf(extended) || extended < needed_here) continue;
+    if (!fusion_) {
+      add(extended, token, {}, LmFusion::kNoWord);
+    } else if (!fusion_->begins_word(token)) {
+      add(extended, token, fusion_->advance(entry.lm, token), LmFusion::kNoWord);
+    } else {
+      if (!ended) fusion_->endings(entry.lm, endings_);
+      ended = true;
+      for (const auto& [path, word] : endings_) add(extended, token, fusion_->advance(path, token), word);
+    }
   }
+  mark_children(0);
+}
+
+bool CtcPrefixBeamSearch::is_in_beam(std::size_t parent, std::int32_t token, std::int32_t word) const {
+  for (std::int32_t j = first_children_[parent]; j >= 0; j = next_siblings_[static_cast<std::size_t>(j)]) {
+    const std::int32_t prefix = beam_[static_cast<std::size_t>(j)].prefix;
+    if (prefixes_.last_token(prefix) == token && prefixes_.ended_word(prefix) == word) return true;
+  }
+  return false;
 }
 
 void CtcPrefixBeamSearch::select() {
@@ -172,7 +210,8 @@ void CtcPrefixBeamSearch::select() {
   const auto better = [](const auto& a, const auto& b) {
     if (a.first != b.first) return a.first > b.first;
     const Candidate &first = *a.second, &second = *b.second;
-    return first.source != second.source ? first.source < second.source : first.token < second.token;
+    if (first.source != second.source) return first.source < second.source;
+    return first.token != second.token ? first.token < second.token : first.word < second.word;
   };
   const auto size = static_cast<std::size_t>(options_.beam_size);
   // Without a language model nearly all have the same future, and there would be nothing to choose from in the end.
@@ -235,7 +274,7 @@ CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::keep(const Candidate& candidate,
 
 CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::extend(const Candidate& candidate, const float* log_probs) {
   const Entry& entry = beam_[static_cast<std::size_t>(candidate.source)];
-  Entry next{prefixes_.extend(entry.prefix, candidate.token),
+  Entry next{prefixes_.extend(entry.prefix, candidate.token, candidate.word),
              candidate.log_prob,
              candidate.log_prob_blank,
              candidate.log_prob_token,
@@ -263,25 +302,31 @@ void CtcPrefixBeamSearch::release(const Entry& entry) {
 
 std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, bool finished) const {
   if (num_best < 1) throw std::invalid_argument("num_best must be at least 1, got " + std::to_string(num_best));
-  std::vector<std::pair<LmFusion::Path, const Entry*>> ranking;
+  std::vector<std::pair<LmFusion::Ending, const Entry*>> ranking;
   for (const Entry& entry : beam_) {
-    ranking.emplace_back(fusion_ && finished ? fusion_->finish(entry.lm) : entry.lm, &entry);
+    const bool judge = fusion_ && finished;
+    ranking.emplace_back(judge ? fusion_->finish(entry.lm) : LmFusion::Ending{entry.lm, LmFusion::kNoWord}, &entry);
   }
   std::sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) {
-    const double score_a = a.second->log_prob + static_cast<double>(a.first.score());
-    const double score_b = b.second->log_prob + static_cast<double>(b.first.score());
+    const double score_a = a.second->log_prob + static_cast<double>(a.first.path.score());
+    const double score_b = b.second->log_prob + static_cast<double>(b.first.path.score());
     return score_a != score_b ? score_a > score_b : a.second < b.second;  // of equals, the better one of the beam
   });
   std::vector<Hypothesis> result;
-  for (const auto& [path, entry_pointer] : ranking) {
+  for (const auto& [ending, entry_pointer] : ranking) {
     if (static_cast<std::int64_t>(result.size()) == num_best) break;
     const Entry& entry = *entry_pointer;
     Hypothesis& hypothesis = result.emplace_back();
     hypothesis.log_prob = entry.log_prob;
-    hypothesis.lm_score = static_cast<double>(path.lm_score());
-    hypothesis.hotword_score = static_cast<double>(path.hotword_score());
+    hypothesis.lm_score = static_cast<double>(ending.path.lm_score());
+    hypothesis.hotword_score = static_cast<double>(ending.path.hotword_score());
+    if (fusion_ && fusion_->over_phones() && entry.prefix != PrefixTree::kRoot) {
+      hypothesis.words.push_back(finished ? ending.word : fusion_->complete_word(entry.lm));
+    }
     for (std::int32_t p = entry.prefix; p != PrefixTree::kRoot; p = prefixes_.parent(p)) {
       hypothesis.tokens.push_back(prefixes_.last_token(p));
+      const std::int32_t word = prefixes_.ended_word(p);
+      if (word != LmFusion::kNoWord) hypothesis.words.push_back(word);
     }
     if (hypothesis.tokens.empty()) continue;
     const Alignment& alignment = entry.best_alignment();
@@ -290,6 +335,7 @@ std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, b
       histories_[h].append_to(hypothesis);
     }
     std::reverse(hypothesis.tokens.begin(), hypothesis.tokens.end());
+    std::reverse(hypothesis.words.begin(), hypothesis.words.end());
     std::reverse(hypothesis.start_frames.begin(), hypothesis.start_frames.end());
     std::reverse(hypothesis.end_frames.begin(), hypothesis.end_frames.end());
     std::reverse(hypothesis.confidences.begin(), hypothesis.confidences.end());

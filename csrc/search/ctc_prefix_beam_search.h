@@ -12,6 +12,9 @@
 // What a language model and hotwords say depends on the prefix alone, not on its alignment: it decides which prefixes
 // stay in the beam and in which order, and is kept apart from the probabilities that are summed.
 //
+// In a search over phones a prefix is a sequence of words too: where a token ends a word, there is a prefix for each of
+// the words that are pronounced so.
+//
 // Two prefixes that the language model cannot tell apart any more (the same last words, the same word under way, the
 // same hotword) and that end in the same token have the same future, so that the worse one can only stay behind:
 // `recombine` keeps the better one alone, as decoders over a graph do. A beam then holds hypotheses that differ in what
@@ -34,8 +37,10 @@
 
 namespace asr_stream {
 
+inline constexpr std::int32_t kBeamSize = 128;
+
 struct CtcPrefixBeamSearchOptions {
-  std::int32_t beam_size = 8;             // 1 .. 1024
+  std::int32_t beam_size = kBeamSize;     // 1 .. 1024
   std::int32_t blank_id = 0;
   std::int32_t max_tokens_per_frame = 0;  // 0: beam_size + 1, which is exact
   double beam_threshold = 0.0;            // what scores this much less than the best is dropped; 0: nothing
@@ -98,12 +103,17 @@ class CtcPrefixBeamSearch {
     std::int32_t source;
     std::int32_t token;
     LmFusion::Path lm;
+    std::int32_t word = LmFusion::kNoWord;  // that the token ends
   };
 
   void advance_frame(const float* log_probs, std::int32_t vocab_size);
   void choose_tokens(const float* log_probs, std::int32_t vocab_size);
   void find_relatives();
   void propose(const float* log_probs);
+  double needed(const Entry& entry, double lowest) const;
+  void drop_unlikely_tokens(const float* log_probs, double lowest);
+  void propose_extensions(std::size_t index, const float* log_probs, double lowest);
+  bool is_in_beam(std::size_t parent, std::int32_t token, std::int32_t word) const;
   void select();
   bool same_future(const Candidate& a, const Candidate& b) const;
   bool recombines(const Candidate& candidate);
@@ -141,11 +151,12 @@ class CtcPrefixBeamSearch {
   std::vector<Entry> beam_;  // best first
   // Of the frame in work, kept for their memory.
   std::vector<Entry> next_beam_;
-  std::vector<std::int32_t> tokens_;   // the likeliest, without blank
+  std::vector<std::int32_t> tokens_;   // the likeliest, without blank; sorted before hypotheses are extended
+  std::vector<LmFusion::Ending> endings_;
   std::vector<std::int32_t> entries_;  // beam index of each node of the prefix tree, or -1
   std::vector<std::int32_t> parents_;  // beam index of the parent prefix of each entry, or -1
   std::vector<std::int32_t> first_children_, next_siblings_;  // the same, the other way round
-  std::vector<char> is_child_;         // by token: this extension is in the beam already
+  std::vector<char> is_child_;         // by token: such an extension is in the beam already
   std::vector<Candidate> candidates_;
   std::vector<std::pair<double, const Candidate*>> ranking_;  // with the score, which is read often
   std::vector<const Candidate*> selected_;  // best first

@@ -20,6 +20,8 @@ struct Hypothesis {
   std::vector<std::int64_t> start_frames;
   std::vector<std::int64_t> end_frames;
   std::vector<float> confidences;
+  // Of a search over phones, the number of every word for `LmFusion::text`; kNoWord at the end: not complete yet.
+  std::vector<std::int32_t> words;
 };
 
 // The frames that one token occupies along an alignment.

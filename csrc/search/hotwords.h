@@ -8,12 +8,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "search/lexicon.h"
+#include "search/ngram_lm.h"
 
 namespace asr_stream {
 
@@ -26,7 +28,11 @@ class Hotwords {
   // tokens: UTF-8 spelling of every token, as for `token_texts`. list: one word or phrase a line; behind a tab or a
   // colon the nats that each of its letters gains, in (0, 20], in place of `boost`. Of one given twice, the higher boost
   // counts. std::invalid_argument for a list without any, a boost out of range, and what the tokens cannot spell.
-  Hotwords(std::string_view list, const std::vector<std::string>& tokens, float boost = kHotwordBoost);
+  // lm: where the search is over phones, the language model that pronounces the words.
+  Hotwords(std::string_view list, const std::vector<std::string>& tokens, float boost = kHotwordBoost,
+           const NgramLm* lm = nullptr);
+
+  bool in_phones() const noexcept { return in_phones_; }
 
   std::int32_t begin() const noexcept { return begin_; }  // at a border between words
   std::int32_t advance(std::int32_t node, std::uint8_t byte) const noexcept;  // a space for a border
@@ -42,8 +48,17 @@ class Hotwords {
     return complete(node) > 0.0f || advance(node, ' ') != begin_;
   }
 
+  // Of those in phones: the node after the word under way has turned out to be `word`.
+  std::int32_t identify(std::int32_t node, std::int32_t word) const noexcept;
+  // And the words of hotwords that can end here.
+  const std::vector<std::int32_t>& endings(std::int32_t node) const noexcept {
+    return endings_[static_cast<std::size_t>(node)];
+  }
+  // Those outside the vocabulary, whose numbers go on from its size.
+  const std::vector<std::string>& new_words() const noexcept { return new_words_; }
+
   std::size_t num_hotwords() const noexcept { return num_hotwords_; }
-  float highest_boost() const noexcept { return highest_boost_; }
+  float highest_boost() const noexcept { return highest_boost_; }  // of a letter, or of a phone
 
  private:
   struct Node {
@@ -53,7 +68,14 @@ class Hotwords {
   };
 
   const Node& at(std::int32_t node) const { return nodes_[static_cast<std::size_t>(node)]; }
+  std::size_t num_units(char byte) const;
+  void build(const std::map<std::string, float>& boosts);
+  void find_endings();
+  std::map<std::string, float> pronounced(const std::map<std::string, float>& boosts, const NgramLm& lm);
 
+  bool in_phones_ = false;
+  std::vector<std::string> new_words_;
+  std::vector<std::vector<std::int32_t>> endings_;
   std::unique_ptr<const Lexicon> spellings_;  // " NEW YORK"
   std::vector<Node> nodes_;                   // of the lexicon
   std::int32_t begin_ = 0;

@@ -12,7 +12,7 @@ namespace asr_stream {
 namespace {
 
 constexpr char kMagic[] = "ASRNGRAM";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;  // 1: without pronunciations
 constexpr std::uint32_t kMaxWords = 1u << 24;
 constexpr std::uint32_t kMaxNgrams = 1u << 30;
 
@@ -21,8 +21,10 @@ constexpr std::uint32_t kMaxNgrams = 1u << 30;
                               "; write it again with `asr lm`");
 }
 
+}  // namespace
+
 // Reads a file front to back and never past its end.
-class Reader {
+class NgramLm::Reader {
  public:
   Reader(const std::uint8_t* data, std::size_t size) : next_(data), left_(size) {}
 
@@ -64,12 +66,10 @@ class Reader {
   std::size_t left_;
 };
 
-}  // namespace
-
 NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) : data_(data, data + size) {
   Reader reader(data_.data(), data_.size());
   if (std::memcmp(reader.take(8, "beginning"), kMagic, 8) != 0) throw_damaged("it begins with other bytes");
-  reader.number("version", kVersion, kVersion);
+  const std::uint32_t version = reader.number("version", 1, kVersion);
   levels_.resize(reader.number("order", 1, kMaxOrder));
   for (Level& level : levels_) level.count = reader.number("number of n-grams", 0, kMaxNgrams);
   const std::size_t num_words = levels_[0].count;
@@ -110,9 +110,9 @@ NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) : data_(data, data 
     }
     if (n < order()) level.backoffs = read_quantised(level.count, "back-off weights");
   }
+  if (version > 1) read_pronunciations(reader);
   if (reader.left() != 0) throw_damaged(std::to_string(reader.left()) + " bytes too many");
 
-  lexicon_ = std::make_unique<const Lexicon>(words_, unigram_log_probs_.data());
   const auto require = [this](std::string_view word) {
     const auto found = std::lower_bound(words_.begin(), words_.end(), word);
     if (found == words_.end() || *found != word) throw_damaged("no word " + std::string(word));
@@ -122,6 +122,68 @@ NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) : data_(data, data 
   end_of_sentence_ = require("</s>");
   begin_.contexts.fill(-1);
   if (order() > 1) begin_.contexts[0] = require("<s>");
+}
+
+void NgramLm::read_pronunciations(Reader& reader) {
+  const std::size_t names_size = reader.number("size of phones");
+  const std::string_view names(reinterpret_cast<const char*>(reader.take(names_size, "phones")), names_size);
+  for (std::size_t start = 0; start < names.size();) {
+    const std::size_t end = std::min(names.find('\n', start), names.size());
+    phones_.emplace_back(names.substr(start, end - start));
+    if (phones_.back().empty() || std::count(phones_.begin(), phones_.end(), phones_.back()) != 1) {
+      throw_damaged("a phone without a name, or two of one");
+    }
+    start = end + 1;
+  }
+  if (phones_.empty() || phones_.size() > kMaxPhones) throw_damaged(std::to_string(phones_.size()) + " phones");
+
+  pronunciations_.reserve(words_.size());
+  for (std::size_t word = 0; word < words_.size(); ++word) {
+    const std::uint8_t* count = reader.take(1, "pronunciations");
+    pronunciations_.push_back(static_cast<std::uint32_t>(count - data_.data()));
+    for (int i = 0; i < *count; ++i) {
+      const std::size_t length = *reader.take(1, "pronunciations");
+      if (length == 0) throw_damaged("a pronunciation without phones");
+      const std::uint8_t* begin = reader.take(length, "pronunciations");
+      for (std::uint8_t* phone = data_.data() + (begin - data_.data()); phone != begin + length; ++phone) {
+        if (*phone >= phones_.size()) throw_damaged("phone " + std::to_string(*phone));
+        *phone = static_cast<std::uint8_t>(*phone + kFirstPhone);
+      }
+    }
+  }
+  g2p_.second = reader.number("size of the pronouncing model");
+  g2p_.first = reader.take(g2p_.second, "pronouncing model");
+}
+
+std::vector<std::string_view> NgramLm::pronunciations(std::int32_t word) const {
+  std::vector<std::string_view> result;
+  if (pronunciations_.empty()) return result;
+  const std::uint8_t* next = data_.data() + pronunciations_[static_cast<std::size_t>(word)];
+  for (int left = *next++; left > 0; --left) {
+    const std::size_t length = *next++;
+    result.emplace_back(reinterpret_cast<const char*>(next), length);
+    next += length;
+  }
+  return result;
+}
+
+const Lexicon& NgramLm::lexicon() const {
+  std::call_once(lexicon_once_,
+                 [this] { lexicon_ = std::make_unique<const Lexicon>(words_, unigram_log_probs_.data()); });
+  return *lexicon_;
+}
+
+const Lexicon& NgramLm::phone_lexicon() const {
+  std::call_once(phone_lexicon_once_, [this] {
+    std::vector<Lexicon::Entry> entries;
+    entries.reserve(words_.size());
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      const auto word = static_cast<std::int32_t>(i);
+      for (const std::string_view bytes : pronunciations(word)) entries.push_back({bytes, word});
+    }
+    phone_lexicon_ = std::make_unique<const Lexicon>(std::move(entries), unigram_log_probs_.data());
+  });
+  return *phone_lexicon_;
 }
 
 // The continuations of each context lie within the level and are sorted by their last word, each once.
@@ -180,15 +242,20 @@ std::int32_t NgramLm::find(std::string_view word) const noexcept {
   return found != words_.end() && *found == word ? static_cast<std::int32_t>(found - words_.begin()) : unknown_;
 }
 
-std::array<double, 256> NgramLm::byte_shares() const {
+std::array<double, 256> NgramLm::byte_shares(bool of_pronunciations) const {
   std::array<double, 256> shares{};
   double sum = 0.0;
-  for (std::size_t word = 0; word < words_.size(); ++word) {
-    if (words_[word].front() == '<') continue;  // a mark
-    const double probability = std::exp(static_cast<double>(unigram_log_probs_[word]));
-    for (const char byte : words_[word]) shares[static_cast<std::uint8_t>(byte)] += probability;
-    shares[' '] += probability;
-    sum += probability * static_cast<double>(words_[word].size() + 1);
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    if (words_[i].front() == '<') continue;  // a mark
+    std::vector<std::string_view> forms{words_[i]};
+    if (of_pronunciations) forms = pronunciations(static_cast<std::int32_t>(i));
+    const double probability =
+        std::exp(static_cast<double>(unigram_log_probs_[i])) / static_cast<double>(std::max<std::size_t>(forms.size(), 1));
+    for (const std::string_view form : forms) {
+      for (const char byte : form) shares[static_cast<std::uint8_t>(byte)] += probability;
+      shares[' '] += probability;
+      sum += probability * static_cast<double>(form.size() + 1);
+    }
   }
   for (double& share : shares) share = sum > 0.0 ? share / sum : 0.0;
   return shares;

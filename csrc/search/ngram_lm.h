@@ -1,5 +1,5 @@
 // A back-off n-gram language model of words (Katz 1987), packed for reading: `asr lm` writes the file from an ARPA
-// file, asr/lm/packed.py describes its bytes.
+// file, asr/lm/packed.py describes its bytes. It may carry pronunciations of its words, and a model that pronounces others.
 //
 // The n-grams of each order are sorted, and those that continue the same (n-1)-gram lie side by side: a trie, as in
 // Heafield 2011, "KenLM: Faster and smaller language model queries". A state holds where the last 1, 2, ... words lie
@@ -10,7 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "search/lexicon.h"
@@ -21,6 +24,8 @@ namespace asr_stream {
 class NgramLm {
  public:
   static constexpr std::size_t kMaxOrder = 9;
+  static constexpr std::size_t kMaxPhones = 128;
+  static constexpr std::uint8_t kFirstPhone = 0x80;  // the byte that stands for phone 0 in pronunciations
 
   // contexts[k - 1]: index of the last k words among the k-grams, or -1 where they are none.
   struct State {
@@ -43,10 +48,22 @@ class NgramLm {
     return unigram_log_probs_[static_cast<std::size_t>(word)];
   }
 
-  // The share of each byte, a space after every word among them, in a text of words as likely as they are alone.
-  std::array<double, 256> byte_shares() const;
+  std::string_view text(std::int32_t word) const noexcept { return words_[static_cast<std::size_t>(word)]; }
 
-  const Lexicon& lexicon() const noexcept { return *lexicon_; }
+  // Names of the phones that words are pronounced in; none: the file has no pronunciations.
+  const std::vector<std::string>& phones() const noexcept { return phones_; }
+  // Of a word, a byte kFirstPhone + i for phone i; may be none.
+  std::vector<std::string_view> pronunciations(std::int32_t word) const;
+  // The file of the model that pronounces other words; of size 0: none.
+  std::pair<const std::uint8_t*, std::size_t> g2p() const noexcept { return g2p_; }
+
+  // The share of each byte, a space after every word among them, in a text of words as likely as they are alone: of
+  // spellings, or of pronunciations.
+  std::array<double, 256> byte_shares(bool of_pronunciations = false) const;
+
+  // Built when first asked for, which takes about as long as opening the file.
+  const Lexicon& lexicon() const;        // of spellings
+  const Lexicon& phone_lexicon() const;  // of pronunciations
   std::size_t num_words() const noexcept { return unigram_log_probs_.size(); }
   std::size_t order() const noexcept { return levels_.size(); }
   std::size_t num_ngrams(std::size_t order) const { return levels_.at(order - 1).count; }
@@ -77,11 +94,18 @@ class NgramLm {
   std::int32_t find_child(std::size_t order, std::int32_t context, std::int32_t word) const noexcept;
   void check_children(const Level& parents, const Level& level) const;
 
+  class Reader;
+  void read_pronunciations(Reader& reader);
+
   std::vector<std::uint8_t> data_;
   std::vector<std::string_view> words_;  // in data_
   std::vector<float> unigram_log_probs_;
   std::vector<Level> levels_;
-  std::unique_ptr<const Lexicon> lexicon_;
+  std::vector<std::string> phones_;
+  std::vector<std::uint32_t> pronunciations_;  // num_words: where those of each word begin in data_
+  std::pair<const std::uint8_t*, std::size_t> g2p_{nullptr, 0};
+  mutable std::once_flag lexicon_once_, phone_lexicon_once_;
+  mutable std::unique_ptr<const Lexicon> lexicon_, phone_lexicon_;
   State begin_{};
   std::int32_t unknown_ = 0;
   std::int32_t end_of_sentence_ = 0;

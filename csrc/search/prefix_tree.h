@@ -70,21 +70,22 @@ class SharedLists {
   std::size_t num_free_ = 0;
 };
 
-// The prefixes of a beam search. One node per token sequence: extending a prefix by a token gives the same node
-// for as long as anything refers to it, so two hypotheses are the same when their nodes are.
+// The prefixes of a beam search. One node per sequence of tokens, and of words where tokens leave open which word they
+// end: extending a prefix by the same gives the same node for as long as anything refers to it, so two hypotheses are
+// the same when their nodes are.
 class PrefixTree {
  public:
   static constexpr std::int32_t kRoot = -1;  // the empty prefix
 
-  // The node of `prefix` + `token`, with one more handle on it.
-  std::int32_t extend(std::int32_t prefix, std::int32_t token) {
+  // The node of `prefix` + `token`, with one more handle on it. word: the one that it ends, or any number for none.
+  std::int32_t extend(std::int32_t prefix, std::int32_t token, std::int32_t word) {
     for (std::int32_t child = first_child(prefix); child != kRoot; child = lists_[child].next_sibling) {
-      if (lists_[child].token == token) {
+      if (lists_[child].token == token && lists_[child].word == word) {
         lists_.retain(child);
         return child;
       }
     }
-    const std::int32_t child = lists_.append(prefix, {token, kRoot, first_child(prefix), kRoot});
+    const std::int32_t child = lists_.append(prefix, {token, word, kRoot, first_child(prefix), kRoot});
     const std::int32_t next = lists_[child].next_sibling;
     if (next != kRoot) lists_[next].previous_sibling = child;
     first_child(prefix) = child;
@@ -99,6 +100,7 @@ class PrefixTree {
 
   // Of a prefix that is not the root.
   std::int32_t last_token(std::int32_t prefix) const { return lists_[prefix].token; }
+  std::int32_t ended_word(std::int32_t prefix) const { return lists_[prefix].word; }
   std::int32_t parent(std::int32_t prefix) const { return lists_.parent(prefix); }
 
   std::size_t num_nodes() const noexcept { return lists_.num_nodes(); }
@@ -107,6 +109,7 @@ class PrefixTree {
  private:
   struct Node {
     std::int32_t token;
+    std::int32_t word;
     std::int32_t first_child;
     std::int32_t next_sibling;
     std::int32_t previous_sibling;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "search/ctc_search.h"
+#include "search/lm_fusion.h"
 
 namespace asr_stream {
 
@@ -37,6 +38,12 @@ struct Word {
 // std::invalid_argument for a token id outside `tokens`.
 std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm,
                         double start_s = 0.0);
+
+// The words of a hypothesis of a search over phones. letters: what the letters of the same audio are by themselves, of a
+// greedy search, and `tokens`, their spelling: a word outside the vocabulary is written as they have it where it was
+// spoken. One of which they have nothing is left out, and so is a word under way that is none yet.
+std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
+                        const std::vector<std::string>& tokens, double start_s = 0.0);
 
 // Whether a token begins a word, or stands between two.
 bool begins_word(std::string_view token);

@@ -84,8 +84,8 @@ TEST(Hotwords, ATextGainsByEachThatItContains) {
         if (byte != ' ' || (!spelled.empty() && spelled.back() != ' ')) spelled += byte;
       }
       if (!spelled.empty() && spelled.back() == ' ') spelled.pop_back();
-      EXPECT_NEAR(fusion.finish(path).hotword_score(), gain(spelled, boosts), 1e-4f) << spelled;
-      EXPECT_EQ(fusion.finish(path).lm_score(), 0.0f);
+      EXPECT_NEAR(fusion.finish(path).path.hotword_score(), gain(spelled, boosts), 1e-4f) << spelled;
+      EXPECT_EQ(fusion.finish(path).path.lm_score(), 0.0f);
     }
   }
 }
