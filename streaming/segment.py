@@ -109,4 +109,5 @@ def compute(segments: Sequence[Segment]) -> None:
     for index, (segment, step) in enumerate(zip(segments, steps, strict=True)):
         segment.pasts[step.second_pass] = output.cache[index]
         length = step.num_frames // SUBSAMPLING
-        segment.core.stepped(output.log_probs[index, :length], output.encoder_out[index, :length])
+        heads = (output.log_probs, output.encoder_out, output.phone_log_probs)
+        segment.core.stepped(*(None if array is None else array[index, :length] for array in heads))

@@ -244,7 +244,7 @@ def run(args: argparse.Namespace) -> int:
     fusion = None
     if args.lm is not None:
         weights = LmWeights(**{name: getattr(args, name) for name in asdict(LmWeights())})
-        fusion = weights.fusion(load_lm(args.lm), engine.tokens, phones=getattr(engine, "phones", ()))
+        fusion = weights.fusion(load_lm(args.lm), engine.tokens, phones=engine.phones)
 
     results: list[Result] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
