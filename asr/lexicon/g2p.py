@@ -16,6 +16,7 @@ import numpy as np
 
 from asr.lm import ngram
 from asr._core import G2p
+from asr.evaluation.wer import WordErrors, count_errors
 from asr.lexicon.alignment import Aligner, Pair
 from asr.lexicon.lexicon import Lexicon, LexiconError, Pronunciation
 from asr.lm.packed import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, pack
@@ -76,3 +77,25 @@ def written(pair: Pair) -> str:
     """As csrc/g2p.h reads it."""
     letters, phones = pair
     return f"{letters}}}{'|'.join(phones)}"
+
+
+@dataclass(frozen=True)
+class ErrorRates:
+    """Of the likeliest pronunciation, beside the reference that is nearest to it."""
+
+    words: float
+    """Share of the words that are not pronounced as any reference."""
+    phones: float
+    """Insertions, deletions and substitutions over the phones of the references."""
+    num_words: int
+
+
+def error_rates(g2p: G2p, lexicon: Lexicon) -> ErrorRates:
+    total, num_wrong = WordErrors(), 0
+    for word, references in lexicon.pronunciations.items():
+        found = pronounce(g2p, word)
+        hypothesis = " ".join(found[0][0]) if found else ""
+        nearest = min((count_errors([" ".join(phones)], [hypothesis]) for phones in references), key=lambda e: e.rate)
+        total += nearest
+        num_wrong += nearest.rate > 0
+    return ErrorRates(num_wrong / len(lexicon), total.rate, len(lexicon))
