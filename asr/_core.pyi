@@ -409,6 +409,10 @@ def words(hypothesis: Hypothesis, tokens: list[str], with_lm: bool = False) -> l
     in no text; "\u2581" begins a word, or stands alone between words. `with_lm`: a language model took part in the
     search, which confidences depend on. ValueError for an id outside `tokens`."""
 
+def spell(text: str, tokens: list[str]) -> list[int]:
+    """Ids of the fewest tokens that write the words of `text`, A to Z in the case that the model has. `tokens`: as for
+    `words`. ValueError for a text without words, and for a word that no tokens write."""
+
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
     """See `asr.search.rescore`."""
 

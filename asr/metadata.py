@@ -69,8 +69,8 @@ class ModelMetadata:
     """Width of the encoder: the last axis of the cache and of `encoder_out`."""
     default_chunk_size: int = 16
     default_left_context: int = 64
-    rescore_ctc_weight: float = 0.5
-    """A hypothesis is worth weight * its CTC log-probability + (1 - weight) * its decoder score."""
+    rescore_ctc_weight: float = 0.7
+    """Tuned for the bundled models on `dev`, as asr.search.LmWeights: a hypothesis is worth weight * its CTC log-probability + (1 - weight) * its decoder score."""
     quantization: str = "none"
     """none | int8"""
     licence: str = ""

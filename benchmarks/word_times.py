@@ -26,11 +26,12 @@ import soxr
 from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
-from asr.alignment import align_tokens, spell, word_tokens
+from asr._core import spell
+from asr.alignment import align_tokens, word_tokens
 from asr.cuts import evenly_spread
 from asr.features import fbank
 from asr.onnx_model import OnnxModel, bundled_model
-from asr.search import Word, words
+from asr.search import Word, heard, words
 from asr.streaming import Final
 from asr.wer import matched_words
 
@@ -55,7 +56,7 @@ def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[T
     """Forced alignment of `text`: its words as recognition makes them, and from first to last token."""
     features = fbank(samples).numpy()
     log_probs, _ = aligner.encode(features, len(features) // 4, 0)
-    aligned = align_tokens(log_probs, spell(text, aligner.tokens))
+    aligned = align_tokens(log_probs, spell(text, heard(aligner.tokens)))
     as_words = [(word.word, word.start_s, word.end_s) for word in words(aligned, aligner.tokens)]
     places = word_tokens(aligned.tokens, aligner.tokens)
     as_tokens = [
