@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from asr.checkpoint import Checkpoint, average_newest, resolve
 from asr.export.parity import CASES
 from asr.export.sherpa import export_sherpa
 from asr.export.write import ExportReport, export_model
 from asr.features import ENCODER_FRAME_MS
-from asr.pretrained import load_model
+from asr.training.checkpoint import Checkpoint, average_newest, resolve
+from asr.training.pretrained import load_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,19 +11,20 @@
 #include <utility>
 #include <vector>
 
-#include "arrays.h"
-#include "capture_buffer.h"
-#include "ctc_greedy_search.h"
-#include "ctc_phrase_search.h"
-#include "ctc_prefix_beam_search.h"
-#include "endpointer.h"
-#include "exclusive.h"
-#include "fbank.h"
-#include "hotwords.h"
-#include "lm_fusion.h"
-#include "ngram_lm.h"
+#include "python/arrays.h"
+#include "frontend/capture_buffer.h"
+#include "search/ctc_greedy_search.h"
+#include "search/ctc_phrase_search.h"
+#include "search/ctc_prefix_beam_search.h"
+#include "search/endpointer.h"
+#include "python/exclusive.h"
+#include "frontend/fbank.h"
+#include "search/g2p.h"
+#include "search/hotwords.h"
+#include "search/lm_fusion.h"
+#include "search/ngram_lm.h"
 #include "onnx_file.h"
-#include "phrases.h"
+#include "search/phrases.h"
 
 namespace asr_stream {
 namespace {
@@ -172,15 +173,15 @@ void bind_ctc(py::module_& m) {
   py::class_<Hypothesis>(m, "Hypothesis")
       .def(py::init([](std::vector<std::int32_t> tokens, double log_prob, double lm_score,
                        std::vector<std::int64_t> start_frames, std::vector<std::int64_t> end_frames,
-                       std::vector<float> confidences, double hotword_score) {
+                       std::vector<float> confidences, double hotword_score, std::vector<std::int32_t> words) {
              for (const std::size_t size : {start_frames.size(), end_frames.size(), confidences.size()}) {
                if (size != tokens.size()) throw py::value_error("every token needs a start, an end and a confidence");
              }
              return Hypothesis{std::move(tokens), log_prob, lm_score, hotword_score, std::move(start_frames),
-                               std::move(end_frames), std::move(confidences)};
+                               std::move(end_frames), std::move(confidences), std::move(words)};
            }),
            "tokens"_a, py::kw_only(), "log_prob"_a, "lm_score"_a, "start_frames"_a, "end_frames"_a, "confidences"_a,
-           "hotword_score"_a = 0.0)
+           "hotword_score"_a = 0.0, "words"_a = std::vector<std::int32_t>())
       .def_readonly("tokens", &Hypothesis::tokens)
       .def_readonly("log_prob", &Hypothesis::log_prob)
       .def_readonly("lm_score", &Hypothesis::lm_score)
@@ -188,6 +189,7 @@ void bind_ctc(py::module_& m) {
       .def_readonly("start_frames", &Hypothesis::start_frames)
       .def_readonly("end_frames", &Hypothesis::end_frames)
       .def_readonly("confidences", &Hypothesis::confidences)
+      .def_readonly("words", &Hypothesis::words)
       .def("__repr__", [](const Hypothesis& h) {
         return "Hypothesis(tokens=" + std::string(py::repr(py::cast(h.tokens))) +
                ", log_prob=" + std::string(py::repr(py::float_(h.log_prob))) + ")";
@@ -208,7 +210,7 @@ void bind_ctc(py::module_& m) {
                                                       recombine};
              return std::make_unique<Beam>("CtcPrefixBeamSearch", options, std::move(lm));
            }),
-           py::kw_only(), "beam_size"_a = 8, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0, "beam_threshold"_a = 0.0,
+           py::kw_only(), "beam_size"_a = kBeamSize, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0, "beam_threshold"_a = 0.0,
            "recombine"_a = false, "lm"_a = nullptr);
   bind_search_methods<CtcPrefixBeamSearch>(beam);
 
@@ -250,27 +252,75 @@ void bind_lm(py::module_& m) {
           "words"_a)
       .def("__contains__",
            [](const NgramLm& lm, const std::string& word) { return lm.find(word) != lm.unknown(); })
+      .def_property_readonly("phones", &NgramLm::phones)
+      .def(
+          "pronunciations",
+          [](const NgramLm& lm, const std::string& word) {
+            std::vector<std::vector<std::string>> result;
+            const std::int32_t number = lm.find(word);
+            if (number == lm.unknown()) return result;
+            for (const std::string_view bytes : lm.pronunciations(number)) {
+              result.emplace_back();
+              for (const char byte : bytes) {
+                result.back().push_back(lm.phones()[static_cast<std::uint8_t>(byte) - NgramLm::kFirstPhone]);
+              }
+            }
+            return result;
+          },
+          "word"_a)
+      .def_property_readonly("g2p",
+                             [](const NgramLm& lm) {
+                               return py::bytes(reinterpret_cast<const char*>(lm.g2p().first), lm.g2p().second);
+                             })
       .def_property_readonly("num_ngrams", [](const NgramLm& lm) {
         std::vector<std::size_t> counts;
         for (std::size_t n = 1; n <= lm.order(); ++n) counts.push_back(lm.num_ngrams(n));
         return counts;
       });
 
+  py::class_<G2p, std::shared_ptr<G2p>>(m, "G2p")
+      .def(py::init([](const py::object& data) {
+             const py::array array = require_array(data, 1, "data");
+             if (!py::isinstance<py::array_t<std::uint8_t>>(array)) throw_dtype_error(array, "data", "uint8");
+             const auto* bytes = static_cast<const std::uint8_t*>(array.data());
+             return std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
+           }),
+           "data"_a)
+      .def_property_readonly("phones", &G2p::phones)
+      .def(
+          "pronounce",
+          [](const G2p& g2p, const std::string& word, int num_best) {
+            std::vector<std::pair<std::vector<std::int32_t>, double>> result;
+            for (G2p::Pronunciation& p : g2p.pronounce(word, num_best)) {
+              result.emplace_back(std::move(p.phones), p.log_prob);
+            }
+            return result;
+          },
+          "word"_a, "num_best"_a = 1);
+
   m.attr("HOTWORD_BOOST") = kHotwordBoost;
   py::class_<Hotwords, std::shared_ptr<Hotwords>>(m, "Hotwords")
-      .def(py::init<std::string_view, const std::vector<std::string>&, float>(), "list"_a, "tokens"_a,
-           "boost"_a = kHotwordBoost);
+      .def(py::init([](std::string_view list, const std::vector<std::string>& tokens, float boost,
+                       std::shared_ptr<const NgramLm> lm) {
+             return std::make_shared<Hotwords>(list, tokens, boost, lm.get());
+           }),
+           "list"_a, "tokens"_a, "boost"_a = kHotwordBoost, "lm"_a = nullptr);
 
+  constexpr LmFusionOptions defaults;
   py::class_<LmFusion, std::shared_ptr<LmFusion>>(m, "LmFusion")
       .def(py::init([](std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens, float weight,
                        float word_bonus, float oov_penalty, float prior_weight,
-                       std::shared_ptr<const Hotwords> hotwords) {
-             return std::make_shared<LmFusion>(std::move(lm), tokens,
-                                               LmFusionOptions{weight, word_bonus, oov_penalty, prior_weight},
-                                               std::move(hotwords));
+                       std::shared_ptr<const Hotwords> hotwords, const std::vector<std::string>& phones) {
+             const LmFusionOptions options{weight, word_bonus, oov_penalty, prior_weight};
+             const py::gil_scoped_release release;  // the lexicon may have to be built
+             return std::make_shared<LmFusion>(std::move(lm), tokens, options, std::move(hotwords), phones);
            }),
-           "lm"_a, "tokens"_a, py::kw_only(), "weight"_a, "word_bonus"_a, "oov_penalty"_a, "prior_weight"_a = 0.0f,
-           "hotwords"_a = nullptr);
+           "lm"_a, "tokens"_a, py::kw_only(), "weight"_a = defaults.weight, "word_bonus"_a = defaults.word_bonus,
+           "oov_penalty"_a = defaults.oov_penalty, "prior_weight"_a = defaults.prior_weight, "hotwords"_a = nullptr,
+           "phones"_a = std::vector<std::string>())
+      .def_property_readonly("over_phones", &LmFusion::over_phones)
+      .def_property_readonly("tokens", &LmFusion::tokens)
+      .def("text", [](const LmFusion& fusion, std::int32_t word) { return std::string(fusion.text(word)); }, "word"_a);
 }
 
 void bind_endpointer(py::module_& m) {

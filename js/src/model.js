@@ -143,7 +143,7 @@ async function openSession(ort, bytes, options, name, inputs, outputs) {
   return session;
 }
 
-// What recognition needs of the metadata that asr/metadata.py describes.
+// What recognition needs of the metadata that asr/runtime/metadata.py describes.
 function checkedMetadata(properties) {
   if (properties.model_type !== "asr_stream") {
     throw new ModelError(

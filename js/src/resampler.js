@@ -3,7 +3,7 @@
 
 export const SAMPLE_RATE = 16000; // of everything behind the resampler, in Hz
 const MIN_SAMPLE_RATE = 4000, MAX_SAMPLE_RATE = 384000;
-const MAX_MAGNITUDE = 1e9; // beyond it a sample counts as not finite, as in csrc/fbank.h
+const MAX_MAGNITUDE = 1e9; // beyond it a sample counts as not finite, as in csrc/frontend/fbank.h
 
 const HALF_WIDTH = 64; // of the filter, in samples of the lower rate
 const CUTOFF = 0.95; // of the lower Nyquist frequency: half-way through the transition
