@@ -25,6 +25,7 @@
 #include "search/ngram_lm.h"
 #include "onnx_file.h"
 #include "search/phrases.h"
+#include "search/spelling.h"
 
 namespace asr_stream {
 namespace {
@@ -347,6 +348,15 @@ void bind_endpointer(py::module_& m) {
       .def_property_readonly("frame_s", [](const Endpointer& self) { return self.options().frame_s; });
 }
 
+void bind_spelling(py::module_& m) {
+  m.def(
+      "spell",
+      [](const std::string& text, const std::vector<std::string>& tokens) {
+        return Spelling(tokens).tokens_of(text, "text");
+      },
+      "text"_a, "tokens"_a);
+}
+
 void bind_onnx_file(py::module_& m) {
   m.attr("ONNX_OPSET") = kOnnxOpset;
   m.def(
@@ -370,6 +380,7 @@ PYBIND11_MODULE(_core, m) {
   bind_lm(m);
   bind_ctc(m);
   bind_endpointer(m);
+  bind_spelling(m);
   bind_segment(m);
   bind_onnx_file(m);
 }

@@ -30,9 +30,10 @@ class RunningServer:
 
 
 @contextmanager
-def serving(*args: str, token: str = "") -> Iterator[RunningServer]:
+def serving(*args: str, token: str = "", second_pass: bool = False) -> Iterator[RunningServer]:
     """`asr-stream serve` on a free port, fast unless `args` say otherwise; ended by SIGTERM."""
-    quick = ("serve", "--port", "0", "--search", "greedy", "--no-second-pass", "--threads", "1")
+    quick = ("serve", "--port", "0", "--search", "greedy", "--threads", "1")
+    quick += () if second_pass else ("--no-second-pass",)
     process = subprocess.Popen(
         [sys.executable, "-m", "asr.streaming.terminal.cli", *quick, *args],
         stdout=subprocess.DEVNULL,

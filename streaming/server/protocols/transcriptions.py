@@ -18,6 +18,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import IO, Any
 
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
@@ -35,6 +36,8 @@ from asr.streaming.terminal.subtitles import srt, vtt
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("word", "segment")
+ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-transcribe", "gpt-realtime-whisper")
+"""Names of OpenAI's models for transcription that clients ask for unless they are told otherwise."""
 MAX_FIELDS = 64
 MAX_FIELD_BYTES = 65536
 BLOCK_S = 1.0
@@ -149,8 +152,13 @@ class Transcriptions:
 async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[bytes]]:
     """The form, and the file in it, which the caller closes."""
     limits = server.limits
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+    kind, parameters = parse_options_header(request.headers.get("content-type", ""))
+    if kind != b"multipart/form-data":
         raise ApiError("the request must be multipart/form-data with the audio as field 'file'", "file", status=415)
+    charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
+    if charset.lower() not in ("utf-8", "utf8"):
+        # Python knows many more, of which some take seconds for a megabyte (punycode), or make surrogates.
+        raise ApiError(f"the charset of the form is {shown(charset)}; it must be UTF-8: leave it out")
 
     def check_size(num_bytes: int) -> None:
         if num_bytes > limits.max_upload_bytes + MAX_FIELD_BYTES:
@@ -302,15 +310,30 @@ def _error(error: ApiError, headers: dict[str, str] | None = None) -> Response:
     return JSONResponse({"error": error.to_dict()}, error.status, headers)
 
 
-def _models(request: Request) -> Response:
+def _model(id: str) -> dict[str, Any]:
+    return {"id": id, "object": "model", "created": 0, "owned_by": "asr-stream"}
+
+
+def _own_name(request: Request) -> str:
     server: Server = request.app.state.server
-    name = server.recognizer.onnx.path.stem
-    return JSONResponse(
-        {"object": "list", "data": [{"id": name, "object": "model", "created": 0, "owned_by": "asr-stream"}]}
-    )
+    return server.recognizer.onnx.path.stem
+
+
+def _models(request: Request) -> Response:
+    return JSONResponse({"object": "list", "data": [_model(_own_name(request))]})
+
+
+def _one_model(request: Request) -> Response:
+    id = request.path_params["id"]
+    own = _own_name(request)
+    if id != own and id not in ALIASES:
+        sentence = f"there is no model {shown(id)}; this server has {own}, also as {', '.join(ALIASES)}"
+        return _error(ApiError(sentence, "model", "model_not_found", status=404))
+    return JSONResponse(_model(id))
 
 
 routes: list[BaseRoute] = [
     Route("/v1/audio/transcriptions", Transcriptions(), methods=["POST"]),
     Route("/v1/models", _models),
+    Route("/v1/models/{id}", _one_model),
 ]

@@ -29,15 +29,14 @@ from typing import Any
 import numpy as np
 
 from asr import __version__
-from asr.runtime.search import heard
 from asr.streaming.events import Final
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
-from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown, whole_number
+from asr.streaming.server.protocols.hotwords import usable_hotwords
+from asr.streaming.server.protocols.messages import LANGUAGE, BadMessage, check_language, parse_object, shown, whole_number
 from asr.streaming.server.security.patience import Patience
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
 
-LANGUAGES = ("en",)
 _ARTIFACT = {
     "name": "asr-stream",
     "description": "Streaming speech recognition",
@@ -45,7 +44,7 @@ _ARTIFACT = {
     "attribution": {"name": "asr-stream", "url": ""},
     "installed": True,
 }
-INFO = {"asr": [_ARTIFACT | {"models": [_ARTIFACT | {"languages": LANGUAGES}], "supports_transcript_streaming": True}]}
+INFO = {"asr": [_ARTIFACT | {"models": [_ARTIFACT | {"languages": [LANGUAGE]}], "supports_transcript_streaming": True}]}
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class Connection:
         """What is to be ended with the transcription that is under way."""
         self._session: Session | None = None
         self._telling: asyncio.Task[str] | None = None
-        self._expected: list[str] = []
+        self._hotwords: tuple[str, ...] = ()
 
     async def serve(self) -> None:
         """Answers until the client leaves or is left."""
@@ -146,8 +145,8 @@ class Connection:
         elif event.type == "ping":
             await self._send("pong", {"text": event.data.get("text")})
         elif event.type == "transcribe":
-            _check_language(event.data.get("language"))
-            self._expected = self._expected_words(event.data)
+            check_language(event.data.get("language"), "language")
+            self._hotwords = self._hotwords_of(event.data)
         elif event.type == "audio-start":
             _audio_format(event.data)
             await self._begin()
@@ -156,21 +155,19 @@ class Connection:
         elif event.type == "audio-stop":
             await self._end()
 
-    def _expected_words(self, data: dict[str, Any]) -> list[str]:
-        """Names and terms that are likely to come: those that the model can spell, lest the others spoil them."""
-        recognizer = self._server.recognizer
-        letters = set("".join(heard(recognizer.onnx.tokens)).upper()) - {"▁"}
+    def _hotwords_of(self, data: dict[str, Any]) -> tuple[str, ...]:
+        """The names and terms of a `transcribe` event, as far as they can be used."""
         words = []
         for name in ("transcript_names", "transcript_terms"):
             given = data.get(name) or []
             if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
                 raise BadMessage(f"{name} is {shown(given)}; it must be a list of strings")
-            words += [text for text in given if text.strip() and set(text.upper()) <= letters | {" "}]
-        return words if recognizer.search != "greedy" and recognizer.phrases is None else []
+            words += given
+        return usable_hotwords(self._server.recognizer, words)
 
     async def _begin(self) -> Session:
         if self._session is None:
-            changes = {"hotwords": self._expected} if self._expected else {}
+            changes = {"hotwords": self._hotwords} if self._hotwords else {}
             try:
                 self._session = await self._stack.enter_async_context(self._server.open("wyoming", **changes))
             except ValueError as error:
@@ -193,7 +190,7 @@ class Connection:
 
     async def _tell(self, session: Session) -> str:
         """Utterances as they end; all of them."""
-        await self._send("transcript-start", {"language": LANGUAGES[0]})
+        await self._send("transcript-start", {"language": LANGUAGE})
         text = ""
         async for event in session.events():
             if isinstance(event, Final):
@@ -205,7 +202,7 @@ class Connection:
     async def _end(self) -> None:
         if self._session is not None and self._telling is not None:
             await self._session.finish()
-            await self._send("transcript", {"text": await self._telling, "language": LANGUAGES[0]})
+            await self._send("transcript", {"text": await self._telling, "language": LANGUAGE})
             await self._send("transcript-stop", {})
             self._session = self._telling = None
             await self._stack.aclose()
@@ -220,12 +217,6 @@ class Connection:
             await self._writer.drain()
         finally:
             late.cancel()
-
-
-def _check_language(language: Any) -> None:
-    spoken = language is None or (isinstance(language, str) and language.lower()[:2] in LANGUAGES)
-    if not spoken:
-        raise BadMessage(f"language is {shown(language)}; this server understands {', '.join(LANGUAGES)}")
 
 
 def _audio_format(data: dict[str, Any]) -> tuple[int, int]:
