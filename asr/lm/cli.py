@@ -34,10 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for command in (train, packed):
         command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. words.lm")
         command.add_argument(
-            "--lexicon", metavar="DICT", help="for models with phones: a dictionary, as for asr lexicon, with their words"
+            "--lexicon", metavar="DICT", help="pronunciations, for models with phones: a dictionary as for asr lexicon"
         )
         command.add_argument(
-            "--g2p", type=Path, metavar="FILE", help="of asr lexicon train: pronounces words that DICT lacks, and hotwords"
+            "--g2p", type=Path, metavar="FILE", help="of asr lexicon train, for words that DICT lacks, and hotwords"
         )
 
 
@@ -68,8 +68,8 @@ def _pronunciations(
     found = {word: pronouncer(word.upper())[1] for word in words if word not in SPECIAL_WORDS}
     if missing := [word for word, pronunciations in found.items() if not pronunciations]:
         print(
-            f"{len(missing)} of {len(found)} words have no pronunciation, and a model with phones cannot recognise them: "
-            f"{' '.join(missing[:NUM_MISSING_SHOWN])}{' ...' if len(missing) > NUM_MISSING_SHOWN else ''}"
+            f"{len(missing)} of {len(found)} words have no pronunciation, and a model with phones cannot recognise "
+            f"them: {' '.join(missing[:NUM_MISSING_SHOWN])}{' ...' if len(missing) > NUM_MISSING_SHOWN else ''}"
             + ("" if g2p else "; --g2p pronounces words that the dictionary lacks"),
             file=sys.stderr,
         )

@@ -61,7 +61,7 @@ def test_the_first_step_by_hand() -> None:
     # A}x B}, A} B}x and AB}x: two alignments of two pairs, one of one.
     total = 2 * prob**2 + prob
     assert aligner.step() == pytest.approx(math.log(total))
-    counts = {("A", ("x",)): prob**2, ("B", ()): prob**2, ("A", ()): prob**2, ("B", ("x",)): prob**2, ("AB", ("x",)): prob}
+    counts = dict.fromkeys([("A", ("x",)), ("B", ()), ("A", ()), ("B", ("x",))], prob**2) | {("AB", ("x",)): prob}
     expected = {pair: count / sum(counts.values()) for pair, count in counts.items()}
     assert {pair: p for pair, p in probs(aligner).items() if p} == pytest.approx(expected)
 
