@@ -170,15 +170,32 @@ class NgramLm:
     def num_ngrams(self) -> list[int]:
         """Number of n-grams of order 1, 2, ..."""
 
+@final
+class G2p:
+    """Pronunciations of words that no dictionary has, by a model of `asr lexicon train`. Immutable, shared by threads."""
+
+    def __init__(self, data: npt.NDArray[np.uint8]) -> None:
+        """`data`: the bytes of the file, shape (size,). ValueError when they are not a whole, valid file."""
+
+    @property
+    def phones(self) -> list[str]:
+        """All that it writes, ascending by their bytes."""
+
+    def pronounce(self, word: str, num_best: int = 1) -> list[tuple[list[int], float]]:
+        """The most likely pronunciations, best first: indices into `phones`, and the natural logarithm of the
+        probability among the hypotheses of the beam.
+
+        `word` is spelled in the case of the dictionary that the model was trained on. None for a word of more than 64
+        letters or with a letter that the model does not know. ValueError for num_best < 1.
+        """
+
 HOTWORD_BOOST: float
 
 @final
 class Hotwords:
     """Words and phrases that are expected. Immutable, shared by threads."""
 
-    def __init__(
-        self, list: str, tokens: list[str], boost: float = HOTWORD_BOOST, lm: NgramLm | None = None
-    ) -> None:
+    def __init__(self, list: str, tokens: list[str], boost: float = HOTWORD_BOOST, lm: NgramLm | None = None) -> None:
         """`list`: one word or phrase a line; behind a tab or a colon the nats that each of its letters gains, in
         (0, 20], in place of `boost`. `tokens` as for `LmFusion`. `lm`: for a search over phones, the language model
         that pronounces the words; what a hotword's letters gain is then spread over its phones.
@@ -446,6 +463,10 @@ def words(hypothesis: Hypothesis, tokens: list[str], with_lm: bool = False) -> l
 def words(hypothesis: Hypothesis, fusion: LmFusion, letters: Hypothesis, tokens: list[str]) -> list[_Word]:
     """The words of a hypothesis of a search over phones. `letters`: of a greedy search over the letters of the same
     audio, `tokens` their spelling: they write the words outside the vocabulary."""
+
+def spell(text: str, tokens: list[str]) -> list[int]:
+    """Ids of the fewest tokens that write the words of `text`, A to Z in the case that the model has. `tokens`: as for
+    `words`. ValueError for a text without words, and for a word that no tokens write."""
 
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
     """See `asr.runtime.search.rescore`."""

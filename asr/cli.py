@@ -1,4 +1,4 @@
-"""The `asr` command: record, synthesise, prepare, shard, train, evaluate, lm, export, inspect."""
+"""The `asr` command: record, synthesise, prepare, shard, train, evaluate, lm, lexicon, export, inspect."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ COMMANDS = {
     "train": ("asr.training.train", "train a model, or go on with one"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
     "lm": ("asr.lm.cli", "train or pack a language model for the beam search"),
+    "lexicon": ("asr.lexicon.cli", "pronunciations of words, from a dictionary and a model"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
     "inspect": ("asr.runtime.inspect", "what a model file holds, and whether it works"),
 }
@@ -26,6 +27,7 @@ EXAMPLES = """examples:
   asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
   asr lm train sentences.txt -o words.lm
+  asr lexicon train cmudict -o g2p.model
   asr export runs/tiny -o model.onnx --int8
   asr inspect model.onnx
 """

@@ -85,7 +85,7 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
     onnx = recognizer.onnx
     for cut in progress(cuts, "fit"):
         features = fbank(cut.load_audio()[0]).numpy()
-        log_probs, encoder_out = onnx.encode(features, len(features) // 4, 0)
+        log_probs, encoder_out, _ = onnx.encode(features, len(features) // 4, 0)
         best = decode(
             log_probs,
             recognizer.search,

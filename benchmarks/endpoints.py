@@ -60,7 +60,7 @@ def main() -> None:
         for cut in group:
             samples = cut.load_audio()[0]
             features = fbank(samples).numpy()
-            log_probs, _ = aligner.encode(features, len(features) // 4, 0)
+            log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
             aligned = forced_align(log_probs, cut.supervisions[0].text, aligner.tokens)
             spoken += [Word(w.word, w.start_s + start_s, w.end_s + start_s, w.confidence) for w in aligned]
             spans.append((start_s + aligned[0].start_s, start_s + aligned[-1].end_s))

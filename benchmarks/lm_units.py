@@ -181,7 +181,7 @@ def main() -> None:
     tokens = engine.tokens
     utterances = []
     for cut in evenly_spread(list(load_cuts(args.data)), args.num_utterances):
-        log_probs, _ = engine.encode([cut.load_features()], CHUNK, LEFT_CONTEXT)[0]
+        log_probs = engine.encode([cut.load_features()], CHUNK, LEFT_CONTEXT)[0].log_probs
         utterances.append(Utterance(log_probs, cut.supervisions[0].text, cut.duration))
     hours = sum(u.duration_s for u in utterances) / 3600
     print(f"{len(utterances)} utterances, {hours:.2f} h, {sum(len(u.words.split()) for u in utterances)} words")

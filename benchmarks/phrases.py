@@ -53,7 +53,7 @@ def load(engine: Engine, data: Path, id: str, number: int | None) -> list[Uttera
     cuts = evenly_spread([cut for cut in load_cuts(data) if id in cut.id and "_sp" not in cut.id], number)
     encoded = []
     for cut in track(cuts, f"encoding {data.name}", console=Console(stderr=True)):
-        encoded.append(Utterance(cut.supervisions[0].text, *engine.encode([cut.load_features()], 0, 0)[0]))
+        encoded.append(Utterance(cut.supervisions[0].text, *engine.encode([cut.load_features()], 0, 0)[0][:2]))
     return encoded
 
 

@@ -141,7 +141,7 @@ def main() -> None:
     utterances = []
     for cut in track(cuts, "encoding", console=Console(stderr=True)):
         (encoded,) = engine.encode([cut.load_features()], args.chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
-        utterances.append(Utterance(cut.supervisions[0].text, *encoded))
+        utterances.append(Utterance(cut.supervisions[0].text, *encoded[:2]))
     search = Search(engine, None if args.lm == "none" else load_lm(args.lm))
     with_lm = search.lm is not None
     start = Setting(ctc_weight=engine.rescore_ctc_weight)

@@ -103,7 +103,7 @@ def main() -> None:
     truths = []
     for cut in progress(cuts, "alignment"):
         features = fbank(cut.load_audio()[0]).numpy()
-        log_probs, _ = aligner.encode(features, len(features) // 4, 0)
+        log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
         truths.append(forced_align(log_probs, cut.supervisions[0].text, aligner.tokens))
     num_words = sum(map(len, truths))
 

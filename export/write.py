@@ -39,7 +39,7 @@ def export_model(
     int8: bool = False,
     chunk_size: int = 16,
     left_context: int = 64,
-    rescore_ctc_weight: float = 0.5,
+    rescore_ctc_weight: float = ModelMetadata.rescore_ctc_weight,
     licence: str = "",
 ) -> ExportReport:
     """Writes the averaged weights of `checkpoint` as one .onnx file that holds everything an app needs.
@@ -107,6 +107,7 @@ def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
     }
     return ModelMetadata(
         tokens=tuple(checkpoint.tokenizer.tokens),
+        phones=model_config.phones,
         num_layers=model_config.encoder_layers,
         dim=model_config.dim,
         cmvn_mean=tuple(weights["encoder.mean"].tolist()),

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from asr._core import HOTWORD_BOOST, UNKNOWN_COST, Hotwords, LmFusion, NgramLm, Phrases, SegmentOptions
+from asr._core import HOTWORD_BOOST, UNKNOWN_COST, LmFusion, NgramLm, Phrases, SegmentOptions
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm.packed import load_lm
 from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
-from asr.runtime.search import BEAM_SIZE, LmWeights, heard, list_text
+from asr.runtime.search import BEAM_SIZE, LmWeights, heard, list_text, new_hotwords
 from asr.streaming.stream import Stream
 
 MAX_CHUNK_MS = 5120
@@ -137,8 +137,10 @@ class Recognizer:
             raise ValueError("search greedy takes no language model and no hotwords; use search beam or rescore")
         hotwords = None
         if self.hotwords:
-            hotwords = Hotwords(list_text("hotwords", self.hotwords), heard(self.onnx.tokens), self.hotword_boost)
-        return self.lm_weights.fusion(self.language_model, self.onnx.tokens, hotwords)
+            hotwords = new_hotwords(
+                self.hotwords, self.onnx.tokens, self.hotword_boost, self.language_model, self.onnx.metadata.phones
+            )
+        return self.lm_weights.fusion(self.language_model, self.onnx.tokens, hotwords, self.onnx.metadata.phones)
 
     @cached_property
     def closed_list(self) -> Phrases | None:
@@ -157,6 +159,7 @@ class Recognizer:
             search=self.search,
             beam_size=self.beam_size,
             fusion=self.fusion,
+            phones=list(self.onnx.metadata.phones),
             phrases=self.closed_list,
             rescore_ctc_weight=self.onnx.metadata.rescore_ctc_weight,
             silence_after_speech_s=self.silence_after_speech_s,

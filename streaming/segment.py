@@ -105,8 +105,9 @@ def compute(segments: Sequence[Segment]) -> None:
     for filled, step in zip(features, steps, strict=True):
         filled[: step.num_frames] = step.features
     num_valid = np.array([step.num_valid for step in steps], np.int64)
-    log_probs, encoder_out, pasts = onnx.step_streams(features, num_valid, pasts)
+    output = onnx.step_streams(features, num_valid, pasts)
     for index, (segment, step) in enumerate(zip(segments, steps, strict=True)):
-        segment.pasts[step.second_pass] = pasts[index]
+        segment.pasts[step.second_pass] = output.cache[index]
         length = step.num_frames // SUBSAMPLING
-        segment.core.stepped(log_probs[index, :length], encoder_out[index, :length])
+        heads = (output.log_probs, output.encoder_out, output.phone_log_probs)
+        segment.core.stepped(*(None if array is None else array[index, :length] for array in heads))

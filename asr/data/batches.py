@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import signal
 import warnings
-import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ from asr.data.augment import Augmenter, Spoken
 from asr.data.cuts import read_all, usable_cuts
 from asr.data.manifests import Refusal
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS
+from asr.lexicon.phones import PhoneTokenizer
 from asr.model.decoder import IGNORE_ID
 from asr.tokenizer import Tokenizer
 
@@ -49,6 +50,10 @@ class Batch(NamedTuple):
     targets: Tensor
     """(N, U) int64, padded with IGNORE_ID"""
     target_lengths: Tensor
+    """(N,) int64"""
+    phones: Tensor
+    """(N, P) int64 phone tokens, padded with IGNORE_ID; P is 0 without a lexicon"""
+    phone_lengths: Tensor
     """(N,) int64"""
     seconds: float
     """Audio in the batch, without padding; 0 if nothing in it was readable: a moment of silence stands in."""
@@ -140,7 +145,7 @@ class BatchSampler(Sampler):
             cut
             for cuts, share in parts
             for cut in cuts
-            if cut.duration <= longest and (share >= 1 or _fraction(f"{seed} {position.epoch} {cut.id}") < share)
+            if cut.duration <= longest and _hash(f"{seed} {position.epoch} {cut.id}") < share * 2**32
         )
         if not len(epoch_cuts):
             raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s")
@@ -155,12 +160,11 @@ class BatchSampler(Sampler):
                 duration_bins=bins,
                 buffer_size=max(len(epoch_cuts), 10_000),
                 shuffle=True,
-                seed=seed,
+                seed=_hash(f"{seed} {position.epoch}"),  # not set_epoch: it adds the two, and neighboring seeds meet
                 rank=0,  # every process plans all batches, so that they do not depend on how many there are
                 world_size=1,
                 drop_last=False,
             )
-        self._sampler.set_epoch(position.epoch)
         self._seed = seed
         self._position = position
         self._augment = not warming_up
@@ -173,15 +177,22 @@ class BatchSampler(Sampler):
         numbered = islice(enumerate(iter(self._sampler)), self._position.batch, None)
         while len(step := list(islice(numbered, self._batches_per_step))) == self._batches_per_step:
             for index, cuts in step[self._rank :: self._world_size]:
-                seed = zlib.crc32(f"{self._seed} {self._position.epoch} {index}".encode())
+                seed = _hash(f"{self._seed} {self._position.epoch} {index}")
                 yield BatchPlan(list(cuts), seed, self._augment, self._max_frames)
 
 
 class SpeechDataset(Dataset):
     """Turns a `BatchPlan` into a `Batch`: reads features, augments, encodes the transcripts."""
 
-    def __init__(self, tokenizer: Tokenizer, augment: AugmentConfig | None = None, num_views: int = 1) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        augment: AugmentConfig | None = None,
+        num_views: int = 1,
+        phone_tokenizer: PhoneTokenizer | None = None,
+    ) -> None:
         self._tokenizer = tokenizer
+        self._phone_tokenizer = phone_tokenizer
         self._augmenter = None if augment is None else Augmenter(augment)
         self._num_views = num_views
 
@@ -203,21 +214,31 @@ class SpeechDataset(Dataset):
             )
             for _ in range(self._num_views)
         ]
-        tokens = [torch.tensor(self._tokenizer.encode(row.text), dtype=torch.int64) for row in rows]
-        targets = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=IGNORE_ID)
-        lengths = torch.tensor([len(t) for t in tokens])
-        if not targets.shape[1]:
-            targets = torch.full((len(tokens), 1), IGNORE_ID)
+        targets, lengths = _padded([self._tokenizer.encode(row.text) for row in rows])
+        phones, phone_lengths = torch.zeros(len(rows), 0, dtype=torch.int64), torch.zeros(len(rows), dtype=torch.int64)
+        if self._phone_tokenizer is not None:
+            phones, phone_lengths = _padded([self._phone_tokenizer.encode(row.text) for row in rows])
         repeat = self._num_views
         return Batch(
             torch.cat(views),
             num_frames.repeat(repeat),
             targets.repeat(repeat, 1),
             lengths.repeat(repeat),
+            phones.repeat(repeat, 1),
+            phone_lengths.repeat(repeat),
             float(num_frames.sum()) * FRAME_SHIFT_S if cuts else 0.0,
             plan.seed,
             tuple(unreadable),
         )
+
+
+def _padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Token ids of each utterance -> (N, U) int64 padded with IGNORE_ID, U at least 1, and lengths (N,) int64."""
+    lengths = torch.tensor([len(row) for row in rows])
+    padded = torch.full((len(rows), max(1, int(lengths.max()))), IGNORE_ID)
+    for index, row in enumerate(rows):
+        padded[index, : len(row)] = torch.tensor(row, dtype=torch.int64)
+    return padded, lengths
 
 
 def batches(sampler: BatchSampler, dataset: SpeechDataset, num_workers: int) -> DataLoader[Any]:
@@ -239,6 +260,10 @@ def _init_worker(_: int) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _fraction(text: str) -> float:
-    """A number in [0, 1) that depends on `text` alone."""
-    return zlib.crc32(text.encode()) / 2**32
+def _hash(text: str) -> int:
+    """32 bits that depend on `text` alone.
+
+    A checksum does not serve: it is linear, so that another epoch changes the value of every utterance by the same
+    constant, and a half of the data is ever one of two halves.
+    """
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")

@@ -7,7 +7,7 @@
   `pread` and one cast, so that a training loop does not notice it.
 - Sets too large for one file come as shards, a lhotse Shar directory written by `asr shard` (see
   `asr.data.shards`); its features are read in place, by the same reader.
-- Importing this module registers the extractor, the storage, the channel averaging and the noisy rooms with lhotse.
+- Importing this module registers the extractor, the storage, the channel averaging, rooms and telephones with lhotse.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from lhotse.features.base import register_extractor
 from lhotse.features.io import FeaturesReader, FeaturesWriter, register_reader, register_writer
 from torch import Tensor
 
-import asr.data.noisy_room  # noqa: F401  # registers the transform that noisy copies name
+import asr.data.noisy_room  # with the next: registers the transforms that copies name
+import asr.data.telephone  # noqa: F401
 from asr.data.manifests import Refusal
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
 

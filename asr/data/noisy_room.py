@@ -5,6 +5,7 @@ the transforms of the recording, so that lhotse, asked for the audio, plays what
 - The room is an impulse response from a folder of real ones, or a simulated one (FRA-RIR, Luo and Gu 2022, as
   lhotse has it: reverberation times of 0.1 to 0.8 s). The direct sound stays where it was, so that word times hold.
 - The noise is a stretch of a recording from a folder, or coloured noise between white and brown.
+- Noise alone comes before and after the words where margins are asked for: silence in training is noise too.
 - Everything is drawn from the utterance's id: preparing again gives the same copies.
 """
 
@@ -26,6 +27,7 @@ from asr.features import SAMPLE_RATE
 
 AUDIO_SUFFIXES = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".sph"))
 MAX_NOISE_S = 600.0
+MAX_MARGIN_S = 30.0
 SNR_RANGE_DB = (5.0, 25.0)
 DIRECT_RATIO_RANGE_DB = (-6.0, 12.0)
 """Direct over reverberant energy of simulated rooms: from across the room to half an arm's length."""
@@ -43,6 +45,8 @@ class NoisyCopies:
     rooms: tuple[str, ...] = ()
     noises: tuple[str, ...] = ()
     snr_range_db: tuple[float, float] = SNR_RANGE_DB
+    margins_s: tuple[float, float] = (0.0, 0.0)
+    """Shortest and longest stretch of noise alone before the words, and after them."""
 
     def __post_init__(self) -> None:
         low, high = self.snr_range_db
@@ -50,15 +54,25 @@ class NoisyCopies:
             raise ValueError(f"{self.count} noisy copies; expected 1 to 100")
         if not -20 <= low <= high <= 60:
             raise ValueError(f"signal-to-noise ratios {low} to {high} dB; expected a range within -20 to 60 dB")
+        shortest, longest = self.margins_s
+        if not 0 <= shortest <= longest <= MAX_MARGIN_S:
+            raise ValueError(f"margins of {shortest} to {longest} s; expected a range within 0 to {MAX_MARGIN_S:.0f} s")
 
     def draw(self, id: str) -> Iterator[tuple[str, NoisyRoom]]:
         """The copies of utterance `id`: (id of the copy, its room and noise) each."""
         for number in range(1, self.count + 1):
             copy_id = f"{id}_noisy{number}"
-            seed = zlib.crc32(copy_id.encode())
-            rng = np.random.default_rng(seed)
-            room, noise = (str(rng.choice(paths)) if paths else None for paths in (self.rooms, self.noises))
-            yield copy_id, NoisyRoom(seed, round(float(rng.uniform(*self.snr_range_db)), 2), room, noise)
+            yield copy_id, self.room_of(copy_id)
+
+    def room_of(self, copy_id: str) -> NoisyRoom:
+        """Room and noise of the copy of that name."""
+        seed = zlib.crc32(copy_id.encode())
+        rng = np.random.default_rng(seed)
+        room, noise = (str(rng.choice(paths)) if paths else None for paths in (self.rooms, self.noises))
+        snr_db, before_s, after_s = (
+            round(float(rng.uniform(*bounds)), 2) for bounds in (self.snr_range_db, self.margins_s, self.margins_s)
+        )
+        return NoisyRoom(seed, snr_db, room, noise, before_s, after_s)
 
 
 @dataclass
@@ -67,21 +81,30 @@ class NoisyRoom(AudioTransform):
     where the sum would clip.
 
     snr_db: power of the reverberant speech over that of the noise; more where a stretch of noise is 20 dB
-    below its recording. room, noise: files, None to simulate.
+    below its recording. room, noise: files, None to simulate. before_s, after_s: noise alone, in whole feature
+    frames, by which the copy is longer.
     """
 
     seed: int
     snr_db: float
     room: str | None = None
     noise: str | None = None
+    before_s: float = 0.0
+    after_s: float = 0.0
+
+    @property
+    def num_added(self) -> tuple[int, int]:
+        """Samples at 16 kHz before the words and after them."""
+        return round(self.before_s * SAMPLE_RATE), round(self.after_s * SAMPLE_RATE)
 
     def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
-        """(1, num_samples) float32 at 16 kHz -> the same; ValueError naming a file that cannot be used."""
+        """(1, num_samples) float32 at 16 kHz -> the same with the margins; ValueError naming an unusable file."""
         if sampling_rate != SAMPLE_RATE or samples.shape[0] != 1:
             raise ValueError(f"samples are {samples.shape} at {sampling_rate} Hz; expected one channel at 16000 Hz")
         rng = np.random.default_rng(self.seed)
         response = simulated_room(rng) if self.room is None else read_sound(self.room)
-        speech = reverberate(samples[0], response)
+        speech = reverberate(np.pad(samples[0], self.num_added), response)
+        speech_power = _power(speech) * len(speech) / max(samples.shape[1], 1)  # of the words, not of the margins
         if self.noise is None:
             noise = coloured_noise(len(speech), rng)
             reference = _power(noise)
@@ -91,7 +114,7 @@ class NoisyRoom(AudioTransform):
             places = np.arange(int(rng.integers(len(recording))), len(recording) + len(speech))[: len(speech)]
             noise = recording.take(places, mode="wrap")
             reference = max(_power(noise), _power(recording) / 100)
-        gain = np.sqrt(_power(speech) / max(reference, 1e-20) / 10 ** (self.snr_db / 10))
+        gain = np.sqrt(speech_power / max(reference, 1e-20) / 10 ** (self.snr_db / 10))
         mixed = speech + np.float32(gain) * noise
         peak = np.abs(mixed).max(initial=0.0)
         return (mixed if peak <= _PEAK else mixed * (_PEAK / peak)).astype(np.float32)[np.newaxis]
@@ -99,6 +122,8 @@ class NoisyRoom(AudioTransform):
     def reverse_timestamps(
         self, offset: float, duration: float | None, sampling_rate: int | None
     ) -> tuple[float, float | None]:
+        if any(self.num_added) and (offset or duration is not None):
+            raise ValueError(f"{duration} s from {offset} s on of a copy with margins; expected all of it")
         return offset, duration
 
 

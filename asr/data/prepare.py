@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from asr.data.cuts import Summary
     from asr.data.noisy_room import NoisyCopies
+    from asr.data.telephone import TelephoneCopies
 
 _BATCH = 16  # utterances a worker takes at a time
 
@@ -235,7 +236,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="further copies of each, in a random room and with noise, for training data only "
-        "(default: 1 with --noise or --rir, else 0)",
+        "(default: 1 with --noise, --rir or --margins, else 0)",
     )
     shared.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: coloured noise)")
     shared.add_argument("--rir", type=Path, metavar="DIR", help="room impulse responses (default: simulated rooms)")
@@ -244,6 +245,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="5,25",
         metavar="LOW,HIGH",
         help="signal-to-noise ratios of the noisy copies (default: %(default)s)",
+    )
+    shared.add_argument(
+        "--margins",
+        metavar="LOW,HIGH",
+        help="seconds of noise alone before the words of a noisy copy, and after them, e.g. 0.3,2: teaches the model "
+        "to write nothing where nobody speaks (default: none)",
+    )
+    shared.add_argument(
+        "--telephone",
+        type=float,
+        metavar="N",
+        help="further copies of each through a telephone line (300 to 3400 Hz at 8 kHz, G.711 or GSM); below 1: "
+        "a copy of that share, e.g. 0.2. With noisy copies these have a room and noise too (default: none)",
     )
     shared.add_argument(
         "--jobs", type=int, default=min(8, num_cores()), metavar="N", help="processes (default: %(default)s)"
@@ -301,6 +315,7 @@ def run(args: argparse.Namespace) -> int:
         max_duration_s=args.max_duration,
         num_jobs=args.jobs,
         noisy_copies=_noisy_copies(args),
+        telephone_copies=_telephone_copies(args),
     )
     sets: dict[str, list[Utterance | Refusal]] = {}
     try:
@@ -323,16 +338,30 @@ def run(args: argparse.Namespace) -> int:
 def _noisy_copies(args: argparse.Namespace) -> NoisyCopies | None:
     from asr.data.noisy_room import NoisyCopies, find_sounds
 
-    count = int(bool(args.noise or args.rir)) if args.noisy_copies is None else args.noisy_copies
+    count = int(bool(args.noise or args.rir or args.margins)) if args.noisy_copies is None else args.noisy_copies
     if count == 0:
+        if args.margins:
+            raise ValueError("--margins needs noisy copies; leave --noisy-copies 0 out")
         return None
-    try:
-        low, high = (float(bound) for bound in args.snr_db.split(","))
-    except ValueError:
-        raise ValueError(f"--snr-db is {args.snr_db!r}; expected two numbers such as 5,25") from None
+    snr_db = _two_numbers("--snr-db", args.snr_db, "5,25")
+    margins_s = _two_numbers("--margins", args.margins, "0.3,2") if args.margins else (0.0, 0.0)
     rooms = find_sounds(args.rir, "impulse response") if args.rir else ()
     noises = find_sounds(args.noise, "noise") if args.noise else ()
-    return NoisyCopies(count, rooms, noises, (low, high))
+    return NoisyCopies(count, rooms, noises, snr_db, margins_s)
+
+
+def _telephone_copies(args: argparse.Namespace) -> TelephoneCopies | None:
+    from asr.data.telephone import TelephoneCopies
+
+    return TelephoneCopies(args.telephone) if args.telephone else None
+
+
+def _two_numbers(option: str, text: str, example: str) -> tuple[float, float]:
+    try:
+        low, high = (float(bound) for bound in text.split(","))
+    except ValueError:
+        raise ValueError(f"{option} is {text!r}; expected two numbers such as {example}") from None
+    return low, high
 
 
 def print_report(result: PrepareResult, console: Console) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from asr.data.noisy_room import NoisyCopies
+    from asr.data.telephone import TelephoneCopies
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class PrepareOptions:
     max_duration_s: float = 40.0
     num_jobs: int = 1
     noisy_copies: NoisyCopies | None = None
+    telephone_copies: TelephoneCopies | None = None
+    """These have a room and noise too where there are noisy copies."""
 
     def __post_init__(self) -> None:
         bad = [s for s in self.speeds if not 0.5 <= s <= 2.0]
@@ -46,6 +50,13 @@ class PrepareOptions:
             )
         if not 1 <= self.num_jobs <= 1024:
             raise ValueError(f"{self.num_jobs} jobs; expected 1 to 1024")
+
+    def copies(self, id: str) -> Iterator[tuple[str, list[Any]]]:
+        """The noisy and telephone copies of utterance `id`: (id of the copy, its transforms) each."""
+        for copy_id, room in self.noisy_copies.draw(id) if self.noisy_copies else ():
+            yield copy_id, [room]
+        for copy_id, line in self.telephone_copies.draw(id) if self.telephone_copies else ():
+            yield copy_id, [*([self.noisy_copies.room_of(copy_id)] if self.noisy_copies else []), line]
 
 
 @dataclass(frozen=True)
@@ -121,7 +132,8 @@ def num_ctc_frames(text: str) -> int:
 def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Prepared | Refusal]:
     """Check one utterance, its text normalised already, and compute its features at every speed.
 
-    Each copy at a speed is followed by its noisy copies. Raises ValueError for a noise file that cannot be used.
+    Each copy at a speed is followed by its noisy copies and its telephone copies. Raises ValueError for a noise file
+    that cannot be used.
     """
     import numpy as np
     from lhotse import Recording
@@ -184,9 +196,22 @@ def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Pre
             results.append(refusal("more tokens than frames", detail, copy.id))
             continue
         results.append(_prepared(utterance, copy, samples))
-        for id, room in options.noisy_copies.draw(copy.id) if options.noisy_copies else ():
-            noisy = fastcopy(copy, id=id, transforms=[*(copy.transforms or ()), room])
-            results.append(_prepared(utterance, noisy, room(samples[np.newaxis], SAMPLE_RATE)[0]))
+        for id, transforms in options.copies(copy.id):
+            played = samples[np.newaxis]
+            for transform in transforms:
+                played = transform(played, SAMPLE_RATE)
+            num_samples = played.shape[1]
+            made = fastcopy(
+                copy,
+                id=id,
+                transforms=[*(copy.transforms or ()), *transforms],
+                num_samples=num_samples,
+                duration=num_samples / SAMPLE_RATE,
+            )
+            if made.duration > options.max_duration_s:
+                results.append(refusal("too long", f"{made.duration:.2f} s", id))
+            else:
+                results.append(_prepared(utterance, made, played[0]))
     return results
 
 

@@ -15,17 +15,18 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from asr.runtime.onnx_model import OnnxModel
+from asr.runtime.metadata import ModelMetadata
+from asr.runtime.onnx_model import Encoded, OnnxModel
 
 FloatArray = npt.NDArray[np.float32]
-Encoded = tuple[FloatArray, FloatArray]
-"""Log-probabilities (T', V) and encoder output (T', dim) of one utterance."""
 
 
 class Engine(Protocol):
     """Something that runs a model on whole utterances."""
 
     tokens: tuple[str, ...]
+    phones: tuple[str, ...]
+    """Names of the phones of `Encoded.phone_log_probs`; empty without a phone head."""
     batched: bool
     """Whether utterances are worth batching."""
     rescore_ctc_weight: float
@@ -57,9 +58,10 @@ class CheckpointEngine:
             raise ValueError("--device cuda: PyTorch finds no CUDA device; use --device cpu")
         checkpoint = Checkpoint.load(path)
         self.tokens = tuple(checkpoint.tokenizer.tokens)
-        self.rescore_ctc_weight = 0.5
+        self.rescore_ctc_weight = ModelMetadata.rescore_ctc_weight
         self._device = torch.device(device)
         self._model = checkpoint.model().to(self._device)
+        self.phones = self._model.config.phones
 
     def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
         import torch
@@ -70,8 +72,11 @@ class CheckpointEngine:
             log_probs, encoder_out, lengths = self._model(
                 padded.to(self._device), num_frames.to(self._device), chunk_size, left_context
             )
-        outputs = zip(log_probs.cpu().numpy(), encoder_out.cpu().numpy(), lengths.tolist(), strict=True)
-        return [(p[:length], e[:length]) for p, e, length in outputs]
+            arrays = [log_probs, encoder_out]
+            if self.phones:
+                arrays.append(self._model.phone_log_probs(encoder_out))
+        outputs = zip(*(a.cpu().numpy() for a in arrays), lengths.tolist(), strict=True)
+        return [Encoded(*(a[:length] for a in rows)) for *rows, length in outputs]
 
     def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
         import torch
@@ -99,6 +104,7 @@ class OnnxEngine:
         self._model = OnnxModel(path, provider=device)
         self._device = device
         self.tokens = self._model.tokens
+        self.phones = self._model.metadata.phones
         self.rescore_ctc_weight = self._model.metadata.rescore_ctc_weight
 
     def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:

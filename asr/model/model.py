@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asr.config import LossConfig, ModelConfig
+from asr.lexicon.phones import num_phone_tokens
 from asr.model.decoder import IGNORE_ID, Decoder, append_eos, shift_right
 from asr.model.encoder import Encoder, EncoderCache
 from asr.model.masks import length_mask
@@ -27,6 +28,7 @@ class Losses(NamedTuple):
     ctc: Tensor
     attention: Tensor
     consistency: Tensor
+    phone_ctc: Tensor
 
 
 class AsrModel(nn.Module):
@@ -40,6 +42,7 @@ class AsrModel(nn.Module):
         self.encoder = Encoder(config)
         self.ctc = nn.Linear(config.dim, config.vocab_size)
         self.decoder = Decoder(config)
+        self.phone_ctc = nn.Linear(config.dim, num_phone_tokens(config.phones)) if config.phones else None
 
     def forward(
         self, features: Tensor, num_frames: Tensor, chunk_size: int = 0, left_context: int = -1
@@ -53,6 +56,15 @@ class AsrModel(nn.Module):
         encoder_out, cache = self.encoder.step(self.ctc, features, num_valid, cache)
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, cache
 
+    def phone_log_probs(self, encoder_out: Tensor) -> Tensor:
+        """What the phone head writes: encoder_out (N, T, dim) -> log_probs (N, T, 1 + 2 x phones) float32.
+
+        Token ids are those of asr.lexicon.PhoneTokenizer. ValueError for a model without phones.
+        """
+        if self.phone_ctc is None:
+            raise ValueError("this model has no phone head: train one with data.lexicon")
+        return self.phone_ctc(encoder_out).float().log_softmax(-1)
+
     def losses(
         self,
         features: Tensor,
@@ -62,6 +74,8 @@ class AsrModel(nn.Module):
         config: LossConfig,
         chunks: Sequence[tuple[int, int]] = ((0, -1),),
         num_tokens: Tensor | None = None,
+        phones: Tensor | None = None,
+        phone_lengths: Tensor | None = None,
     ) -> Losses:
         """The training losses of a batch.
 
@@ -73,6 +87,8 @@ class AsrModel(nn.Module):
                 a chunk cannot hear yet it learns from the view that can.
             num_tokens: scalar, what sums over the batch are divided by: the tokens of this batch when not
                 given; the mean over all processes in data-parallel training.
+            phones: (N, P) int64 phone tokens, padded with IGNORE_ID, of a model with a phone head;
+                phone_lengths: (N,) int64
         """
         views = zip(features.chunk(len(chunks)), num_frames.chunk(len(chunks)), chunks, strict=True)
         outputs, all_lengths, all_inner = zip(
@@ -89,9 +105,17 @@ class AsrModel(nn.Module):
             ctc = (1.0 - share) * ctc + share * inner_ctc
         attention = self._attention_loss(encoder_out, lengths, targets, target_lengths, config)
         consistency = consistency_loss(log_probs, lengths) if config.cr_ctc_weight > 0 else torch.zeros_like(ctc)
-        ctc, attention, consistency = ctc * scale, attention * scale, consistency * scale
+        phone_ctc = torch.zeros_like(ctc)
+        if phones is not None and phone_lengths is not None:
+            phone_log_probs = self.phone_log_probs(encoder_out)
+            phone_ctc = _ctc_loss(phone_log_probs, lengths, phones, phone_lengths)
+            if config.cr_ctc_weight > 0:
+                consistency = consistency + consistency_loss(phone_log_probs, lengths)
+        ctc, attention, consistency, phone_ctc = (x * scale for x in (ctc, attention, consistency, phone_ctc))
         joint = config.ctc_weight * ctc + (1.0 - config.ctc_weight) * attention
-        return Losses(joint + config.cr_ctc_weight * consistency, ctc, attention, consistency)
+        if phones is not None:
+            joint = (1.0 - config.phone_weight) * joint + config.phone_weight * phone_ctc
+        return Losses(joint + config.cr_ctc_weight * consistency, ctc, attention, consistency, phone_ctc)
 
     def _attention_loss(
         self,
@@ -141,13 +165,16 @@ def consistency_loss(log_probs: Tensor, lengths: Tensor) -> Tensor:
         log_probs: (2N, T, V) float32, view one and view two of the same utterances in the two halves.
         lengths: (2N,) int64
     Returns:
-        scalar, summed over frames and both directions.
+        scalar, summed over frames and both directions: like the CTC of both views, it is divided by the tokens of
+        both, which leaves the mean.
     """
     swapped = torch.cat(log_probs.chunk(2)[::-1]).detach()
     divergence = (swapped.exp() * (swapped - log_probs)).sum(-1)
-    return torch.where(length_mask(lengths, log_probs.shape[1]), divergence, 0.0).sum() / 2
+    return torch.where(length_mask(lengths, log_probs.shape[1]), divergence, 0.0).sum()
 
 
-def with_vocab(config: ModelConfig, vocab_size: int) -> ModelConfig:
-    """The same shape for a vocabulary of `vocab_size` units."""
-    return dataclasses.replace(config, vocab_size=vocab_size)
+def with_vocab(config: ModelConfig, vocab_size: int, phones: Sequence[str] | None = None) -> ModelConfig:
+    """The same shape for a vocabulary of `vocab_size` units, and for `phones` where they are given."""
+    return dataclasses.replace(
+        config, vocab_size=vocab_size, phones=config.phones if phones is None else tuple(phones)
+    )

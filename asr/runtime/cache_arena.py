@@ -51,6 +51,8 @@ class CacheArena:
         from onnxruntime import OrtValue
 
         self._network = network
+        names = [node.name for node in network.get_outputs()]
+        self._reported = [name for name in names if not name.startswith("new_")]
         self._gather, self._scatter = open_graph(_gather_graph()), open_graph(_scatter_graph())
         self._device = device
         self._shape = tuple(shape)
@@ -71,8 +73,8 @@ class CacheArena:
 
     def step(
         self, features: npt.NDArray[np.float32], num_valid: npt.NDArray[np.int64], rows: Sequence[Row]
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """One chunk of the streams of `rows`, all of them different. Arrays as in `OnnxModel.step`."""
+    ) -> list[npt.NDArray[np.float32]]:
+        """One chunk of the streams of `rows`, all of them different: the outputs of `OnnxModel.step` but the cache."""
         size = len(rows)
         with self._lock:
             if size > _num_rows(self._incoming):
@@ -83,17 +85,17 @@ class CacheArena:
             binding.bind_cpu_input("x", np.ascontiguousarray(features))
             binding.bind_cpu_input("num_valid", num_valid)
             binding.bind_cpu_input("num_frames", np.array([row.num_frames for row in rows], np.int64))
-            for name in ("log_probs", "encoder_out"):
+            for name in self._reported:
                 binding.bind_output(name, "cpu")
             for kind, incoming, outgoing in zip(_KINDS, self._incoming, self._outgoing, strict=True):
                 binding.bind_input(f"{kind}_cache", *self._place(incoming, size))
                 binding.bind_output(f"new_{kind}_cache", *self._place(outgoing, size))
             _run(self._network, binding)
-            log_probs, encoder_out = (value.numpy() for value in binding.get_outputs()[:2])
+            outputs = [value.numpy() for value in binding.get_outputs()[: len(self._reported)]]
             self._write(self._rows, [row.index for row in rows], self._outgoing)
             for row, valid in zip(rows, num_valid.tolist(), strict=True):
                 row.num_frames += valid // SUBSAMPLING
-        return log_probs, encoder_out
+        return outputs
 
     def _grow(self) -> None:
         num_old = _num_rows(self._rows)

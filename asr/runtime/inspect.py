@@ -27,7 +27,7 @@ from asr.runtime.onnx_model import (
     decoder_tensors,
     step_tensors,
 )
-from asr.runtime.onnx_session import printable
+from asr.text import printable
 
 SILENCE = float(np.log(np.finfo(np.float32).eps))
 """Log-mel energy of digital silence."""
@@ -70,14 +70,19 @@ def check(model: OnnxModel) -> None:
     features = np.full((1, num_frames, meta.num_mel_bins), SILENCE, np.float32)
     cache = model.init_cache(1, min(meta.default_left_context, MAX_CHECKED))
     for chunk in (1, 2):  # the second sees what the first has left in the cache
-        log_probs, encoder_out, new_cache = model.step(features, np.array([num_frames], np.int64), cache)
-        shapes = [array.shape for array in (log_probs, encoder_out, *new_cache)]
-        wanted = [(1, num_new, meta.vocab_size), (1, num_new, meta.dim), *(array.shape for array in cache)]
+        output = model.step(features, np.array([num_frames], np.int64), cache)
+        encoder_out, new_cache = output.encoder_out, output.cache
+        heads = [array for array in (output.log_probs, output.phone_log_probs) if array is not None]
+        arrays = (*heads, encoder_out, *new_cache)
+        sizes = [meta.vocab_size, *([meta.num_phone_tokens] if meta.phones else []), meta.dim]
+        shapes = [array.shape for array in arrays]
+        wanted = [*((1, num_new, size) for size in sizes), *(array.shape for array in cache)]
         _require(model, shapes == wanted, f"a step gives shapes {shapes}, not {wanted}")
         _require(model, new_cache.num_frames[0] == chunk * num_new, "its step does not count its frames")
-        sums = np.exp(log_probs.astype(np.float64)).sum(-1)
-        _require(model, bool((abs(sums - 1) < 1e-3).all()), f"probabilities of silence sum to {sums.min()}, not 1")
-        finite = all(np.isfinite(array).all() for array in (log_probs, encoder_out, *new_cache))
+        for log_probs in heads:
+            sums = np.exp(log_probs.astype(np.float64)).sum(-1)
+            _require(model, bool((abs(sums - 1) < 1e-3).all()), f"probabilities of silence sum to {sums.min()}, not 1")
+        finite = all(np.isfinite(array).all() for array in arrays)
         _require(model, finite, "a step on silence gives values that are not finite")
         cache = new_cache
     if model.has_decoder:
@@ -124,6 +129,7 @@ def summary(model: OnnxModel) -> str:
         "latency": f"any chunk that is a multiple of {ENCODER_FRAME_MS} ms, by default {chunk_ms} ms and {left_ms} ms "
         f"of left context; trained on chunks of {_flat(trained_on or 'unknown size')} frames",
         "tokens": f"{meta.vocab_size}: {_some(meta.tokens)}",
+        "phones": f"{len(meta.phones)}: {_some(meta.phones)}" if meta.phones else "none: words are spelled",
         "decoder": f"{len(meta.decoder_onnx) / 1e6:.1f} MB; a hypothesis counts {meta.rescore_ctc_weight:g} x CTC + "
         f"{1 - meta.rescore_ctc_weight:g} x decoder"
         if model.has_decoder

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from asr.config import MAX_PHONES
 from asr.features import (
     FEATURE_OVERLAP,
     FRAME_LENGTH_S,
@@ -28,9 +29,11 @@ from asr.features import (
     SUBSAMPLING,
     WINDOW,
 )
+from asr.lexicon.phones import num_phone_tokens
 
 MODEL_TYPE = "asr_stream"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version 2 has `phones`; version 1 is read as a model without them."""
 QUANTIZATIONS = ("none", "int8")
 
 EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"
@@ -69,8 +72,12 @@ class ModelMetadata:
     """Width of the encoder: the last axis of the cache and of `encoder_out`."""
     default_chunk_size: int = 16
     default_left_context: int = 64
-    rescore_ctc_weight: float = 0.5
-    """A hypothesis is worth weight * its CTC log-probability + (1 - weight) * its decoder score."""
+    phones: tuple[str, ...] = ()
+    """Names of the phones of `phone_log_probs`, whose token ids are 0 for the CTC blank, 1 + 2i for phone i at the
+    beginning of a word, and 2 + 2i for phone i inside one; empty for a model that writes no phones."""
+    rescore_ctc_weight: float = 0.7
+    """A hypothesis is worth weight * its CTC log-probability + (1 - weight) * its decoder score. Tuned for the bundled
+    models on `dev`, as asr.runtime.search.LmWeights."""
     quantization: str = "none"
     """none | int8"""
     licence: str = ""
@@ -111,14 +118,13 @@ class ModelMetadata:
         _require(0 <= self.rescore_ctc_weight <= 1, "rescore_ctc_weight", self.rescore_ctc_weight, "in [0, 1]")
         _require(self.quantization in QUANTIZATIONS, "quantization", self.quantization, f"one of {QUANTIZATIONS}")
         _require(len(self.tokens) >= 4, "tokens", f"{len(self.tokens)} tokens", "at least 4")
-        for index, token in enumerate(self.tokens):
-            _require(
-                bool(token) and not any(c.isspace() for c in token),
-                f"tokens[{index}]",
-                token,
-                "text without space",
-            )
-        _require(len(set(self.tokens)) == len(self.tokens), "tokens", "a list with repeats", "different tokens")
+        _require(len(self.phones) <= MAX_PHONES, "phones", f"{len(self.phones)} names", f"at most {MAX_PHONES}")
+        for name in ("tokens", "phones"):
+            texts = getattr(self, name)
+            for index, text in enumerate(texts):
+                is_word = bool(text) and not any(c.isspace() for c in text)
+                _require(is_word, f"{name}[{index}]", text, "text without space")
+            _require(len(set(texts)) == len(texts), name, "a list with repeats", f"different {name}")
         for name in ("cmvn_mean", "cmvn_std"):
             value = getattr(self, name)
             _require(
@@ -132,6 +138,11 @@ class ModelMetadata:
     @property
     def vocab_size(self) -> int:
         return len(self.tokens)
+
+    @property
+    def num_phone_tokens(self) -> int:
+        """Size of the last axis of `phone_log_probs`; 0 without phones."""
+        return num_phone_tokens(self.phones) if self.phones else 0
 
     @property
     def encoder_frame_s(self) -> float:
@@ -165,14 +176,16 @@ class ModelMetadata:
                 "`asr export` writes one"
             )
         version = properties.get("format_version")
-        if version != str(FORMAT_VERSION):
+        if version not in map(str, range(1, FORMAT_VERSION + 1)):
             raise MetadataError(
-                f"metadata key format_version is {version!r}; this release reads {FORMAT_VERSION}: "
+                f"metadata key format_version is {version!r}; this release reads 1 to {FORMAT_VERSION}: "
                 "update asr-stream, or write the file again with this release's `asr export`"
             )
         values: dict[str, Any] = {}
         for f in fields(ModelMetadata):
             text = properties.get(f.name)
+            if text is None and f.name == "phones" and version == "1":
+                continue
             if text is None:
                 raise MetadataError(f"metadata key {f.name} is missing: {EXPORT_AGAIN}")
             try:
@@ -224,7 +237,7 @@ _CODECS: dict[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     "float": (repr, _to_float),
     "bool": (lambda value: str(value).lower(), _to_bool),
     "str": (str, str),
-    "tuple[str, ...]": ("\n".join, lambda text: tuple(text.split("\n"))),
+    "tuple[str, ...]": ("\n".join, lambda text: tuple(text.split("\n")) if text else ()),
     "tuple[float, ...]": (lambda value: ",".join(map(repr, value)), _to_floats),
     "dict[str, Any]": (lambda value: json.dumps(value, ensure_ascii=False, allow_nan=False), _to_object),
     "bytes": (lambda value: base64.b64encode(value).decode("ascii"), _to_bytes),

@@ -18,13 +18,16 @@ import numpy.typing as npt
 from asr._core import read_onnx_properties
 from asr.runtime.cache_arena import CacheArena, Row
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
-from asr.runtime.onnx_session import PROVIDERS, ModelError, cannot_run, open_session, printable, run
+from asr.runtime.onnx_session import PROVIDERS, ModelError, cannot_run, open_session, run
+from asr.text import printable
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 
 INPUTS = ("x", "num_valid", "key_cache", "value_cache", "num_frames")
 OUTPUTS = ("log_probs", "encoder_out", "new_key_cache", "new_value_cache", "new_num_frames")
+PHONE_OUTPUT = "phone_log_probs"
+"""A further output, the last one, of a model with a phone head."""
 DECODER_INPUTS = ("tokens", "token_lengths", "encoder_out")
 DECODER_OUTPUTS = ("scores",)
 
@@ -54,6 +57,30 @@ class Cache(NamedTuple):
         return self if len(self.num_frames) == 1 else Cache(*(array[index : index + 1].copy() for array in self))
 
 
+class StepOutput(NamedTuple):
+    """What one chunk gives, of c encoder frames."""
+
+    log_probs: FloatArray
+    """(N, c, vocab_size)"""
+    encoder_out: FloatArray
+    """(N, c, dim)"""
+    cache: Any
+    """The cache for the next chunk; of `step_streams`, the pasts of the streams."""
+    phone_log_probs: FloatArray | None
+    """(N, c, num_phone_tokens); None of a model without a phone head"""
+
+
+class Encoded(NamedTuple):
+    """What a whole utterance of T feature frames gives."""
+
+    log_probs: FloatArray
+    """(T // 4, vocab_size)"""
+    encoder_out: FloatArray
+    """(T // 4, dim)"""
+    phone_log_probs: FloatArray | None = None
+    """(T // 4, num_phone_tokens); None of a model without a phone head"""
+
+
 Past = Cache | Row
 """What one stream remembers, wherever it lies."""
 
@@ -72,7 +99,10 @@ def bundled_model(name: str = "int8") -> Path:
 
 
 def step_tensors(metadata: ModelMetadata) -> Tensors:
-    """INPUTS and OUTPUTS of a file with this metadata."""
+    """Inputs and outputs of a file with this metadata, in the order of the graph."""
+    phones: Tensors = {}
+    if metadata.phones:
+        phones[PHONE_OUTPUT] = ("tensor(float)", ["N", "(T-3)/4", metadata.num_phone_tokens])
     cache: tuple[str, list[int | str]] = ("tensor(float)", ["N", metadata.num_layers, "C", metadata.dim])
     return {
         "x": ("tensor(float)", ["N", "T", metadata.num_mel_bins]),
@@ -85,6 +115,7 @@ def step_tensors(metadata: ModelMetadata) -> Tensors:
         "new_key_cache": cache,
         "new_value_cache": cache,
         "new_num_frames": ("tensor(int64)", ["N"]),
+        **phones,
     }
 
 
@@ -130,12 +161,13 @@ class OnnxModel:
             data = self.path.read_bytes()
         except OSError as error:
             raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
-        self._session, properties = self._open(data, str(self.path), INPUTS, OUTPUTS)
+        self._session, properties = self._open(data, str(self.path))
         del data
         try:
             self.metadata = ModelMetadata.from_properties(properties)
         except MetadataError as error:
             raise ModelError(f"{self.path}: {error}") from error
+        self._outputs = (*OUTPUTS, PHONE_OUTPUT) if self.metadata.phones else OUTPUTS
         _check_tensors(self._session, str(self.path), step_tensors(self.metadata))
         self._decoder: Any = None
 
@@ -160,7 +192,7 @@ class OnnxModel:
         shape = (batch_size, self.metadata.num_layers, left_context, self.metadata.dim)
         return Cache(np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(batch_size, np.int64))
 
-    def step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> tuple[FloatArray, FloatArray, Cache]:
+    def step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> StepOutput:
         """One chunk of every stream of a batch.
 
         Args:
@@ -168,16 +200,14 @@ class OnnxModel:
             num_valid: (N,) int64, feature frames that are real: 4c + 3 but for a stream's last, ragged
                 chunk, of which num_valid // 4 encoder frames are valid.
             cache: of the same N streams.
-        Returns:
-            log_probs (N, c, vocab_size) float32, encoder_out (N, c, dim) float32, the cache for the
-            next chunk.
         Raises ValueError for arrays of other shapes or dtypes.
         """
         self._check_chunk(features, num_valid)
         self._check_cache(cache, len(features))
         feeds = dict(zip(INPUTS, (features, num_valid, *cache), strict=True))
-        outputs = run(self._session, OUTPUTS, feeds, str(self.path))
-        return outputs[0], outputs[1], Cache(*outputs[2:])
+        outputs = run(self._session, self._outputs, feeds, str(self.path))
+        phones = outputs[5] if self.metadata.phones else None
+        return StepOutput(outputs[0], outputs[1], Cache(*outputs[2:5]), phones)
 
     def begin(self, left_context: int) -> Past:
         """What a stream remembers before its first chunk. ValueError for a negative `left_context`."""
@@ -191,34 +221,30 @@ class OnnxModel:
             arena = self._arenas[left_context]
         return arena.begin()
 
-    def step_streams(
-        self, features: FloatArray, num_valid: IntArray, pasts: Sequence[Past]
-    ) -> tuple[FloatArray, FloatArray, Sequence[Past]]:
+    def step_streams(self, features: FloatArray, num_valid: IntArray, pasts: Sequence[Past]) -> StepOutput:
         """`step` for streams that keep their pasts one by one: from `begin`, all of one left context, or the last step.
 
         What was passed in is not to be used again. Raises ValueError as `step` does.
         """
         caches = [past for past in pasts if isinstance(past, Cache)]
         if caches:
-            log_probs, encoder_out, cache = self.step(features, num_valid, Cache.stack(caches))
-            return log_probs, encoder_out, [cache.of(index) for index in range(len(pasts))]
+            output = self.step(features, num_valid, Cache.stack(caches))
+            return output._replace(cache=[output.cache.of(index) for index in range(len(pasts))])
         self._check_chunk(features, num_valid)
         rows = [past for past in pasts if isinstance(past, Row)]
         try:
-            log_probs, encoder_out = rows[0].arena.step(features, num_valid, rows)
+            arrays = rows[0].arena.step(features, num_valid, rows)
         except Exception as error:
             raise cannot_run(str(self.path), error) from error
-        return log_probs, encoder_out, pasts
+        return StepOutput(arrays[0], arrays[1], pasts, arrays[2] if self.metadata.phones else None)
 
-    def encode(self, features: FloatArray, chunk_size: int, left_context: int) -> tuple[FloatArray, FloatArray]:
+    def encode(self, features: FloatArray, chunk_size: int, left_context: int) -> Encoded:
         """A whole utterance, step by step.
 
         Args:
             features: (T, 80) float32 log-mel.
             chunk_size: encoder frames per step; as many as the utterance has give it full context.
             left_context: encoder frames that a chunk sees before it.
-        Returns:
-            log_probs (T // 4, vocab_size) float32, encoder_out (T // 4, dim) float32.
         """
         meta = self.metadata
         num_out = len(features) // meta.subsampling
@@ -230,10 +256,12 @@ class OnnxModel:
             valid = features[start : start + window]
             chunk = np.zeros((1, window, meta.num_mel_bins), np.float32)
             chunk[0, : len(valid)] = valid
-            log_probs, encoder_out, cache = self.step(chunk, np.array([len(valid)], np.int64), cache)
+            output = self.step(chunk, np.array([len(valid)], np.int64), cache)
+            cache = output.cache
             length = len(valid) // meta.subsampling
-            pieces.append((log_probs[0, :length], encoder_out[0, :length]))
-        return np.concatenate([p for p, _ in pieces]), np.concatenate([e for _, e in pieces])
+            arrays = (output.log_probs, output.encoder_out, output.phone_log_probs)
+            pieces.append([array[0, :length] for array in arrays if array is not None])
+        return Encoded(*(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
 
     def score(self, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
         """Log-probability that the attention decoder gives to whole sentences, their end included.
@@ -265,10 +293,9 @@ class OnnxModel:
         feeds = dict(zip(DECODER_INPUTS, (padded, lengths, encoder_out[None]), strict=True))
         return run(self._decoder_session(), DECODER_OUTPUTS, feeds, self._decoder_name)[0]
 
-    def _open(
-        self, data: bytes, name: str, inputs: Sequence[str], outputs: Sequence[str]
-    ) -> tuple[Any, dict[str, str]]:
+    def _open(self, data: bytes, name: str, is_decoder: bool = False) -> tuple[Any, dict[str, str]]:
         """The session of a file, and its metadata."""
+        inputs, outputs = (DECODER_INPUTS, DECODER_OUTPUTS) if is_decoder else (INPUTS, OUTPUTS)
         try:
             properties = read_onnx_properties(data)
         except UnicodeDecodeError as error:
@@ -277,6 +304,8 @@ class OnnxModel:
             raise ModelError(f"{name} is damaged, or no model of asr-stream: {error}; {EXPORT_AGAIN}") from error
         session = self._new_session(data, name)
         found = [[node.name for node in nodes] for nodes in (session.get_inputs(), session.get_outputs())]
+        if not is_decoder and properties.get("phones"):
+            outputs = (*outputs, PHONE_OUTPUT)
         if found != [list(inputs), list(outputs)]:
             taken, given = (printable(", ".join(names)) for names in found)
             raise ModelError(
@@ -292,7 +321,7 @@ class OnnxModel:
                 if not self.has_decoder:
                     raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
                 name = self._decoder_name
-                decoder, _ = self._open(self.metadata.decoder_onnx, name, DECODER_INPUTS, DECODER_OUTPUTS)
+                decoder, _ = self._open(self.metadata.decoder_onnx, name, is_decoder=True)
                 _check_tensors(decoder, name, decoder_tensors(self.metadata))
                 self._decoder = decoder
             return self._decoder

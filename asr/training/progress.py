@@ -108,7 +108,8 @@ class TrainingProgress:
         curves = dict(zip((*Losses._fields, "grad_norm"), values, strict=True))
         curves |= {"lr": lr, "audio_hours_per_s": speed, "skipped_steps": num_skipped}
         self._status = (
-            f"loss {curves['total']:.3f} (ctc {curves['ctc']:.3f}, att {curves['attention']:.3f})  lr {lr:.2e}  "
+            f"loss {curves['total']:.3f} (ctc {curves['ctc']:.3f}, att {curves['attention']:.3f}, "
+            f"phones {curves['phone_ctc']:.3f})  lr {lr:.2e}  "
             f"{speed:.4f} h audio/s"
         )
         if num_skipped:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import random
 import signal
@@ -32,6 +33,8 @@ from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batch
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.data.manifests import Refusal
 from asr.features import NUM_MEL_BINS
+from asr.lexicon import load_lexicon
+from asr.lexicon.phones import PhoneTokenizer
 from asr.model.model import AsrModel, Losses, with_vocab
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
@@ -56,7 +59,8 @@ class Losing(nn.Module):
         self.config = config.loss
 
     def forward(self, batch: Batch, chunks: list[tuple[int, int]], num_tokens: Tensor) -> Losses:
-        return self.model.losses(*batch[:4], self.config, chunks, num_tokens)
+        phones = (batch.phones, batch.phone_lengths) if self.model.phone_ctc is not None else ()
+        return self.model.losses(*batch[:4], self.config, chunks, num_tokens, *phones)
 
 
 class Trainer:
@@ -92,12 +96,15 @@ class Trainer:
             check_shape(previous.config.to_dict(), config, str(self.folder))
         elif pretrained:
             check_shape(pretrained.config, config, config.train.init)
+        self.phone_tokenizer = self._load_lexicon()
+        if self.phone_tokenizer is not None:
+            self.config = config = with_phones(config, self.phone_tokenizer.phones)
         torch.manual_seed(config.train.seed)
         self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))
         if start is None:
             self.model.encoder.set_cmvn(*self._estimate_cmvn())
         else:
-            self.model.load_state_dict(start.weights)
+            self._load_weights(start.weights)
         self.model.to(self.device)
         self.average = WeightAverage(self.model, config.optim.ema_decay)
         self.optimizer = build_optimizer(self.model, config.optim)
@@ -150,7 +157,7 @@ class Trainer:
             self.rank,
             self.world_size,
         )
-        dataset = SpeechDataset(self.tokenizer, config.augment, self.num_views)
+        dataset = SpeechDataset(self.tokenizer, config.augment, self.num_views, self.phone_tokenizer)
         loader = iter(batches(sampler, dataset, config.data.num_workers))
         while own := list(islice(loader, self.batches_per_step // self.world_size)):
             self._note_unreadable(own)
@@ -182,7 +189,7 @@ class Trainer:
         step = self.step + 1
         chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(self.num_views)]
         batches = [
-            Batch(*(t.to(self.device, non_blocking=True) for t in batch[:4]), *batch[4:])  # type: ignore[call-arg,arg-type]
+            Batch(*(t.to(self.device, non_blocking=True) for t in batch[:6]), *batch[6:])  # type: ignore[call-arg,arg-type]
             for batch in batches
         ]
         num_tokens = torch.stack([batch.target_lengths.sum() for batch in batches]).sum().float()
@@ -220,7 +227,9 @@ class Trainer:
         model.to(self.device)
         share = self.valid_cuts[self.rank :: self.world_size]
         with self._autocast():
-            errors = validate(model.eval(), self.tokenizer, share, self.config.data.max_batch_s, self.device)
+            errors = validate(
+                model.eval(), self.tokenizer, share, self.config.data.max_batch_s, self.device, self.phone_tokenizer
+            )
         counts = torch.tensor([[getattr(e, n) for n in e.__dataclass_fields__] for e in errors.values()])
         if self.world_size > 1:
             dist.all_reduce(counts)
@@ -301,6 +310,26 @@ class Trainer:
                 f"{self._num_unreadable} of {self._num_seen} utterances could not be read; run `asr prepare` again"
             )
 
+    def _load_lexicon(self) -> PhoneTokenizer | None:
+        """The pronunciations of `data.lexicon`. ValueError naming the words of the data that it lacks."""
+        if not self.config.data.lexicon:
+            return None
+        tokenizer = PhoneTokenizer(load_lexicon(self.config.data.lexicon))
+        cuts = [cut for part, _ in self.parts for cut in part]
+        missing = sorted({w for cut in (*cuts, *self.valid_cuts) for w in tokenizer.missing(cut.supervisions[0].text)})
+        if missing:
+            raise ValueError(
+                f"{self.config.data.lexicon} lacks {len(missing)} words of the data, such as "
+                f"{', '.join(missing[:NUM_NAMED])}: add them, or write the lexicon with `asr lexicon make`"
+            )
+        return tokenizer
+
+    def _load_weights(self, weights: dict[str, Tensor]) -> None:
+        """Weights that lack a phone head are enough to start one."""
+        missing, unexpected = self.model.load_state_dict(weights, strict=False)
+        if unexpected or any(not name.startswith("phone_ctc.") for name in missing):
+            raise ValueError(f"the weights lack {', '.join(missing)} and have {', '.join(unexpected)} beside these")
+
     def _train_tokenizer(self) -> Tokenizer:
         config = self.config.tokenizer
         texts = (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
@@ -344,6 +373,11 @@ class Trainer:
     def _say(self, text: str) -> None:
         if self.rank == 0:
             self.console.print(text, markup=False, soft_wrap=True)
+
+
+def with_phones(config: Config, phones: Sequence[str]) -> Config:
+    """The configuration of a model that writes these phones too."""
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, phones=tuple(phones)))
 
 
 def draw_chunk(config: ChunkConfig, seed: str) -> tuple[int, int]:

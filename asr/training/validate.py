@@ -9,6 +9,7 @@ import torch
 
 from asr.data.cuts import batches_by_length
 from asr.evaluation.wer import WordErrors, count_errors
+from asr.lexicon.phones import PhoneTokenizer
 from asr.model.model import AsrModel
 from asr.runtime.search import decode
 from asr.tokenizer import Tokenizer
@@ -20,9 +21,17 @@ LEFT_CONTEXT = 64
 
 @torch.no_grad()
 def validate(
-    model: AsrModel, tokenizer: Tokenizer, cuts: Sequence[Any], max_batch_s: float, device: torch.device
+    model: AsrModel,
+    tokenizer: Tokenizer,
+    cuts: Sequence[Any],
+    max_batch_s: float,
+    device: torch.device,
+    phone_tokenizer: PhoneTokenizer | None = None,
 ) -> dict[str, WordErrors]:
-    """Word errors of `model` on `cuts` for each of VALIDATION_CHUNKS, batch by batch of similar length."""
+    """Word errors of `model` on `cuts` for each of VALIDATION_CHUNKS, batch by batch of similar length.
+
+    Of a model with a phone head, phone errors: its words come of a search with a lexicon.
+    """
     errors = {name: WordErrors() for name, _ in VALIDATION_CHUNKS}
     for batch in batches_by_length(cuts, max_batch_s):
         features = torch.nn.utils.rnn.pad_sequence(
@@ -30,9 +39,16 @@ def validate(
         )
         num_frames = torch.tensor([cut.num_frames for cut in batch])
         references = [cut.supervisions[0].text for cut in batch]
+        if phone_tokenizer is not None:
+            references = [phone_tokenizer.decode(phone_tokenizer.encode(text)) for text in references]
         for name, chunk_size in VALIDATION_CHUNKS:
-            log_probs, _, lengths = model(features.to(device), num_frames.to(device), chunk_size, LEFT_CONTEXT)
+            log_probs, encoder_out, lengths = model(
+                features.to(device), num_frames.to(device), chunk_size, LEFT_CONTEXT
+            )
+            if phone_tokenizer is not None:
+                log_probs = model.phone_log_probs(encoder_out)
             rows = zip(log_probs.cpu().numpy(), lengths.tolist(), strict=True)
-            hypotheses = [tokenizer.decode(decode(row[:length], "greedy").tokens) for row, length in rows]
+            units = tokenizer if phone_tokenizer is None else phone_tokenizer
+            hypotheses = [units.decode(decode(row[:length], "greedy").tokens) for row, length in rows]
             errors[name] += count_errors(references, hypotheses)
     return errors

@@ -19,11 +19,13 @@
 #include "search/endpointer.h"
 #include "python/exclusive.h"
 #include "frontend/fbank.h"
+#include "search/g2p.h"
 #include "search/hotwords.h"
 #include "search/lm_fusion.h"
 #include "search/ngram_lm.h"
 #include "onnx_file.h"
 #include "search/phrases.h"
+#include "search/spelling.h"
 
 namespace asr_stream {
 namespace {
@@ -278,6 +280,28 @@ void bind_lm(py::module_& m) {
         return counts;
       });
 
+  py::class_<G2p, std::shared_ptr<G2p>>(m, "G2p")
+      .def(py::init([](const py::object& data) {
+             const py::array array = require_array(data, 1, "data");
+             if (!py::isinstance<py::array_t<std::uint8_t>>(array)) throw_dtype_error(array, "data", "uint8");
+             const auto* bytes = static_cast<const std::uint8_t*>(array.data());
+             auto g2p = std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
+             py::cast(g2p->phones());  // UnicodeDecodeError, a ValueError, for names that are no UTF-8
+             return g2p;
+           }),
+           "data"_a)
+      .def_property_readonly("phones", &G2p::phones)
+      .def(
+          "pronounce",
+          [](const G2p& g2p, const std::string& word, int num_best) {
+            std::vector<std::pair<std::vector<std::int32_t>, double>> result;
+            for (G2p::Pronunciation& p : g2p.pronounce(word, num_best)) {
+              result.emplace_back(std::move(p.phones), p.log_prob);
+            }
+            return result;
+          },
+          "word"_a, "num_best"_a = 1);
+
   m.attr("HOTWORD_BOOST") = kHotwordBoost;
   py::class_<Hotwords, std::shared_ptr<Hotwords>>(m, "Hotwords")
       .def(py::init([](std::string_view list, const std::vector<std::string>& tokens, float boost,
@@ -325,6 +349,15 @@ void bind_endpointer(py::module_& m) {
       .def_property_readonly("frame_s", [](const Endpointer& self) { return self.options().frame_s; });
 }
 
+void bind_spelling(py::module_& m) {
+  m.def(
+      "spell",
+      [](const std::string& text, const std::vector<std::string>& tokens) {
+        return Spelling(tokens).tokens_of(text, "text");
+      },
+      "text"_a, "tokens"_a);
+}
+
 void bind_onnx_file(py::module_& m) {
   m.attr("ONNX_OPSET") = kOnnxOpset;
   m.def(
@@ -348,6 +381,7 @@ PYBIND11_MODULE(_core, m) {
   bind_lm(m);
   bind_ctc(m);
   bind_endpointer(m);
+  bind_spelling(m);
   bind_segment(m);
   bind_onnx_file(m);
 }

@@ -41,6 +41,7 @@ class NgramLm {
   float advance(State& state, std::int32_t word) const noexcept;
 
   std::int32_t find(std::string_view word) const noexcept;  // unknown() for a word that is not in the vocabulary
+  std::string_view word(std::int32_t word) const noexcept { return words_[static_cast<std::size_t>(word)]; }
   std::int32_t unknown() const noexcept { return unknown_; }
   std::int32_t end_of_sentence() const noexcept { return end_of_sentence_; }
   float unigram_log_prob(std::int32_t word) const noexcept {

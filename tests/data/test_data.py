@@ -6,12 +6,14 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from lhotse import CutSet, MonoCut
 
 from asr.cli import main
 from asr.config import AugmentConfig, DataConfig
@@ -130,7 +132,41 @@ def test_batches_do_not_depend_on_who_reads_them_nor_from_where(tones: tuple[Pat
     assert plans(tones, steps=(4, 0, 1)) == whole_steps
     shares = [plans(tones, steps=(4, rank, 2)) for rank in range(2)]
     assert [plan for pair in zip(*shares, strict=True) for plan in pair] == whole_steps
-    assert plans(tones, Position(1, 0)) != everything
+    assert plans(tones, Position(1, 0))[0][1] != everything[0][1]  # another seed of the augmentation
+
+
+def silent_cuts(count: int) -> CutSet:
+    """Utterances of 1 to 5 s that have a name of one length each and no audio."""
+    ids = (f"{1000 + i // 60}-{100000 + i // 20}-{i % 20:04d}" for i in range(count))
+    return CutSet.from_cuts(MonoCut(id, 0, 1 + i % 5, 0) for i, id in enumerate(ids))
+
+
+def ids_of_epoch(cuts: CutSet, share: float, epoch: int, seed: int = 1) -> list[str]:
+    sampler = BatchSampler([(cuts, share)], DataConfig(), seed, Position(epoch))
+    return [cut.id for plan in sampler for cut in plan.cuts]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5])
+def test_a_share_is_drawn_anew_in_each_epoch(share: float) -> None:
+    """Neighbors and the union are those of independent draws, which no two epochs or seeds share."""
+    count, num_epochs = 3600, 6
+    cuts = silent_cuts(count)
+    epochs = [set(ids_of_epoch(cuts, share, epoch)) for epoch in range(num_epochs)]
+    epochs.append(set(ids_of_epoch(cuts, share, 0, seed=2)))
+    for drawn in epochs:
+        assert len(drawn) / count == pytest.approx(share, abs=0.03)
+    for one, other in combinations(epochs, 2):
+        assert len(one & other) / count == pytest.approx(share**2, abs=0.03)
+    assert len(set.union(*epochs)) / count == pytest.approx(1 - (1 - share) ** len(epochs), abs=0.03)
+
+
+def test_the_order_is_another_in_each_epoch_and_for_each_seed() -> None:
+    cuts = silent_cuts(200)
+    orders = {(seed, epoch): ids_of_epoch(cuts, 1.0, epoch, seed) for seed in (1, 2) for epoch in range(3)}
+    everything = sorted(cut.id for cut in cuts)
+    assert all(sorted(order) == everything for order in orders.values())
+    assert len({tuple(order) for order in orders.values()}) == len(orders)
+    assert ids_of_epoch(cuts, 1.0, 2, 1) == orders[1, 2]
 
 
 def test_a_plan_makes_the_same_batch_each_time(tones: tuple[Path, Path]) -> None:

@@ -57,6 +57,25 @@ def test_noise_is_as_loud_as_promised(sounds, real, snr_db):
     assert noisy.dtype == np.float32 and noisy.shape == samples.shape[1:]
 
 
+@pytest.mark.parametrize("real", [True, False])
+def test_margins_are_noise_alone_around_the_words(sounds, real):
+    samples = speech("the quick brown fox jumps over the lazy dog")[None]
+    room, noise = map(str, sounds) if real else (None, None)
+    before, after = 24000, 8000
+    noisy = NoisyRoom(3, 10.0, room, noise, 1.5, 0.5)(samples, SAMPLE_RATE)[0]
+    clean = NoisyRoom(3, 200.0, room, noise, 1.5, 0.5)(samples, SAMPLE_RATE)[0]
+    assert noisy.shape == (before + samples.shape[1] + after,)
+    assert not np.abs(clean[: before - 100]).max() > 1e-3 * np.abs(clean).max(), "no word in the margin"
+    gain = np.dot(clean, noisy) / np.dot(clean, clean)
+    left = noisy - gain * clean
+    for part in (left[:before], left[before:-after], left[-after:]):
+        assert power(part) == pytest.approx(power(left), rel=0.9), "the noise goes on"
+    spoken = clean[before : before + samples.shape[1]]
+    assert 10 * np.log10(power(gain * spoken) / power(left)) == pytest.approx(10.0, abs=0.5)
+    without = NoisyRoom(3, 200.0, room, noise)(samples, SAMPLE_RATE)[0]
+    assert np.corrcoef(spoken, without)[0, 1] > 0.98, "the words are as they were"
+
+
 def test_a_quiet_stretch_of_noise_is_not_blown_up(tmp_path):
     hiss = 0.1 * np.random.default_rng(0).standard_normal(80000)
     hiss[:40000] *= 1e-3
@@ -129,6 +148,34 @@ def test_copies_follow_their_utterance_and_play_back_what_the_features_are(sound
     assert np.abs(cuts[4].load_features() - cuts[5].load_features()).mean() > 0.1, "the two copies differ"
 
 
+def test_copies_with_margins_are_longer_and_play_back(tmp_path):
+    items = utterances(tmp_path, 4)
+    options = PrepareOptions(noisy_copies=NoisyCopies(2, margins_s=(0.3, 2.0)))
+    cuts = list(load_cuts(prepare(items, tmp_path / "data", "set", options).manifest))
+    added = []
+    for index, cut in enumerate(cuts):
+        original = cuts[index // 3 * 3]
+        assert cut.supervisions[0].text == original.supervisions[0].text
+        features = cut.load_features()
+        assert len(features) == cut.num_frames == round(cut.duration * 100)
+        assert np.abs(features - fbank(cut.load_audio()[0]).numpy()).max() < 0.02
+        if cut is not original:
+            (room,) = cut.recording.transforms
+            assert cut.duration == pytest.approx(original.duration + room.before_s + room.after_s)
+            added += [room.before_s, room.after_s]
+    assert 0.3 <= min(added) < 0.8 and 1.5 < max(added) <= 2.0 and len(set(added)) > 12
+    with pytest.raises(Exception, match=r"0\.5 s from 0\.2 s on of a copy with margins; expected all of it"):
+        cuts[1].truncate(offset=0.2, duration=0.5).load_audio()
+
+
+def test_a_copy_that_margins_make_too_long_is_refused(tmp_path):
+    (item,) = utterances(tmp_path, 1)
+    options = PrepareOptions(max_duration_s=3.0, noisy_copies=NoisyCopies(1, margins_s=(2.0, 2.0)))
+    result = prepare([item], tmp_path / "data", "set", options)
+    assert [cut.id for cut in load_cuts(result.manifest)] == ["u0"]
+    assert [(refusal.id, refusal.reason) for refusal in result.refusals] == [("u0_noisy1", "too long")]
+
+
 def test_a_fresh_process_reads_the_manifest(tmp_path):
     options = PrepareOptions(noisy_copies=NoisyCopies(1))
     result = prepare(utterances(tmp_path, 1), tmp_path / "data", "set", options)
@@ -166,6 +213,10 @@ def test_command_line(sounds, tmp_path, capsys):
     assert len(cuts) == 4, "one copy unless told"
     (transform,) = cuts[1].recording.transforms
     assert transform.snr_db == 12.0 and transform.room is None and Path(transform.noise).parent == noise.parent
+    assert asr_prepare(tmp_path, "--margins", "0.3,2", "--telephone", 2) == 0
+    cuts = list(load_cuts(tmp_path / "out" / "mine.jsonl.gz"))
+    assert [cut.id.split("_")[-1] for cut in cuts[1:4]] == ["noisy1", "telephone1", "telephone2"]
+    assert all(0.3 <= cut.recording.transforms[0].after_s <= 2 for cut in cuts[1:4])
     assert asr_prepare(tmp_path, "--noisy-copies", 3) == 0
     assert len(list(load_cuts(tmp_path / "out" / "mine.jsonl.gz"))) == 8
     assert asr_prepare(tmp_path) == 0
@@ -201,5 +252,9 @@ def test_what_cannot_be_used_is_named(sounds, tmp_path, capsys):
     assert "lasts 601.0 s; expected at most 600 s" in error("--rir", bad)
     assert "--snr-db is '5'; expected two numbers" in error("--noisy-copies", 1, "--snr-db", "5")
     assert "ratios 25.0 to 5.0 dB" in error("--noisy-copies", 1, "--snr-db", "25,5")
+    assert "--margins is 'long'; expected two numbers such as 0.3,2" in error("--margins", "long")
+    assert "margins of 2.0 to 0.3 s; expected a range within 0 to 30 s" in error("--margins", "2,0.3")
+    assert "--margins needs noisy copies" in error("--margins", "1,2", "--noisy-copies", 0)
+    assert "1.5 telephone copies; expected a share" in error("--telephone", 1.5)
     assert "-1 noisy copies; expected 1 to 100" in error("--noisy-copies", -1)
     assert find_sounds(sounds[0].parent, "noise") == (str(sounds[1]), str(sounds[0]))

@@ -59,9 +59,9 @@ def test_streams_that_come_and_go_are_as_if_each_were_alone(model: OnnxModel) ->
             continue
         features = _chunks(rng, len(chosen))
         num_valid = np.full(len(chosen), NUM_FEATURES)
-        log_probs, encoder_out, after = model.step_streams(features, num_valid, [rows[i] for i in chosen])
+        log_probs, encoder_out, after, _ = model.step_streams(features, num_valid, [rows[i] for i in chosen])
         for place, index in enumerate(chosen):
-            alone, encoded, caches[index] = model.step(features[place : place + 1], num_valid[:1], caches[index])
+            alone, encoded, caches[index], _ = model.step(features[place : place + 1], num_valid[:1], caches[index])
             np.testing.assert_allclose(log_probs[place], alone[0], atol=1e-5)
             np.testing.assert_allclose(encoder_out[place], encoded[0], atol=1e-5)
             assert after[place] is rows[index] and rows[index].num_frames == caches[index].num_frames[0]
@@ -98,8 +98,8 @@ def test_threads_share_an_arena(model: OnnxModel, onnx: OnnxModel) -> None:
         same = []
         for _ in range(20):
             features, num_valid = _chunks(rng, 1), np.array([NUM_FEATURES])
-            found, _, (past,) = model.step_streams(features, num_valid, [past])
-            wanted, _, cache = onnx.step(features, num_valid, cache)
+            found, _, (past,), _ = model.step_streams(features, num_valid, [past])
+            wanted, _, cache, _ = onnx.step(features, num_valid, cache)
             same.append(np.allclose(found, wanted, atol=1e-5))
         return all(same)
 

@@ -245,7 +245,7 @@ def test_step_returns_the_documented_shapes(model: OnnxModel) -> None:
         cache = model.init_cache(batch_size, left_context)
         features = _chunk(model, 4 * chunk + 3, batch_size=batch_size)
         num_valid = np.full(batch_size, 4 * chunk + 3)
-        log_probs, encoder_out, new = model.step(features, num_valid, cache)
+        log_probs, encoder_out, new, _ = model.step(features, num_valid, cache)
         assert log_probs.shape == (batch_size, chunk, meta.vocab_size) and log_probs.dtype == np.float32
         assert encoder_out.shape == (batch_size, chunk, meta.dim)
         assert [a.shape for a in new] == [a.shape for a in cache] and [a.dtype for a in new] == [a.dtype for a in cache]
@@ -269,7 +269,7 @@ def test_threads_share_one_model(model: OnnxModel) -> None:
     def stream(seed: int) -> np.ndarray:
         cache, out = model.init_cache(1, 16), []
         for index in range(10):
-            log_probs, _, cache = model.step(_chunk(model, seed=100 * seed + index), np.array([19]), cache)
+            log_probs, _, cache, _ = model.step(_chunk(model, seed=100 * seed + index), np.array([19]), cache)
             out.append(log_probs)
         scores = model.score([[4, 5], [6]], np.full((4, model.metadata.dim), seed / 8, np.float32))
         return np.concatenate([*(o.ravel() for o in out), scores])

@@ -214,7 +214,9 @@ def test_silence_says_nothing(server: RunningServer) -> None:
         ('{"config": {"phrase_list": ["[unk]"]}}', "phrase_list: "),
         ('{"config": {"phrase_list": ["语音"]}}', "phrase_list: "),
         ('{"' + 60000 * "x" + '": 1}', f"but '{60 * 'x'}'"),
-        ('{"\\ud800": 1}', "none of config, eof, reset"),
+        ('{"\\ud800": 1}', "lone surrogate"),
+        ('{"config": {"phrase_list": ["turn on", "\\ud800"]}}', "lone surrogate"),
+        ('{"' + '\\u0061": {"' * 900 + '": 1' + "}" * 901, "none of config, eof, reset"),
         ('{"' + 60 * "語" + '": 1}', "語語"),
     ],
 )

@@ -196,7 +196,7 @@ FORMAT = {"rate": 16000, "width": 2, "channels": 1}
         (b'{"type": "audio-chunk", "payload_length": 1073741824}\n', "payload_length is 1073741824"),
         (b'{"type": "audio-chunk", "payload_length": "many"}\n', "payload_length is 'many'"),
         (b'{"type": "audio-chunk", "data_length": 40000, "payload_length": 40000}\n', "payload_length is 40000"),
-        (event("transcribe", language="de"), "language is 'de'; this server understands en"),
+        (event("transcribe", language="de"), "language is 'de'; this server recognizes 'en' only"),
         (event("transcribe", language=["en"]), "language is a list"),
         (event("transcribe", transcript_names="all"), "transcript_names is 'all'; it must be a list of strings"),
         (event("audio-start", **FORMAT | {"rate": 100}), "rate is 100"),

@@ -172,7 +172,18 @@ def test_files_of_every_sort(
 
 
 def test_models(client: openai.OpenAI) -> None:
-    assert [model.id for model in client.models.list()] == [bundled_model("float32").stem]
+    (model,) = client.models.list()
+    assert model.id == bundled_model("float32").stem
+    assert client.models.retrieve(model.id) == model
+    assert client.models.retrieve("whisper-1").id == "whisper-1"
+    with pytest.raises(openai.NotFoundError, match="there is no model 'gpt-2'; this server has tiny, also as whisper-1"):
+        client.models.retrieve("gpt-2")
+
+
+def test_a_language_may_have_a_region(client: openai.OpenAI, sample: np.ndarray) -> None:
+    file = ("a", audio_file(sample[:32000]))
+    for language in ("en-US", "en_gb", "EN"):
+        assert client.audio.transcriptions.create(file=file, model="any", language=language).text
 
 
 # ---- what is refused ----
@@ -181,7 +192,8 @@ def test_models(client: openai.OpenAI) -> None:
 @pytest.mark.parametrize(
     ("fields", "file", "param", "message"),
     [
-        ([("language", "de")], b"", "language", "language is 'de'; this server knows 'en' only"),
+        ([("language", "de")], b"", "language", "language is 'de'; this server recognizes 'en' only"),
+        ([("language", "eng")], b"", "language", "language is 'eng'"),
         ([("response_format", "diarized_json")], b"", "response_format", "choose one of json, text, srt"),
         ([("timestamp_granularities[]", "word")], b"", "timestamp_granularities", "response_format 'verbose_json'"),
         ([("timestamp_granularities[]", "day")], b"", "timestamp_granularities", "'day'; choose from word, segment"),
@@ -227,6 +239,16 @@ def test_what_is_wrong_is_said(
 def test_what_is_no_form(server: RunningServer, body: bytes, kind: str, status: int) -> None:
     found, answer = post(server, body, **{"Content-Type": kind})
     assert found == status and answer["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("charset", ["punycode", "unicode_escape", "idna"])
+def test_a_form_is_utf_8(server: RunningServer, charset: str) -> None:
+    """Python decodes punycode in quadratic time: these 600 kB would take a second of everybody's."""
+    body = form(*[("model", "\xe9" * 60000)] * 5, ("keywords[]", "\\ud800"), file=b"")
+    kind = f"multipart/form-data; charset={charset}; boundary={BOUNDARY}"
+    status, answer = post(server, body, **{"Content-Type": kind})
+    assert status == 400
+    assert answer["error"]["message"] == f"the charset of the form is '{charset}'; it must be UTF-8: leave it out"
 
 
 def test_an_error_in_mid_stream_is_an_event(client: openai.OpenAI, conversation: np.ndarray) -> None:

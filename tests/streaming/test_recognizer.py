@@ -64,7 +64,7 @@ def test_rescoring_takes_the_hypothesis_that_search_and_decoder_like_best(
         valid = min(67, len(features) - start)
         piece = np.zeros((1, 67, 80), np.float32)
         piece[0, :valid] = features[start : start + 67]
-        log_probs, encoder_out, cache = onnx.step(piece, np.array([valid]), cache)
+        log_probs, encoder_out, cache, _ = onnx.step(piece, np.array([valid]), cache)
         search.advance(log_probs[0, : min(valid // 4, 16)])
         outputs.append(encoder_out[0, : min(valid // 4, 16)])
     hypotheses = search.hypotheses(8)
@@ -120,7 +120,7 @@ def test_the_decoder_hears_each_frame_in_one_utterance(onnx: OnnxModel, conversa
         valid = min(67, len(features) - start)
         piece = np.zeros((1, 67, 80), np.float32)
         piece[0, :valid] = features[start : start + 67]
-        _, encoder_out, cache = onnx.step(piece, np.array([valid]), cache)
+        _, encoder_out, cache, _ = onnx.step(piece, np.array([valid]), cache)
         outputs.append(encoder_out[0, : min(valid // 4, 16)])
     np.testing.assert_allclose(np.concatenate(heard), np.concatenate(outputs), atol=1e-3)
 

@@ -32,7 +32,7 @@ def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.nda
                 cache[step.second_pass] = recognizer.onnx.init_cache(1, recognizer.left_context)
             if step.second_pass:
                 found.append(step.features[: step.num_valid])
-            log_probs, encoder_out, cache[step.second_pass] = recognizer.onnx.step(
+            log_probs, encoder_out, cache[step.second_pass], _ = recognizer.onnx.step(
                 step.features[None], np.array([step.num_valid]), cache[step.second_pass]
             )
             segment.stepped(log_probs[0], encoder_out[0])

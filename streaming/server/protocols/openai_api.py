@@ -1,14 +1,14 @@
-"""What OpenAI's two protocols share: the shape of errors, and the checks of fields that both know."""
+"""What OpenAI's two protocols share: the error object, and the checks of fields that both have."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from asr.streaming.server.protocols.messages import shown
+from asr.streaming.server.protocols import messages
+from asr.streaming.server.protocols.messages import BadMessage, shown
 from asr.streaming.server.session import Session
 
-LANGUAGE = "en"
 MAX_KEYWORDS, MAX_KEYWORD_LENGTH = 500, 100
 
 
@@ -26,14 +26,16 @@ class ApiError(Exception):
         return {"message": str(self), "type": kind, "param": self.param, "code": self.code}
 
 
-def check_language(language: object, param: str) -> None:
-    """ApiError for another language than the model's."""
-    if language not in (None, "", LANGUAGE):
-        raise ApiError(f"{param} is {shown(language)}; this server knows {LANGUAGE!r} only: leave it out", param)
+def check_language(value: object, param: str) -> None:
+    """ApiError for another language than the model's; a region ("en-US") changes nothing."""
+    try:
+        messages.check_language(value, param)
+    except BadMessage as error:
+        raise ApiError(str(error), param) from None
 
 
 def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:
-    """Words and phrases that a client expects. ApiError unless they are strings, not too many and not too long."""
+    """Words and phrases to be recognized more readily. ApiError unless they are text, not too many and not too long."""
     keywords = tuple(value for value in values if isinstance(value, str) and "\n" not in value)
     if len(keywords) != len(values) or len(keywords) > MAX_KEYWORDS:
         raise ApiError(f"{param} must be at most {MAX_KEYWORDS} strings of one line each", param)
@@ -44,7 +46,7 @@ def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:
 
 
 async def expect_keywords(session: Session, keywords: tuple[str, ...], param: str) -> None:
-    """From here on `session` listens for them. ApiError where the search or the model does not allow that."""
+    """Sets the hotwords of `session` from here on. ApiError where the search or the model does not allow that."""
     try:
         await session.change(hotwords=keywords)
     except ValueError as error:
