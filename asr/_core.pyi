@@ -192,9 +192,7 @@ HOTWORD_BOOST: float
 class Hotwords:
     """Words and phrases that are expected. Immutable, shared by threads."""
 
-    def __init__(
-        self, list: str, tokens: list[str], boost: float = HOTWORD_BOOST, lm: NgramLm | None = None
-    ) -> None:
+    def __init__(self, list: str, tokens: list[str], boost: float = HOTWORD_BOOST, lm: NgramLm | None = None) -> None:
         """`list`: one word or phrase a line; behind a tab or a colon the nats that each of its letters gains, in
         (0, 20], in place of `boost`. `tokens` as for `LmFusion`. `lm`: for a search over phones, the language model
         that pronounces the words; what a hotword's letters gain is then spread over its phones.
@@ -462,6 +460,10 @@ def words(hypothesis: Hypothesis, tokens: list[str], with_lm: bool = False) -> l
 def words(hypothesis: Hypothesis, fusion: LmFusion, letters: Hypothesis, tokens: list[str]) -> list[_Word]:
     """The words of a hypothesis of a search over phones. `letters`: of a greedy search over the letters of the same
     audio, `tokens` their spelling: they write the words outside the vocabulary."""
+
+def spell(text: str, tokens: list[str]) -> list[int]:
+    """Ids of the fewest tokens that write the words of `text`, A to Z in the case that the model has. `tokens`: as for
+    `words`. ValueError for a text without words, and for a word that no tokens write."""
 
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
     """See `asr.runtime.search.rescore`."""

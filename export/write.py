@@ -39,7 +39,7 @@ def export_model(
     int8: bool = False,
     chunk_size: int = 16,
     left_context: int = 64,
-    rescore_ctc_weight: float = 0.5,
+    rescore_ctc_weight: float = ModelMetadata.rescore_ctc_weight,
     licence: str = "",
 ) -> ExportReport:
     """Writes the averaged weights of `checkpoint` as one .onnx file that holds everything an app needs.

@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from asr._core import Hypothesis
-from asr.runtime.search import Word, words
+from asr._core import Hypothesis, spell
+from asr.runtime.search import Word, heard, words
 from asr.text import WORD_BOUNDARY
 from asr.tokenizer import BLANK_ID
 
@@ -24,7 +24,7 @@ def forced_align(log_probs: npt.NDArray[np.float32], text: str, tokens: Sequence
     tokens: spelling of every token id. Raises ValueError for a text that they cannot spell, or that is too long for the
     utterance.
     """
-    return words(align_tokens(log_probs, spell(text, tokens)), tokens)
+    return words(align_tokens(log_probs, spell(text, heard(tokens))), tokens)
 
 
 def align_tokens(log_probs: npt.NDArray[np.float32], ids: Sequence[int]) -> Hypothesis:
@@ -62,21 +62,4 @@ def word_tokens(ids: Sequence[int], tokens: Sequence[str]) -> list[list[int]]:
             found.append([])
         found[-1].append(place)
         begins = False
-    return found
-
-
-def spell(text: str, tokens: Sequence[str]) -> list[int]:
-    """The ids of the tokens that write `text`, the longest that fits first; ValueError where none does."""
-    ids = {token: id for id, token in enumerate(tokens)}
-    longest = max(map(len, tokens))
-    rest = WORD_BOUNDARY + WORD_BOUNDARY.join(text.split())
-    if not any(token.startswith(WORD_BOUNDARY) and token != WORD_BOUNDARY for token in tokens):
-        rest = rest[1:]  # characters: borders stand between words only
-    found = []
-    while rest:
-        length = next((n for n in range(min(longest, len(rest)), 0, -1) if rest[:n] in ids), 0)
-        if not length:
-            raise ValueError(f"no token of the model writes {rest[0]!r} of {text!r:.60}")
-        found.append(ids[rest[:length]])
-        rest = rest[length:]
     return found

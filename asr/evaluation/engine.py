@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_model import Encoded, OnnxModel
 
 FloatArray = npt.NDArray[np.float32]
@@ -57,7 +58,7 @@ class CheckpointEngine:
             raise ValueError("--device cuda: PyTorch finds no CUDA device; use --device cpu")
         checkpoint = Checkpoint.load(path)
         self.tokens = tuple(checkpoint.tokenizer.tokens)
-        self.rescore_ctc_weight = 0.5
+        self.rescore_ctc_weight = ModelMetadata.rescore_ctc_weight
         self._device = torch.device(device)
         self._model = checkpoint.model().to(self._device)
         self.phones = self._model.config.phones

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,14 @@ def evaluate(
     beam_size: int = BEAM_SIZE,
     ctc_weight: float | None = None,
     fusion: LmFusion | None = None,
-) -> Iterator[list[Result] | int]:
+    on_batch: Callable[[int], object] | None = None,
+) -> list[Result]:
     """Recognises `cuts` at every latency with every search.
 
     ctc_weight: of CTC against the decoder in rescoring; None takes the model's own.
     fusion: the language model of the searches whose name ends in "+lm".
-    Yields the number of utterances done in between, and last the results, one per latency and search.
+    on_batch: called with the number of utterances after each batch at one latency.
+    Returns one result per latency and search.
     """
     results = [Result(data, chunk, search) for chunk in chunks_ms for search in searches]
     for chunk_ms in chunks_ms:
@@ -97,8 +100,9 @@ def evaluate(
                 result.encoder_s += encoder_s
                 for cut, utterance in zip(batch, encoded, strict=True):
                     _recognise(engine, result, cut, utterance, beam_size, ctc_weight, fusion)
-            yield len(batch)
-    yield results
+            if on_batch is not None:
+                on_batch(len(batch))
+    return results
 
 
 def _recognise(
@@ -159,6 +163,18 @@ def parse_searches(option: str | None, with_lm: bool) -> list[str]:
         if search.endswith("+lm") and not with_lm:
             raise ValueError(f"--search {search} needs a language model: add --lm")
     return searches
+
+
+def name_data_sets(paths: Sequence[str]) -> list[str]:
+    """What tells the data sets apart: their names, with as many folders in front as it takes."""
+    parts = [
+        (*p.parts[:-1], p.name.removesuffix(".gz").removesuffix(".jsonl")) for p in (Path(x).absolute() for x in paths)
+    ]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise ValueError(f"--data names a data set more than once: {' '.join(paths)}")
 
 
 def table(results: Sequence[Result]) -> Table:
@@ -236,10 +252,8 @@ def run(args: argparse.Namespace) -> int:
     for path in (args.plot, args.json, args.hypotheses):
         if path is not None and not path.parent.is_dir():  # before an hour of work, not after
             raise ValueError(f"there is no folder {path.parent} to write {path.name} into")
-    data = {
-        Path(name).name.removesuffix(".gz").removesuffix(".jsonl"): _select(name, args.num_utterances)
-        for name in args.data
-    }
+    names = name_data_sets(args.data)
+    data = [(name, _select(path, args.num_utterances)) for name, path in zip(names, args.data, strict=True)]
     engine = open_engine(args.model, args.device)
     fusion = None
     if args.lm is not None:
@@ -249,15 +263,20 @@ def run(args: argparse.Namespace) -> int:
     results: list[Result] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        for name, cuts in data.items():
+        for name, cuts in data:
             task = progress.add_task(name, total=len(cuts) * len(chunks))
-            for done in evaluate(
-                engine, cuts, name, chunks, args.left_context_ms, searches, args.beam, args.rescore_ctc_weight, fusion
-            ):
-                if isinstance(done, int):
-                    progress.advance(task, done)
-                else:
-                    results += done
+            results += evaluate(
+                engine,
+                cuts,
+                name,
+                chunks,
+                args.left_context_ms,
+                searches,
+                args.beam,
+                args.rescore_ctc_weight,
+                fusion,
+                partial(progress.advance, task),
+            )
     Console().print(table(results))
     if args.json:
         report = {"model": str(args.model), "left_context_ms": args.left_context_ms, "beam": args.beam}
@@ -270,7 +289,7 @@ def run(args: argparse.Namespace) -> int:
         for r in results:
             name = f"{r.data}, {r.search}" if len(data) > 1 else r.search
             curves.setdefault(name, []).append((r.chunk_ms, r.errors.rate))
-        plot_wer(curves, args.plot, " + ".join(data))
+        plot_wer(curves, args.plot, " + ".join(names))
     return 0
 
 

@@ -75,8 +75,9 @@ class ModelMetadata:
     phones: tuple[str, ...] = ()
     """Names of the phones of `phone_log_probs`, whose token ids are 0 for the CTC blank, 1 + 2i for phone i at the
     beginning of a word, and 2 + 2i for phone i inside one; empty for a model that writes no phones."""
-    rescore_ctc_weight: float = 0.5
-    """A hypothesis is worth weight * its CTC log-probability + (1 - weight) * its decoder score."""
+    rescore_ctc_weight: float = 0.7
+    """A hypothesis is worth weight * its CTC log-probability + (1 - weight) * its decoder score. Tuned for the bundled
+    models on `dev`, as asr.runtime.search.LmWeights."""
     quantization: str = "none"
     """none | int8"""
     licence: str = ""

@@ -26,6 +26,7 @@ from asr._core import (
     LmFusion,
     NgramLm,
 )
+from asr.runtime.metadata import ModelMetadata
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID
 
 SEARCHES = ("greedy", "beam", "rescore")
@@ -159,7 +160,7 @@ def decode(
     name: str,
     beam_size: int = BEAM_SIZE,
     score: Score | None = None,
-    ctc_weight: float = 0.5,
+    ctc_weight: float = ModelMetadata.rescore_ctc_weight,
     fusion: LmFusion | None = None,
 ) -> Hypothesis:
     """The best hypothesis of a whole utterance.
@@ -199,7 +200,10 @@ def decode_words(
 
 
 def finish(
-    search: CtcGreedySearch | CtcPrefixBeamSearch, name: str, score: Score | None = None, ctc_weight: float = 0.5
+    search: CtcGreedySearch | CtcPrefixBeamSearch,
+    name: str,
+    score: Score | None = None,
+    ctc_weight: float = ModelMetadata.rescore_ctc_weight,
 ) -> Hypothesis:
     """The best hypothesis of a search that has seen the whole utterance; the arguments are those of `decode`."""
     if name != "rescore":

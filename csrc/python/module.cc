@@ -25,6 +25,7 @@
 #include "search/ngram_lm.h"
 #include "onnx_file.h"
 #include "search/phrases.h"
+#include "search/spelling.h"
 
 namespace asr_stream {
 namespace {
@@ -283,7 +284,9 @@ void bind_lm(py::module_& m) {
              const py::array array = require_array(data, 1, "data");
              if (!py::isinstance<py::array_t<std::uint8_t>>(array)) throw_dtype_error(array, "data", "uint8");
              const auto* bytes = static_cast<const std::uint8_t*>(array.data());
-             return std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
+             auto g2p = std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
+             py::cast(g2p->phones());  // UnicodeDecodeError, a ValueError, for names that are no UTF-8
+             return g2p;
            }),
            "data"_a)
       .def_property_readonly("phones", &G2p::phones)
@@ -345,6 +348,15 @@ void bind_endpointer(py::module_& m) {
       .def_property_readonly("frame_s", [](const Endpointer& self) { return self.options().frame_s; });
 }
 
+void bind_spelling(py::module_& m) {
+  m.def(
+      "spell",
+      [](const std::string& text, const std::vector<std::string>& tokens) {
+        return Spelling(tokens).tokens_of(text, "text");
+      },
+      "text"_a, "tokens"_a);
+}
+
 void bind_onnx_file(py::module_& m) {
   m.attr("ONNX_OPSET") = kOnnxOpset;
   m.def(
@@ -368,6 +380,7 @@ PYBIND11_MODULE(_core, m) {
   bind_lm(m);
   bind_ctc(m);
   bind_endpointer(m);
+  bind_spelling(m);
   bind_segment(m);
   bind_onnx_file(m);
 }

@@ -57,11 +57,14 @@ std::vector<std::string> token_texts(const std::vector<std::string>& tokens) {
 }
 
 Spelling::Spelling(const std::vector<std::string>& tokens) {
+  std::int32_t id = -1;
   for (const std::string& piece : token_texts(tokens)) {
+    ++id;
     if (piece.empty() || (piece.size() > 2 && piece.front() == '<' && piece.back() == '>')) continue;  // <unk>
     longest_ = std::max(longest_, piece.size());
     for (std::string& letter : letters_of(piece)) letters_.insert(std::move(letter));
-    pieces_.insert(piece);
+    pieces_.emplace(piece, id);
+    begins_words_ |= piece.size() > 1 && piece.front() == ' ';
   }
 }
 
@@ -73,7 +76,7 @@ std::string Spelling::spell(std::string_view text, const char* what) const {
     if (!spelled.empty()) spelled += ' ';
     const std::string variants[] = {word, in_case(word, 'a', 'z'), in_case(word, 'A', 'Z')};
     const auto* found = std::find_if(std::begin(variants), std::end(variants),
-                                     [this](const std::string& variant) { return can_spell(variant); });
+                                     [this](const std::string& variant) { return !segment(' ' + variant).empty(); });
     if (found == std::end(variants)) throw std::invalid_argument(refusal(word, what));
     spelled += *found;
   }
@@ -81,17 +84,30 @@ std::string Spelling::spell(std::string_view text, const char* what) const {
   return spelled;
 }
 
-bool Spelling::can_spell(const std::string& word) const {
-  const std::string text = ' ' + word;
-  std::vector<bool> reached(text.size() + 1, false);
-  reached[0] = true;
+std::vector<std::int32_t> Spelling::tokens_of(std::string_view text, const char* what) const {
+  const std::vector<std::int32_t> tokens = segment(' ' + spell(text, what));
+  return {tokens.begin() + (begins_words_ ? 0 : 1), tokens.end()};
+}
+
+std::vector<std::int32_t> Spelling::segment(const std::string& text) const {
+  struct Way {
+    std::size_t num_tokens = 0;  // up to here; 0 where no tokens end here
+    std::size_t begin = 0;       // of the last one
+    std::int32_t token = 0;
+  };
+  std::vector<Way> ways(text.size() + 1);
   for (std::size_t begin = 0; begin < text.size(); ++begin) {
-    if (!reached[begin]) continue;
+    if (begin != 0 && ways[begin].num_tokens == 0) continue;
+    const std::size_t num_tokens = ways[begin].num_tokens + 1;
     for (std::size_t end = begin + 1; end <= std::min(text.size(), begin + longest_); ++end) {
-      if (pieces_.count(text.substr(begin, end - begin)) != 0) reached[end] = true;
+      if (ways[end].num_tokens != 0 && ways[end].num_tokens <= num_tokens) continue;
+      const auto found = pieces_.find(text.substr(begin, end - begin));
+      if (found != pieces_.end()) ways[end] = {num_tokens, begin, found->second};
     }
   }
-  return reached.back();
+  std::vector<std::int32_t> tokens(ways.back().num_tokens);
+  for (std::size_t end = text.size(), i = tokens.size(); i-- > 0; end = ways[end].begin) tokens[i] = ways[end].token;
+  return tokens;
 }
 
 std::string Spelling::refusal(const std::string& word, const char* what) const {

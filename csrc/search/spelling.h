@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -22,13 +24,18 @@ class Spelling {
   // is for errors: std::invalid_argument for a text without words, and for a word that no tokens spell.
   std::string spell(std::string_view text, const char* what) const;
 
+  // The fewest tokens that write those words. Where tokens are letters, a border stands between words only.
+  std::vector<std::int32_t> tokens_of(std::string_view text, const char* what) const;
+
  private:
-  bool can_spell(const std::string& word) const;
+  // The fewest tokens that write `text`; none where nothing does.
+  std::vector<std::int32_t> segment(const std::string& text) const;
   std::string refusal(const std::string& word, const char* what) const;
 
-  std::unordered_set<std::string> pieces_;   // what tokens write
-  std::unordered_set<std::string> letters_;  // in them
-  std::size_t longest_ = 0;                  // piece, in bytes
+  std::unordered_map<std::string, std::int32_t> pieces_;  // what tokens write, and their ids
+  std::unordered_set<std::string> letters_;               // in them
+  std::size_t longest_ = 0;                               // piece, in bytes
+  bool begins_words_ = false;                             // whether a piece has a border and more
 };
 
 // The lines of a list, without white space around them and a byte order mark in front; empty ones are left out.

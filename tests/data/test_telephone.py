@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from corpora import utterances
-from synth import SAMPLE_RATE, speech
+from support.corpora import utterances
+from support.synth import SAMPLE_RATE, speech
 
 from asr.data.cuts import load_cuts
-from asr.features import fbank
 from asr.data.noisy_room import NoisyCopies, NoisyRoom
 from asr.data.prepare import prepare
 from asr.data.telephone import CODECS, Telephone, TelephoneCopies
 from asr.data.utterance import PrepareOptions
+from asr.features import fbank
 
 
 def level_db(samples, low_hz, high_hz):

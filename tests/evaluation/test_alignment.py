@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asr.evaluation.alignment import align_tokens, forced_align, spell, word_tokens
+from asr._core import spell
+from asr.evaluation.alignment import align_tokens, forced_align, word_tokens
 from asr.evaluation.wer import matched_words
 
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B")
@@ -38,11 +39,17 @@ def test_a_text_that_is_too_long_for_the_utterance_is_refused() -> None:
             align_tokens(path(4, 0, 4), ids)
 
 
-def test_text_is_spelt_in_characters_or_in_the_longest_pieces() -> None:
-    assert spell("AB  B", TOKENS) == [4, 5, 3, 5]
-    assert spell("ABC A B", PIECES) == [5, 8, 4, 3, 6]
-    with pytest.raises(ValueError, match="no token of the model writes 'C' of 'A C'"):
-        spell("A C", TOKENS)
+def test_text_is_spelled_in_characters_or_in_the_fewest_pieces() -> None:
+    assert spell("AB  b", list(TOKENS)) == [4, 5, 3, 5]
+    assert spell("ABC A B", list(PIECES)) == [5, 8, 4, 3, 6]
+    # The longest piece in front leaves a C that nothing writes.
+    assert spell("ABC", ["", "<unk>", "", "▁AB", "▁A", "BC", "▁"]) == [4, 5]
+    with pytest.raises(ValueError, match="text 'C' cannot be written by this model: it has no 'C'"):
+        spell("A C", list(TOKENS))
+    with pytest.raises(
+        ValueError, match="text 'A' cannot be written by this model: it has no tokens for these letters"
+    ):
+        spell("A", ["", "▁AB", "B"])
 
 
 def test_the_tokens_of_each_word() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from asr.evaluation.engine import open_engine
 from asr.evaluation.evaluate import Result, evaluate, parse_chunks, parse_searches, write_hypotheses
 from asr.evaluation.wer import WordErrors
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
-from asr.runtime.onnx_model import OnnxModel
+from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint
 
@@ -121,6 +122,26 @@ def test_utterances_are_spread_and_data_sets_kept_apart(data: Path, tiny_onnx: P
     ]  # fmt: skip
 
 
+def test_data_sets_of_one_name_are_told_apart_by_their_folders(
+    data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(data.parent, other)
+    out = tmp_path / "out.json"
+    arguments = ["--num-utterances", "1", "--chunk-ms", "640", "--search", "greedy", "--json", str(out)]
+    sets = [str(data), str(other / data.name)]
+    assert main(["evaluate", str(tiny_onnx), "--data", *sets, *arguments]) == 0
+    found = [(result["data"], result["num_words"]) for result in json.loads(out.read_text())["results"]]
+    assert found == [(f"{data.parent.name}/small", 3), ("other/small", 3)]
+    assert main(["evaluate", str(tiny_onnx), "--data", sets[0], sets[0], *arguments]) == 1
+    assert "--data names a data set more than once" in capsys.readouterr().err
+
+
+def test_a_checkpoint_and_its_export_rescore_with_one_weight(checkpoint: Path, tiny_onnx: Path) -> None:
+    weights = {open_engine(path).rescore_ctc_weight for path in (checkpoint, tiny_onnx, bundled_model("float32"))}
+    assert len(weights) == 1
+
+
 def test_the_rescoring_weight_reaches_the_search(data: Path, tiny_onnx: Path) -> None:
     from asr.data.cuts import load_cuts
 
@@ -128,7 +149,8 @@ def test_the_rescoring_weight_reaches_the_search(data: Path, tiny_onnx: Path) ->
     cuts = list(load_cuts(data))
     said = {}
     for search, weight in (("beam", None), ("rescore", 1.0), ("rescore", 0.0)):
-        *progress, results = evaluate(engine, cuts, "d", [320], 640, [search], ctc_weight=weight)
+        progress: list[int] = []
+        results = evaluate(engine, cuts, "d", [320], 640, [search], ctc_weight=weight, on_batch=progress.append)
         assert progress == [1, 1, 1, 1]
         said[search, weight] = [hypothesis for _, _, hypothesis in results[0].hypotheses]
     assert said["rescore", 1.0] == said["beam", None] != said["rescore", 0.0]
