@@ -39,7 +39,8 @@ from test_server_wyoming import event, wyoming_port
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from asr.streaming.server.security.guard import guarded_protocols
+from asr.streaming.server.security.connections import limited_protocols
+from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
 
 AT_16K = '{"config": {"sample_rate": 16000}}'
@@ -49,7 +50,7 @@ IDLE_S = 1.0
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    """With little patience and few streams. In the end its log tells of no accident, and nothing of what was said."""
+    """With short timeouts and few sessions. In the end its log has no error and no text."""
     with serving("--idle-s", str(IDLE_S), "--max-sessions", "4", "--wyoming-port", "0") as running:
         yield running
     log = "\n".join(running.log)
@@ -105,10 +106,12 @@ def test_no_more_streams_than_allowed(server: RunningServer) -> None:
         stack.enter_context(connect(f"{server.ws_url}/vosk"))
 
 
-@pytest.mark.parametrize("port", ["http", "wyoming"])
+@pytest.mark.parametrize("port", ["http", "wyoming", "both"])
 def test_no_more_connections_than_allowed(server: RunningServer, port: str) -> None:
-    number = server.port if port == "http" else wyoming_port(server)
-    silent = [tcp(number) for _ in range(80)]  # 72 are allowed
+    """On all ports together."""
+    ports = {"http": [server.port], "wyoming": [wyoming_port(server)], "both": [server.port, wyoming_port(server)]}
+    numbers = ports[port]
+    silent = [tcp(numbers[i % len(numbers)]) for i in range(80)]  # 72 are allowed
     wait_until(lambda: any(closed(client) for client in silent[72:]))
     assert not any(closed(client) for client in silent[:8])  # it is not for their silence
     wait_until(lambda: all(closed(client) for client in silent))
@@ -197,7 +200,7 @@ def test_who_never_reads_is_left(server: RunningServer, sample: np.ndarray) -> N
 def test_last_words_that_nobody_takes_do_not_keep_the_connection(kind: str) -> None:
     """They are too few to stop the server from saying them."""
     limits = Limits(idle_s=0.5)
-    http, websocket_protocol = guarded_protocols(limits)
+    http, websocket_protocol = limited_protocols(limits, OpenConnections(limits.max_connections, lambda: None))
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if kind == "http":
@@ -318,7 +321,43 @@ def test_a_second_start_says_that_the_port_is_taken(server: RunningServer) -> No
         assert complaint in result.stderr
 
 
+def test_more_connections_than_files(sample: np.ndarray) -> None:
+    """Others are served on, and the log does not grow with each try to accept one more."""
+    with serving("--wyoming-port", "0", "--max-sessions", "8", max_files=320) as server:
+        ports = [server.port, wyoming_port(server)]
+        silent = [tcp(ports[i % 2]) for i in range(400)]
+        for client in silent:
+            leave(client, abruptly=True)
+        with connect(f"{server.ws_url}/vosk") as client:
+            client.send(AT_16K)
+            client.send(sample[:32000].tobytes())
+            assert json.loads(client.recv(10))["partial"]
+        assert health(server)["status"] == "ok"
+        assert len(server.log) < 10, server.log[:10]
+
+
+def test_clients_that_leave_before_their_replies_leave_no_line(sample: np.ndarray) -> None:
+    """asyncio warns of each reply to one that has left."""
+    with serving() as server:
+        for _ in range(3):
+            client = websocket(server, frame(TEXT, AT_16K.encode()) + 40 * frame(BINARY, sample[:3200].tobytes()))
+            leave(client, abruptly=True)
+        assert health(server)["status"] == "ok"
+    assert all("listening" in line.lower() or "limits:" in line or " s of audio" in line for line in server.log), server.log
+
+
 # ---- the end ----
+
+
+def test_a_closed_terminal_has_the_finals_sent(sample: np.ndarray) -> None:
+    with serving() as server, connect(f"{server.ws_url}/vosk") as client:
+        client.send(AT_16K)
+        client.send(sample[:32000].tobytes())
+        partial = json.loads(client.recv(10))["partial"]
+        server.process.send_signal(signal.SIGHUP)
+        final = json.loads(client.recv(10))["text"]
+        assert partial and final.startswith(partial.split()[0])
+        assert server.process.wait(10) == 0
 
 
 def test_sigterm_has_every_final_said(sample: np.ndarray) -> None:
