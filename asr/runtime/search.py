@@ -29,6 +29,8 @@ from asr._core import (
 from asr.runtime.metadata import ModelMetadata
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID
 
+MAX_LIST = 1 << 22
+"""Characters of a list of hotwords or phrases."""
 SEARCHES = ("greedy", "beam", "rescore")
 
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
@@ -82,11 +84,15 @@ def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
     if not isinstance(lines, str | Path):
         return "\n".join(lines)
     try:
-        return Path(lines).read_text(encoding="utf-8")
+        with open(lines, encoding="utf-8") as file:
+            text = file.read(MAX_LIST + 1)
     except FileNotFoundError:
         raise ValueError(f"{name}: there is no file {lines} (words themselves go into a list)") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name}: {lines} cannot be read as UTF-8 text: {error}") from error
+    if len(text) > MAX_LIST:
+        raise ValueError(f"{name}: {lines} has more than {MAX_LIST} characters, which is no list of words and phrases")
+    return text
 
 
 def heard(tokens: Sequence[str]) -> list[str]:
