@@ -27,7 +27,7 @@ from asr._core import (
     NgramLm,
 )
 from asr.runtime.metadata import ModelMetadata
-from asr.tokenizer import BLANK_ID, SOS_EOS_ID
+from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
 MAX_LIST = 1 << 22
 """Characters of a list of hotwords or phrases."""
@@ -36,8 +36,8 @@ SEARCHES = ("greedy", "beam", "rescore")
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
 """Decoder scores (N,) of N token sequences against the utterance at hand."""
 
-_UNSPOKEN_IDS = (BLANK_ID, SOS_EOS_ID)
-"""In no text."""
+_UNSPOKEN_IDS = (BLANK_ID, UNK_ID, SOS_EOS_ID)
+"""In no text; training refuses text that would be `<unk>`, so only a model that has hardly begun writes it."""
 
 
 @dataclass(frozen=True)
