@@ -11,8 +11,8 @@ add_library(asr_stream ${type}
   csrc/runtime/c_api.cc
   csrc/runtime/metadata.cc
   csrc/runtime/model.cc
+  csrc/runtime/model_stream.cc
   csrc/runtime/onnxruntime.cc
-  csrc/runtime/stream.cc
   $<TARGET_OBJECTS:asr_stream_core>)
 add_library(asr_stream::asr_stream ALIAS asr_stream)
 target_include_directories(asr_stream

@@ -41,6 +41,16 @@ void append(std::vector<float>& to, const float* from, std::int64_t count) { to.
 
 }  // namespace
 
+const char* name(Event::Type type) {
+  switch (type) {
+    case Event::Type::kPartial: return "partial";
+    case Event::Type::kFinal: return "final";
+    case Event::Type::kGap: return "gap";
+    case Event::Type::kError: break;
+  }
+  return "error";
+}
+
 Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
     : options_(checked(std::move(options))),
       endpointer_(options_->endpointer),

@@ -86,16 +86,18 @@ struct DecoderScoring {
 using Work = std::variant<EncoderStep, DecoderScoring>;
 
 struct Event {
-  enum class Type { kPartial, kFinal, kError };
+  enum class Type { kPartial, kFinal, kGap, kError };  // gaps are a stream's, see stream.h
 
   Type type;
-  std::string text;  // words with a space between them; of an error, a sentence for people
+  std::string text;  // words with a space between them; of a gap and an error, a sentence for people
   double start_s;    // seconds of the stream
   double end_s;
   std::vector<Word> words;
   std::size_t num_stable = 0;      // of a partial: leading words that will hardly change in later ones
   const char* endpoint = nullptr;  // of a final: what ended the utterance, a `name` of a rule, or kEndOfAudio
 };
+
+const char* name(Event::Type type);  // "partial", "final", "gap", "error"
 
 inline constexpr const char* kEndOfAudio = "end_of_audio";
 

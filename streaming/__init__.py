@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from asr.streaming.events import Error, Event, Final, Gap, Partial
     from asr.streaming.microphone import Microphone, MicrophoneError, list_devices
     from asr.streaming.recognizer import Recognizer
-    from asr.streaming.stream import Stream
+    from asr.streaming.stream import Stream, StreamFailed
 
 _HOME = {
     **dict.fromkeys(("Error", "Event", "Final", "Gap", "Partial"), "events"),
     **dict.fromkeys(("Microphone", "MicrophoneError", "list_devices"), "microphone"),
     "Recognizer": "recognizer",
-    "Stream": "stream",
+    **dict.fromkeys(("Stream", "StreamFailed"), "stream"),
 }
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Partial",
     "Recognizer",
     "Stream",
+    "StreamFailed",
     "list_devices",
 ]
 

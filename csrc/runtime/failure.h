@@ -19,12 +19,4 @@ struct OnnxRuntimeError : std::runtime_error {  // ONNX Runtime is missing, or t
   using std::runtime_error::runtime_error;
 };
 
-struct NetworkError : std::runtime_error {  // the network could not be run
-  using std::runtime_error::runtime_error;
-};
-
-struct FinishedError : std::logic_error {  // audio after the end
-  using std::logic_error::logic_error;
-};
-
 }  // namespace asr_stream

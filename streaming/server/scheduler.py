@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asr.streaming.events import Event
-from asr.streaming.segment import Segment, compute
 from asr.streaming.stream import Stream
+from asr.streaming.work import Work, compute
 
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
@@ -50,7 +50,7 @@ class Job:
         self.said: deque[tuple[Callable[[Stream], None], float]] = deque()
         self.telling: float | None = None
         """Seconds of audio in what the stream is at; None: nothing."""
-        self.waiting: Segment | None = None
+        self.waiting: Work | None = None
         self.kind: Hashable = None
         self.in_line = False
         self.failed = False

@@ -119,6 +119,9 @@ typedef struct asr_stream_options {
                                       of its own; needed during the call only; NULL: none */
   const char *phrases;             /* a closed list in place of free speech, one a line: what is none of it becomes
                                       "[unk]"; no language model takes part, and no hotwords; NULL: free speech */
+  int32_t sample_rate;             /* of the audio and of gaps, Hz, [1000, 768000], 0: 16000; 16000. Anything else is
+                                      resampled; events, and asr_stream_sample_offset, count in 16 kHz and seconds */
+  int32_t reserved;                /* 0 */
 } asr_stream_options;
 
 /* Fill in the defaults: asr_model_options options; asr_model_options_init(&options, sizeof options); */

@@ -1,6 +1,4 @@
-// A stream: one source of audio, with a clock that lost audio cannot set wrong, and the network that its segments need.
-//
-// Imitates asr/streaming/stream.py and segment.py: after a gap everything starts afresh, the encoder's cache included.
+// A stream over a model: the core's stream (csrc/stream.h), its caches, and the network runs that it asks for.
 #pragma once
 
 #include <array>
@@ -12,12 +10,13 @@
 #include <string>
 
 #include "model.h"
-#include "segment.h"
+#include "stream.h"
 
 namespace asr_stream {
 
 // Durations in ms and s; see asr_stream_options for their ranges.
 struct StreamOptions {
+  std::int32_t sample_rate = kSampleRate;
   std::int32_t chunk_ms = 640;
   std::int32_t left_context_ms = 2560;
   SegmentOptions::Search search = SegmentOptions::Search::kRescore;
@@ -32,44 +31,33 @@ struct StreamOptions {
   std::optional<std::string> hotwords, phrases;  // lists, one entry a line
 };
 
-struct StreamEvent {
-  bool is_gap;  // whatever the event's type
-  Event event;
-};
-
-// For one thread at a time.
-class Stream {
+// For one thread at a time. Errors are those of `Stream`.
+class ModelStream {
  public:
   // std::invalid_argument for an option outside its range, or one that the model cannot serve.
-  Stream(std::shared_ptr<const Model> model, const StreamOptions& options);
+  ModelStream(std::shared_ptr<const Model> model, const StreamOptions& options);
 
-  // FinishedError after `finish`; NetworkError when the network could not be run, and ever after.
   template <typename Sample>  // float or std::int16_t
   void accept(const Sample* samples, std::size_t count);
-  void gap(std::int64_t num_samples);  // std::invalid_argument where it is negative
+  void gap(std::int64_t num_samples);
   void finish();
 
-  std::optional<StreamEvent> next_event();
-  std::int64_t sample_offset() const noexcept { return anchor_ + num_samples_; }
+  std::optional<Event> next_event();
+  std::int64_t sample_offset() const noexcept { return stream_.sample_offset(); }
   const Model& model() const noexcept { return *model_; }
 
  private:
-  void check_usable() const;
-  template <typename Action>
-  void guarded(Action action);
-  void begin_segment();
   void work();
+  void answer(const Work& work);
+  template <typename Action>
+  void run(Action action);
 
   std::shared_ptr<const Model> model_;
-  std::shared_ptr<const SegmentOptions> options_;
+  std::int32_t sample_rate_;   // of accept and gap
   std::int64_t left_context_;  // encoder frames
-  std::unique_ptr<Segment> segment_;
+  Stream stream_;
   std::array<Cache, 2> caches_;  // of the stream, and of the second pass over an utterance
-  std::deque<StreamEvent> events_;
-  std::int64_t anchor_ = 0;       // samples of the stream before the segment
-  std::int64_t num_samples_ = 0;  // of the segment
-  bool finished_ = false;
-  std::string failure_;
+  std::deque<Event> events_;
 };
 
 }  // namespace asr_stream
