@@ -6,12 +6,40 @@ thread at a time, and a second thread that enters meanwhile gets RuntimeError; o
 threads, one that writes and one that reads.
 """
 
-from typing import Literal, final
+from typing import Literal, final, overload
 
 import numpy as np
 import numpy.typing as npt
 
 _Samples = npt.NDArray[np.float32] | npt.NDArray[np.int16]
+
+# The contract of all runtimes (csrc/contract.h).
+SAMPLE_RATE: int
+"""Of recognition, in Hz."""
+MIN_SAMPLE_RATE: int
+MAX_SAMPLE_RATE: int
+"""Of audio that a stream takes, in Hz."""
+NUM_MEL_BINS: int
+SUBSAMPLING: int
+FEATURE_OVERLAP: int
+ENCODER_FRAME_MS: int
+BLANK_ID: int
+SOS_EOS_ID: int
+"""These two tokens are in no text."""
+MAX_PHONES: int
+FORMAT_VERSION: int
+"""Of a model file's metadata."""
+ENCODER_INPUTS: tuple[str, ...]
+ENCODER_OUTPUTS: tuple[str, ...]
+PHONE_OUTPUT: str
+"""A further output, the last one, of a model with a phone head."""
+DECODER_INPUTS: tuple[str, ...]
+DECODER_OUTPUTS: tuple[str, ...]
+BEAM_SIZE: int
+HOTWORD_BOOST: float
+UNKNOWN_COST: float
+OPTION_RANGES: dict[str, tuple[float, bool, float, float]]
+"""Of an option: the lowest value, whether it is allowed itself, the highest, the default."""
 
 @final
 class RingBuffer:
@@ -143,7 +171,7 @@ class Fbank:
 
 @final
 class NgramLm:
-    """A word n-gram language model in the packed format of `asr.lm`. Immutable, shared by threads."""
+    """A word n-gram language model in the packed format of `asr.lm.packed`. Immutable, shared by threads."""
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
         """`data`: the bytes of the file, shape (size,). ValueError when they are not a whole, valid file."""
@@ -156,20 +184,47 @@ class NgramLm:
 
     def __contains__(self, word: str) -> bool: ...
     @property
+    def phones(self) -> list[str]:
+        """Names of the phones that words are pronounced in; empty for a file without pronunciations."""
+    def pronunciations(self, word: str) -> list[list[str]]:
+        """The pronunciations of a word, in phones; none for a word outside the vocabulary."""
+    @property
+    def g2p(self) -> bytes:
+        """The file of the model that pronounces other words; empty: none."""
+    @property
     def num_ngrams(self) -> list[int]:
         """Number of n-grams of order 1, 2, ..."""
 
-HOTWORD_BOOST: float
+@final
+class G2p:
+    """Pronunciations of words that no dictionary has, by a model of `asr lexicon train`. Immutable, shared by threads."""
+
+    def __init__(self, data: npt.NDArray[np.uint8]) -> None:
+        """`data`: the bytes of the file, shape (size,). ValueError when they are not a whole, valid file."""
+
+    @property
+    def phones(self) -> list[str]:
+        """All that it writes, ascending by their bytes."""
+
+    def pronounce(self, word: str, num_best: int = 1) -> list[tuple[list[int], float]]:
+        """The most likely pronunciations, best first: indices into `phones`, and the natural logarithm of the
+        probability among the hypotheses of the beam.
+
+        `word` is spelled in the case of the dictionary that the model was trained on. None for a word of more than 64
+        letters or with a letter that the model does not know. ValueError for num_best < 1.
+        """
 
 @final
 class Hotwords:
     """Words and phrases that are expected. Immutable, shared by threads."""
 
-    def __init__(self, list: str, tokens: list[str], boost: float = HOTWORD_BOOST) -> None:
+    def __init__(self, list: str, tokens: list[str], boost: float = HOTWORD_BOOST, lm: NgramLm | None = None) -> None:
         """`list`: one word or phrase a line; behind a tab or a colon the nats that each of its letters gains, in
-        (0, 20], in place of `boost`. `tokens` as for `LmFusion`.
+        (0, 20], in place of `boost`. `tokens` as for `LmFusion`. `lm`: for a search over phones, the language model
+        that pronounces the words; what a hotword's letters gain is then spread over its phones.
 
-        ValueError for a list without any, a boost out of range, and a word that the tokens cannot spell.
+        ValueError for a list without any, a boost out of range, and a word that the tokens cannot spell or that
+        cannot be pronounced.
         """
 
 @final
@@ -191,17 +246,30 @@ class LmFusion:
         lm: NgramLm | None,
         tokens: list[str],
         *,
-        weight: float,
-        word_bonus: float,
-        oov_penalty: float,
-        prior_weight: float = 0.0,
+        weight: float = 0.8,
+        word_bonus: float = -1.6,
+        oov_penalty: float = 8.0,
+        prior_weight: float = 0.5,
         hotwords: Hotwords | None = None,
+        phones: list[str] = ...,
     ) -> None:
         """`tokens`: spelling of every token id, "\u2581" between words, "" for a token that is no text.
 
+        phones: names of the model's phones, in its order; with a language model that has pronunciations the search is
+        over these, token 1 + 2i being phone i that begins a word, 2 + 2i phone i inside one, and 0 the blank. Words
+        that are pronounced alike are then hypotheses of their own.
+
         ValueError for neither a language model nor hotwords, and outside weight in [0, 10], word_bonus in [-20, 20],
-        oov_penalty in [0, 100], prior_weight in [0, 2].
+        oov_penalty in [0, 100], prior_weight in [0, 2], and for phones that are not those of the language model.
         """
+
+    @property
+    def over_phones(self) -> bool: ...
+    @property
+    def tokens(self) -> list[str]:
+        """What is searched over: spelling of every token id, or "\u2581AA", "AA" and so on for phones."""
+    def text(self, word: int) -> str:
+        """How a word of `Hypothesis.words` is written; "" for one outside the vocabulary."""
 
 @final
 class Hypothesis:
@@ -221,6 +289,7 @@ class Hypothesis:
         end_frames: list[int],
         confidences: list[float],
         hotword_score: float = 0.0,
+        words: list[int] = ...,
     ) -> None:
         """ValueError where the lists are of different lengths."""
 
@@ -241,6 +310,9 @@ class Hypothesis:
     def end_frames(self) -> list[int]: ...
     @property
     def confidences(self) -> list[float]: ...
+    @property
+    def words(self) -> list[int]:
+        """Of a search over phones, each word, for `LmFusion.text`; -1 at the end: not complete yet."""
 
 @final
 class CtcGreedySearch:
@@ -278,7 +350,7 @@ class CtcPrefixBeamSearch:
     def __init__(
         self,
         *,
-        beam_size: int = 8,
+        beam_size: int = 128,
         blank_id: int = 0,
         max_tokens_per_frame: int = 0,
         beam_threshold: float = 0.0,
@@ -318,8 +390,6 @@ class CtcPrefixBeamSearch:
     @property
     def num_trailing_blanks(self) -> int:
         """Frames since the last token of the best hypothesis, or since the last reset when it is empty."""
-
-UNKNOWN_COST: float
 
 @final
 class Phrases:
@@ -394,8 +464,6 @@ class Endpointer:
     @property
     def frame_s(self) -> float: ...
 
-BEAM_SIZE: int
-"""Hypotheses kept, unless another number is asked for."""
 BEAM_THRESHOLD: float
 """Nats below the best at which a hypothesis is dropped: half the time, and the same words."""
 NUM_RESCORED: int
@@ -404,13 +472,23 @@ NUM_RESCORED: int
 _Word = tuple[str, float, float, float]
 """Word, its start and end in seconds, its confidence in (0, 1)."""
 
+@overload
 def words(hypothesis: Hypothesis, tokens: list[str], with_lm: bool = False) -> list[_Word]:
     """The words of a hypothesis, times counted from frame 0. `tokens`: spelling of every token id, "" for one that is
     in no text; "\u2581" begins a word, or stands alone between words. `with_lm`: a language model took part in the
     search, which confidences depend on. ValueError for an id outside `tokens`."""
 
+@overload
+def words(hypothesis: Hypothesis, fusion: LmFusion, letters: Hypothesis, tokens: list[str]) -> list[_Word]:
+    """The words of a hypothesis of a search over phones. `letters`: of a greedy search over the letters of the same
+    audio, `tokens` their spelling: they write the words outside the vocabulary."""
+
+def spell(text: str, tokens: list[str]) -> list[int]:
+    """Ids of the fewest tokens that write the words of `text`, A to Z in the case that the model has. `tokens`: as for
+    `words`. ValueError for a text without words, and for a word that no tokens write."""
+
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
-    """See `asr.search.rescore`."""
+    """See `asr.runtime.search.rescore`."""
 
 @final
 class SegmentOptions:
@@ -431,8 +509,9 @@ class SegmentOptions:
         max_utterance_s: float,
         max_full_context: int = 750,
         phrases: Phrases | None = None,
+        phones: list[str] = ...,
     ) -> None:
-        """ValueError for a value outside its range. `tokens` as for `words`. The second pass takes an utterance of more
+        """ValueError for a value outside its range. `tokens` as for `words`. `phones`: names of the model's phones. The second pass takes an utterance of more
         than `max_full_context` encoder frames in chunks of that many."""
 
 @final
@@ -464,10 +543,6 @@ class DecoderScoring:
     def encoder_out(self) -> npt.NDArray[np.float32]:
         """(num_frames, dim), of the utterance."""
 
-MIN_SAMPLE_RATE: int
-MAX_SAMPLE_RATE: int
-"""Of audio that a stream takes, in Hz."""
-
 class StreamFailed(RuntimeError):
     """A stream whose network could not be run: it is of no more use."""
 
@@ -498,9 +573,16 @@ class Stream:
     def work(self) -> EncoderStep | DecoderScoring | None:
         """What is to be computed before the stream goes on."""
 
-    def stepped(self, log_probs: npt.NDArray[np.float32], encoder_out: npt.NDArray[np.float32]) -> None:
-        """Answers an EncoderStep: (c, vocab_size) and (c, dim). StreamFailed for other shapes, or what are no
-        log-probabilities; RuntimeError when it was not asked for."""
+    def stepped(
+        self,
+        log_probs: npt.NDArray[np.float32],
+        encoder_out: npt.NDArray[np.float32],
+        phone_log_probs: npt.NDArray[np.float32] | None = None,
+    ) -> None:
+        """Answers an EncoderStep: (c, vocab_size), (c, dim) and, which a fusion over phones needs, (c, 1 + 2 * phones).
+
+        StreamFailed for other shapes, or what are no log-probabilities; RuntimeError when it was not asked for.
+        """
 
     def scored(self, scores: list[float]) -> None:
         """Answers a DecoderScoring: natural log-probabilities of the sentences."""

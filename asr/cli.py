@@ -1,4 +1,4 @@
-"""The `asr` command: record, synthesise, prepare, shard, train, evaluate, lm, export, inspect."""
+"""The `asr` command: record, synthesise, prepare, shard, train, evaluate, lm, lexicon, export, inspect."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import sys
 from collections.abc import Sequence
 
 COMMANDS = {
-    "record": ("asr.streaming.record", "record yourself reading prompts, to train on"),
-    "prepare": ("asr.prepare", "check recordings and transcripts, compute features"),
-    "synthesise": ("asr.synthesise", "speak a text with free synthesisers, to train on"),
-    "shard": ("asr.shards", "cut data sets into shards, for sets that outgrow a disk"),
-    "train": ("asr.train", "train a model, or go on with one"),
-    "evaluate": ("asr.evaluate", "word error rate against latency"),
-    "lm": ("asr.lm", "train or pack a language model for the beam search"),
+    "record": ("asr.streaming.terminal.record", "record yourself reading prompts, to train on"),
+    "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
+    "synthesise": ("asr.data.synthesise", "speak a text with free synthesisers, to train on"),
+    "shard": ("asr.data.shards", "cut data sets into shards, for sets that outgrow a disk"),
+    "train": ("asr.training.train", "train a model, or go on with one"),
+    "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
+    "lm": ("asr.lm.cli", "train or pack a language model for the beam search"),
+    "lexicon": ("asr.lexicon.cli", "pronunciations of words, from a dictionary and a model"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
-    "inspect": ("asr.inspect", "what a model file holds, and whether it works"),
+    "inspect": ("asr.runtime.inspect", "what a model file holds, and whether it works"),
 }
 
 EXAMPLES = """examples:
@@ -26,6 +27,7 @@ EXAMPLES = """examples:
   asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
   asr lm train sentences.txt -o words.lm
+  asr lexicon train cmudict -o g2p.model
   asr export runs/tiny -o model.onnx --int8
   asr inspect model.onnx
 """

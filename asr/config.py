@@ -21,6 +21,10 @@ RECIPES = Path(__file__).parent / "recipes"
 """Folder of the recipes that ship with the package."""
 
 
+MAX_PHONES = 127
+"""A language model's file and the search hold a phone in 7 bits."""
+
+
 class ConfigError(ValueError):
     """A configuration key or value that cannot be used."""
 
@@ -59,6 +63,8 @@ class ModelConfig:
     CTC, Nozaki and Komatsu 2021). Intermediate CTC trains them; without any, the middle layer."""
     vocab_size: int = 0
     """Filled in from the tokenizer; 0 in a recipe."""
+    phones: tuple[str, ...] = ()
+    """Names of the phones that a second CTC head on the encoder writes; filled in from `data.lexicon`."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -93,6 +99,8 @@ class ModelConfig:
             f"layers from 1 to {self.encoder_layers - 1}: the last one is what CTC reads anyway",
         )
         _require(self.vocab_size >= 0, "model.vocab_size", self.vocab_size, "at least 0")
+        _require(len(set(self.phones)) == len(self.phones), "model.phones", self.phones, "names, each once")
+        _require(len(self.phones) <= MAX_PHONES, "model.phones", len(self.phones), f"at most {MAX_PHONES} names")
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,9 @@ class DataConfig:
     """Manifests written by `asr prepare` to train on; `path*0.5` takes a random half of it each epoch."""
     valid: tuple[str, ...] = ()
     """Manifests to validate on."""
+    lexicon: str = ""
+    """Pronunciation dictionary of `asr lexicon make`: trains a second CTC head that writes phones. Empty: letters
+    alone."""
     valid_utterances: int = 200
     """Validation uses at most this many utterances, evenly spread over `valid`."""
     max_batch_s: float = 120.0
@@ -231,6 +242,8 @@ class LossConfig:
     intermediate_ctc_weight: float = 0.3
     """Share of the CTC loss that inner layers of the encoder take (Lee and Watanabe 2021): `model.condition_layers`,
     or the middle one."""
+    phone_weight: float = 0.5
+    """Share of the loss that the phone head takes, where `data.lexicon` gives it targets."""
     label_smoothing: float = 0.1
     scheduled_sampling: float = 0.0
     """Probability that the decoder is fed its own guess in place of the true token."""
@@ -238,7 +251,7 @@ class LossConfig:
     """Weight of the consistency between two augmented views (CR-CTC, Yao et al. 2024); 0 takes one view."""
 
     def __post_init__(self) -> None:
-        for name in ("ctc_weight", "intermediate_ctc_weight", "label_smoothing", "scheduled_sampling"):
+        for name in ("ctc_weight", "intermediate_ctc_weight", "phone_weight", "label_smoothing", "scheduled_sampling"):
             _require(0 <= getattr(self, name) <= 1, f"loss.{name}", getattr(self, name), "in [0, 1]")
         _require(self.cr_ctc_weight >= 0, "loss.cr_ctc_weight", self.cr_ctc_weight, "at least 0")
 

@@ -10,7 +10,7 @@ The constants need no third-party package, so that run time can read them withou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,12 +91,3 @@ def fbank(samples: torch.Tensor | np.ndarray) -> torch.Tensor:
         dither=0.0,
         use_energy=False,
     )
-
-
-def __getattr__(name: str) -> Any:
-    # The lhotse extractor lives beside lhotse: reading a constant must not import PyTorch.
-    if name == "LogMelExtractor":
-        from asr.cuts import LogMelExtractor
-
-        return LogMelExtractor
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

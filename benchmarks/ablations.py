@@ -29,13 +29,13 @@ from typing import Any
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from asr.checkpoint import Checkpoint, checkpoint_path
 from asr.config import Config, ConfigError, load_config
+from asr.evaluation.plots import new_axes
+from asr.evaluation.wer import count_errors
 from asr.files import replacing
-from asr.model import AsrModel, with_vocab
-from asr.plots import new_axes
-from asr.pretrained import Pretrained, load_pretrained
-from asr.wer import count_errors
+from asr.model.model import AsrModel, with_vocab
+from asr.training.checkpoint import Checkpoint, checkpoint_path
+from asr.training.pretrained import Pretrained, load_pretrained
 
 BASELINE = "baseline"
 CHUNKS = ("full", "640", "320", "160")

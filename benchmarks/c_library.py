@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from asr import Recognizer
-from asr.onnx_model import bundled_model
-from asr.search import Word
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import Word
 from asr.streaming.events import Error, Event, Final, Gap, Partial
 
 BLOCK = 320  # samples
@@ -61,6 +61,8 @@ class _StreamOptions(ctypes.Structure):
         ("unknown_cost", c_double),
         ("hotwords", c_char_p),
         ("phrases", c_char_p),
+        ("sample_rate", c_int32),
+        ("reserved", c_int32),
     )
 
 
@@ -235,8 +237,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
 
-    from asr.cuts import evenly_spread, load_cuts
-    from asr.lm import BUNDLED
+    from asr.data.cuts import evenly_spread, load_cuts
+    from asr.lm.packed import BUNDLED
 
     lm = None if args.search == "greedy" else args.lm or BUNDLED
     model = args.model or bundled_model()

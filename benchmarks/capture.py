@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from hearing import Heard, Listener, counting, hear
-from sound_card import SoundCard, num_missing
-from virtual_microphone import SAMPLE_RATE, VirtualMicrophone
+from support.hearing import Heard, Listener, counting, hear
+from support.sound_card import SoundCard, num_missing
+from support.virtual_microphone import SAMPLE_RATE, VirtualMicrophone
 
 CALLBACKS = {"C callback": (), "Python callback": ("python-callback",)}
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import track
 
-from asr.cuts import evenly_spread, load_cuts
+from asr.data.cuts import evenly_spread, load_cuts
 
 T = TypeVar("T")
 

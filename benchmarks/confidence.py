@@ -1,7 +1,7 @@
 """Is a word of confidence 0.7 right 7 times in 10? python benchmarks/confidence.py data/dev.jsonl.gz [--plot PNG]
 
 Every second speaker serves to fit the map from what is known of a word's tokens to the probability that it is right
-(csrc/words.cc holds the result, and this prints it); the others serve to test: a reliability curve, the expected
+(csrc/search/words.cc holds the result, and this prints it); the others serve to test: a reliability curve, the expected
 calibration error over ten bins (ECE; Naeini et al. 2015), the area under the ROC curve (AUC: a right word has a higher
 confidence than a wrong one), and normalised cross entropy (NCE: 0 is no better than the share of right words).
 """
@@ -15,12 +15,12 @@ import numpy as np
 from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
-from asr.alignment import word_tokens
+from asr.evaluation.alignment import word_tokens
+from asr.evaluation.plots import new_axes
+from asr.evaluation.wer import matched_words
 from asr.features import fbank
-from asr.plots import new_axes
-from asr.search import decode, words
+from asr.runtime.search import decode, words
 from asr.streaming import Final
-from asr.wer import matched_words
 
 NUM_BINS = 10
 RIDGE = 1e-3  # where all words are right, the likeliest weights are infinite
@@ -85,7 +85,7 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
     onnx = recognizer.onnx
     for cut in progress(cuts, "fit"):
         features = fbank(cut.load_audio()[0]).numpy()
-        log_probs, encoder_out = onnx.encode(features, len(features) // 4, 0)
+        log_probs, encoder_out, _ = onnx.encode(features, len(features) // 4, 0)
         best = decode(
             log_probs,
             recognizer.search,

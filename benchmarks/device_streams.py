@@ -9,7 +9,7 @@ in. Each stream speaks real utterances in real time, a chunk at a time, at a pha
 from when a chunk was spoken until it is recognised. The largest number of streams at which 99 % of these times stay
 below --limit-ms is sought by doubling and halving, each number for --seconds.
 
-    device   the past of streams lies in an arena in the device's memory (asr/cache_arena.py): the default with CUDA
+    device   the past of streams lies in an arena in the device's memory (runtime/cache_arena.py): the default with CUDA
     host     it lies in arrays of the process
 
 --recipe takes a network of that recipe's shape with weights of chance, which take as long as trained ones.
@@ -30,7 +30,7 @@ import numpy as np
 from streams import SAMPLE_RATE, largest, read_audio
 
 from asr import Recognizer
-from asr.onnx_model import OnnxModel, bundled_model
+from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.streaming.server.scheduler import Job, Report, Scheduler
 
 SKIPPED_S = 2.0  # at the start of each number of streams
@@ -116,11 +116,11 @@ def speak(recognizer: Recognizer, audio: np.ndarray, num_streams: int, args: arg
 
 def network(recipe: str, overrides: Sequence[str], path: Path) -> Path:
     """A network of the recipe's shape, with weights of chance, as a model file."""
-    from asr.checkpoint import Checkpoint
     from asr.config import load_config
     from asr.export.write import export_model
-    from asr.model import AsrModel, with_vocab
+    from asr.model.model import AsrModel, with_vocab
     from asr.tokenizer import Tokenizer
+    from asr.training.checkpoint import Checkpoint
 
     config = load_config(recipe, overrides)
     tokens = ("<blk>", "<unk>", "<sos/eos>", *(f"▁{number}" for number in range(497)))

@@ -19,12 +19,12 @@ import numpy as np
 from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
-from asr.alignment import forced_align
+from asr.evaluation.alignment import forced_align
+from asr.evaluation.wer import count_errors
 from asr.features import fbank
-from asr.onnx_model import OnnxModel, bundled_model
-from asr.search import Word
+from asr.runtime.onnx_model import OnnxModel, bundled_model
+from asr.runtime.search import Word
 from asr.streaming import Final
-from asr.wer import count_errors
 
 MARGIN_S = 0.06  # more than a frame, which times are whole numbers of
 NEAR_S = 1.5
@@ -60,7 +60,7 @@ def main() -> None:
         for cut in group:
             samples = cut.load_audio()[0]
             features = fbank(samples).numpy()
-            log_probs, _ = aligner.encode(features, len(features) // 4, 0)
+            log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
             aligned = forced_align(log_probs, cut.supervisions[0].text, aligner.tokens)
             spoken += [Word(w.word, w.start_s + start_s, w.end_s + start_s, w.confidence) for w in aligned]
             spans.append((start_s + aligned[0].start_s, start_s + aligned[-1].end_s))

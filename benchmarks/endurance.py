@@ -20,8 +20,8 @@ import numpy as np
 
 from asr import Recognizer
 from asr.streaming import Final
-from asr.streaming.audio_file import read_blocks
-from asr.streaming.cli import SAMPLE
+from asr.streaming.audio.audio_file import read_blocks
+from asr.streaming.terminal.cli import SAMPLE
 
 SAMPLE_RATE = 16000
 BLOCK = 320  # samples, 20 ms

@@ -22,7 +22,7 @@ import numpy as np
 import soundfile
 
 from asr.cores import num_cores
-from asr.cuts import load_cuts
+from asr.data.cuts import load_cuts
 from asr.features import SAMPLE_RATE
 
 PAUSE_S = 1.0
@@ -47,7 +47,8 @@ def write_recordings(folder: Path, data: Path, num_files: int, minutes: float) -
 
 def measure(paths: list[str], jobs: int, options: list[str]) -> dict[str, Any]:
     """Wall and CPU seconds of one run, and what it said."""
-    command = [sys.executable, "-m", "asr.streaming.cli", "--stats", "--jobs", str(jobs), *options, "--file", *paths]
+    program = [sys.executable, "-m", "asr.streaming.terminal.cli"]
+    command = [*program, "--stats", "--jobs", str(jobs), *options, "--file", *paths]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

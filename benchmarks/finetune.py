@@ -20,8 +20,8 @@ from typing import Any
 from lhotse import CutSet
 
 from asr.cli import main as asr
-from asr.cuts import load_cuts
-from asr.onnx_model import bundled_model
+from asr.data.cuts import load_cuts
+from asr.runtime.onnx_model import bundled_model
 
 
 def speakers(cuts: list[Any]) -> dict[str, list[Any]]:

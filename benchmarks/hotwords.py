@@ -25,13 +25,13 @@ from rich.console import Console
 from rich.progress import track
 
 from asr._core import HOTWORD_BOOST, Hotwords, NgramLm
-from asr.cuts import evenly_spread, load_cuts
-from asr.engine import Engine, open_engine
+from asr.data.cuts import evenly_spread, load_cuts
+from asr.evaluation.engine import Engine, open_engine
+from asr.evaluation.plots import new_axes
 from asr.features import ENCODER_FRAME_MS
-from asr.lm import load_lm
-from asr.onnx_model import bundled_model
-from asr.plots import new_axes
-from asr.search import LmWeights, decode, heard, text
+from asr.lm.packed import load_lm
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import LmWeights, decode, heard, text
 
 LEFT_CONTEXT = 64  # encoder frames, 2560 ms
 

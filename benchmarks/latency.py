@@ -32,8 +32,8 @@ def main() -> None:
     args = parser.parse_args()
 
     from asr import Recognizer
-    from asr.streaming.audio_file import read_blocks
-    from asr.streaming.cli import SAMPLE
+    from asr.streaming.audio.audio_file import read_blocks
+    from asr.streaming.terminal.cli import SAMPLE
 
     pieces, rates = zip(*read_blocks(args.file or SAMPLE), strict=True)
     if rates[0] != 16000:

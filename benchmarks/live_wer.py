@@ -14,8 +14,8 @@ import numpy as np
 from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
+from asr.evaluation.wer import count_errors
 from asr.streaming import Final, Partial
-from asr.wer import count_errors
 
 BLOCK = 320  # samples
 

@@ -22,14 +22,14 @@ from pathlib import Path
 import jiwer
 import numpy as np
 
-from asr import ngram
 from asr._core import LmFusion, NgramLm
-from asr.cuts import evenly_spread, load_cuts
-from asr.engine import open_engine
-from asr.lm import BUNDLED, MAX_ORDER, SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, load_lm, pack
-from asr.onnx_model import bundled_model
-from asr.search import LmWeights, decode, text
-from asr.wer import WordErrors, count_errors
+from asr.data.cuts import evenly_spread, load_cuts
+from asr.evaluation.engine import open_engine
+from asr.evaluation.wer import WordErrors, count_errors
+from asr.lm import ngram
+from asr.lm.packed import BUNDLED, MAX_ORDER, SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, load_lm, pack
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import LmWeights, decode, text
 
 CHUNK, LEFT_CONTEXT = 16, 64  # encoder frames: 640 ms and 2560 ms
 BORDER = "\u2581"
@@ -44,7 +44,7 @@ class Utterance:
 
 
 def read_characters(paths: Sequence[Path], characters: str) -> np.ndarray:
-    """All sentences, each between BOS and EOS, as ids of asr.ngram, uint8: characters[i] is UNK + 1 + i."""
+    """All sentences, each between BOS and EOS, as ids of asr.lm.ngram, uint8: characters[i] is UNK + 1 + i."""
     pieces = []
     for path in paths:
         with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
@@ -58,7 +58,7 @@ def read_characters(paths: Sequence[Path], characters: str) -> np.ndarray:
 
 
 def count_ngrams(ids: np.ndarray, num_words: int, order: int) -> list[ngram.Order]:
-    """What asr.ngram.count_ngrams counts, for few symbols: an n-gram is one integer, and one sort counts all orders."""
+    """What `ngram.count_ngrams` counts, for few symbols: an n-gram is one integer, and one sort counts all orders."""
     bits = num_words.bit_length()
     if bits * order > 63:
         raise ValueError(f"{order}-grams of {num_words} symbols do not fit 63 bits")
@@ -107,7 +107,7 @@ def character_fusion(lm: NgramLm, tokens: Sequence[str], weight: float, bonus: f
     whole = [
         word + BORDER if word in lm and len(token) == 1 else "" for word, token in zip(spelled, tokens, strict=True)
     ]
-    return LmFusion(lm, whole, weight=weight, word_bonus=bonus, oov_penalty=0.0)
+    return LmFusion(lm, whole, weight=weight, word_bonus=bonus, oov_penalty=0.0, prior_weight=0.0)
 
 
 @dataclass
@@ -181,7 +181,7 @@ def main() -> None:
     tokens = engine.tokens
     utterances = []
     for cut in evenly_spread(list(load_cuts(args.data)), args.num_utterances):
-        log_probs, _ = engine.encode([cut.load_features()], CHUNK, LEFT_CONTEXT)[0]
+        log_probs = engine.encode([cut.load_features()], CHUNK, LEFT_CONTEXT)[0].log_probs
         utterances.append(Utterance(log_probs, cut.supervisions[0].text, cut.duration))
     hours = sum(u.duration_s for u in utterances) / 3600
     print(f"{len(utterances)} utterances, {hours:.2f} h, {sum(len(u.words.split()) for u in utterances)} words")

@@ -20,10 +20,10 @@ from command import new_parser, progress, show, utterances
 from live_wer import utterance
 
 from asr import Recognizer
+from asr.data.noisy_room import NoisyCopies, find_sounds, read_sound
+from asr.evaluation.plots import new_axes
+from asr.evaluation.wer import count_errors
 from asr.features import SAMPLE_RATE
-from asr.noisy_room import NoisyCopies, find_sounds, read_sound
-from asr.plots import new_axes
-from asr.wer import count_errors
 
 NO_NOISE_DB = 60.0
 

@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.progress import track
 
 from asr._core import UNKNOWN_COST, CtcPhraseSearch, Phrases, words
-from asr.cuts import evenly_spread, load_cuts
-from asr.engine import Engine, open_engine
-from asr.lm import load_lm
-from asr.onnx_model import bundled_model
-from asr.plots import new_axes
-from asr.search import LmWeights, decode, heard, text
-from asr.wer import count_errors
+from asr.data.cuts import evenly_spread, load_cuts
+from asr.evaluation.engine import Engine, open_engine
+from asr.evaluation.plots import new_axes
+from asr.evaluation.wer import count_errors
+from asr.lm.packed import load_lm
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import LmWeights, decode, heard, text
 
 UNKNOWN = "[unk]"
 
@@ -53,7 +53,7 @@ def load(engine: Engine, data: Path, id: str, number: int | None) -> list[Uttera
     cuts = evenly_spread([cut for cut in load_cuts(data) if id in cut.id and "_sp" not in cut.id], number)
     encoded = []
     for cut in track(cuts, f"encoding {data.name}", console=Console(stderr=True)):
-        encoded.append(Utterance(cut.supervisions[0].text, *engine.encode([cut.load_features()], 0, 0)[0]))
+        encoded.append(Utterance(cut.supervisions[0].text, *engine.encode([cut.load_features()], 0, 0)[0][:2]))
     return encoded
 
 

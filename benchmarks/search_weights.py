@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.progress import track
 
 from asr._core import CtcPrefixBeamSearch, NgramLm
-from asr.cuts import evenly_spread, load_cuts
-from asr.engine import Engine, open_engine
+from asr.data.cuts import evenly_spread, load_cuts
+from asr.evaluation.engine import Engine, open_engine
+from asr.evaluation.wer import count_errors
 from asr.features import ENCODER_FRAME_MS
-from asr.lm import load_lm
-from asr.onnx_model import bundled_model
-from asr.search import BEAM_SIZE, BEAM_THRESHOLD, NUM_RESCORED, LmWeights, rescore, text
-from asr.wer import count_errors
+from asr.lm.packed import load_lm
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import BEAM_SIZE, BEAM_THRESHOLD, NUM_RESCORED, LmWeights, rescore, text
 
 LEFT_CONTEXT = 64  # encoder frames, 2560 ms
 
@@ -141,7 +141,7 @@ def main() -> None:
     utterances = []
     for cut in track(cuts, "encoding", console=Console(stderr=True)):
         (encoded,) = engine.encode([cut.load_features()], args.chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
-        utterances.append(Utterance(cut.supervisions[0].text, *encoded))
+        utterances.append(Utterance(cut.supervisions[0].text, *encoded[:2]))
     search = Search(engine, None if args.lm == "none" else load_lm(args.lm))
     with_lm = search.lm is not None
     start = Setting(ctc_weight=engine.rescore_ctc_weight)

@@ -21,12 +21,12 @@ import numpy as np
 from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
-from asr.alignment import forced_align
+from asr.evaluation.alignment import forced_align
+from asr.evaluation.plots import new_axes
+from asr.evaluation.wer import matched_words
 from asr.features import fbank
-from asr.onnx_model import OnnxModel, bundled_model
-from asr.plots import new_axes
+from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.streaming import Event, Final, Partial
-from asr.wer import matched_words
 
 BLOCK = 640  # samples
 
@@ -103,7 +103,7 @@ def main() -> None:
     truths = []
     for cut in progress(cuts, "alignment"):
         features = fbank(cut.load_audio()[0]).numpy()
-        log_probs, _ = aligner.encode(features, len(features) // 4, 0)
+        log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
         truths.append(forced_align(log_probs, cut.supervisions[0].text, aligner.tokens))
     num_words = sum(map(len, truths))
 

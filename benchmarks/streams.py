@@ -156,7 +156,7 @@ def make_server(variant: str, args: argparse.Namespace) -> Server:
     if variant != "sherpa-onnx":
         more = ["--port", str(port), "--chunk-ms", str(args.chunk_ms), "--max-sessions", "100000"]
         more += ["--model", str(args.model.resolve())] if args.model else []
-        command = [sys.executable, "-m", "asr.streaming.cli", "serve", *more, *VARIANTS[variant]]
+        command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", *more, *VARIANTS[variant]]
         return Server(command, f"ws://127.0.0.1:{port}/vosk", True, args.chunk_ms)
     program = "sherpa-onnx-online-websocket-server"
     model = args.sherpa.resolve() / f"zipformer2_ctc.{args.chunk_ms}ms.onnx"
@@ -219,7 +219,7 @@ def largest(is_held: Callable[[int], bool], first: int, resolution: float, most:
 
 def read_audio(data: Path, num_utterances: int) -> np.ndarray:
     """Utterances, each with a second of silence behind it, whole messages: (num_samples,) int16."""
-    from asr.cuts import evenly_spread, load_cuts
+    from asr.data.cuts import evenly_spread, load_cuts
 
     pause = np.zeros(SAMPLE_RATE, np.float32)
     pieces = []
@@ -230,7 +230,7 @@ def read_audio(data: Path, num_utterances: int) -> np.ndarray:
 
 
 def plot(steps: dict[str, list[Step]], limit_ms: float, path: Path) -> None:
-    from asr.plots import new_axes
+    from asr.evaluation.plots import new_axes
 
     figure, axes = new_axes(7, 4.5)
     for name, measured in steps.items():

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from asr.config import ModelConfig, OptimConfig, load_config
-from asr.encoder import Encoder
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.masks import length_mask
-from asr.optim import build_optimizer
+from asr.model.encoder import Encoder
+from asr.model.masks import length_mask
+from asr.training.optim import build_optimizer
 
 UTTERANCE_S = (15.0, 13.0, 11.0, 9.0)
 """Durations in a batch, repeated, the longest first: padding is part of the work."""

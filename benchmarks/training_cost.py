@@ -17,10 +17,10 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from asr import layers, model
 from asr.config import Config, load_config
 from asr.features import NUM_MEL_BINS
-from asr.model import AsrModel, with_vocab
+from asr.model import layers, model
+from asr.model.model import AsrModel, with_vocab
 
 UTTERANCE_S = 12.3
 """Mean of LibriSpeech's training utterances."""

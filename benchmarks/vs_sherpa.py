@@ -34,7 +34,7 @@ Feed = Callable[[np.ndarray], "tuple[bool, str]"]
 
 def model_file(args: argparse.Namespace) -> str:
     """Of asr-stream: the bundled one of the precision asked for, if none is named."""
-    from asr.onnx_model import bundled_model
+    from asr.runtime.onnx_model import bundled_model
 
     return args.model or str(bundled_model("int8" if args.int8 else "float32"))
 
@@ -128,7 +128,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     """CPU time, latency and memory of one of them, in this process."""
     import soundfile
 
-    from asr.streaming.cli import SAMPLE
+    from asr.streaming.terminal.cli import SAMPLE
 
     audio = np.concatenate([soundfile.read(args.file or SAMPLE, dtype="float32")[0], np.zeros(16000, np.float32)])
     audio = np.resize(audio, int(args.seconds * 16000))
@@ -155,7 +155,7 @@ def parts(args: argparse.Namespace) -> dict[str, float]:
     import onnxruntime
 
     from asr._core import CtcGreedySearch, Fbank
-    from asr.onnx_model import OnnxModel
+    from asr.runtime.onnx_model import OnnxModel
 
     model = OnnxModel(model_file(args))
     chunk_size = args.chunk_ms // 40
@@ -278,8 +278,8 @@ def compare_cost(args: argparse.Namespace) -> None:
 
 
 def compare_texts(args: argparse.Namespace) -> None:
-    from asr.cuts import evenly_spread, load_cuts
-    from asr.wer import count_errors
+    from asr.data.cuts import evenly_spread, load_cuts
+    from asr.evaluation.wer import count_errors
 
     cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
     references = [cut.supervisions[0].text for cut in cuts]

@@ -18,11 +18,11 @@ import numpy as np
 import soundfile
 
 from asr import Recognizer
-from asr.cuts import evenly_spread, load_cuts
-from asr.lm import BUNDLED
-from asr.onnx_model import bundled_model
+from asr.data.cuts import evenly_spread, load_cuts
+from asr.evaluation.wer import count_errors
+from asr.lm.packed import BUNDLED
+from asr.runtime.onnx_model import bundled_model
 from asr.streaming import Final
-from asr.wer import count_errors
 
 BLOCK = 320  # samples
 

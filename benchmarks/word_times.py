@@ -26,13 +26,14 @@ import soxr
 from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
-from asr.alignment import align_tokens, spell, word_tokens
-from asr.cuts import evenly_spread
+from asr._core import spell
+from asr.data.cuts import evenly_spread
+from asr.evaluation.alignment import align_tokens, word_tokens
+from asr.evaluation.wer import matched_words
 from asr.features import fbank
-from asr.onnx_model import OnnxModel, bundled_model
-from asr.search import Word, words
+from asr.runtime.onnx_model import OnnxModel, bundled_model
+from asr.runtime.search import Word, heard, words
 from asr.streaming import Final
-from asr.wer import matched_words
 
 VOICES = ("kal_diphone", "ked_diphone")
 MIN_PAUSE_S, MAX_MISS_S = 0.2, 0.4
@@ -54,8 +55,8 @@ def recognise(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
 def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:
     """Forced alignment of `text`: its words as recognition makes them, and from first to last token."""
     features = fbank(samples).numpy()
-    log_probs, _ = aligner.encode(features, len(features) // 4, 0)
-    aligned = align_tokens(log_probs, spell(text, aligner.tokens))
+    log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
+    aligned = align_tokens(log_probs, spell(text, heard(aligner.tokens)))
     as_words = [(word.word, word.start_s, word.end_s) for word in words(aligned, aligner.tokens)]
     places = word_tokens(aligned.tokens, aligner.tokens)
     as_tokens = [

@@ -8,11 +8,10 @@ if(ASR_STREAM_SHARED)
   set(type SHARED)
 endif()
 add_library(asr_stream ${type}
-  csrc/runtime/c_api.cc
-  csrc/runtime/metadata.cc
-  csrc/runtime/model.cc
-  csrc/runtime/model_stream.cc
-  csrc/runtime/onnxruntime.cc
+  csrc/api/c_api.cc
+  csrc/api/model.cc
+  csrc/api/model_stream.cc
+  csrc/api/onnxruntime.cc
   $<TARGET_OBJECTS:asr_stream_core>)
 add_library(asr_stream::asr_stream ALIAS asr_stream)
 target_include_directories(asr_stream
@@ -33,7 +32,7 @@ set_target_properties(asr_stream PROPERTIES
 
 # Templates of the standard library are visible whatever the preset says, so what is exported is listed.
 if(ASR_STREAM_SHARED AND UNIX)
-  set(list ${CMAKE_CURRENT_SOURCE_DIR}/csrc/runtime/symbols.txt)
+  set(list ${CMAKE_CURRENT_SOURCE_DIR}/csrc/api/symbols.txt)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
   file(STRINGS ${list} symbols)
   set(exports ${CMAKE_CURRENT_BINARY_DIR}/asr_stream.exports)

@@ -8,12 +8,9 @@ namespace asr_stream {
 
 namespace {
 
-constexpr int kMaxDepth = 100;  // as in Google's parser
-
-// The messages of onnx.proto that lead to a tensor, and two that are read for themselves.
-enum class Message {
-  kModel, kGraph, kTraining, kFunction, kNode, kAttribute, kSparseTensor, kTensor, kOpset, kProperty, kOther
-};
+// The messages of onnx.proto that lead to a tensor, and two that are read for themselves. None contains itself, because
+// graphs in attributes are refused: the recursion below is at most seven deep.
+enum class Message { kModel, kGraph, kTraining, kNode, kAttribute, kSparseTensor, kTensor, kOpset, kProperty, kOther };
 
 Message inside(Message message, std::uint64_t field) {
   switch (message) {
@@ -22,7 +19,6 @@ Message inside(Message message, std::uint64_t field) {
              : field == 8  ? Message::kOpset
              : field == 14 ? Message::kProperty
              : field == 20 ? Message::kTraining
-             : field == 25 ? Message::kFunction
                            : Message::kOther;
     case Message::kGraph:
       return field == 1    ? Message::kNode
@@ -31,19 +27,27 @@ Message inside(Message message, std::uint64_t field) {
                            : Message::kOther;
     case Message::kTraining:
       return field == 1 || field == 2 ? Message::kGraph : Message::kOther;
-    case Message::kFunction:
-      return field == 7 ? Message::kNode : field == 11 ? Message::kAttribute : Message::kOther;
     case Message::kNode:
       return field == 5 ? Message::kAttribute : Message::kOther;
     case Message::kAttribute:
       return field == 5 || field == 10    ? Message::kTensor
-             : field == 6 || field == 11  ? Message::kGraph
              : field == 22 || field == 23 ? Message::kSparseTensor
                                           : Message::kOther;
     case Message::kSparseTensor:
       return field == 1 || field == 2 ? Message::kTensor : Message::kOther;
     default:
       return Message::kOther;
+  }
+}
+
+// Control flow may run for ever, and functions that call functions grow exponentially when a runtime expands them, both
+// while the file is loaded. ONNX Runtime cannot be interrupted there.
+void refuse_code(Message message, std::uint64_t field) {
+  if (message == Message::kAttribute && (field == 6 || field == 11)) {
+    throw std::invalid_argument("a node of it runs a graph of its own (Loop, If, Scan), which no exported file does");
+  }
+  if (message == Message::kModel && field == 25) {
+    throw std::invalid_argument("it defines functions of its own, which no exported file does");
   }
 }
 
@@ -54,12 +58,12 @@ struct Field {
   std::size_t begin, end;  // of the bytes
 };
 
-class Walk {
+class ProtoReader {
  public:
-  explicit Walk(std::string_view data) : data_(data) {}
+  explicit ProtoReader(std::string_view data) : data_(data) {}
 
-  void run() {
-    walk(Message::kModel, 0, data_.size(), 0);
+  void read() {
+    read(Message::kModel, 0, data_.size());
     if (opsets_ == std::vector<std::uint64_t>{kOnnxOpset}) return;
     std::string found;
     for (const std::uint64_t opset : opsets_) found += (found.empty() ? "" : " and ") + std::to_string(opset);
@@ -70,18 +74,15 @@ class Walk {
   std::map<std::string, std::string> properties;
 
  private:
-  void walk(Message message, std::size_t at, std::size_t end, int depth) {
-    if (depth > kMaxDepth) {
-      throw std::invalid_argument("it nests more than " + std::to_string(kMaxDepth) + " deep at byte " +
-                                  std::to_string(at));
-    }
+  void read(Message message, std::size_t at, std::size_t end) {
     std::string_view first, second;  // the fields 1 and 2 that have bytes
     std::uint64_t version = 0;
     while (at < end) {
       const Field field = next(at, end);
       if (field.has_bytes) {
+        refuse_code(message, field.number);
         const Message inner = inside(message, field.number);
-        if (inner != Message::kOther) walk(inner, field.begin, field.end, depth + 1);
+        if (inner != Message::kOther) read(inner, field.begin, field.end);
         const std::string_view bytes = data_.substr(field.begin, field.end - field.begin);
         if (field.number == 1) first = bytes;
         if (field.number == 2) second = bytes;
@@ -139,9 +140,9 @@ class Walk {
 }  // namespace
 
 std::map<std::string, std::string> read_onnx_properties(std::string_view onnx) {
-  Walk walk(onnx);
-  walk.run();
-  return std::move(walk.properties);
+  ProtoReader reader(onnx);
+  reader.read();
+  return std::move(reader.properties);
 }
 
 }  // namespace asr_stream

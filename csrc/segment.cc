@@ -8,9 +8,6 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::int64_t kFrameShift = 160;   // samples
-constexpr std::int64_t kFrameReach = 280;   // samples from where a feature frame's 10 ms begin to the window's end
-
 std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptions> options) {
   if (!options) throw std::invalid_argument("a segment needs options");
   const auto require = [](bool condition, const char* name, std::int64_t value) {
@@ -29,6 +26,11 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
   if (options->phrases && options->phrases->num_model_tokens() != static_cast<std::int64_t>(options->tokens.size())) {
     throw std::invalid_argument("the phrases were given " + std::to_string(options->phrases->num_model_tokens()) +
                                 " tokens, the segment " + std::to_string(options->tokens.size()));
+  }
+  if (options->fusion && options->fusion->over_phones() &&
+      options->fusion->num_tokens() != 1 + 2 * options->phones.size()) {
+    throw std::invalid_argument("the fusion is over " + std::to_string(options->fusion->num_tokens() / 2) +
+                                " phones, the segment has " + std::to_string(options->phones.size()));
   }
   if (!(options->rescore_ctc_weight >= 0.0 && options->rescore_ctc_weight <= 1.0)) {
     throw std::invalid_argument("rescore_ctc_weight " + std::to_string(options->rescore_ctc_weight) +
@@ -56,12 +58,29 @@ Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
       endpointer_(options_->endpointer),
       start_s_(start_s),
       fbank_(FbankOptions{}),
-      search_(new_search()) {}
+      reading_(new_reading()) {}
 
-Segment::Search Segment::new_search() const {
-  if (options_->search == SegmentOptions::Search::kGreedy) return CtcGreedySearch(options_->beam.blank_id);
-  if (options_->phrases) return CtcPhraseSearch(options_->phrases, options_->beam.blank_id);
-  return CtcPrefixBeamSearch(options_->beam, options_->fusion);
+Segment::Reading Segment::new_reading() const {
+  const std::int32_t blank_id = options_->beam.blank_id;
+  CtcGreedySearch greedy(blank_id);
+  if (options_->search == SegmentOptions::Search::kGreedy) return {greedy, greedy};
+  if (options_->phrases) return {CtcPhraseSearch(options_->phrases, blank_id), greedy};
+  return {CtcPrefixBeamSearch(options_->beam, options_->fusion), greedy};
+}
+
+void Segment::advance(Reading& reading, const float* log_probs, const float* phone_log_probs,
+                      std::int64_t num_frames) const {
+  const auto vocab_size = static_cast<std::int64_t>(options_->tokens.size());
+  if (!over_phones()) {
+    std::visit([&](auto& search) { search.advance(log_probs, num_frames, vocab_size); }, reading.search);
+    return;
+  }
+  std::get<CtcPrefixBeamSearch>(reading.search).advance(phone_log_probs, num_frames, num_phone_tokens());
+  reading.letters.advance(log_probs, num_frames, vocab_size);
+}
+
+std::vector<Hypothesis> Segment::hypotheses(const Reading& reading, std::int64_t num_best, bool finished) const {
+  return std::visit([&](const auto& search) { return search.hypotheses(num_best, finished); }, reading.search);
 }
 
 template <typename Sample>
@@ -93,7 +112,8 @@ void Segment::finish() {
 }
 
 void Segment::stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size,
-                      const float* encoder_out, std::int64_t dim) {
+                      const float* phone_log_probs, std::int64_t num_phone_tokens, const float* encoder_out,
+                      std::int64_t dim) {
   const auto* step = work_ ? std::get_if<EncoderStep>(work_.get()) : nullptr;
   if (!step) throw std::logic_error("no encoder step was asked for");
   const std::int64_t wanted = (step->num_frames - kFeatureOverlap) / kSubsampling;
@@ -104,13 +124,21 @@ void Segment::stepped(const float* log_probs, std::int64_t num_frames, std::int6
                                 std::to_string(wanted) + ", " + std::to_string(options_->tokens.size()) + ")" +
                                 (dim_ ? ", dim " + std::to_string(dim_) : ""));
   }
+  if (over_phones() && (!phone_log_probs || num_phone_tokens != this->num_phone_tokens())) {
+    throw std::invalid_argument("the step gave " +
+                                (phone_log_probs ? std::to_string(num_phone_tokens) : std::string("no")) +
+                                " log-probabilities of phones; the search is over " +
+                                std::to_string(this->num_phone_tokens()));
+  }
   const std::int64_t num_valid = std::min(step->num_valid / kSubsampling, num_frames);
+  LogProbChecker(options_->beam.blank_id).check(log_probs, num_valid, vocab_size);  // before anything changes
+  if (over_phones()) LogProbChecker(options_->beam.blank_id).check(phone_log_probs, num_valid, num_phone_tokens);
   if (step->second_pass) {
-    std::visit([&](auto& search) { search.advance(log_probs, num_valid, vocab_size); }, *second_search_);
+    advance(*second_reading_, log_probs, phone_log_probs, num_valid);
     append(encoder_out_, encoder_out, num_valid * dim);
   } else {
-    LogProbChecker(options_->beam.blank_id).check(log_probs, num_valid, vocab_size);  // before anything changes
     chunk_log_probs_.assign(log_probs, log_probs + num_valid * vocab_size);
+    if (over_phones()) chunk_phone_log_probs_.assign(phone_log_probs, phone_log_probs + num_valid * num_phone_tokens);
     chunk_encoder_out_.assign(encoder_out, encoder_out + num_valid * dim);
     chunk_frames_ = num_valid;
     chunk_read_ = 0;
@@ -177,8 +205,8 @@ void Segment::read_chunk() {
     ended_by_ = endpoint();
     if (ended_by_ != EndpointRule::kNone) return end_utterance();
     if (chunk_read_ == chunk_frames_) break;
-    const float* row = chunk_log_probs_.data() + chunk_read_ * vocab_size;
-    std::visit([&](auto& search) { search.advance(row, 1, vocab_size); }, search_);
+    advance(reading_, chunk_log_probs_.data() + chunk_read_ * vocab_size,
+            over_phones() ? chunk_phone_log_probs_.data() + chunk_read_ * num_phone_tokens() : nullptr, 1);
     if (!options_->second_pass) append(encoder_out_, chunk_encoder_out_.data() + chunk_read_ * dim_, dim_);
     ++chunk_read_;
     ++num_frames_;
@@ -194,13 +222,14 @@ void Segment::read_chunk() {
 EndpointRule Segment::endpoint() const {
   const std::int64_t length = num_frames_ - utterance_start_;
   if (!length) return EndpointRule::kNone;
-  const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, search_);
+  const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, reading_.search);
   bool word_begins = false;
   if (chunk_read_ < chunk_frames_) {
-    const std::size_t vocab_size = options_->tokens.size();
-    const auto row = chunk_log_probs_.begin() + chunk_read_ * static_cast<std::int64_t>(vocab_size);
-    const auto likeliest = std::max_element(row, row + static_cast<std::int64_t>(vocab_size)) - row;
-    word_begins = begins_word(options_->tokens[static_cast<std::size_t>(likeliest)]);
+    const std::vector<std::string>& tokens = over_phones() ? options_->fusion->tokens() : options_->tokens;
+    const auto num_tokens = static_cast<std::int64_t>(tokens.size());
+    const auto row = (over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_).begin() + chunk_read_ * num_tokens;
+    const auto likeliest = std::max_element(row, row + num_tokens) - row;
+    word_begins = begins_word(tokens[static_cast<std::size_t>(likeliest)]);
   }
   return endpointer_.update(length, num_blanks, num_blanks < length, word_begins);
 }
@@ -208,14 +237,11 @@ EndpointRule Segment::endpoint() const {
 void Segment::end_utterance() {
   // Silence is not worth a second look. That it is silence must hold for the final, to which a language model may add
   // words that it did not expect to end without.
-  const auto silent = [this] {
-    return std::visit([](const auto& s) { return s.hypotheses(1, true).front().tokens.empty(); }, search_);
-  };
-  if (!options_->second_pass || silent()) {
+  if (!options_->second_pass || hypotheses(reading_, 1, true).front().tokens.empty()) {
     stage_ = Stage::kChoosing;
     return;
   }
-  second_search_ = std::make_unique<Search>(new_search());
+  second_reading_ = std::make_unique<Reading>(new_reading());
   second_start_ = 0;
   stage_ = Stage::kSecondPass;
 }
@@ -236,10 +262,8 @@ bool Segment::request_second_pass() {
 }
 
 void Segment::choose() {
-  const Search& search = second_search_ ? *second_search_ : search_;
-  const bool rescore = options_->search == SegmentOptions::Search::kRescore && !options_->phrases;
-  const std::int64_t num_best = rescore ? options_->num_rescored : 1;
-  choices_ = std::visit([&](const auto& s) { return s.hypotheses(num_best, true); }, search);
+  const bool rescore = options_->search == SegmentOptions::Search::kRescore && !options_->phrases && !over_phones();
+  choices_ = hypotheses(second_reading_ ? *second_reading_ : reading_, rescore ? options_->num_rescored : 1, true);
   if (choices_.size() == 1 || choices_.front().tokens.empty()) return report_final(choices_.front());
   DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
   for (const Hypothesis& choice : choices_) scoring.tokens.push_back(choice.tokens);
@@ -247,15 +271,17 @@ void Segment::choose() {
 }
 
 void Segment::report_final(const Hypothesis& hypothesis) {
-  std::vector<Word> found = spoken(hypothesis, second_search_ ? utterance_start_ : 0);
+  const Reading& reading = second_reading_ ? *second_reading_ : reading_;
+  std::vector<Word> found = spoken(hypothesis, letters(reading), second_reading_ ? utterance_start_ : 0);
   if (!found.empty()) {
     report(Event::Type::kFinal, std::move(found));
     events_.back().endpoint = ended_by_ == EndpointRule::kNone ? kEndOfAudio : name(ended_by_);
   } else if (!partial_.empty()) {
     report(Event::Type::kPartial, {});  // takes back what it seemed to be
   }
-  std::visit([](auto& search) { search.reset(); }, search_);
-  second_search_.reset();
+  std::visit([](auto& search) { search.reset(); }, reading_.search);
+  reading_.letters.reset();
+  second_reading_.reset();
   encoder_out_.clear();
   choices_.clear();
   partial_.clear();
@@ -273,9 +299,10 @@ void Segment::report_final(const Hypothesis& hypothesis) {
 }
 
 void Segment::report_partial() {
-  const auto hypotheses = std::visit([](const auto& s) { return s.hypotheses(kNumCompared); }, search_);
-  std::vector<Word> found = spoken(hypotheses.front(), 0);
-  const std::size_t stable = num_stable(found, hypotheses);
+  const std::vector<Hypothesis> best = hypotheses(reading_, kNumCompared);
+  const Hypothesis letters_alone = letters(reading_);
+  std::vector<Word> found = spoken(best.front(), letters_alone, 0);
+  const std::size_t stable = num_stable(found, best, letters_alone);
   const bool is_known = found.size() == partial_.size() && num_alike(found, partial_) == found.size();
   if (is_known && stable == num_stable_) return;
   partial_ = found;
@@ -284,12 +311,13 @@ void Segment::report_partial() {
 }
 
 // The last word may still be under way. What was stable remains so as long as it stands.
-std::size_t Segment::num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses) const {
+std::size_t Segment::num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
+                                const Hypothesis& letters) const {
   const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; };
   const double lowest = score(hypotheses.front()) - kStableMargin;
   std::size_t agreed = best.empty() ? 0 : best.size() - 1;
   for (std::size_t i = 1; i < hypotheses.size() && score(hypotheses[i]) >= lowest; ++i) {
-    agreed = std::min(agreed, num_alike(best, spoken(hypotheses[i], 0)));
+    agreed = std::min(agreed, num_alike(best, spoken(hypotheses[i], letters, 0)));
   }
   return std::max(agreed, std::min(num_stable_, num_alike(best, partial_)));
 }
@@ -304,10 +332,16 @@ void Segment::report_nonfinite() {
                      now(), now(), {}});
 }
 
-std::vector<Word> Segment::spoken(const Hypothesis& hypothesis, std::int64_t first_frame) const {
+Hypothesis Segment::letters(const Reading& reading) const {
+  return over_phones() ? reading.letters.hypotheses().front() : Hypothesis{};
+}
+
+std::vector<Word> Segment::spoken(const Hypothesis& hypothesis, const Hypothesis& letters,
+                                  std::int64_t first_frame) const {
+  const double start_s = start_s_ + static_cast<double>(first_frame) * kEncoderFrameS;
+  if (over_phones()) return words(hypothesis, *options_->fusion, letters, options_->tokens, start_s);
   const std::vector<std::string>& tokens = options_->phrases ? options_->phrases->tokens() : options_->tokens;
-  return words(hypothesis, tokens, options_->fusion && options_->fusion->has_lm(),
-               start_s_ + static_cast<double>(first_frame) * kEncoderFrameS);
+  return words(hypothesis, tokens, options_->fusion && options_->fusion->has_lm(), start_s);
 }
 
 void Segment::report(Event::Type type, std::vector<Word> words, std::size_t num_stable) {

@@ -23,21 +23,17 @@
 #include <variant>
 #include <vector>
 
-#include "ctc_greedy_search.h"
-#include "ctc_phrase_search.h"
-#include "ctc_prefix_beam_search.h"
-#include "endpointer.h"
-#include "fbank.h"
-#include "lm_fusion.h"
-#include "words.h"
+#include "contract.h"
+#include "search/ctc_greedy_search.h"
+#include "search/ctc_phrase_search.h"
+#include "search/ctc_prefix_beam_search.h"
+#include "search/endpointer.h"
+#include "frontend/fbank.h"
+#include "search/lm_fusion.h"
+#include "search/words.h"
 
 namespace asr_stream {
 
-inline constexpr std::int64_t kSubsampling = 4;     // feature frames of 10 ms per encoder frame
-inline constexpr std::int64_t kFeatureOverlap = 3;  // of a chunk with the next one, in feature frames
-inline constexpr std::int64_t kNumBins = 80;
-
-inline constexpr std::int32_t kBeamSize = 128;
 // Nats below the best at which a hypothesis is dropped: half the time, and the same words.
 inline constexpr double kBeamThreshold = 10.0;
 // Hypotheses that the decoder scores at most: it is what a final waits for.
@@ -54,6 +50,9 @@ struct SegmentOptions {
   enum class Search { kGreedy, kBeam, kRescore };  // rescore: the attention decoder picks among those of the beam
 
   std::vector<std::string> tokens;  // UTF-8 spelling of every token id, as `words` takes them; id 0 is the CTC blank
+  // Names of the phones of the model's second head, or none. With a fusion over phones the search is over its tokens
+  // (see `LmFusion`), and there is no rescoring.
+  std::vector<std::string> phones;
   std::int64_t chunk_size = 16;     // encoder frames per step
   bool second_pass = true;          // finals come of one more look at the whole utterance
   std::int64_t max_full_context = kMaxFullContext;
@@ -63,7 +62,7 @@ struct SegmentOptions {
   // A closed list in place of free speech, or none: searched for by itself, without fusion, beam and decoder.
   std::shared_ptr<const Phrases> phrases;
   std::int64_t num_rescored = kNumRescored;
-  double rescore_ctc_weight = 0.5;  // see `best_rescored`
+  double rescore_ctc_weight = option("rescore_ctc_weight").fallback;  // see `best_rescored`
   EndpointerOptions endpointer;
 };
 
@@ -118,9 +117,14 @@ class Segment {
   // What has to be computed before the segment can go on; nullptr: nothing. Valid until it is answered.
   const Work* work() const noexcept { return work_.get(); }
 
-  // Answers an EncoderStep: log_probs (c, vocab_size) and encoder_out (c, dim), of all c frames.
+  // Answers an EncoderStep: log_probs (c, vocab_size), phone_log_probs (c, num_phone_tokens) and encoder_out (c, dim),
+  // of all c frames. phone_log_probs: null where the options have no phones.
+  void stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size, const float* phone_log_probs,
+               std::int64_t num_phone_tokens, const float* encoder_out, std::int64_t dim);
   void stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size, const float* encoder_out,
-               std::int64_t dim);
+               std::int64_t dim) {
+    stepped(log_probs, num_frames, vocab_size, nullptr, 0, encoder_out, dim);
+  }
   // Answers a DecoderScoring: log-probabilities (N,).
   void scored(const std::vector<float>& scores);
 
@@ -144,7 +148,17 @@ class Segment {
   using Search = std::variant<CtcGreedySearch, CtcPrefixBeamSearch, CtcPhraseSearch>;
   enum class Stage { kListening, kReading, kSecondPass, kChoosing, kFinished };
 
-  Search new_search() const;
+  // A search, and beside one over phones what the letters are by themselves.
+  struct Reading {
+    Search search;
+    CtcGreedySearch letters;
+  };
+
+  Reading new_reading() const;
+  bool over_phones() const noexcept { return options_->fusion && options_->fusion->over_phones(); }
+  std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * options_->phones.size()); }
+  void advance(Reading& reading, const float* log_probs, const float* phone_log_probs, std::int64_t num_frames) const;
+  std::vector<Hypothesis> hypotheses(const Reading& reading, std::int64_t num_best, bool finished = false) const;
   void go_on();
   bool request_chunk();
   void read_chunk();
@@ -154,9 +168,11 @@ class Segment {
   void report_final(const Hypothesis& hypothesis);
   void report_partial();
   EndpointRule endpoint() const;
-  std::size_t num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses) const;
+  std::size_t num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
+                         const Hypothesis& letters) const;
   void report_nonfinite();
-  std::vector<Word> spoken(const Hypothesis& hypothesis, std::int64_t first_frame) const;
+  Hypothesis letters(const Reading& reading) const;
+  std::vector<Word> spoken(const Hypothesis& hypothesis, const Hypothesis& letters, std::int64_t first_frame) const;
   void report(Event::Type type, std::vector<Word> words, std::size_t num_stable = 0);
   double now() const { return start_s_ + static_cast<double>(num_frames_) * kEncoderFrameS; }
 
@@ -164,7 +180,7 @@ class Segment {
   Endpointer endpointer_;
   double start_s_;
   Fbank fbank_;
-  Search search_;
+  Reading reading_;
   Stage stage_ = Stage::kListening;
   bool input_finished_ = false;
   bool begun_ = false;
@@ -182,12 +198,13 @@ class Segment {
 
   // The chunk that was stepped, and how much of it has been read.
   std::vector<float> chunk_log_probs_;
+  std::vector<float> chunk_phone_log_probs_;
   std::vector<float> chunk_encoder_out_;
   std::int64_t chunk_frames_ = 0;
   std::int64_t chunk_read_ = 0;
 
   // The second pass over the utterance that has ended.
-  std::unique_ptr<Search> second_search_;
+  std::unique_ptr<Reading> second_reading_;
   std::int64_t second_start_ = 0;  // feature frame of the utterance: the first of the next window
   std::vector<Hypothesis> choices_;
 

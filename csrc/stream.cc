@@ -111,12 +111,13 @@ const Work* Stream::work() const {
 }
 
 void Stream::stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size,
-                     const float* encoder_out, std::int64_t dim) {
+                     const float* phone_log_probs, std::int64_t num_phone_tokens, const float* encoder_out,
+                     std::int64_t dim) {
   check_alive();
   const Work* work = segment_->work();
   if (!work || !std::holds_alternative<EncoderStep>(*work)) throw std::logic_error("no encoder step was asked for");
   guarded([&] {
-    segment_->stepped(log_probs, num_frames, vocab_size, encoder_out, dim);
+    segment_->stepped(log_probs, num_frames, vocab_size, phone_log_probs, num_phone_tokens, encoder_out, dim);
     go_on();
   });
 }

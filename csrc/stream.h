@@ -70,8 +70,8 @@ class Stream {
   // What the owner has to compute before the stream can go on; nullptr: nothing. Valid until it is answered.
   const Work* work() const;
   // Answers it; see Segment. What is no answer makes the stream fail.
-  void stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size, const float* encoder_out,
-               std::int64_t dim);
+  void stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size, const float* phone_log_probs,
+               std::int64_t num_phone_tokens, const float* encoder_out, std::int64_t dim);
   void scored(const std::vector<float>& scores);
   void fail(const std::string& reason);
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from asr.checkpoint import Checkpoint, average_newest, resolve
 from asr.export.parity import CASES
 from asr.export.sherpa import export_sherpa
 from asr.export.write import ExportReport, export_model
 from asr.features import ENCODER_FRAME_MS
-from asr.pretrained import load_model
+from asr.runtime.metadata import ModelMetadata
+from asr.training.checkpoint import Checkpoint, average_newest, resolve
+from asr.training.pretrained import load_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,9 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rescore-ctc-weight",
         type=float,
-        default=0.5,
+        default=ModelMetadata.rescore_ctc_weight,
         metavar="W",
-        help="weight of CTC against the decoder (0.5)",
+        help="weight of CTC against the decoder (%(default)s)",
     )
     parser.add_argument("--licence", default="", help="of the weights, as an SPDX identifier: CC-BY-4.0, ...")
 

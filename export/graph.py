@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from asr._core import ONNX_OPSET
-from asr.encoder import EncoderCache
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.model import AsrModel
-from asr.onnx_model import DECODER_INPUTS, DECODER_OUTPUTS, INPUTS, OUTPUTS
+from asr.model.encoder import EncoderCache
+from asr.model.model import AsrModel
+from asr.runtime.onnx_model import DECODER_INPUTS, DECODER_OUTPUTS, INPUTS, OUTPUTS, PHONE_OUTPUT
 
 _DYNAMIC = torch.export.Dim.DYNAMIC
 
@@ -39,11 +39,12 @@ class StepGraph(nn.Module):
 
     def forward(
         self, x: Tensor, num_valid: Tensor, key_cache: Tensor, value_cache: Tensor, num_frames: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Inputs and outputs as in asr.onnx_model.OnnxModel.step."""
+    ) -> tuple[Tensor, ...]:
+        """Inputs and outputs as in asr.runtime.onnx_model.step_tensors."""
         cache = EncoderCache(key_cache, value_cache, num_frames)
         log_probs, encoder_out, new = self.model.step(x, num_valid, cache)
-        return log_probs, encoder_out, new.keys, new.values, new.num_frames
+        phones = (self.model.phone_log_probs(encoder_out),) if self.model.phone_ctc is not None else ()
+        return log_probs, encoder_out, new.keys, new.values, new.num_frames, *phones
 
 
 class ScoreGraph(nn.Module):
@@ -68,8 +69,11 @@ def step_graph(model: AsrModel) -> onnx.ModelProto:
     counts = torch.zeros(2, dtype=torch.int64)
     example = (torch.zeros(2, num_frames, NUM_MEL_BINS), counts + num_frames, cache, cache.clone(), counts)
     shapes = ({0: "N", 1: "T"}, {0: "N"}, {0: "N", 2: "C"}, {0: "N", 2: "C"}, {0: "N"})
-    out = ({0: "N", 1: "(T-3)/4"}, {0: "N", 1: "(T-3)/4"}, *shapes[2:])
-    return trace(StepGraph(model), example, shapes, out, INPUTS, OUTPUTS)
+    frames = {0: "N", 1: "(T-3)/4"}
+    out, names = (frames, frames, *shapes[2:]), OUTPUTS
+    if model.phone_ctc is not None:
+        out, names = (*out, frames), (*names, PHONE_OUTPUT)
+    return trace(StepGraph(model), example, shapes, out, INPUTS, names)
 
 
 def require_relative(model: AsrModel) -> None:

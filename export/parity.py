@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from asr.encoder import EncoderCache
 from asr.export.graph import ExportError
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.model import AsrModel
-from asr.onnx_model import OnnxModel
+from asr.model.encoder import EncoderCache
+from asr.model.model import AsrModel
+from asr.runtime.onnx_model import OnnxModel
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -64,9 +64,9 @@ class ParityReport:
     max_error: float
     """Largest absolute difference of log-probabilities, encoder output and cache."""
     divergence: float
-    """Mean KL divergence of a frame's posteriors in nats."""
+    """Mean KL divergence of a frame's posteriors in nats, of the head where it is larger."""
     agreement: float
-    """Share of frames with the same best token."""
+    """Share of frames with the same best token, of the head where it is smaller."""
     relative_error: float
     """Of the encoder's output."""
     score_error: float
@@ -95,13 +95,18 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
         raise ExportError(f"the exported graph does not run: {str(error).splitlines()[0]}") from error
     finally:
         torch.set_num_threads(threads)
-    log_p, log_q = (np.concatenate([s[0] for s in streams]) for streams in (torch_streams, onnx_streams))
     p, q = (np.concatenate([s[1] for s in streams]) for streams in (torch_streams, onnx_streams))
+    heads = [0] if len(torch_streams[0]) == 2 else [0, 2]
+    divergence, agreement = 0.0, 1.0
+    for head in heads:
+        log_p, log_q = (np.concatenate([s[head] for s in streams]) for streams in (torch_streams, onnx_streams))
+        divergence = max(divergence, float((np.exp(log_p) * (log_p - log_q)).sum(-1).mean()))
+        agreement = min(agreement, float((log_p.argmax(-1) == log_q.argmax(-1)).mean()))
     report = ParityReport(
         num_chunks=sum(case.num_chunks for case in CASES),
         max_error=max_error,
-        divergence=float((np.exp(log_p) * (log_p - log_q)).sum(-1).mean()),
-        agreement=float((log_p.argmax(-1) == log_q.argmax(-1)).mean()),
+        divergence=divergence,
+        agreement=agreement,
         relative_error=float(np.linalg.norm(p - q) / np.linalg.norm(p)),
         score_error=score_error,
     )
@@ -148,8 +153,8 @@ def speech_like(model: AsrModel, case: Case, seed: int) -> tuple[FloatArray, npt
     return (mean + std * smooth).astype(np.float32), np.array(num_frames, np.int64)
 
 
-Stream = tuple[FloatArray, FloatArray]
-"""Log-probabilities (T', V) and encoder output (T', dim) of one stream."""
+Stream = list[FloatArray]
+"""Log-probabilities (T', V), encoder output (T', dim), and log-probabilities of phones if any, of one stream."""
 
 
 @torch.no_grad()
@@ -161,7 +166,8 @@ def step_torch(
     pieces = []
     for chunk, num_valid in chunks(features, num_frames, case):
         log_probs, encoder_out, cache = model.step(torch.from_numpy(chunk), torch.from_numpy(num_valid), cache)
-        pieces.append((log_probs.numpy(), encoder_out.numpy(), num_valid))
+        phones = [model.phone_log_probs(encoder_out)] if model.phone_ctc is not None else []
+        pieces.append(([t.numpy() for t in (log_probs, encoder_out, *phones)], num_valid))
     return _join(pieces), tuple(t.numpy() for t in EncoderCache(*cache))
 
 
@@ -172,8 +178,10 @@ def step_onnx(
     cache = onnx_model.init_cache(case.batch_size, case.left_context)
     pieces = []
     for chunk, num_valid in chunks(features, num_frames, case):
-        log_probs, encoder_out, cache = onnx_model.step(chunk, num_valid, cache)
-        pieces.append((log_probs, encoder_out, num_valid))
+        output = onnx_model.step(chunk, num_valid, cache)
+        cache = output.cache
+        phones = [] if output.phone_log_probs is None else [output.phone_log_probs]
+        pieces.append(([output.log_probs, output.encoder_out, *phones], num_valid))
     return _join(pieces), tuple(cache)
 
 
@@ -186,11 +194,11 @@ def chunks(
     return [(features[:, s : s + window].copy(), np.clip(num_frames - s, 0, window)) for s in starts]
 
 
-def _join(pieces: list[tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]]) -> list[Stream]:
+def _join(pieces: list[tuple[list[FloatArray], npt.NDArray[np.int64]]]) -> list[Stream]:
     streams = []
-    for row in range(len(pieces[0][2])):
-        valid = [(p[row, : n[row] // SUBSAMPLING], e[row, : n[row] // SUBSAMPLING]) for p, e, n in pieces]
-        streams.append((np.concatenate([p for p, _ in valid]), np.concatenate([e for _, e in valid])))
+    for row in range(len(pieces[0][1])):
+        valid = [[array[row, : n[row] // SUBSAMPLING] for array in arrays] for arrays, n in pieces]
+        streams.append([np.concatenate(parts) for parts in zip(*valid, strict=True)])
     return streams
 
 

@@ -25,13 +25,13 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from asr.encoder import EncoderCache
 from asr.export.graph import ExportError, require_relative, trace
 from asr.export.parity import MAX_DIVERGENCE, MAX_ERROR, MAX_RELATIVE_ERROR, Case, chunks, hold, speech_like, step_torch
 from asr.export.quantize import quantize
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.files import replacing
-from asr.model import AsrModel
+from asr.model.encoder import EncoderCache
+from asr.model.model import AsrModel
 
 FloatArray = np.typing.NDArray[np.float32]
 Runner = Callable[[Any, FloatArray, Case], tuple[FloatArray, FloatArray, FloatArray]]

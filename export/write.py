@@ -10,14 +10,14 @@ from typing import Any
 import onnx
 import torch
 
-from asr.checkpoint import Checkpoint
 from asr.export.graph import ExportError, decoder_graph, step_graph
 from asr.export.parity import ParityReport, check_parity
 from asr.export.quantize import halve, quantize
 from asr.files import replacing
-from asr.metadata import ModelMetadata
-from asr.model import AsrModel
-from asr.onnx_model import ModelError, OnnxModel
+from asr.model.model import AsrModel
+from asr.runtime.metadata import ModelMetadata
+from asr.runtime.onnx_model import ModelError, OnnxModel
+from asr.training.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def export_model(
     int8: bool = False,
     chunk_size: int = 16,
     left_context: int = 64,
-    rescore_ctc_weight: float = 0.5,
+    rescore_ctc_weight: float = ModelMetadata.rescore_ctc_weight,
     licence: str = "",
 ) -> ExportReport:
     """Writes the averaged weights of `checkpoint` as one .onnx file that holds everything an app needs.
@@ -48,7 +48,7 @@ def export_model(
         path: replaced atomically, and only by a file that passed the parity gate.
         int8: quantise the matrix products (see asr.export.quantize).
         chunk_size, left_context: defaults of the file in encoder frames; any others work at run time.
-        rescore_ctc_weight: see asr.metadata.ModelMetadata.
+        rescore_ctc_weight: see asr.runtime.metadata.ModelMetadata.
         licence: of the weights, SPDX.
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
@@ -107,6 +107,7 @@ def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
     }
     return ModelMetadata(
         tokens=tuple(checkpoint.tokenizer.tokens),
+        phones=model_config.phones,
         num_layers=model_config.encoder_layers,
         dim=model_config.dim,
         cmvn_mean=tuple(weights["encoder.mean"].tolist()),

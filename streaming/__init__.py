@@ -9,14 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from asr.streaming.audio.microphone import Microphone, MicrophoneError, list_devices
     from asr.streaming.events import Error, Event, Final, Gap, Partial
-    from asr.streaming.microphone import Microphone, MicrophoneError, list_devices
     from asr.streaming.recognizer import Recognizer
     from asr.streaming.stream import Stream, StreamFailed
 
 _HOME = {
     **dict.fromkeys(("Error", "Event", "Final", "Gap", "Partial"), "events"),
-    **dict.fromkeys(("Microphone", "MicrophoneError", "list_devices"), "microphone"),
+    **dict.fromkeys(("Microphone", "MicrophoneError", "list_devices"), "audio.microphone"),
     "Recognizer": "recognizer",
     **dict.fromkeys(("Stream", "StreamFailed"), "stream"),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from asr.search import Word
+from asr.runtime.search import Word
 
 
 @dataclass(frozen=True)

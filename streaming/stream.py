@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from asr import _core
 from asr._core import StreamFailed
-from asr.onnx_model import Past
-from asr.search import Word
+from asr.runtime.onnx_model import Past
+from asr.runtime.search import Word
 from asr.streaming.events import Error, Event, Final, Gap, Partial
 from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, check_samples
 from asr.streaming.work import Work, compute

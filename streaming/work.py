@@ -75,9 +75,10 @@ def _compute_steps(batch: Sequence[tuple[Work, _core.EncoderStep]]) -> None:
     for filled, (_, step) in zip(features, batch, strict=True):
         filled[: step.num_frames] = step.features
     num_valid = np.array([step.num_valid for _, step in batch], np.int64)
-    log_probs, encoder_out, pasts = onnx.step_streams(features, num_valid, pasts)
+    output = onnx.step_streams(features, num_valid, pasts)
+    heads = (output.log_probs, output.encoder_out, output.phone_log_probs)
     for index, (work, step) in enumerate(batch):
         length = step.num_frames // SUBSAMPLING
-        result = log_probs[index, :length], encoder_out[index, :length]
-        work.stream.pasts[step.second_pass] = pasts[index]
+        result = [None if head is None else head[index, :length] for head in heads]
+        work.stream.pasts[step.second_pass] = output.cache[index]
         work.stream.answer(lambda core, result=result: core.stepped(*result))

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from filelock import FileLock
-from virtual_microphone import VirtualMicrophone
+from support.virtual_microphone import VirtualMicrophone
 
 if TYPE_CHECKING:
     from asr import Recognizer
-    from asr.model import AsrModel
-    from asr.onnx_model import OnnxModel
+    from asr.model.model import AsrModel
+    from asr.runtime.onnx_model import OnnxModel
 
 # Threads that wait for each other in small products cost more than they bring; before PyTorch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -45,7 +45,7 @@ def tiny_model(conversation: np.ndarray) -> AsrModel:
 
     from asr.config import ModelConfig
     from asr.features import fbank
-    from asr.model import AsrModel
+    from asr.model.model import AsrModel
 
     torch.manual_seed(3)
     model = AsrModel(
@@ -92,11 +92,24 @@ def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) ->
     return path
 
 
+@pytest.fixture(scope="session")
+def file_with_defaults(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a chunk of 320 ms and a left context of 640 ms as its own defaults."""
+    import onnx
+
+    proto = onnx.load(tiny_onnx)
+    for entry in proto.metadata_props:
+        entry.value = {"default_chunk_size": "8", "default_left_context": "16"}.get(entry.key, entry.value)
+    path = tmp_path_factory.mktemp("defaults") / "model.onnx"
+    onnx.save(proto, path)
+    return path
+
+
 def export_tiny(model: AsrModel, path: Path) -> None:
-    from asr.checkpoint import Checkpoint
     from asr.config import Config, TokenizerConfig
     from asr.export.write import export_model
     from asr.tokenizer import Tokenizer
+    from asr.training.checkpoint import Checkpoint
 
     weights = model.state_dict()
     training = {"step": 0, "audio_hours": 0.0, "history": []}
@@ -108,7 +121,7 @@ def export_tiny(model: AsrModel, path: Path) -> None:
 @pytest.fixture(scope="session")
 def onnx(tiny_onnx: Path) -> OnnxModel:
     """The exported model, opened."""
-    from asr.onnx_model import OnnxModel
+    from asr.runtime.onnx_model import OnnxModel
 
     return OnnxModel(tiny_onnx)
 
@@ -124,7 +137,7 @@ def recognizer(onnx: OnnxModel) -> Recognizer:
 @pytest.fixture(scope="session")
 def pairs_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A packed language model that knows no words but those of two letters, all of them."""
-    from asr.lm import pack, read_arpa
+    from asr.lm.packed import pack, read_arpa
 
     grams = "\n".join(f"-1.5 {first}{second}" for first in TOKENS[4:30] for second in TOKENS[4:30])
     arpa = f"\\data\\\nngram 1=676\n\n\\1-grams:\n{grams}\n\n\\end\\\n"
@@ -159,7 +172,7 @@ def virtual_microphone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vir
 @pytest.fixture(scope="session")
 def tones(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The toy language's training and validation sets."""
-    from tones import prepare_tones
+    from support.tones import prepare_tones
 
     folder = tmp_path_factory.mktemp("tones")
     return prepare_tones(folder, 120, "train"), prepare_tones(folder, 20, "valid", first_seed=1000)
@@ -168,7 +181,7 @@ def tones(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture
 def arguments(tones: tuple[Path, Path], tmp_path: Path) -> list[str]:
     """`asr train` on them, into `tmp_path / "run"`."""
-    from tones import RECIPE
+    from support.tones import RECIPE
 
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(RECIPE)
@@ -191,7 +204,7 @@ def nothing_printed(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def library() -> Any:
     """libasr_stream, as Python calls it."""
-    from benchmark_module import load_benchmark
-    from c_build import build
+    from support.benchmark_module import load_benchmark
+    from support.c_build import build
 
     return load_benchmark("c_library").CLibrary(build() / "libasr_stream.so")

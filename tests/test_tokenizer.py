@@ -215,7 +215,7 @@ def test_strange_normalizers_are_refused(arguments, message):
 def test_run_time_needs_neither_pytorch_nor_a_tokenizer_library(tokenizers, tmp_path):
     tokenizers["bpe"].save(tmp_path / "tokenizer.json")
     code = (
-        "import sys, asr.text, asr.features, asr.manifests, asr.tokenizer as t\n"
+        "import sys, asr.text, asr.features, asr.data.manifests, asr.tokenizer as t\n"
         f"tokenizer = t.Tokenizer.load({str(tmp_path / 'tokenizer.json')!r})\n"
         "print(tokenizer.decode([7, 8]))\n"
         "heavy = {'torch', 'torchaudio', 'lhotse', 'sentencepiece', 'tokenizers', 'numpy'}\n"

@@ -9,8 +9,8 @@
 #include <type_traits>
 
 #include "contract.h"
-#include "fbank.h"
-#include "simd.h"
+#include "frontend/fbank.h"
+#include "frontend/simd.h"
 
 namespace asr_stream {
 

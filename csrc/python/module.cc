@@ -11,19 +11,21 @@
 #include <utility>
 #include <vector>
 
-#include "arrays.h"
-#include "capture_buffer.h"
-#include "ctc_greedy_search.h"
-#include "ctc_phrase_search.h"
-#include "ctc_prefix_beam_search.h"
-#include "endpointer.h"
-#include "exclusive.h"
-#include "fbank.h"
-#include "hotwords.h"
-#include "lm_fusion.h"
-#include "ngram_lm.h"
+#include "python/arrays.h"
+#include "frontend/capture_buffer.h"
+#include "search/ctc_greedy_search.h"
+#include "search/ctc_phrase_search.h"
+#include "search/ctc_prefix_beam_search.h"
+#include "search/endpointer.h"
+#include "python/exclusive.h"
+#include "frontend/fbank.h"
+#include "search/g2p.h"
+#include "search/hotwords.h"
+#include "search/lm_fusion.h"
+#include "search/ngram_lm.h"
 #include "onnx_file.h"
-#include "phrases.h"
+#include "search/phrases.h"
+#include "search/spelling.h"
 
 namespace asr_stream {
 namespace {
@@ -172,15 +174,15 @@ void bind_ctc(py::module_& m) {
   py::class_<Hypothesis>(m, "Hypothesis")
       .def(py::init([](std::vector<std::int32_t> tokens, double log_prob, double lm_score,
                        std::vector<std::int64_t> start_frames, std::vector<std::int64_t> end_frames,
-                       std::vector<float> confidences, double hotword_score) {
+                       std::vector<float> confidences, double hotword_score, std::vector<std::int32_t> words) {
              for (const std::size_t size : {start_frames.size(), end_frames.size(), confidences.size()}) {
                if (size != tokens.size()) throw py::value_error("every token needs a start, an end and a confidence");
              }
              return Hypothesis{std::move(tokens), log_prob, lm_score, hotword_score, std::move(start_frames),
-                               std::move(end_frames), std::move(confidences)};
+                               std::move(end_frames), std::move(confidences), std::move(words)};
            }),
            "tokens"_a, py::kw_only(), "log_prob"_a, "lm_score"_a, "start_frames"_a, "end_frames"_a, "confidences"_a,
-           "hotword_score"_a = 0.0)
+           "hotword_score"_a = 0.0, "words"_a = std::vector<std::int32_t>())
       .def_readonly("tokens", &Hypothesis::tokens)
       .def_readonly("log_prob", &Hypothesis::log_prob)
       .def_readonly("lm_score", &Hypothesis::lm_score)
@@ -188,6 +190,7 @@ void bind_ctc(py::module_& m) {
       .def_readonly("start_frames", &Hypothesis::start_frames)
       .def_readonly("end_frames", &Hypothesis::end_frames)
       .def_readonly("confidences", &Hypothesis::confidences)
+      .def_readonly("words", &Hypothesis::words)
       .def("__repr__", [](const Hypothesis& h) {
         return "Hypothesis(tokens=" + std::string(py::repr(py::cast(h.tokens))) +
                ", log_prob=" + std::string(py::repr(py::float_(h.log_prob))) + ")";
@@ -208,11 +211,10 @@ void bind_ctc(py::module_& m) {
                                                       recombine};
              return std::make_unique<Beam>("CtcPrefixBeamSearch", options, std::move(lm));
            }),
-           py::kw_only(), "beam_size"_a = 8, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0, "beam_threshold"_a = 0.0,
+           py::kw_only(), "beam_size"_a = kBeamSize, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0, "beam_threshold"_a = 0.0,
            "recombine"_a = false, "lm"_a = nullptr);
   bind_search_methods<CtcPrefixBeamSearch>(beam);
 
-  m.attr("UNKNOWN_COST") = kUnknownCost;
   py::class_<Phrases, std::shared_ptr<Phrases>>(m, "Phrases")
       .def(py::init<std::string_view, const std::vector<std::string>&, float>(), "list"_a, "tokens"_a,
            "unknown_cost"_a = kUnknownCost)
@@ -250,27 +252,74 @@ void bind_lm(py::module_& m) {
           "words"_a)
       .def("__contains__",
            [](const NgramLm& lm, const std::string& word) { return lm.find(word) != lm.unknown(); })
+      .def_property_readonly("phones", &NgramLm::phones)
+      .def(
+          "pronunciations",
+          [](const NgramLm& lm, const std::string& word) {
+            std::vector<std::vector<std::string>> result;
+            const std::int32_t number = lm.find(word);
+            if (number == lm.unknown()) return result;
+            for (const std::string_view bytes : lm.pronunciations(number)) {
+              result.emplace_back();
+              for (const char byte : bytes) {
+                result.back().push_back(lm.phones()[static_cast<std::uint8_t>(byte) - NgramLm::kFirstPhone]);
+              }
+            }
+            return result;
+          },
+          "word"_a)
+      .def_property_readonly("g2p",
+                             [](const NgramLm& lm) {
+                               return py::bytes(reinterpret_cast<const char*>(lm.g2p().first), lm.g2p().second);
+                             })
       .def_property_readonly("num_ngrams", [](const NgramLm& lm) {
         std::vector<std::size_t> counts;
         for (std::size_t n = 1; n <= lm.order(); ++n) counts.push_back(lm.num_ngrams(n));
         return counts;
       });
 
-  m.attr("HOTWORD_BOOST") = kHotwordBoost;
-  py::class_<Hotwords, std::shared_ptr<Hotwords>>(m, "Hotwords")
-      .def(py::init<std::string_view, const std::vector<std::string>&, float>(), "list"_a, "tokens"_a,
-           "boost"_a = kHotwordBoost);
+  py::class_<G2p, std::shared_ptr<G2p>>(m, "G2p")
+      .def(py::init([](const py::object& data) {
+             const py::array array = require_array(data, 1, "data");
+             if (!py::isinstance<py::array_t<std::uint8_t>>(array)) throw_dtype_error(array, "data", "uint8");
+             const auto* bytes = static_cast<const std::uint8_t*>(array.data());
+             return std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
+           }),
+           "data"_a)
+      .def_property_readonly("phones", &G2p::phones)
+      .def(
+          "pronounce",
+          [](const G2p& g2p, const std::string& word, int num_best) {
+            std::vector<std::pair<std::vector<std::int32_t>, double>> result;
+            for (G2p::Pronunciation& p : g2p.pronounce(word, num_best)) {
+              result.emplace_back(std::move(p.phones), p.log_prob);
+            }
+            return result;
+          },
+          "word"_a, "num_best"_a = 1);
 
+  py::class_<Hotwords, std::shared_ptr<Hotwords>>(m, "Hotwords")
+      .def(py::init([](std::string_view list, const std::vector<std::string>& tokens, float boost,
+                       std::shared_ptr<const NgramLm> lm) {
+             return std::make_shared<Hotwords>(list, tokens, boost, lm.get());
+           }),
+           "list"_a, "tokens"_a, "boost"_a = kHotwordBoost, "lm"_a = nullptr);
+
+  constexpr LmFusionOptions defaults;
   py::class_<LmFusion, std::shared_ptr<LmFusion>>(m, "LmFusion")
       .def(py::init([](std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens, float weight,
                        float word_bonus, float oov_penalty, float prior_weight,
-                       std::shared_ptr<const Hotwords> hotwords) {
-             return std::make_shared<LmFusion>(std::move(lm), tokens,
-                                               LmFusionOptions{weight, word_bonus, oov_penalty, prior_weight},
-                                               std::move(hotwords));
+                       std::shared_ptr<const Hotwords> hotwords, const std::vector<std::string>& phones) {
+             const LmFusionOptions options{weight, word_bonus, oov_penalty, prior_weight};
+             const py::gil_scoped_release release;  // the lexicon may have to be built
+             return std::make_shared<LmFusion>(std::move(lm), tokens, options, std::move(hotwords), phones);
            }),
-           "lm"_a, "tokens"_a, py::kw_only(), "weight"_a, "word_bonus"_a, "oov_penalty"_a, "prior_weight"_a = 0.0f,
-           "hotwords"_a = nullptr);
+           "lm"_a, "tokens"_a, py::kw_only(), "weight"_a = defaults.weight, "word_bonus"_a = defaults.word_bonus,
+           "oov_penalty"_a = defaults.oov_penalty, "prior_weight"_a = defaults.prior_weight, "hotwords"_a = nullptr,
+           "phones"_a = std::vector<std::string>())
+      .def_property_readonly("over_phones", &LmFusion::over_phones)
+      .def_property_readonly("tokens", &LmFusion::tokens)
+      .def("text", [](const LmFusion& fusion, std::int32_t word) { return std::string(fusion.text(word)); }, "word"_a);
 }
 
 void bind_endpointer(py::module_& m) {
@@ -278,8 +327,9 @@ void bind_endpointer(py::module_& m) {
       .def(py::init([](double after_speech, double without_speech, double max_utterance, double frame) {
              return Endpointer(EndpointerOptions{after_speech, without_speech, max_utterance, frame});
            }),
-           py::kw_only(), "silence_after_speech_s"_a = 0.8, "silence_without_speech_s"_a = 5.0,
-           "max_utterance_s"_a = 20.0, "frame_s"_a = 0.04)
+           py::kw_only(), "silence_after_speech_s"_a = EndpointerOptions{}.silence_after_speech_s,
+           "silence_without_speech_s"_a = EndpointerOptions{}.silence_without_speech_s,
+           "max_utterance_s"_a = EndpointerOptions{}.max_utterance_s, "frame_s"_a = kEncoderFrameS)
       .def(
           "update",
           [](const Endpointer& self, std::int64_t num_frames, std::int64_t num_trailing_silence_frames,
@@ -293,6 +343,49 @@ void bind_endpointer(py::module_& m) {
                              [](const Endpointer& self) { return self.options().silence_without_speech_s; })
       .def_property_readonly("max_utterance_s", [](const Endpointer& self) { return self.options().max_utterance_s; })
       .def_property_readonly("frame_s", [](const Endpointer& self) { return self.options().frame_s; });
+}
+
+void bind_spelling(py::module_& m) {
+  m.def(
+      "spell",
+      [](const std::string& text, const std::vector<std::string>& tokens) {
+        return Spelling(tokens).tokens_of(text, "text");
+      },
+      "text"_a, "tokens"_a);
+}
+
+template <std::size_t N>
+py::tuple to_tuple(const char* const (&names)[N]) {
+  py::tuple tuple(N);
+  for (std::size_t i = 0; i < N; ++i) tuple[i] = py::str(names[i]);
+  return tuple;
+}
+
+void bind_contract(py::module_& m) {
+  m.attr("SAMPLE_RATE") = kSampleRate;
+  m.attr("MIN_SAMPLE_RATE") = kMinSampleRate;
+  m.attr("MAX_SAMPLE_RATE") = kMaxSampleRate;
+  m.attr("NUM_MEL_BINS") = kNumBins;
+  m.attr("SUBSAMPLING") = kSubsampling;
+  m.attr("FEATURE_OVERLAP") = kFeatureOverlap;
+  m.attr("ENCODER_FRAME_MS") = kEncoderFrameMs;
+  m.attr("BLANK_ID") = kBlankId;
+  m.attr("SOS_EOS_ID") = kSosEosId;
+  m.attr("MAX_PHONES") = kMaxPhones;
+  m.attr("FORMAT_VERSION") = kFormatVersion;
+  m.attr("ENCODER_INPUTS") = to_tuple(kEncoderInputs);
+  m.attr("ENCODER_OUTPUTS") = to_tuple(kEncoderOutputs);
+  m.attr("PHONE_OUTPUT") = kPhoneOutput;
+  m.attr("DECODER_INPUTS") = to_tuple(kDecoderInputs);
+  m.attr("DECODER_OUTPUTS") = to_tuple(kDecoderOutputs);
+  m.attr("BEAM_SIZE") = kBeamSize;
+  m.attr("HOTWORD_BOOST") = kHotwordBoost;
+  m.attr("UNKNOWN_COST") = kUnknownCost;
+  py::dict ranges;
+  for (const OptionRange& range : kOptionRanges) {
+    ranges[range.name] = py::make_tuple(range.low, range.with_low, range.high, range.fallback);
+  }
+  m.attr("OPTION_RANGES") = ranges;
 }
 
 void bind_onnx_file(py::module_& m) {
@@ -313,11 +406,13 @@ void bind_segment(py::module_& m);  // segment.cc
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Streaming front end of asr-stream: ring buffer, log-mel filterbank, CTC search, endpointing.";
+  bind_contract(m);
   bind_ring_buffer(m);
   bind_fbank(m);
   bind_lm(m);
   bind_ctc(m);
   bind_endpointer(m);
+  bind_spelling(m);
   bind_segment(m);
   bind_onnx_file(m);
 }

@@ -12,9 +12,9 @@
 #include <variant>
 #include <vector>
 
-#include "arrays.h"
-#include "exclusive.h"
 #include "frontend/resampler.h"
+#include "python/arrays.h"
+#include "python/exclusive.h"
 #include "stream.h"
 
 namespace asr_stream {
@@ -76,13 +76,25 @@ py::object work(ExclusiveStream& self) {
   return py::cast(std::move(std::get<DecoderScoring>(*copy)));
 }
 
-void stepped(ExclusiveStream& self, const py::object& log_probs, const py::object& encoder_out) {
+void stepped(ExclusiveStream& self, const py::object& log_probs, const py::object& encoder_out,
+             const py::object& phone_log_probs) {
   const py::array rows = float_rows(log_probs, "log_probs"), vectors = float_rows(encoder_out, "encoder_out");
   if (rows.shape(0) != vectors.shape(0)) throw py::value_error("log_probs and encoder_out differ in their frames");
   const auto* log_prob = static_cast<const float*>(rows.data());
   const auto* vector = static_cast<const float*>(vectors.data());
   const std::int64_t num_frames = rows.shape(0), vocab_size = rows.shape(1), dim = vectors.shape(1);
-  self([&](Stream& stream) { stream.stepped(log_prob, num_frames, vocab_size, vector, dim); });
+  py::array phones;
+  const float* phone_log_prob = nullptr;
+  std::int64_t num_phone_tokens = 0;
+  if (!phone_log_probs.is_none()) {
+    phones = float_rows(phone_log_probs, "phone_log_probs");
+    if (phones.shape(0) != rows.shape(0)) throw py::value_error("log_probs and phone_log_probs differ in their frames");
+    phone_log_prob = static_cast<const float*>(phones.data());
+    num_phone_tokens = phones.shape(1);
+  }
+  self([&](Stream& stream) {
+    stream.stepped(log_prob, num_frames, vocab_size, phone_log_prob, num_phone_tokens, vector, dim);
+  });
 }
 
 py::list take_events(ExclusiveStream& self) {
@@ -98,22 +110,27 @@ py::list take_events(ExclusiveStream& self) {
 }  // namespace
 
 void bind_segment(py::module_& m) {
-  m.attr("BEAM_SIZE") = kBeamSize;
   m.attr("BEAM_THRESHOLD") = kBeamThreshold;
   m.attr("NUM_RESCORED") = kNumRescored;
 
   m.def("words", [](const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm) {
     return to_list(words(hypothesis, tokens, with_lm));
   }, "hypothesis"_a, "tokens"_a, "with_lm"_a = false);
+  m.def("words", [](const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
+                    const std::vector<std::string>& tokens) {
+    return to_list(words(hypothesis, fusion, letters, tokens));
+  }, "hypothesis"_a, "fusion"_a, "letters"_a, "tokens"_a);
   m.def("best_rescored", &best_rescored, "hypotheses"_a, "decoder_scores"_a, "ctc_weight"_a);
 
   py::class_<SegmentOptions, std::shared_ptr<SegmentOptions>>(m, "SegmentOptions")
       .def(py::init([](std::vector<std::string> tokens, std::int64_t chunk_size, bool second_pass,
                        const std::string& search, std::int32_t beam_size, std::shared_ptr<const LmFusion> fusion,
                        double rescore_ctc_weight, double after_speech, double without_speech, double max_utterance,
-                       std::int64_t max_full_context, std::shared_ptr<const Phrases> phrases) {
+                       std::int64_t max_full_context, std::shared_ptr<const Phrases> phrases,
+                       std::vector<std::string> phones) {
              auto options = std::make_shared<SegmentOptions>();
              options->tokens = std::move(tokens);
+             options->phones = std::move(phones);
              options->chunk_size = chunk_size;
              options->second_pass = second_pass;
              options->search = to_search(search);
@@ -128,7 +145,8 @@ void bind_segment(py::module_& m) {
            }),
            py::kw_only(), "tokens"_a, "chunk_size"_a, "second_pass"_a, "search"_a, "beam_size"_a, "fusion"_a,
            "rescore_ctc_weight"_a, "silence_after_speech_s"_a, "silence_without_speech_s"_a, "max_utterance_s"_a,
-           "max_full_context"_a = kMaxFullContext, "phrases"_a = nullptr);
+           "max_full_context"_a = kMaxFullContext, "phrases"_a = nullptr,
+           "phones"_a = std::vector<std::string>());
 
   py::class_<EncoderStep>(m, "EncoderStep")
       .def_readonly("second_pass", &EncoderStep::second_pass)
@@ -142,8 +160,6 @@ void bind_segment(py::module_& m) {
                              [](const DecoderScoring& s) { return to_array(s.encoder_out, s.num_frames); });
 
   py::register_exception<StreamFailed>(m, "StreamFailed", PyExc_RuntimeError);
-  m.attr("MIN_SAMPLE_RATE") = kMinSampleRate;
-  m.attr("MAX_SAMPLE_RATE") = kMaxSampleRate;
   py::class_<ExclusiveStream>(m, "Stream")
       .def(py::init([](std::shared_ptr<const SegmentOptions> options) {
              return std::make_unique<ExclusiveStream>("Stream", std::move(options));
@@ -166,7 +182,7 @@ void bind_segment(py::module_& m) {
       }, py::arg("options").none(false))
       .def("finish", [](ExclusiveStream& self) { self([](Stream& stream) { stream.finish(); }); })
       .def("work", &work)
-      .def("stepped", &stepped, "log_probs"_a, "encoder_out"_a)
+      .def("stepped", &stepped, "log_probs"_a, "encoder_out"_a, "phone_log_probs"_a = py::none())
       .def("scored", [](ExclusiveStream& self, const std::vector<float>& scores) {
         self([&](Stream& stream) { stream.scored(scores); });
       }, "scores"_a)

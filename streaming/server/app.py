@@ -19,8 +19,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from asr.streaming.server import page, realtime, transcriptions, vosk
-from asr.streaming.server.access import Access, Doorkeeper
+from asr.streaming.server import page
+from asr.streaming.server.protocols import realtime, transcriptions, vosk
+from asr.streaming.server.security.access import Access, Doorkeeper
 from asr.streaming.server.server import Server
 
 

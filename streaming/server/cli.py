@@ -14,9 +14,9 @@ from dataclasses import fields
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from asr.streaming.recognition_options import add_recognition_options, new_recognizer
-from asr.streaming.server.access import LOOPBACK
-from asr.streaming.server.limits import Limits
+from asr.streaming.server.security.access import LOOPBACK
+from asr.streaming.server.security.limits import Limits
+from asr.streaming.terminal.options import add_recognition_options, new_recognizer
 
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
@@ -101,8 +101,8 @@ def _complain(message: object) -> int:
 
 
 def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Limits, token: str) -> int:
-    from asr.lm import LmError
-    from asr.onnx_model import ModelError, bundled_model
+    from asr.lm.packed import LmError
+    from asr.runtime.onnx_model import ModelError, bundled_model
 
     try:
         listening = _listen(args.host, args.port, "--port")
@@ -154,10 +154,10 @@ async def _run(
 ) -> None:
     import uvicorn
 
-    from asr.streaming.server import wyoming
-    from asr.streaming.server.access import Access
     from asr.streaming.server.app import create_app
-    from asr.streaming.server.guard import CLOSING_S, guarded_protocols, is_closing
+    from asr.streaming.server.protocols import wyoming
+    from asr.streaming.server.security.access import Access
+    from asr.streaming.server.security.guard import CLOSING_S, guarded_protocols, is_closing
     from asr.streaming.server.server import Server
 
     server = Server(recognizer, limits, args.threads)

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from asr.cores import num_cores
-from asr.streaming.server.limits import Limits
 from asr.streaming.server.metrics import Metrics
 from asr.streaming.server.scheduler import Scheduler
+from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.session import Session
 
 if TYPE_CHECKING:

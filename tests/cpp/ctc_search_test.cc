@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "ctc_greedy_search.h"
-#include "ctc_prefix_beam_search.h"
+#include "search/ctc_greedy_search.h"
+#include "search/ctc_prefix_beam_search.h"
 
 namespace asr_stream {
 namespace {

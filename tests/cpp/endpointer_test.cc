@@ -1,4 +1,4 @@
-#include "endpointer.h"
+#include "search/endpointer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "fbank.h"
+#include "frontend/fbank.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "real_fft.h"
+#include "frontend/real_fft.h"
 
 namespace asr_stream {
 namespace {

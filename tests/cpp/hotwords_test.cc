@@ -1,5 +1,5 @@
 // Hotwords and closed phrases against their definitions, by brute force.
-#include "hotwords.h"
+#include "search/hotwords.h"
 
 #include <gtest/gtest.h>
 
@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "ctc_phrase_search.h"
-#include "ctc_prefix_beam_search.h"
-#include "lm_fusion.h"
-#include "phrases.h"
-#include "words.h"
+#include "search/ctc_phrase_search.h"
+#include "search/ctc_prefix_beam_search.h"
+#include "search/lm_fusion.h"
+#include "search/phrases.h"
+#include "search/words.h"
 
 namespace asr_stream {
 namespace {
@@ -84,8 +84,8 @@ TEST(Hotwords, ATextGainsByEachThatItContains) {
         if (byte != ' ' || (!spelled.empty() && spelled.back() != ' ')) spelled += byte;
       }
       if (!spelled.empty() && spelled.back() == ' ') spelled.pop_back();
-      EXPECT_NEAR(fusion.finish(path).hotword_score(), gain(spelled, boosts), 1e-4f) << spelled;
-      EXPECT_EQ(fusion.finish(path).lm_score(), 0.0f);
+      EXPECT_NEAR(fusion.finish(path).path.hotword_score(), gain(spelled, boosts), 1e-4f) << spelled;
+      EXPECT_EQ(fusion.finish(path).path.lm_score(), 0.0f);
     }
   }
 }

@@ -1,5 +1,5 @@
 // The language model's file from the byte up: what it says, and that no damage to it is read past its end.
-#include "ngram_lm.h"
+#include "search/ngram_lm.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "ctc_prefix_beam_search.h"
-#include "lm_fusion.h"
+#include "search/ctc_prefix_beam_search.h"
+#include "search/lm_fusion.h"
 
 namespace asr_stream {
 namespace {

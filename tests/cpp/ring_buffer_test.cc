@@ -1,4 +1,4 @@
-#include "ring_buffer.h"
+#include "frontend/ring_buffer.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "allocation_counter.h"
-#include "capture_buffer.h"
+#include "frontend/capture_buffer.h"
 
 #ifndef ASR_STREAM_NUM_ITEMS
 #define ASR_STREAM_NUM_ITEMS 100000000

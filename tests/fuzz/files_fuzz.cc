@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "ngram_lm.h"
+#include "search/ngram_lm.h"
 #include "onnx_file.h"
-#include "runtime/failure.h"
-#include "runtime/metadata.h"
+#include "api/failure.h"
+#include "api/metadata.h"
 
 namespace {
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import onnx
 
-from asr.lm import pack, read_arpa
-from asr.metadata import ModelMetadata
+from asr.lm.packed import pack, read_arpa
+from asr.runtime.metadata import ModelMetadata
 
 CORPUS = Path(__file__).parent / "corpus"
 PCM = struct.pack("<HHIIHH", 1, 1, 16000, 32000, 2, 16)

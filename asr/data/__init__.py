@@ -1,0 +1,1 @@
+"""From recordings and transcripts to batches: manifests, features, augmentation, sampling."""

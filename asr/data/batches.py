@@ -1,0 +1,269 @@
+"""Batches of prepared speech: bucketed by duration, capped in size, augmented, reproducible to the bit.
+
+- What a batch holds depends on the seed, the epoch and its number in the epoch, never on when or by which
+  process it was asked for: training resumes in mid-epoch, on any number of processes, by skipping batch
+  numbers, which reads no audio.
+- An utterance that cannot be used is left out by name, not fatal: what the manifest tells (no text, too long)
+  before training, what only reading tells (damaged features) when its batch is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import signal
+import warnings
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from lhotse import CutSet
+from lhotse.cut import Cut
+from lhotse.dataset import DynamicBucketingSampler
+from lhotse.dataset.sampling.base import TimeConstraint
+from lhotse.dataset.sampling.dynamic_bucketing import estimate_duration_buckets
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from asr.config import AugmentConfig, DataConfig
+from asr.data.augment import Augmenter, Spoken
+from asr.data.cuts import read_all, usable_cuts
+from asr.data.manifests import Refusal
+from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS
+from asr.lexicon.phones import PhoneTokenizer
+from asr.model.decoder import IGNORE_ID
+from asr.tokenizer import Tokenizer
+
+SILENT_FRAMES = 40
+"""Length of what stands in for a batch of which nothing is readable."""
+
+
+class Batch(NamedTuple):
+    features: Tensor
+    """(N, T, 80) float32 log-mel, padded with zeros"""
+    num_frames: Tensor
+    """(N,) int64"""
+    targets: Tensor
+    """(N, U) int64, padded with IGNORE_ID"""
+    target_lengths: Tensor
+    """(N,) int64"""
+    phones: Tensor
+    """(N, P) int64 phone tokens, padded with IGNORE_ID; P is 0 without a lexicon"""
+    phone_lengths: Tensor
+    """(N,) int64"""
+    seconds: float
+    """Audio in the batch, without padding; 0 if nothing in it was readable: a moment of silence stands in."""
+    seed: int
+    """What dropout is drawn from."""
+    unreadable: tuple[Refusal, ...]
+    """Utterances that are missing from the batch."""
+
+
+class BatchPlan(NamedTuple):
+    """What a worker needs to make one batch."""
+
+    cuts: Sequence[Any]
+    seed: int
+    augment: bool
+    max_frames: int
+    """Feature frames with padding that augmentation must not exceed."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in the training data: the next batch to read."""
+
+    epoch: int = 0
+    batch: int = 0
+
+
+def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], list[Refusal]]:
+    """All training manifests that `config` names, each with the share of it to use in an epoch.
+
+    Returns:
+        manifests of usable utterances, with shares; and the utterances that were left out.
+    """
+    parts: list[tuple[CutSet, float]] = []
+    left_out: list[Refusal] = []
+    for name in config.train:
+        path, _, share = name.partition("*")
+        try:
+            fraction = float(share or 1)
+        except ValueError:
+            fraction = -1.0
+        if not 0 < fraction <= 1:
+            raise ValueError(f"data.train {name!r}: the share after * must be a number in (0, 1]")
+        kept, refused = usable_cuts(path, config.min_utterance_s, config.max_utterance_s)
+        parts.append((CutSet.from_cuts(kept), fraction))
+        left_out += refused
+    if not any(len(cuts) for cuts, _ in parts):
+        raise ValueError(
+            f"no training data: data.train = {list(config.train)} holds no utterance of "
+            f"{config.min_utterance_s} to {config.max_utterance_s} s; run `asr prepare` first"
+        )
+    return parts, left_out
+
+
+@dataclass
+class PaddedDuration(TimeConstraint):
+    """At most `max_duration` seconds a batch, padding included.
+
+    Every utterance counts as the longest that its bucket may hold: lhotse closes a batch before the next
+    one of the same length, and a longer one that came last would break the cap.
+    """
+
+    limits: tuple[float, ...] = ()
+    """Longest duration of each bucket, ascending."""
+
+    def add(self, example: Cut) -> None:
+        self.num_cuts += 1
+        limit = self.limits[bisect_left(self.limits, example.duration)]
+        self.longest_seen: float = max(self.longest_seen, limit)
+
+
+class BatchSampler(Sampler):
+    """The batches of one epoch, from a position on, in steps of `batches_per_step` that `world_size` processes
+    share out; the rest of an epoch that fills no step is left out (another rest each time)."""
+
+    def __init__(
+        self,
+        parts: list[tuple[CutSet, float]],
+        config: DataConfig,
+        seed: int,
+        position: Position,
+        batches_per_step: int = 1,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        warming_up = position.epoch < config.curriculum_epochs
+        longest = config.curriculum_s if warming_up else config.max_utterance_s
+        epoch_cuts = CutSet.from_cuts(
+            cut
+            for cuts, share in parts
+            for cut in cuts
+            if cut.duration <= longest and _hash(f"{seed} {position.epoch} {cut.id}") < share * 2**32
+        )
+        if not len(epoch_cuts):
+            raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s")
+        longest = max(cut.duration for cut in epoch_cuts)
+        # Of all the data: lhotse's own estimate is of its beginning, where a manifest may hold one kind of speech.
+        bins = estimate_duration_buckets(epoch_cuts, max(2, min(config.num_buckets, len(epoch_cuts) // 100)))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="You are using DynamicBucketingSampler with an eagerly")
+            self._sampler = DynamicBucketingSampler(
+                epoch_cuts,
+                constraint=PaddedDuration(config.max_batch_s, limits=(*bins, longest)),
+                duration_bins=bins,
+                buffer_size=max(len(epoch_cuts), 10_000),
+                shuffle=True,
+                seed=_hash(f"{seed} {position.epoch}"),  # not set_epoch: it adds the two, and neighboring seeds meet
+                rank=0,  # every process plans all batches, so that they do not depend on how many there are
+                world_size=1,
+                drop_last=False,
+            )
+        self._seed = seed
+        self._position = position
+        self._augment = not warming_up
+        self._max_frames = int(config.max_batch_s / FRAME_SHIFT_S)
+        self._batches_per_step = batches_per_step
+        self._rank = rank
+        self._world_size = world_size
+
+    def __iter__(self) -> Iterator[BatchPlan]:
+        numbered = islice(enumerate(iter(self._sampler)), self._position.batch, None)
+        while len(step := list(islice(numbered, self._batches_per_step))) == self._batches_per_step:
+            for index, cuts in step[self._rank :: self._world_size]:
+                seed = _hash(f"{self._seed} {self._position.epoch} {index}")
+                yield BatchPlan(list(cuts), seed, self._augment, self._max_frames)
+
+
+class SpeechDataset(Dataset):
+    """Turns a `BatchPlan` into a `Batch`: reads features, augments, encodes the transcripts."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        augment: AugmentConfig | None = None,
+        num_views: int = 1,
+        phone_tokenizer: PhoneTokenizer | None = None,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._phone_tokenizer = phone_tokenizer
+        self._augmenter = None if augment is None else Augmenter(augment)
+        self._num_views = num_views
+
+    def __getitem__(self, plan: BatchPlan) -> Batch:
+        random.seed(plan.seed)
+        np.random.seed(plan.seed)
+        torch.manual_seed(plan.seed)
+        cuts, matrices, unreadable = read_all(plan.cuts)
+        rows = [Spoken(m, cut.supervisions[0].text) for cut, m in zip(cuts, matrices, strict=True)]
+        if not rows:
+            rows = [Spoken(torch.zeros(SILENT_FRAMES, NUM_MEL_BINS), "")]
+        augmenter = self._augmenter if plan.augment else None
+        if augmenter is not None:
+            rows = augmenter.arrange(rows, plan.max_frames)
+        num_frames = torch.tensor([len(row.features) for row in rows])
+        views = [
+            torch.nn.utils.rnn.pad_sequence(
+                [augmenter.view(row.features) if augmenter else row.features for row in rows], batch_first=True
+            )
+            for _ in range(self._num_views)
+        ]
+        targets, lengths = _padded([self._tokenizer.encode(row.text) for row in rows])
+        phones, phone_lengths = torch.zeros(len(rows), 0, dtype=torch.int64), torch.zeros(len(rows), dtype=torch.int64)
+        if self._phone_tokenizer is not None:
+            phones, phone_lengths = _padded([self._phone_tokenizer.encode(row.text) for row in rows])
+        repeat = self._num_views
+        return Batch(
+            torch.cat(views),
+            num_frames.repeat(repeat),
+            targets.repeat(repeat, 1),
+            lengths.repeat(repeat),
+            phones.repeat(repeat, 1),
+            phone_lengths.repeat(repeat),
+            float(num_frames.sum()) * FRAME_SHIFT_S if cuts else 0.0,
+            plan.seed,
+            tuple(unreadable),
+        )
+
+
+def _padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Token ids of each utterance -> (N, U) int64 padded with IGNORE_ID, U at least 1, and lengths (N,) int64."""
+    lengths = torch.tensor([len(row) for row in rows])
+    padded = torch.full((len(rows), max(1, int(lengths.max()))), IGNORE_ID)
+    for index, row in enumerate(rows):
+        padded[index, : len(row)] = torch.tensor(row, dtype=torch.int64)
+    return padded, lengths
+
+
+def batches(sampler: BatchSampler, dataset: SpeechDataset, num_workers: int) -> DataLoader[Any]:
+    """Batches in the sampler's order, prepared in `num_workers` processes (0: in this one)."""
+    return DataLoader(
+        dataset,
+        sampler=sampler,
+        batch_size=None,
+        num_workers=num_workers,
+        prefetch_factor=4 if num_workers else None,
+        pin_memory=torch.cuda.is_available(),  # what a copy to the GPU need not wait for
+        worker_init_fn=_init_worker,
+    )
+
+
+def _init_worker(_: int) -> None:
+    torch.set_num_threads(1)
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group: the main process decides
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _hash(text: str) -> int:
+    """32 bits that depend on `text` alone.
+
+    A checksum does not serve: it is linear, so that another epoch changes the value of every utterance by the same
+    constant, and a half of the data is ever one of two halves.
+    """
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")

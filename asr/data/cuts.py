@@ -1,0 +1,276 @@
+"""Prepared speech on disk: lhotse cuts whose features lie in one flat file of half-precision numbers.
+
+- A data set is `<name>.jsonl.gz` (a lhotse CutSet) beside `<name>.features/` (its feature frames).
+  The manifest holds the path of the features relative to itself: the folder can be moved.
+- Frames are stored as float16: 160 bytes a frame, 58 MB an hour; the rounding (at most 0.004 for a
+  log-mel value in ±8, 0.008 in ±16) is far below the noise of the features, and reading is one
+  `pread` and one cast, so that a training loop does not notice it.
+- Sets too large for one file come as shards, a lhotse Shar directory written by `asr shard` (see
+  `asr.data.shards`); its features are read in place, by the same reader.
+- Importing this module registers the extractor, the storage, the channel averaging, rooms and telephones with lhotse.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lhotse import CutSet, FeatureExtractor
+from lhotse.augmentation import AudioTransform
+from lhotse.features.base import register_extractor
+from lhotse.features.io import FeaturesReader, FeaturesWriter, register_reader, register_writer
+from torch import Tensor
+
+import asr.data.noisy_room  # with the next: registers the transforms that copies name
+import asr.data.telephone  # noqa: F401
+from asr.data.manifests import Refusal
+from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
+
+MANIFEST_SUFFIX = ".jsonl.gz"
+
+
+@dataclass
+class LogMelConfig:
+    """Nothing to choose: the features are defined in `asr.features`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {}
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> LogMelConfig:
+        if data:
+            raise ValueError(f"unknown settings {sorted(data)}; the log-mel features take none")
+        return LogMelConfig()
+
+
+@register_extractor
+class LogMelExtractor(FeatureExtractor):
+    """`asr.features.fbank` as a lhotse extractor, for features computed while training."""
+
+    name = "asr_log_mel"
+    config_type = LogMelConfig
+
+    @property
+    def frame_shift(self) -> float:
+        return FRAME_SHIFT_S
+
+    def feature_dim(self, sampling_rate: int) -> int:
+        return NUM_MEL_BINS
+
+    def extract(self, samples: np.ndarray | torch.Tensor, sampling_rate: int) -> np.ndarray:
+        """(num_samples,) or (1, num_samples) float32 at 16 kHz -> (num_frames, 80) float32."""
+        if sampling_rate != SAMPLE_RATE:
+            raise ValueError(f"sampling rate is {sampling_rate} Hz; resample the audio to {SAMPLE_RATE} Hz")
+        return fbank(torch.as_tensor(samples).squeeze(0)).numpy()
+
+
+@register_writer
+class Float16Writer(FeaturesWriter):
+    """Appends feature matrices to one flat float16 file; the key is `first_value:num_frames:num_bins`."""
+
+    name = "asr_float16"
+
+    def __init__(self, storage_path: str | Path) -> None:
+        self._path = Path(storage_path)
+        self._file = self._path.open("wb")
+        self._num_values = 0
+
+    @property
+    def storage_path(self) -> str:
+        return str(self._path)
+
+    def write(self, key: str, value: np.ndarray) -> str:
+        """Append `value` (num_frames, num_bins); returns the key to read it with. `key` is not used."""
+        half = np.ascontiguousarray(value, dtype="<f2")
+        offset = self._num_values
+        self._file.write(half.data)
+        self._num_values += half.size
+        return f"{offset}:{half.shape[0]}:{half.shape[1]}"
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __exit__(self, *args: object) -> None:
+        self.close()
+
+
+@register_reader
+class Float16Reader(FeaturesReader):
+    """Reads what `Float16Writer` wrote. Holds no open file: safe to fork, copy and send."""
+
+    name = "asr_float16"
+
+    def __init__(self, storage_path: str | Path) -> None:
+        self._path = Path(storage_path)
+
+    def read(self, key: str, left_offset_frames: int = 0, right_offset_frames: int | None = None) -> np.ndarray:
+        """Frames [left, right) of one matrix, (num_frames, num_bins) float32."""
+        offset, num_frames, num_bins = (int(part) for part in key.split(":"))
+        right = num_frames if right_offset_frames is None else min(right_offset_frames, num_frames)
+        left = min(left_offset_frames, right)
+        count = (right - left) * num_bins
+        try:
+            half = np.fromfile(self._path, "<f2", count, offset=2 * (offset + left * num_bins))
+        except FileNotFoundError:
+            raise ValueError(
+                f"features {self._path} not found; open the manifest with asr.data.cuts.load_cuts "
+                "and keep `<name>.features` beside it"
+            ) from None
+        if half.size != count:
+            raise ValueError(f"features {self._path} end early; run `asr prepare` again")
+        return half.astype(np.float32).reshape(right - left, num_bins)
+
+
+@dataclass
+class Downmix(AudioTransform):
+    """Average of all channels: (num_channels, num_samples) -> (1, num_samples) float32."""
+
+    def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
+        return samples.mean(axis=0, keepdims=True, dtype=np.float32)
+
+    def reverse_timestamps(
+        self, offset: float, duration: float | None, sampling_rate: int
+    ) -> tuple[float, float | None]:
+        return offset, duration
+
+
+def load_cuts(path: str | Path) -> CutSet:
+    """Open a prepared data set, lazily: iterating reads the manifest again, features load on demand.
+
+    path: the manifest `<name>.jsonl.gz`, or a directory of shards, wherever it lies now.
+    Raises ValueError when there is no such file or it is not a manifest.
+    """
+    manifest = Path(path)
+    if manifest.is_dir():
+        shards = sorted(manifest.glob(f"cuts.*{MANIFEST_SUFFIX}"))
+        if not shards:
+            raise ValueError(f"{manifest} holds no shards cuts.*{MANIFEST_SUFFIX}; write them with `asr shard`")
+        cuts = CutSet.from_files(shards, shuffle_iters=False)
+        return cuts.with_features_path_prefix(manifest)
+    if not manifest.name.endswith((".jsonl", MANIFEST_SUFFIX)):
+        raise ValueError(f"{manifest} is not a prepared data set; expected a file `<name>{MANIFEST_SUFFIX}`")
+    if not manifest.is_file():
+        others = sorted(p.name for p in manifest.parent.glob(f"*{MANIFEST_SUFFIX}"))
+        raise ValueError(f"{manifest} does not exist; run `asr prepare` first (there: {others or 'none'})")
+    return CutSet.from_jsonl_lazy(manifest).with_features_path_prefix(manifest.parent)
+
+
+def evenly_spread(cuts: Sequence[Any], number: int | None) -> list[Any]:
+    """`number` of the utterances, evenly spread over them; all where there are no more, or for None."""
+    number = len(cuts) if number is None else min(number, len(cuts))
+    return [cuts[index * len(cuts) // number] for index in range(number)]
+
+
+def usable_cuts(path: str, min_s: float, max_s: float) -> tuple[list[Any], list[Refusal]]:
+    """The cuts of a prepared data set that training can use, and those it cannot. Reads no features."""
+    kept, refused = [], []
+    cuts = load_cuts(path)
+    try:
+        for cut in cuts:
+            refusal = _refusal(cut, min_s, max_s)
+            if refusal is None:
+                kept.append(cut)
+            else:
+                refused.append(refusal)
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is damaged after {len(kept) + len(refused)} utterances: {error!r}; run `asr prepare` again"
+        ) from error
+    return kept, refused
+
+
+def _refusal(cut: Any, min_s: float, max_s: float) -> Refusal | None:
+    reason, detail = "", f"{cut.duration:.2f} s, expected {min_s:g} to {max_s:g} s"
+    texts = [supervision.text or "" for supervision in cut.supervisions]
+    if len(texts) != 1 or not texts[0].strip():
+        reason, detail = "empty text", f"text is {texts}"
+    elif cut.duration > max_s:
+        reason = "too long"
+    elif cut.duration < min_s:
+        reason = "too short"
+    return Refusal(cut.id, _features_path(cut), reason, detail) if reason else None
+
+
+def _features_path(cut: Any) -> str:
+    """Where the features of a cut lie."""
+    return str(cut.features.storage_path) if cut.has_features else ""
+
+
+def read_features(cut: Any) -> Tensor:
+    """(num_frames, 80) float32; ValueError that says what is wrong with them, if anything is."""
+    try:
+        features = cut.load_features()
+    except (ValueError, OSError, AssertionError) as error:
+        raise ValueError(str(error).partition("\n")[0]) from error  # lhotse appends the whole cut
+    if features is None:
+        raise ValueError("no features; run `asr prepare`")
+    if features.shape != (cut.num_frames, NUM_MEL_BINS):
+        raise ValueError(f"features of shape {features.shape}, expected {(cut.num_frames, NUM_MEL_BINS)}")
+    if not np.isfinite(features).all():
+        raise ValueError("features hold NaN or infinite values")
+    return torch.from_numpy(features)
+
+
+def read_all(cuts: Iterable[Any]) -> tuple[list[Any], list[Tensor], list[Refusal]]:
+    """The readable ones of `cuts`, their features, and those that are not readable."""
+    readable, matrices, unreadable = [], [], []
+    for cut in cuts:
+        try:
+            matrices.append(read_features(cut))
+            readable.append(cut)
+        except ValueError as error:
+            unreadable.append(Refusal(cut.id, _features_path(cut), "unreadable features", str(error)))
+    return readable, matrices, unreadable
+
+
+def batches_by_length(cuts: Sequence[Any], max_batch_s: float) -> list[list[Any]]:
+    """Cuts of similar length together, padding included at most `max_batch_s`; one each for 0."""
+    out: list[list[Any]] = []
+    for cut in sorted(cuts, key=lambda c: c.duration):
+        if out and cut.duration * (len(out[-1]) + 1) <= max_batch_s:
+            out[-1].append(cut)
+        else:
+            out.append([cut])
+    return out
+
+
+@dataclass
+class Summary:
+    """What a data set holds. Durations in seconds."""
+
+    num_utterances: int = 0
+    duration_s: float = 0.0
+    num_words: int = 0
+    speakers: set[str] = field(default_factory=set)
+    num_without_speaker: int = 0
+    # utterances by whole seconds of length, rounded down
+    length_histogram: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def hours(self) -> float:
+        return self.duration_s / 3600
+
+    def add(self, duration_s: float, text: str, speaker: str | None) -> None:
+        self.num_utterances += 1
+        self.duration_s += duration_s
+        self.num_words += len(text.split())
+        self.length_histogram[int(duration_s)] += 1
+        if speaker is None:
+            self.num_without_speaker += 1
+        else:
+            self.speakers.add(speaker)
+
+
+def summarise(cuts: Iterable[Any]) -> Summary:
+    """Count utterances, hours, words and speakers of `cuts` (a CutSet or any iterable of its cuts)."""
+    summary = Summary()
+    for cut in cuts:
+        (supervision,) = cut.supervisions
+        summary.add(cut.duration, supervision.text, supervision.speaker)
+    return summary

@@ -1,0 +1,398 @@
+"""`asr prepare`: check recordings and transcripts, compute features, write a data set to train on.
+
+Every utterance is decoded once, in full: what reaches training has been heard. The result is
+`<name>.jsonl.gz`, a lhotse CutSet with features attached (see `asr.data.cuts`), and `<name>.refused.tsv`.
+The features are written under a name of their own and the manifest is put in place last, in one
+rename: an interrupted run leaves either the former data set or none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import importlib.util
+import multiprocessing
+import os
+import secrets
+import signal
+import threading
+import unicodedata
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.cores import num_cores
+from asr.data.manifests import Refusal, Utterance, find_librispeech_parts, read_librispeech, read_table
+from asr.data.utterance import Prepared, PrepareOptions, prepare_utterance
+from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
+from asr.files import replacing
+from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from asr.data.cuts import Summary
+    from asr.data.noisy_room import NoisyCopies
+    from asr.data.telephone import TelephoneCopies
+
+_BATCH = 16  # utterances a worker takes at a time
+
+
+@dataclass
+class PrepareResult:
+    """Outcome of one data set: what was kept, what was refused and why, characters outside."""
+
+    manifest: Path
+    summary: Summary
+    refusals: list[Refusal] = field(default_factory=list)
+    outside: Counter[str] = field(default_factory=Counter)
+
+
+def prepare(
+    utterances: Iterable[Utterance | Refusal],
+    out_dir: str | Path,
+    name: str,
+    options: PrepareOptions | None = None,
+    on_progress: Callable[[], object] | None = None,
+) -> PrepareResult:
+    """Write the data set `out_dir/name.jsonl.gz` and the list `out_dir/name.refused.tsv`.
+
+    on_progress: called once for every utterance that is done.
+    The order of the data set is that of `utterances`, whatever the number of jobs.
+    Raises ValueError for a bad name, or if no utterance is usable: then nothing but the list is written;
+    ChildProcessError when a worker dies.
+    """
+    from lhotse import CutSet
+    from lhotse.features import Features
+
+    from asr.data.cuts import MANIFEST_SUFFIX, Float16Writer, Summary
+
+    options = options or PrepareOptions()
+    if not name or name != Path(name).name or name.startswith("."):
+        raise ValueError(f"name is {name!r}; expected a plain file name such as train-clean-100")
+    folder = Path(out_dir)
+    features_dir = folder / f"{name}.features"
+    features_dir.mkdir(parents=True, exist_ok=True)
+    result = PrepareResult(folder / f"{name}{MANIFEST_SUFFIX}", Summary())
+    # A name never used before: the former manifest, if any, stays valid until the new one replaces it.
+    stem = secrets.token_hex(4)
+    features_file = features_dir / f"{stem}.f16"
+    partial = features_dir / f"{stem}{MANIFEST_SUFFIX}"
+    try:
+        with (
+            CutSet.open_writer(partial) as manifest,
+            Float16Writer(features_file) as storage,
+            contextlib.closing(_prepare_all(_normalized(utterances, options, result), options)) as items,
+        ):
+            for item in items:
+                for one in item:
+                    if isinstance(one, Refusal):
+                        result.refusals.append(one)
+                        continue
+                    cut = one.cut
+                    cut.features = Features(
+                        type="asr_log_mel",
+                        num_frames=len(one.frames),
+                        num_features=NUM_MEL_BINS,
+                        frame_shift=FRAME_SHIFT_S,
+                        sampling_rate=SAMPLE_RATE,
+                        start=0.0,
+                        duration=cut.duration,
+                        storage_type=storage.name,
+                        storage_path=f"{features_dir.name}/{features_file.name}",
+                        storage_key=storage.write(cut.id, one.frames),
+                        recording_id=cut.recording.id,
+                        channels=0,
+                    )
+                    manifest.write(cut)
+                    result.summary.add(cut.duration, cut.supervisions[0].text, cut.supervisions[0].speaker)
+                if on_progress is not None:
+                    on_progress()
+        _write_refusals(folder / f"{name}.refused.tsv", result.refusals)
+        if result.summary.num_utterances == 0:
+            reasons = Counter(r.reason for r in result.refusals).most_common(3)
+            why = ", ".join(f"{count} x {reason}" for reason, count in reasons) or "there is none"
+            raise ValueError(f"no usable utterance for {name}: {why}; see {folder / name}.refused.tsv")
+        os.replace(partial, result.manifest)
+    finally:
+        if partial.exists():  # not in place: whatever happened, it is incomplete
+            features_file.unlink(missing_ok=True)
+            partial.unlink()
+            with contextlib.suppress(OSError):  # only where no former data set lies in it
+                features_dir.rmdir()
+    for former in features_dir.iterdir():
+        if former != features_file:
+            with contextlib.suppress(OSError):  # still open in a training run on Windows
+                former.unlink()
+    return result
+
+
+def _normalized(
+    utterances: Iterable[Utterance | Refusal], options: PrepareOptions, result: PrepareResult
+) -> Iterator[Utterance | Refusal]:
+    seen: set[str] = set()
+    for utterance in utterances:
+        if isinstance(utterance, Refusal):
+            yield utterance
+            continue
+        if utterance.id in seen:
+            yield Refusal(utterance.id, str(utterance.audio), "duplicate id", "the first one is kept")
+            continue
+        seen.add(utterance.id)
+        normalized = options.normalizer(utterance.text)
+        result.outside.update(normalized.outside)
+        if normalized.refused:
+            detail = f"{' '.join(normalized.refused)} in: {utterance.text}"
+            yield Refusal(utterance.id, str(utterance.audio), "outside the alphabet", detail)
+        elif not normalized.text:
+            yield Refusal(utterance.id, str(utterance.audio), "empty text", repr(utterance.text))
+        else:
+            yield replace(utterance, text=normalized.text)
+
+
+def _prepare_batch(batch: Sequence[Utterance | Refusal], options: PrepareOptions) -> list[list[Prepared | Refusal]]:
+    return [[u] if isinstance(u, Refusal) else prepare_utterance(u, options) for u in batch]
+
+
+def _start_worker() -> None:
+    import torch
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where it is not inherited
+    torch.set_num_threads(1)
+
+
+@contextlib.contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # others may not touch signals
+        yield
+        return
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def _prepare_all(
+    utterances: Iterable[Utterance | Refusal], options: PrepareOptions
+) -> Generator[list[Prepared | Refusal]]:
+    """Results in the order of `utterances`; a bounded number of them is under way at any time."""
+    if options.num_jobs == 1:
+        for utterance in utterances:
+            yield _prepare_batch([utterance], options)[0]
+        return
+    # PyTorch's thread pools do not survive a fork.
+    pool = ProcessPoolExecutor(
+        options.num_jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
+    )
+    with _interrupts_ignored():  # inherited: a worker that is still importing must not show a traceback
+        for _ in range(options.num_jobs):
+            pool.submit(os.getpid)
+    pending: deque[Future[list[list[Prepared | Refusal]]]] = deque()
+    batch: list[Utterance | Refusal] = []
+    try:
+        for utterance in utterances:
+            batch.append(utterance)
+            if len(batch) < _BATCH:
+                continue
+            pending.append(pool.submit(_prepare_batch, batch, options))
+            batch = []
+            if len(pending) > 4 * options.num_jobs:
+                yield from pending.popleft().result()
+        pending.append(pool.submit(_prepare_batch, batch, options))
+        while pending:
+            yield from pending.popleft().result()
+    except BrokenProcessPool as error:
+        raise ChildProcessError("a worker process died, perhaps for want of memory; use fewer --jobs") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _write_refusals(path: Path, refusals: Iterable[Refusal]) -> None:
+    with replacing(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(("id", "audio", "reason", "detail"))
+        writer.writerows((r.id, r.audio, r.reason, r.detail) for r in refusals)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `asr prepare`'s arguments on `parser`."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the data sets")
+    shared.add_argument(
+        "--speeds",
+        default="1.0",
+        metavar="FACTORS",
+        help="speed-perturbed copies, for training data only, e.g. 0.9,1.0,1.1 (default: 1.0)",
+    )
+    shared.add_argument(
+        "--noisy-copies",
+        type=int,
+        metavar="N",
+        help="further copies of each, in a random room and with noise, for training data only "
+        "(default: 1 with --noise, --rir or --margins, else 0)",
+    )
+    shared.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: coloured noise)")
+    shared.add_argument("--rir", type=Path, metavar="DIR", help="room impulse responses (default: simulated rooms)")
+    shared.add_argument(
+        "--snr-db",
+        default="5,25",
+        metavar="LOW,HIGH",
+        help="signal-to-noise ratios of the noisy copies (default: %(default)s)",
+    )
+    shared.add_argument(
+        "--margins",
+        metavar="LOW,HIGH",
+        help="seconds of noise alone before the words of a noisy copy, and after them, e.g. 0.3,2: teaches the model "
+        "to write nothing where nobody speaks (default: none)",
+    )
+    shared.add_argument(
+        "--telephone",
+        type=float,
+        metavar="N",
+        help="further copies of each through a telephone line (300 to 3400 Hz at 8 kHz, G.711 or GSM); below 1: "
+        "a copy of that share, e.g. 0.2. With noisy copies these have a room and noise too (default: none)",
+    )
+    shared.add_argument(
+        "--jobs", type=int, default=min(8, num_cores()), metavar="N", help="processes (default: %(default)s)"
+    )
+    shared.add_argument("--min-duration", type=float, default=0.1, metavar="S", help="default: 0.1 s")
+    shared.add_argument("--max-duration", type=float, default=40.0, metavar="S", help="default: 40 s")
+    case = shared.add_mutually_exclusive_group()
+    for choice in CASES:
+        flag = "--keep-case" if choice == "keep" else f"--{choice}"
+        text = "write the text in upper case (default)" if choice == "upper" else None
+        case.add_argument(flag, dest="case", action="store_const", const=choice, default="upper", help=text)
+    shared.add_argument(
+        "--alphabet",
+        metavar="CHARS",
+        help="characters of the text, e.g. A-ZÄÖÜ, or any (default: A-Z and apostrophe in the chosen case)",
+    )
+    shared.add_argument(
+        "--outside",
+        choices=OUTSIDE_POLICIES,
+        default="punctuation",
+        help="characters outside the alphabet: drop punctuation and refuse utterances with others "
+        "such as digits (punctuation, the default), refuse for any (refuse), drop all (strip)",
+    )
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    librispeech = kinds.add_parser("librispeech", parents=[shared], help="the LibriSpeech folder tree")
+    librispeech.add_argument("corpus", type=Path, metavar="DIR", help="LibriSpeech, or the folder that holds it")
+    librispeech.add_argument("--parts", nargs="+", metavar="PART", help="e.g. train-clean-100 (default: all)")
+    librispeech.add_argument("--name", help="one data set of this name (default: one for every part)")
+    table = kinds.add_parser("manifest", parents=[shared], help="a TSV, CSV or JSONL of path and text")
+    table.add_argument("table", type=Path, metavar="FILE", help="columns found by name: path, text, speaker")
+    table.add_argument("--audio-root", type=Path, metavar="DIR", help="where relative paths start")
+    table.add_argument("--name", help="name of the data set (default: the file's)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """`asr prepare` with parsed arguments; returns the exit status (130 after Ctrl-C).
+
+    Raises ValueError for arguments and inputs that make no data set.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    missing = [name for name in ("lhotse", "torchaudio") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ValueError(f"{' and '.join(missing)} not installed: pip install 'asr-stream[train]'")
+    console = Console()
+    try:
+        speeds = tuple(float(factor) for factor in args.speeds.split(","))
+    except ValueError:
+        raise ValueError(f"--speeds is {args.speeds!r}; expected factors such as 0.9,1.0,1.1") from None
+    options = PrepareOptions(
+        normalizer=TextNormalizer(args.case, args.alphabet, args.outside),
+        speeds=speeds,
+        min_duration_s=args.min_duration,
+        max_duration_s=args.max_duration,
+        num_jobs=args.jobs,
+        noisy_copies=_noisy_copies(args),
+        telephone_copies=_telephone_copies(args),
+    )
+    sets: dict[str, list[Utterance | Refusal]] = {}
+    try:
+        if args.kind == "manifest":
+            sets[args.name or args.table.stem] = list(read_table(args.table, args.audio_root))
+        else:
+            for part in find_librispeech_parts(args.corpus, args.parts):
+                sets.setdefault(args.name or part.name, []).extend(read_librispeech(part))
+        for name, utterances in sets.items():
+            with Progress(console=console, transient=True) as progress:
+                task = progress.add_task(name, total=len(utterances))
+                result = prepare(utterances, args.out, name, options, partial(progress.advance, task))
+            print_report(result, console)
+    except KeyboardInterrupt:
+        console.print("interrupted: data sets that were finished stay, the one under way is not written")
+        return 130
+    return 0
+
+
+def _noisy_copies(args: argparse.Namespace) -> NoisyCopies | None:
+    from asr.data.noisy_room import NoisyCopies, find_sounds
+
+    count = int(bool(args.noise or args.rir or args.margins)) if args.noisy_copies is None else args.noisy_copies
+    if count == 0:
+        if args.margins:
+            raise ValueError("--margins needs noisy copies; leave --noisy-copies 0 out")
+        return None
+    snr_db = _two_numbers("--snr-db", args.snr_db, "5,25")
+    margins_s = _two_numbers("--margins", args.margins, "0.3,2") if args.margins else (0.0, 0.0)
+    rooms = find_sounds(args.rir, "impulse response") if args.rir else ()
+    noises = find_sounds(args.noise, "noise") if args.noise else ()
+    return NoisyCopies(count, rooms, noises, snr_db, margins_s)
+
+
+def _telephone_copies(args: argparse.Namespace) -> TelephoneCopies | None:
+    from asr.data.telephone import TelephoneCopies
+
+    return TelephoneCopies(args.telephone) if args.telephone else None
+
+
+def _two_numbers(option: str, text: str, example: str) -> tuple[float, float]:
+    try:
+        low, high = (float(bound) for bound in text.split(","))
+    except ValueError:
+        raise ValueError(f"{option} is {text!r}; expected two numbers such as {example}") from None
+    return low, high
+
+
+def print_report(result: PrepareResult, console: Console) -> None:
+    """Hours, speakers, lengths, characters outside the alphabet and refusals, for a person."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    summary = result.summary
+    console.print(
+        f"[bold]{escape(str(result.manifest))}[/]: {summary.num_utterances} utterances, "
+        f"{summary.hours:.2f} hours, {len(summary.speakers)} speakers, {summary.num_words} words"
+        + (f"; {summary.num_without_speaker} without speaker" if summary.num_without_speaker else ""),
+        soft_wrap=True,
+    )
+    console.print("length in seconds, utterances")
+    bins: Counter[int] = Counter()
+    for seconds, count in summary.length_histogram.items():
+        bins[seconds - seconds % 2] += count
+    for start in range(0, max(bins) + 1, 2):
+        bar = "█" * round(40 * bins[start] / max(bins.values()))
+        console.print(f"{start:4d}-{start + 2:<3d} {bins[start]:7d} {bar}", highlight=False)
+    if result.outside:
+        table = Table("character", "name", "times", title="outside the alphabet", title_justify="left")
+        for character, count in result.outside.most_common(20):
+            table.add_row(escape(repr(character)), unicodedata.name(character, "?").lower(), str(count))
+        console.print(table)
+    if result.refusals:
+        table = Table("reason", "utterances", "for example", title="refused", title_justify="left")
+        table.columns[2].overflow = "fold"
+        for reason, count in Counter(r.reason for r in result.refusals).most_common():
+            examples = [r for r in result.refusals if r.reason == reason][:3]
+            lines = "\n".join(f"{r.id}: {r.detail}" if r.detail else r.id for r in examples)
+            table.add_row(reason, str(count), escape(lines))
+        console.print(table)

@@ -1,0 +1,137 @@
+"""`asr shard`: a data set cut into pieces that fit where the whole does not: over several disks, on a file server.
+
+- The result is a lhotse Shar directory, `cuts.000000.jsonl.gz` beside `features.000000.tar` and so on, which
+  `CutSet.from_shar` streams from anywhere.
+- Every cut also says where in its tar file its frames lie, so that training reads them in place like those of an
+  unsharded set: in any order, resumed at any batch without reading what came before, by any number of processes.
+  Streaming could offer neither. A shard may be moved to another disk and linked from here.
+- The directory appears in one rename when all of it is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from asr.data.manifests import Refusal
+
+DEFAULT_SIZE = 2000  # utterances; about 400 MB of LibriSpeech
+
+
+@dataclass
+class ShardResult:
+    """What was written, and what was left out because it could not be read."""
+
+    num_shards: int = 0
+    num_utterances: int = 0
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+def write_shards(
+    cuts: Iterable[Any], out: str | Path, size: int = DEFAULT_SIZE, on_progress: Callable[[], object] | None = None
+) -> ShardResult:
+    """Write `cuts` in their order as the Shar directory `out`, `size` utterances to a shard.
+
+    on_progress: called after every utterance.
+    Raises ValueError when `size` is not positive, `out` exists or nothing is readable: then nothing is written.
+    """
+    from lhotse import CutSet
+
+    from asr.data.cuts import MANIFEST_SUFFIX, read_all
+
+    folder = Path(out)
+    if size < 1:
+        raise ValueError(f"{size} utterances to a shard; expected at least 1")
+    if folder.exists():
+        raise ValueError(f"{folder} exists; remove it or choose another directory")
+    result = ShardResult()
+    part = folder.with_name(folder.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
+    part.mkdir(parents=True)
+    remaining = iter(cuts)
+    try:
+        while shard := list(islice(remaining, size)):
+            name = f"features.{result.num_shards:06d}.tar"
+            manifest = part / f"cuts.{result.num_shards:06d}{MANIFEST_SUFFIX}"
+            with tarfile.open(part / name, "w") as tar, CutSet.open_writer(manifest) as writer:
+                for cut in shard:
+                    _, matrices, unreadable = read_all([cut])
+                    result.refusals += unreadable
+                    for matrix in matrices:
+                        writer.write(_with_features_in(cut, matrix, tar, name), flush=False)
+                        result.num_utterances += 1
+                    if on_progress is not None:
+                        on_progress()
+            result.num_shards += 1
+        if not result.num_utterances:
+            raise ValueError(f"nothing to write to {folder}: of {len(result.refusals)} utterances none is readable")
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return result
+
+
+def _with_features_in(cut: Any, matrix: Any, tar: tarfile.TarFile, name: str) -> Any:
+    """Appends the frames of `cut`, (num_frames, 80) float32, to `tar`; the cut that finds them there."""
+    import numpy as np
+    from lhotse.shar.utils import to_shar_placeholder
+    from lhotse.utils import fastcopy
+
+    from asr.data.cuts import Float16Writer
+
+    frames = matrix.numpy().astype("<f2")
+    array = io.BytesIO()
+    np.save(array, frames, allow_pickle=False)
+    placeholder = json.dumps(to_shar_placeholder(cut.features, cut).to_dict()).encode()
+    end = _append(tar, f"{cut.id}.npy", array.getvalue())
+    _append(tar, f"{cut.id}.json", placeholder)
+    # Headers of tar and npy are multiples of 64 bytes: the frames lie where `Float16Reader` can address them.
+    offset = (end - frames.nbytes) // frames.itemsize
+    key = f"{offset}:{frames.shape[0]}:{frames.shape[1]}"
+    features = fastcopy(cut.features, storage_type=Float16Writer.name, storage_path=name, storage_key=key, start=0)
+    return fastcopy(cut, start=0, features=features)
+
+
+def _append(tar: tarfile.TarFile, name: str, content: bytes) -> int:
+    """Adds a member; the offset in the tar file at which its content ends."""
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+    return tar.offset - (-member.size) % tarfile.BLOCKSIZE
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("manifests", nargs="+", metavar="DATA.jsonl.gz", help="written by `asr prepare`")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new directory, for data.train")
+    parser.add_argument(
+        "--size", type=int, default=DEFAULT_SIZE, metavar="N", help="utterances to a shard (default: %(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr shard`."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from asr.data.cuts import load_cuts
+
+    console = Console()
+    sets = [load_cuts(path) for path in args.manifests]
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("shards", total=None)
+        result = write_shards(
+            (cut for cuts in sets for cut in cuts), args.out, args.size, partial(progress.advance, task)
+        )
+    for refusal in result.refusals:
+        console.print(f"left out for {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False, soft_wrap=True)
+    console.print(f"{args.out}: {result.num_utterances} utterances in {result.num_shards} shards", soft_wrap=True)
+    return 0

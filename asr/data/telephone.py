@@ -1,0 +1,86 @@
+"""Telephone copies: an utterance as it comes through a telephone line.
+
+`asr prepare --telephone` computes the features of such copies; the manifest keeps the `Telephone` among the
+transforms of the recording, after its `NoisyRoom` if it has one.
+- The line passes 300 to 3400 Hz at 8 kHz and codes the speech with G.711 (mu-law, A-law) or GSM 06.10.
+- Everything is drawn from the utterance's id: preparing again gives the same copies.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import soundfile
+import soxr
+from lhotse.augmentation import AudioTransform
+
+from asr.features import SAMPLE_RATE
+
+LINE_RATE = 8000
+BAND_EDGES_HZ = (200.0, 300.0, 3400.0, 3700.0)
+"""Nothing passes below the first and above the last; all passes between the inner two."""
+CODECS = ("ULAW", "ALAW", "GSM610")
+"""As libsndfile names them."""
+LEVEL_RANGE_DB = (-35.0, -15.0)
+"""Power of the speech on the line, of full scale: the coding's noise depends on it."""
+
+
+@dataclass(frozen=True)
+class TelephoneCopies:
+    """How many telephone copies of an utterance to make; below 1: of which share of the utterances to make one."""
+
+    count: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.count <= 1 or (1 <= self.count <= 100 and self.count == int(self.count))):
+            raise ValueError(f"{self.count} telephone copies; expected a share in (0, 1) or a whole number up to 100")
+
+    def draw(self, id: str) -> Iterator[tuple[str, Telephone]]:
+        """The copies of utterance `id`: (id of the copy, its line) each."""
+        for number in range(1, max(1, int(self.count)) + 1):
+            copy_id = f"{id}_telephone{number}"
+            rng = np.random.default_rng(zlib.crc32(copy_id.encode()))
+            codec, level_db = str(rng.choice(CODECS)), round(float(rng.uniform(*LEVEL_RANGE_DB)), 2)
+            if rng.random() < self.count:
+                yield copy_id, Telephone(codec, level_db)
+
+
+@dataclass
+class Telephone(AudioTransform):
+    """A telephone line: band limit, level in dB of full scale, coding. Length and time stay as they are."""
+
+    codec: str
+    level_db: float
+
+    def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
+        """(1, num_samples) float32 at 16 kHz -> the same."""
+        if sampling_rate != SAMPLE_RATE or samples.shape[0] != 1:
+            raise ValueError(f"samples are {samples.shape} at {sampling_rate} Hz; expected one channel at 16000 Hz")
+        if self.codec not in CODECS:
+            raise ValueError(f"codec is {self.codec!r}; expected one of {', '.join(CODECS)}")
+        line = band_limited(soxr.resample(samples[0], SAMPLE_RATE, LINE_RATE))
+        power = float(np.mean(np.square(line, dtype=np.float64))) if len(line) else 0.0
+        line *= np.float32(10 ** (self.level_db / 20) / np.sqrt(max(power, 1e-20)))
+        coded = io.BytesIO()
+        soundfile.write(coded, np.clip(line, -1, 1), LINE_RATE, format="WAV", subtype=self.codec)
+        coded.seek(0)
+        heard = soundfile.read(coded, dtype="float32")[0][: len(line)]  # GSM fills up its last block
+        num_samples = samples.shape[1]
+        heard = soxr.resample(heard, LINE_RATE, SAMPLE_RATE)[:num_samples]
+        return np.pad(heard, (0, num_samples - len(heard)))[np.newaxis]
+
+    def reverse_timestamps(
+        self, offset: float, duration: float | None, sampling_rate: int
+    ) -> tuple[float, float | None]:
+        return offset, duration
+
+
+def band_limited(samples: np.ndarray) -> np.ndarray:
+    """What a line passes of samples (num_samples,) at 8 kHz: float32, without delay."""
+    spectrum = np.fft.rfft(samples)
+    frequency = np.fft.rfftfreq(len(samples), 1 / LINE_RATE)
+    return np.fft.irfft(spectrum * np.interp(frequency, BAND_EDGES_HZ, (0, 1, 1, 0)), len(samples)).astype(np.float32)

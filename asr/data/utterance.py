@@ -1,0 +1,231 @@
+"""One utterance on its way into a data set: decoded, checked, turned into features of all its copies.
+
+A recording is decoded to its end and at once, in whatever form it comes; what a training run could
+trip over (cut-off files, NaN, silence, transcripts of another recording) is refused here with a reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asr.data.manifests import Refusal, Utterance
+from asr.features import SAMPLE_RATE, SUBSAMPLING, fbank, num_frames
+from asr.text import TextNormalizer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from asr.data.noisy_room import NoisyCopies
+    from asr.data.telephone import TelephoneCopies
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """What to accept and what to make of it. Durations in seconds, speeds as factors."""
+
+    normalizer: TextNormalizer = field(default_factory=TextNormalizer)
+    speeds: tuple[float, ...] = (1.0,)
+    min_duration_s: float = 0.1
+    max_duration_s: float = 40.0
+    num_jobs: int = 1
+    noisy_copies: NoisyCopies | None = None
+    telephone_copies: TelephoneCopies | None = None
+    """These have a room and noise too where there are noisy copies."""
+
+    def __post_init__(self) -> None:
+        bad = [s for s in self.speeds if not 0.5 <= s <= 2.0]
+        if bad or not self.speeds or len(set(self.speeds)) != len(self.speeds):
+            raise ValueError(f"speeds are {self.speeds}; expected different factors in 0.5 to 2.0")
+        # Less does not fill two encoder frames.
+        if not 0.1 <= self.min_duration_s < self.max_duration_s:
+            raise ValueError(
+                f"durations {self.min_duration_s} to {self.max_duration_s} s; "
+                "expected at least 0.1 s and the minimum below the maximum"
+            )
+        if not 1 <= self.num_jobs <= 1024:
+            raise ValueError(f"{self.num_jobs} jobs; expected 1 to 1024")
+
+    def copies(self, id: str) -> Iterator[tuple[str, list[Any]]]:
+        """The noisy and telephone copies of utterance `id`: (id of the copy, its transforms) each."""
+        for copy_id, room in self.noisy_copies.draw(id) if self.noisy_copies else ():
+            yield copy_id, [room]
+        for copy_id, line in self.telephone_copies.draw(id) if self.telephone_copies else ():
+            yield copy_id, [*([self.noisy_copies.room_of(copy_id)] if self.noisy_copies else []), line]
+
+
+@dataclass(frozen=True)
+class Audio:
+    """A decoded recording: samples (num_samples,) float32 in ±1, 16 kHz mono; the rest as in the file."""
+
+    samples: np.ndarray
+    num_file_samples: int
+    file_rate: int
+    num_channels: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One utterance ready to store: a cut without features, its frames (num_frames, 80) float16."""
+
+    cut: Any
+    frames: np.ndarray
+
+
+class TooLongError(ValueError):
+    """A recording longer than wanted; it was not decoded."""
+
+
+def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
+    """Decode a recording: FLAC, WAV, MP3, Ogg Vorbis, Opus and whatever else libsndfile reads.
+
+    Any sampling rate becomes 16 kHz; channels are averaged.
+    Raises ValueError for a file that cannot be read to its end, is longer than `max_duration_s`
+    or holds NaN or infinite samples.
+    """
+    import numpy as np
+    import soundfile
+    import soxr
+
+    try:
+        with soundfile.SoundFile(path) as file:
+            rate, stated = file.samplerate, file.frames
+            if not 1000 <= rate <= 384000 or file.channels > 64:
+                raise ValueError(f"has {file.channels} channels at {rate} Hz; expected at most 64, 1 to 384 kHz")
+            if stated > max_duration_s * rate:  # not decoded: it might fill the memory
+                raise TooLongError(f"{stated / rate:.1f} s")
+            if _is_cut_off_wav(file.extra_info):
+                raise ValueError("is cut off: the header promises more samples")
+            samples = file.read(dtype="float32", always_2d=True)
+    # soundfile raises TypeError for a suffix that means headerless audio
+    except (soundfile.SoundFileError, OSError, TypeError, MemoryError) as error:
+        raise ValueError(f"cannot be read: {error}") from error
+    if len(samples) != stated:
+        raise ValueError(f"is cut off: {len(samples)} of {stated} samples")
+    if not np.isfinite(samples).all():
+        raise ValueError("holds NaN or infinite samples")
+    if len(samples) and np.abs(samples).max() > 10:  # floating point may exceed ±1 a little
+        raise ValueError(f"reaches {np.abs(samples).max():.4g}; expected samples in ±1")
+    mono = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
+    if rate != SAMPLE_RATE and len(mono):
+        mono = soxr.resample(mono, rate, SAMPLE_RATE)
+    return Audio(np.ascontiguousarray(mono), len(samples), rate, samples.shape[1])
+
+
+def _is_cut_off_wav(log: str) -> bool:
+    # libsndfile shortens a truncated WAV in silence and tells only in its log of the header.
+    # Programs that write into a pipe promise the largest number there is: that is no promise.
+    sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", log, re.MULTILINE)
+    return sizes is not None and int(sizes[2]) < int(sizes[1]) < 0x7FFFF000
+
+
+def num_ctc_frames(text: str) -> int:
+    """Encoder frames that CTC needs at least to write `text` in characters: a blank parts equal ones."""
+    return len(text) + sum(a == b for a, b in pairwise(text))
+
+
+def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Prepared | Refusal]:
+    """Check one utterance, its text normalised already, and compute its features at every speed.
+
+    Each copy at a speed is followed by its noisy copies and its telephone copies. Raises ValueError for a noise file
+    that cannot be used.
+    """
+    import numpy as np
+    from lhotse import Recording
+    from lhotse.audio import AudioSource
+    from lhotse.augmentation import Speed
+    from lhotse.utils import fastcopy
+
+    from asr.data.cuts import Downmix
+
+    def refusal(reason: str, detail: str = "", id: str = utterance.id) -> Refusal:
+        return Refusal(id, str(utterance.audio), reason, detail)
+
+    try:
+        if not utterance.audio.is_file():
+            return [refusal("missing file")]
+    except OSError as error:  # such as a name too long for the file system
+        return [refusal("missing file", str(error))]
+    try:
+        audio = read_audio(utterance.audio, 10 * options.max_duration_s)
+    except TooLongError as error:
+        return [refusal("too long", str(error))]
+    except ValueError as error:
+        return [refusal("unreadable audio", str(error))]
+    duration_s = audio.num_file_samples / audio.file_rate
+    stated_s = utterance.duration_s
+    if stated_s is not None and abs(duration_s - stated_s) > 0.5 + 0.05 * stated_s:
+        detail = f"the manifest says {stated_s:.2f} s, the file holds {duration_s:.2f} s"
+        return [refusal("duration differs", detail)]
+    if duration_s < options.min_duration_s:
+        return [refusal("too short", f"{duration_s:.2f} s")]
+    if not audio.samples.any():
+        return [refusal("digital silence", f"{duration_s:.2f} s")]
+
+    recording = Recording(
+        id=utterance.id,
+        sources=[AudioSource("file", [0], os.path.abspath(utterance.audio))],
+        sampling_rate=audio.file_rate,
+        num_samples=audio.num_file_samples,
+        duration=duration_s,
+        transforms=[Downmix()] if audio.num_channels > 1 else None,
+    )
+    if audio.file_rate != SAMPLE_RATE:
+        recording = recording.resample(SAMPLE_RATE)
+    results: list[Prepared | Refusal] = []
+    for speed in options.speeds:
+        copy, samples = recording, audio.samples
+        if speed != 1.0:
+            copy = recording.perturb_speed(speed)
+            samples = Speed(speed)(samples[np.newaxis], SAMPLE_RATE)[0]
+        if copy.duration > options.max_duration_s:
+            results.append(refusal("too long", f"{copy.duration:.2f} s", copy.id))
+            continue
+        # Resamplers round the length in their own ways; lhotse's count is what the cut promises.
+        samples = np.pad(samples[: copy.num_samples], (0, max(0, copy.num_samples - len(samples))))
+        # Nobody speaks 25 characters a second: the transcript belongs to another recording, and
+        # CTC on characters would see an infinite loss.
+        needed, there = num_ctc_frames(utterance.text), num_frames(len(samples)) // SUBSAMPLING
+        if needed > there:
+            detail = f"{needed} frames of 40 ms needed, {there} there"
+            results.append(refusal("more tokens than frames", detail, copy.id))
+            continue
+        results.append(_prepared(utterance, copy, samples))
+        for id, transforms in options.copies(copy.id):
+            played = samples[np.newaxis]
+            for transform in transforms:
+                played = transform(played, SAMPLE_RATE)
+            num_samples = played.shape[1]
+            made = fastcopy(
+                copy,
+                id=id,
+                transforms=[*(copy.transforms or ()), *transforms],
+                num_samples=num_samples,
+                duration=num_samples / SAMPLE_RATE,
+            )
+            if made.duration > options.max_duration_s:
+                results.append(refusal("too long", f"{made.duration:.2f} s", id))
+            else:
+                results.append(_prepared(utterance, made, played[0]))
+    return results
+
+
+def _prepared(utterance: Utterance, recording: Any, samples: np.ndarray) -> Prepared:
+    import numpy as np
+    from lhotse import MonoCut, SupervisionSegment
+
+    supervision = SupervisionSegment(
+        id=recording.id,
+        recording_id=recording.id,
+        start=0.0,
+        duration=recording.duration,
+        text=utterance.text,
+        speaker=utterance.speaker,
+    )
+    cut = MonoCut(recording.id, 0.0, recording.duration, 0, supervisions=[supervision], recording=recording)
+    return Prepared(cut, fbank(samples).numpy().astype(np.float16))

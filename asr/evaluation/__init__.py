@@ -1,0 +1,1 @@
+"""Word error rate against latency, and what measures it."""

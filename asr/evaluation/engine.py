@@ -1,0 +1,131 @@
+"""What `asr evaluate` runs a model with: PyTorch for a checkpoint, ONNX Runtime for an exported file.
+
+A checkpoint runs whole utterances under the chunk mask, in batches: the same numbers as streaming, by parity.
+An .onnx file is stepped chunk by chunk with its cache on one thread, as an app would run it; its full context
+is one chunk as long as the utterance.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.runtime.metadata import ModelMetadata
+from asr.runtime.onnx_model import Encoded, OnnxModel
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class Engine(Protocol):
+    """Something that runs a model on whole utterances."""
+
+    tokens: tuple[str, ...]
+    phones: tuple[str, ...]
+    """Names of the phones of `Encoded.phone_log_probs`; empty without a phone head."""
+    batched: bool
+    """Whether utterances are worth batching."""
+    rescore_ctc_weight: float
+
+    def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
+        """features: (T, 80) float32 each; chunk_size in encoder frames, 0 for the whole utterance."""
+        ...
+
+    def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
+        """Decoder scores (N,) of N token sequences for one utterance."""
+        ...
+
+    def seconds(self) -> float:
+        """The clock that the work is measured by."""
+        ...
+
+
+class CheckpointEngine:
+    """PyTorch: the full pass under the chunk mask."""
+
+    batched = True
+
+    def __init__(self, path: Path, device: str) -> None:
+        import torch
+
+        from asr.training.checkpoint import Checkpoint
+
+        if device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("--device cuda: PyTorch finds no CUDA device; use --device cpu")
+        checkpoint = Checkpoint.load(path)
+        self.tokens = tuple(checkpoint.tokenizer.tokens)
+        self.rescore_ctc_weight = ModelMetadata.rescore_ctc_weight
+        self._device = torch.device(device)
+        self._model = checkpoint.model().to(self._device)
+        self.phones = self._model.config.phones
+
+    def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
+        import torch
+
+        num_frames = torch.tensor([len(f) for f in features])
+        padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(f) for f in features], batch_first=True)
+        with torch.no_grad():
+            log_probs, encoder_out, lengths = self._model(
+                padded.to(self._device), num_frames.to(self._device), chunk_size, left_context
+            )
+            arrays = [log_probs, encoder_out]
+            if self.phones:
+                arrays.append(self._model.phone_log_probs(encoder_out))
+        outputs = zip(*(a.cpu().numpy() for a in arrays), lengths.tolist(), strict=True)
+        return [Encoded(*(a[:length] for a in rows)) for *rows, length in outputs]
+
+    def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
+        import torch
+
+        lengths = torch.tensor([len(row) for row in tokens])
+        padded = torch.zeros(len(tokens), max(int(lengths.max()), 1), dtype=torch.int64)
+        for index, row in enumerate(tokens):
+            padded[index, : len(row)] = torch.tensor(row, dtype=torch.int64)
+        memory = torch.from_numpy(encoder_out).expand(len(tokens), -1, -1)
+        inputs = (padded, lengths, memory, torch.full_like(lengths, len(encoder_out)))
+        with torch.no_grad():
+            return self._model.decoder.score(*(t.to(self._device) for t in inputs)).cpu().numpy()
+
+    def seconds(self) -> float:
+        # All threads of the process count on a CPU; a GPU's work shows on the wall clock only.
+        return time.process_time() if self._device.type == "cpu" else time.perf_counter()
+
+
+class OnnxEngine:
+    """ONNX Runtime: step by step with the cache carried."""
+
+    batched = False
+
+    def __init__(self, path: Path, device: str) -> None:
+        self._model = OnnxModel(path, provider=device)
+        self._device = device
+        self.tokens = self._model.tokens
+        self.phones = self._model.metadata.phones
+        self.rescore_ctc_weight = self._model.metadata.rescore_ctc_weight
+
+    def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
+        return [self._encode(f, chunk_size, left_context) for f in features]
+
+    def _encode(self, features: FloatArray, chunk_size: int, left_context: int) -> Encoded:
+        if chunk_size == 0:
+            chunk_size, left_context = max(len(features) // self._model.metadata.subsampling, 1), 0
+        return self._model.encode(features, chunk_size, left_context)
+
+    def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
+        return self._model.score(tokens, encoder_out)
+
+    def seconds(self) -> float:
+        return time.thread_time() if self._device == "cpu" else time.perf_counter()
+
+
+def open_engine(path: str | Path, device: str = "cpu") -> Engine:
+    """An .onnx file, a checkpoint, or the folder of a training run."""
+    if Path(path).suffix == ".onnx":
+        return OnnxEngine(Path(path), device)
+    from asr.training.checkpoint import resolve
+
+    return CheckpointEngine(resolve(path), device)

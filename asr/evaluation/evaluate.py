@@ -1,0 +1,300 @@
+"""`asr evaluate`: word error rate against latency, of a checkpoint or of an exported file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from asr._core import LmFusion
+from asr.data.cuts import batches_by_length, evenly_spread, load_cuts
+from asr.evaluation.engine import Encoded, Engine, open_engine
+from asr.evaluation.plots import plot_wer
+from asr.evaluation.wer import WordErrors, count_errors
+from asr.features import ENCODER_FRAME_MS
+from asr.lm.packed import load_lm
+from asr.runtime.search import BEAM_SIZE, SEARCHES, LmWeights, decode_words
+
+MAX_CHUNK_MS = 5120
+FULL = "full"
+MAX_BATCH_S = 60.0
+
+
+@dataclass
+class Result:
+    """Outcome of one data set at one latency with one search."""
+
+    data: str
+    chunk_ms: int | None
+    """None is the whole utterance."""
+    search: str
+    errors: WordErrors = field(default_factory=WordErrors)
+    audio_s: float = 0.0
+    encoder_s: float = 0.0
+    """CPU time of the encoder."""
+    search_s: float = 0.0
+    """CPU time of the search, rescoring included."""
+    hypotheses: list[tuple[str, str, str]] = field(default_factory=list, repr=False)
+    """Utterance id, reference, hypothesis."""
+
+    @property
+    def real_time_factor(self) -> float:
+        return (self.encoder_s + self.search_s) / self.audio_s if self.audio_s else 0.0
+
+    @property
+    def chunk(self) -> str:
+        return FULL if self.chunk_ms is None else str(self.chunk_ms)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the JSON report: numbers only."""
+        return {
+            "data": self.data,
+            "chunk_ms": self.chunk_ms,
+            "search": self.search,
+            "wer": self.errors.rate,
+            **asdict(self.errors),
+            "audio_s": round(self.audio_s, 3),
+            "encoder_s": round(self.encoder_s, 4),
+            "search_s": round(self.search_s, 4),
+            "real_time_factor": self.real_time_factor,
+        }
+
+
+def evaluate(
+    engine: Engine,
+    cuts: Sequence[Any],
+    data: str,
+    chunks_ms: Sequence[int | None],
+    left_context_ms: int,
+    searches: Sequence[str],
+    beam_size: int = BEAM_SIZE,
+    ctc_weight: float | None = None,
+    fusion: LmFusion | None = None,
+    on_batch: Callable[[int], object] | None = None,
+) -> list[Result]:
+    """Recognises `cuts` at every latency with every search.
+
+    ctc_weight: of CTC against the decoder in rescoring; None takes the model's own.
+    fusion: the language model of the searches whose name ends in "+lm".
+    on_batch: called with the number of utterances after each batch at one latency.
+    Returns one result per latency and search.
+    """
+    results = [Result(data, chunk, search) for chunk in chunks_ms for search in searches]
+    for chunk_ms in chunks_ms:
+        rows = [result for result in results if result.chunk_ms == chunk_ms]
+        for batch in batches_by_length(cuts, MAX_BATCH_S if engine.batched else 0.0):
+            features = [cut.load_features() for cut in batch]
+            started = engine.seconds()
+            encoded = engine.encode(features, (chunk_ms or 0) // ENCODER_FRAME_MS, left_context_ms // ENCODER_FRAME_MS)
+            encoder_s = engine.seconds() - started
+            for result in rows:
+                result.encoder_s += encoder_s
+                for cut, utterance in zip(batch, encoded, strict=True):
+                    _recognise(engine, result, cut, utterance, beam_size, ctc_weight, fusion)
+            if on_batch is not None:
+                on_batch(len(batch))
+    return results
+
+
+def _recognise(
+    engine: Engine,
+    result: Result,
+    cut: Any,
+    encoded: Encoded,
+    beam_size: int,
+    ctc_weight: float | None,
+    fusion: LmFusion | None,
+) -> None:
+    log_probs, encoder_out, phone_log_probs = encoded
+    name, _, lm = result.search.partition("+")
+    started = engine.seconds()
+    found = decode_words(
+        log_probs,
+        engine.tokens,
+        name,
+        beam_size,
+        lambda tokens: engine.score(tokens, encoder_out),
+        engine.rescore_ctc_weight if ctc_weight is None else ctc_weight,
+        fusion if lm else None,
+        phone_log_probs,
+    )
+    recognised = " ".join(word.word for word in found)
+    result.search_s += engine.seconds() - started
+    result.audio_s += cut.duration
+    reference = cut.supervisions[0].text
+    result.errors += count_errors([reference], [recognised])
+    result.hypotheses.append((cut.id, reference, recognised))
+
+
+def parse_chunks(option: str) -> list[int | None]:
+    """ "full,640,320" -> [None, 640, 320]; ValueError for what is no multiple of 40 ms in [40, 5120]."""
+    chunks: list[int | None] = []
+    for part in option.split(","):
+        part = part.strip().lower()
+        value = None if part == FULL else int(part) if part.isdigit() else 0
+        if value is not None and (value % ENCODER_FRAME_MS or not ENCODER_FRAME_MS <= value <= MAX_CHUNK_MS):
+            raise ValueError(
+                f"--chunk-ms {part!r}: give {FULL} or multiples of {ENCODER_FRAME_MS} "
+                f"in [{ENCODER_FRAME_MS}, {MAX_CHUNK_MS}]"
+            )
+        if value not in chunks:
+            chunks.append(value)
+    return chunks
+
+
+def parse_searches(option: str | None, with_lm: bool) -> list[str]:
+    """ "greedy,beam+lm" -> ["greedy", "beam+lm"]; None gives those that make sense. ValueError for an unknown one."""
+    if option is None:
+        return ["greedy", "beam", "beam+lm", "rescore+lm"] if with_lm else list(SEARCHES)
+    searches = list(dict.fromkeys(part.strip() for part in option.split(",")))
+    known = (*SEARCHES, "beam+lm", "rescore+lm")
+    for search in searches:
+        if search not in known:
+            raise ValueError(f"--search {search!r} is not known: choose from {', '.join(known)}")
+        if search.endswith("+lm") and not with_lm:
+            raise ValueError(f"--search {search} needs a language model: add --lm")
+    return searches
+
+
+def name_data_sets(paths: Sequence[str]) -> list[str]:
+    """What tells the data sets apart: their names, with as many folders in front as it takes."""
+    parts = [
+        (*p.parts[:-1], p.name.removesuffix(".gz").removesuffix(".jsonl")) for p in (Path(x).absolute() for x in paths)
+    ]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise ValueError(f"--data names a data set more than once: {' '.join(paths)}")
+
+
+def table(results: Sequence[Result]) -> Table:
+    """What a person reads: one line per data set, latency and search."""
+    out = Table(title="word error rate", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in ("data", "chunk ms", "search"):
+        out.add_column(column, overflow="fold")
+    for column in ("WER %", "ins", "del", "sub", "words", "RTF"):
+        out.add_column(column, justify="right")
+    for r in results:
+        e = r.errors
+        counts = (e.insertions, e.deletions, e.substitutions, e.num_words)
+        out.add_row(r.data, r.chunk, r.search, f"{100 * e.rate:.2f}", *map(str, counts), f"{r.real_time_factor:.4f}")
+    return out
+
+
+def write_hypotheses(results: Sequence[Result], path: Path) -> None:
+    """A TSV of what was said and what was recognised."""
+    lines = ["data\tchunk_ms\tsearch\tid\treference\thypothesis"]
+    lines += [
+        "\t".join((r.data, r.chunk, r.search, *(" ".join(part.split()) for part in row)))
+        for r in results
+        for row in r.hypotheses
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="an .onnx file, a checkpoint, or the folder of a training run")
+    parser.add_argument("--data", nargs="+", required=True, metavar="DATA.jsonl.gz", help="written by `asr prepare`")
+    parser.add_argument(
+        "--chunk-ms", default="full,1280,640,320,160", metavar="MS,...", help="full is the whole utterance"
+    )
+    parser.add_argument("--left-context-ms", type=int, default=2560, metavar="MS", help="past that a chunk sees (2560)")
+    parser.add_argument(
+        "--search",
+        metavar="NAME,...",
+        help="greedy, beam, rescore, beam+lm, rescore+lm; default: those that --lm allows",
+    )
+    parser.add_argument("--lm", metavar="FILE", help="language model from `asr lm`, or bundled")
+    for name, default in asdict(LmWeights()).items():
+        parser.add_argument(
+            f"--{name.replace('_', '-') if name != 'weight' else 'lm-weight'}",
+            dest=name,
+            type=float,
+            default=default,
+            metavar="X",
+            help="%(default)s",
+        )
+    parser.add_argument("--beam", type=int, default=BEAM_SIZE, metavar="N", help="hypotheses kept (%(default)s)")
+    parser.add_argument(
+        "--rescore-ctc-weight",
+        type=float,
+        metavar="W",
+        help="of CTC against the decoder; default: the model's own",
+    )
+    parser.add_argument(
+        "--num-utterances", type=int, metavar="N", help="evenly spread over each data set; default: all"
+    )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--plot", type=Path, metavar="OUT.png", help="word error rate against latency")
+    parser.add_argument("--json", type=Path, metavar="OUT.json", help="the table's numbers")
+    parser.add_argument("--hypotheses", type=Path, metavar="OUT.tsv", help="every reference and what was recognised")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr evaluate`."""
+    chunks, searches = parse_chunks(args.chunk_ms), parse_searches(args.search, args.lm is not None)
+    if args.left_context_ms < 0 or args.left_context_ms % ENCODER_FRAME_MS:
+        raise ValueError(
+            f"--left-context-ms {args.left_context_ms} must be a multiple of {ENCODER_FRAME_MS}, at least 0"
+        )
+    if args.num_utterances is not None and args.num_utterances < 1:
+        raise ValueError(f"--num-utterances {args.num_utterances} must be at least 1")
+    for path in (args.plot, args.json, args.hypotheses):
+        if path is not None and not path.parent.is_dir():  # before an hour of work, not after
+            raise ValueError(f"there is no folder {path.parent} to write {path.name} into")
+    names = name_data_sets(args.data)
+    data = [(name, _select(path, args.num_utterances)) for name, path in zip(names, args.data, strict=True)]
+    engine = open_engine(args.model, args.device)
+    fusion = None
+    if args.lm is not None:
+        weights = LmWeights(**{name: getattr(args, name) for name in asdict(LmWeights())})
+        fusion = weights.fusion(load_lm(args.lm), engine.tokens, phones=engine.phones)
+
+    results: list[Result] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        for name, cuts in data:
+            task = progress.add_task(name, total=len(cuts) * len(chunks))
+            results += evaluate(
+                engine,
+                cuts,
+                name,
+                chunks,
+                args.left_context_ms,
+                searches,
+                args.beam,
+                args.rescore_ctc_weight,
+                fusion,
+                partial(progress.advance, task),
+            )
+    Console().print(table(results))
+    if args.json:
+        report = {"model": str(args.model), "left_context_ms": args.left_context_ms, "beam": args.beam}
+        report["results"] = [result.to_dict() for result in results]
+        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if args.hypotheses:
+        write_hypotheses(results, args.hypotheses)
+    if args.plot:
+        curves: dict[str, list[tuple[int | None, float]]] = {}
+        for r in results:
+            name = f"{r.data}, {r.search}" if len(data) > 1 else r.search
+            curves.setdefault(name, []).append((r.chunk_ms, r.errors.rate))
+        plot_wer(curves, args.plot, " + ".join(names))
+    return 0
+
+
+def _select(name: str, num_utterances: int | None) -> list[Any]:
+    cuts = list(load_cuts(name))
+    if not cuts:
+        raise ValueError(f"{name} holds no utterance")
+    return evenly_spread(cuts, num_utterances)

@@ -1,0 +1,172 @@
+"""`asr lexicon`: pronunciations of words, from a dictionary and from a model trained on one."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from asr.lm import ngram
+from asr._core import G2p
+from asr.files import replacing
+from asr.lexicon.g2p import G2pOptions, error_rates, load_g2p, train
+from asr.lexicon.lexicon import CMUDICT, Lexicon, LexiconError, load_lexicon
+from asr.lexicon.make import Pronouncer, make
+from asr.lm.packed import MAX_ORDER
+
+ALL_WORDS = 1 << 24
+NUM_MISSING_SHOWN = 10
+
+DESCRIPTION = """\
+Pronunciations of words. A dictionary is a text file with a word and its phones
+a line, as CMUdict is ("TOMATO  T AH M EY T OW", further ways to speak it as
+"TOMATO(2)"); a model trained on it pronounces all other words.
+"""
+EXAMPLES = """\
+examples:
+  asr lexicon train cmudict -o g2p.model --held-out 0.05
+  asr lexicon train meine-woerter.txt -o deutsch.model
+  asr lexicon make sentences.txt -o lexicon.txt --g2p g2p.model
+  asr lexicon show WORCESTERSHIRE "KELLY'S" --g2p g2p.model
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    commands = parser.add_subparsers(dest="what", required=True, metavar="what")
+    defaults = G2pOptions()
+
+    training = commands.add_parser("train", help="train a model that pronounces any word")
+    training.add_argument("dictionary", metavar="DICT", help='a dictionary file, or "cmudict" for the English one')
+    training.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. g2p.model")
+    training.add_argument("--order", type=int, default=defaults.order, metavar="N", help=f"2 to {MAX_ORDER} (%(default)s)")
+    training.add_argument(
+        "--megabytes", type=float, default=defaults.megabytes, metavar="MB", help="size to prune to (%(default)s)"
+    )
+    training.add_argument(
+        "--held-out", type=float, default=0.0, metavar="SHARE", help="first train without this share of the words, "
+        "drawn by chance, and print the error rates on them: 0.05 for one in twenty"
+    )  # fmt: skip
+
+    making = commands.add_parser("make", help="the pronunciations of every word of a text, as a dictionary")
+    making.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8: sentences, or one word a line")
+    making.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. lexicon.txt")
+    making.add_argument("--num-words", type=int, default=ALL_WORDS, metavar="N", help="only the most frequent (all)")
+
+    showing = commands.add_parser("show", help="how words are pronounced, and where that comes from")
+    showing.add_argument("words", nargs="+", metavar="WORD")
+    for command in (making, showing):
+        command.add_argument("--dict", default=CMUDICT, metavar="DICT", help='as for "train"; "none" for the model alone')
+        command.add_argument("--g2p", type=Path, metavar="FILE", help="for words that the dictionary lacks")
+        command.add_argument(
+            "--max-variants", type=int, default=2, metavar="N", help="of a word that the dictionary lacks (%(default)s)"
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr lexicon`."""
+    return {"train": _train, "make": _make, "show": _show}[args.what](args)
+
+
+def _train(args: argparse.Namespace) -> int:
+    if not 2 <= args.order <= MAX_ORDER:
+        raise LexiconError(f"--order {args.order} must be in [2, {MAX_ORDER}]")
+    if not 0 <= args.held_out < 1:
+        raise LexiconError(f"--held-out {args.held_out} must be in [0, 1)")
+    if not args.megabytes > 0:
+        raise LexiconError(f"--megabytes {args.megabytes} must be above 0")
+    _check_folder(args.output)
+    lexicon = load_lexicon(args.dictionary)
+    options = G2pOptions(args.order, args.megabytes)
+    console = Console(stderr=True)
+    with console.status("") as status:
+        report: Callable[[str], None] = status.update if console.is_terminal else console.print
+        if args.held_out:
+            kept, held_out = split(lexicon, args.held_out)
+            g2p = G2p(np.frombuffer(train(kept, options, report), np.uint8))
+            rates = error_rates(g2p, held_out)
+            print(
+                f"{rates.num_words} words held out: {rates.words:.1%} of them wrong, {rates.phones:.1%} of their phones",
+                flush=True,
+            )
+        data = train(lexicon, options, report)
+    with replacing(args.output) as part:
+        part.write_bytes(data)
+    print(f"{args.output}: {len(lexicon)} words, {len(lexicon.phones)} phones, {len(data) / 1e6:.1f} MB")
+    return 0
+
+
+def split(lexicon: Lexicon, share: float) -> tuple[Lexicon, Lexicon]:
+    """Without `share` of the words, at least one, drawn by chance, and those words; the same in every run."""
+    words = sorted(lexicon.pronunciations)
+    random.Random(0).shuffle(words)
+    count = max(1, round(share * len(words)))
+    if count == len(words):
+        raise LexiconError(f"{len(words)} words are too few to hold {share:.0%} of them out")
+    held_out, kept = (Lexicon({word: lexicon[word] for word in part}) for part in (words[:count], words[count:]))
+    return kept, held_out
+
+
+def _make(args: argparse.Namespace) -> int:
+    if args.num_words < 1:
+        raise LexiconError(f"--num-words {args.num_words} must be at least 1")
+    _check_folder(args.output)
+    pronouncer = _pronouncer(args)
+    words = ngram.vocabulary(args.text, args.num_words)[ngram.UNK + 1 :]
+    if not words:
+        raise LexiconError(f"there is no word in {', '.join(map(str, args.text))}")
+    lexicon, sources, missing = make(_with_progress(words), pronouncer)
+    lexicon.write(args.output)
+    parts = ", ".join(f"{count} {label}" for source, label in SOURCES.items() if (count := sources[source]))
+    print(f"{args.output}: {len(lexicon)} words: {parts}")
+    if missing:
+        shown = " ".join(missing[:NUM_MISSING_SHOWN]) + (" ..." if len(missing) > NUM_MISSING_SHOWN else "")
+        way_out = "" if args.g2p else "; name a model for them with --g2p"
+        print(f"{len(missing)} words without pronunciation are left out: {shown}{way_out}", file=sys.stderr)
+    return 0
+
+
+SOURCES = {"dictionary": "from the dictionary", "rule": "possessives by rule", "model": "by the model"}
+
+
+def _with_progress(words: list[str]) -> Iterable[str]:
+    console = Console(stderr=True)
+    return track(words, "pronouncing", console=console, transient=True, disable=not console.is_terminal)
+
+
+def _show(args: argparse.Namespace) -> int:
+    pronouncer = _pronouncer(args)
+    missing = []
+    for word in (word.upper() for word in args.words):
+        source, found = pronouncer(word)
+        for i, phones in enumerate(found):
+            print(f"{word if i == 0 else f'{word}({i + 1})'}  {' '.join(phones)}    {SOURCES[source]}")
+        if not found:
+            missing.append(word)
+    if missing:
+        raise LexiconError(
+            f"no pronunciation of {', '.join(missing)}"
+            + ("" if args.g2p else "; name a model for words that the dictionary lacks with --g2p")
+        )
+    return 0
+
+
+def _pronouncer(args: argparse.Namespace) -> Pronouncer:
+    if args.max_variants < 1:
+        raise LexiconError(f"--max-variants {args.max_variants} must be at least 1")
+    dictionary = None if args.dict == "none" else load_lexicon(args.dict)
+    if dictionary is None and args.g2p is None:
+        raise LexiconError("--dict none needs a model: --g2p FILE")
+    return Pronouncer(dictionary, load_g2p(args.g2p) if args.g2p else None, args.max_variants)
+
+
+def _check_folder(output: Path) -> None:
+    if not output.parent.is_dir():
+        raise LexiconError(f"there is no folder {output.parent} to write {output.name} into")

@@ -1,0 +1,34 @@
+"""English possessives of words whose pronunciation is known: KELLY'S from KELLY, THE KELLYS' from KELLYS."""
+
+from __future__ import annotations
+
+from asr.lexicon.lexicon import Lexicon, Pronunciation
+
+PHONES = frozenset(
+    "AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W Y Z ZH".split()
+)
+"""ARPAbet, without stress."""
+
+SIBILANTS = frozenset(("S", "Z", "SH", "ZH", "CH", "JH"))
+VOICELESS = frozenset(("P", "T", "K", "F", "TH"))
+
+
+def is_english(lexicon: Lexicon) -> bool:
+    """Whether its phones are those of CMUdict."""
+    return PHONES.issuperset(lexicon.phones)
+
+
+def possessive_base(word: str) -> str | None:
+    """The word of which `word` is the possessive: of "KELLY'S" and "KELLYS'", "KELLY" and "KELLYS"."""
+    if word.endswith("'S") and len(word) > 2:
+        return word[:-2]
+    return word[:-1] if word.endswith("S'") and len(word) > 2 else None
+
+
+def possessive(word: str, base: Pronunciation) -> Pronunciation:
+    """How `word` is spoken, the possessive of a word spoken as `base`."""
+    if word.endswith("'"):
+        return base
+    if base[-1] in SIBILANTS:
+        return (*base, "IH", "Z")
+    return (*base, "S" if base[-1] in VOICELESS else "Z")

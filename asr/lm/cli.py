@@ -1,0 +1,73 @@
+"""`asr lm`: a language model for the beam search, trained on text or packed from any tool's ARPA file. No PyTorch."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+from pathlib import Path
+
+import numpy as np
+
+from asr._core import NgramLm
+from asr.files import replacing
+from asr.lm.packed import MAX_ORDER, LmError, Ngrams, pack, read_arpa
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="what", required=True, metavar="what")
+    train = commands.add_parser("train", help="train on text, one sentence a line, spelled as the recogniser spells")
+    train.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, plain")
+    train.add_argument("--order", type=int, default=3, metavar="N", help=f"2 to {MAX_ORDER} (%(default)s)")
+    train.add_argument("--num-words", type=int, default=100_000, metavar="N", help="vocabulary (%(default)s)")
+    train.add_argument("--megabytes", type=float, default=15.0, metavar="MB", help="size to prune to (%(default)s)")
+    train.add_argument("--test", type=Path, metavar="TEXT", help="print the perplexity of this text")
+    packed = commands.add_parser("pack", help="pack an ARPA file of another tool")
+    packed.add_argument("arpa", type=Path, metavar="ARPA", help="plain or .gz")
+    for command in (train, packed):
+        command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. words.lm")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr lm`."""
+    if not args.output.parent.is_dir():
+        raise LmError(f"there is no folder {args.output.parent} to write {args.output.name} into")
+    words, levels = _train(args) if args.what == "train" else _read(args.arpa)
+    data = pack(words, levels)
+    lm = NgramLm(np.frombuffer(data, np.uint8))
+    with replacing(args.output) as part:
+        part.write_bytes(data)
+    counts = ", ".join(f"{count} {n}-grams" for n, count in enumerate(lm.num_ngrams, 1))
+    print(f"{args.output}: {counts}, {len(data) / 1e6:.1f} MB")
+    return 0
+
+
+def _read(path: Path) -> tuple[list[str], list[Ngrams]]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8") as lines:
+            return read_arpa(iter(lines))
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        raise LmError(f"{path} cannot be read: {error}") from error
+    except LmError as error:
+        raise LmError(f"{path}: {error}") from error
+
+
+def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
+    from asr.lm import ngram
+
+    if not 2 <= args.order <= MAX_ORDER:
+        raise LmError(f"--order {args.order} must be in [2, {MAX_ORDER}]")
+    if args.num_words < 1 or not args.megabytes > 0:
+        raise LmError("--num-words and --megabytes must be above 0")
+    words = ngram.vocabulary(args.text, args.num_words)
+    ids = ngram.encode(args.text, words)
+    if len(words) == 3:
+        raise LmError(f"there is no word in {', '.join(map(str, args.text))}")
+    model = ngram.estimate(ngram.count_ngrams(ids, len(words), args.order))
+    pruned = ngram.prune(model, ngram.select(model, 1e6 * args.megabytes))
+    if args.test:
+        test = ngram.encode([args.test], words)
+        before, after = (ngram.perplexity(m, test) for m in (model, pruned))
+        unknown = (test == ngram.UNK).sum() / max((test > ngram.UNK).sum() + (test == ngram.UNK).sum(), 1)
+        print(f"perplexity {before:.1f}, pruned {after:.1f}; {100 * unknown:.2f} % of the words are unknown")
+    return ngram.tables(pruned, words)

@@ -1,0 +1,227 @@
+"""The packed n-gram language model of the beam search: written from n-grams or an ARPA file, and loaded.
+
+The file is little-endian and has no padding; `asr._core.NgramLm` reads it and checks every length:
+
+    "ASRNGRAM", u32 version = 1, or 2 with pronunciations, u32 order, u32 number of n-grams of each order,
+    u32 size, and that many bytes: the words in UTF-8, ascending by their bytes, one a line, <s>, </s> and <unk>
+        among them. A word is its place in this list.
+    order 1:   f32 log-probability of each word
+    order > 1: the n-grams lie sorted by their words, so that those that continue the same (n-1)-gram lie side by
+        side. u32 for each (n-1)-gram and one more: index of the first n-gram that continues it. u24 last word of
+        each n-gram, then its log-probability, quantised.
+    every order but the last: back-off weight of each n-gram, quantised
+    version 2 only:
+        u32 size, and that many bytes: the names of the phones, one a line, 1 to 128
+        for each word: u8 number of pronunciations, and for each u8 length and that many u8, phones by their place
+        u32 size, and that many bytes: the model that pronounces other words (csrc/search/g2p.h); 0 for none
+
+Log-probabilities are natural. Quantised numbers are f32 low, f32 step and a byte each: low + step * byte.
+Runs without PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from asr._core import NgramLm
+
+BUNDLED = Path(__file__).parents[1] / "models" / "english.lm"
+"""Words of English novels and read speech, upper case."""
+
+MAGIC = b"ASRNGRAM"
+MAX_PHONES = 128
+MAX_PRONUNCIATIONS = 255
+"""Of a word; and the phones of one."""
+MAX_ORDER = 9
+SENTENCE_BEGIN, SENTENCE_END, UNKNOWN = "<s>", "</s>", "<unk>"
+MISSING_UNKNOWN_LOG10 = -7.0
+"""log10 P(<unk>) where the ARPA file has none."""
+LOWEST_LOG10 = -99.0
+"""The log-probability that ARPA files give <s>, which is never predicted."""
+
+
+class LmError(ValueError):
+    """A language model that cannot be read or packed."""
+
+
+def load_lm(path: str | Path) -> NgramLm:
+    """Opens a packed language model; "bundled" is the one that ships with the package.
+
+    Raises LmError naming the file when there is none or it is damaged.
+    """
+    path = BUNDLED if path == "bundled" else path
+    try:
+        return NgramLm(np.fromfile(path, np.uint8))
+    except OSError as error:
+        raise LmError(f"language model {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise LmError(f"{path}: {error}") from error
+
+
+@dataclass
+class Ngrams:
+    """The n-grams of one order, in any order of lines. Logarithms to base 10, as in the file."""
+
+    words: npt.NDArray[np.int64]
+    """(count, n): word ids."""
+    log_probs: npt.NDArray[np.float32]
+    """(count,)"""
+    backoffs: npt.NDArray[np.float32]
+    """(count,)"""
+
+
+def read_arpa(lines: Iterator[str]) -> tuple[list[str], list[Ngrams]]:
+    """Words, ascending by their bytes, and n-grams of an ARPA file. Raises LmError naming the line that is amiss."""
+    words: list[str] = []
+    ids: dict[str, int] = {}
+    levels: list[Ngrams] = []
+    for order, count in enumerate(_read_counts(lines), 1):
+        _expect(lines, f"\\{order}-grams:")
+        rows: list[list[str]] = []
+        numbers = np.zeros((count, 2), np.float32)
+        for index in range(count):
+            fields = (line := next(lines, "")).split()
+            if not order + 1 <= len(fields) <= order + 2:
+                raise LmError(f"{line.strip()!r} is not a log10 probability, {order} words and a back-off weight")
+            try:
+                numbers[index, 0] = float(fields[0])
+                numbers[index, 1] = float(fields[order + 1]) if len(fields) > order + 1 else 0.0
+            except ValueError:
+                raise LmError(f"{line.strip()!r} does not begin and end with numbers") from None
+            rows.append(fields[1 : order + 1])
+        if not np.isfinite(numbers).all():
+            raise LmError(f"a number among the {order}-grams is not finite")
+        if order == 1:
+            for special in (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN):
+                if [special] not in rows:
+                    rows.append([special])
+                    missing = MISSING_UNKNOWN_LOG10 if special == UNKNOWN else LOWEST_LOG10
+                    numbers = np.append(numbers, np.array([[missing, 0.0]], np.float32), axis=0)
+            words = sorted((row[0] for row in rows), key=str.encode)
+            ids = {word: index for index, word in enumerate(words)}
+            if len(ids) != len(rows):
+                raise LmError("a word is listed twice among the 1-grams")
+        try:
+            table = np.array([[ids[word] for word in row] for row in rows], np.int64).reshape(-1, order)
+        except KeyError as error:
+            raise LmError(f"the word {error} of the {order}-grams is not among the 1-grams") from None
+        levels.append(Ngrams(table, numbers[:, 0], numbers[:, 1]))
+    _expect(lines, "\\end\\")
+    return words, levels
+
+
+def _read_counts(lines: Iterator[str]) -> list[int]:
+    _expect(lines, "\\data\\")
+    counts: list[int] = []
+    for line in lines:
+        if not line.strip():
+            break
+        name, _, count = line.strip().partition("=")
+        if name != f"ngram {len(counts) + 1}" or not count.isdigit():
+            raise LmError(f"{line.strip()!r} is not 'ngram {len(counts) + 1}=' and a number")
+        counts.append(int(count))
+    if not 1 <= len(counts) <= MAX_ORDER:
+        raise LmError(f"it holds n-grams up to order {len(counts)}; 1 to {MAX_ORDER} can be packed")
+    return counts
+
+
+def _expect(lines: Iterator[str], heading: str) -> None:
+    for line in lines:
+        if line.strip() == heading:
+            return
+        if line.strip() and heading != "\\data\\":  # a file may begin with remarks
+            raise LmError(f"{line.strip()[:80]!r} stands where {heading} should")
+    raise LmError(f"it has no {heading}; is it a whole ARPA file?")
+
+
+def pack(
+    words: list[str],
+    levels: list[Ngrams],
+    phones: Sequence[str] = (),
+    pronunciations: Mapping[str, Sequence[Sequence[str]]] | None = None,
+    g2p: bytes = b"",
+) -> bytes:
+    """The packed file.
+
+    phones: names of all phones; none: the model has no pronunciations. pronunciations: of each word, any number, each
+    a sequence of phones. g2p: the file of the model that pronounces other words.
+    Raises LmError for an n-gram whose beginning is none, and for a pronunciation that cannot be packed.
+    """
+    text = "\n".join(words).encode()
+    order, base = len(levels), len(words)
+    heads = [MAGIC, _u32(2 if phones else 1, order, *(len(level.words) for level in levels), len(text)), text]
+    sections: list[bytes] = []
+    keys: list[npt.NDArray[np.int64]] = []  # of each order: index of the beginning * base + last word, ascending
+    for n, level in enumerate(levels, 1):
+        beginning = level.words[:, 0] if n > 1 else np.zeros(len(level.words), np.int64)
+        for k in range(2, n):
+            wanted = beginning * base + level.words[:, k - 1]
+            beginning = np.searchsorted(keys[k - 1], wanted)
+            found = np.take(keys[k - 1], beginning, mode="clip") == wanted if len(keys[k - 1]) else wanted < 0
+            if not found.all():
+                amiss = " ".join(words[i] for i in level.words[int(np.argmin(found))])
+                raise LmError(
+                    f"the {n}-gram {amiss!r} begins with {k} words that are no {k}-gram: prune it differently"
+                )
+        key = beginning * base + level.words[:, -1]
+        sort = np.argsort(key, kind="stable")
+        keys.append(key[sort])
+        if (np.diff(keys[-1]) == 0).any():
+            raise LmError(f"one of the {n}-grams is listed twice")
+        if n > 1:
+            sections.append(_u32(*np.searchsorted(keys[-1], base * np.arange(len(keys[-2]) + 1))))
+            sections.append(_u24(level.words[sort, -1]))
+        natural = math.log(10) * level.log_probs[sort]
+        sections.append(natural.astype("<f4").tobytes() if n == 1 else _quantised(natural))
+        if n < order:
+            sections.append(_quantised(math.log(10) * level.backoffs[sort]))
+    if phones:
+        sections.append(_pack_pronunciations(words, phones, pronunciations or {}))
+        sections += [_u32(len(g2p)), g2p]
+    elif pronunciations or g2p:
+        raise LmError("pronunciations need the names of the phones")
+    return b"".join(heads + sections)
+
+
+def _pack_pronunciations(
+    words: list[str], phones: Sequence[str], pronunciations: Mapping[str, Sequence[Sequence[str]]]
+) -> bytes:
+    numbers = {phone: number for number, phone in enumerate(phones)}
+    if len(numbers) != len(phones) or len(phones) > MAX_PHONES or any(not p or "\n" in p for p in phones):
+        raise LmError(f"phones must be 1 to {MAX_PHONES} different names, got {len(phones)}")
+    names = "\n".join(phones).encode()
+    packed = bytearray(_u32(len(names)) + names)
+    for word in words:
+        variants = list(dict.fromkeys(tuple(variant) for variant in pronunciations.get(word, ())))
+        if len(variants) > MAX_PRONUNCIATIONS:
+            raise LmError(f"{word} has {len(variants)} pronunciations; at most {MAX_PRONUNCIATIONS} can be packed")
+        packed.append(len(variants))
+        for variant in variants:
+            if not 1 <= len(variant) <= MAX_PRONUNCIATIONS:
+                raise LmError(f"a pronunciation of {word} has {len(variant)} phones; 1 to 255 can be packed")
+            try:
+                packed += bytes([len(variant), *(numbers[phone] for phone in variant)])
+            except KeyError as error:
+                raise LmError(f"{word} is pronounced with {error}, which is none of the phones") from None
+    return bytes(packed)
+
+
+def _u32(*values: int) -> bytes:
+    return np.array(values, "<u4").tobytes()
+
+
+def _u24(values: npt.NDArray[np.int64]) -> bytes:
+    return np.ascontiguousarray(values.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3]).tobytes()
+
+
+def _quantised(values: npt.NDArray[np.float32]) -> bytes:
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
+    step = (high - low) / 255
+    codes = np.round((values - low) / step) if step else np.zeros(len(values))
+    return np.array([low, step], "<f4").tobytes() + codes.astype(np.uint8).tobytes()

@@ -1,0 +1,1 @@
+"""The network in PyTorch: encoder, decoder, their losses and the step function."""

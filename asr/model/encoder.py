@@ -1,0 +1,178 @@
+"""The streaming encoder: log-mel frames in, one vector per 40 ms out, all state in one value.
+
+`forward` (whole utterances under a chunk mask) and `step` (one chunk and a cache) run the same layers over
+the same numbers. Subsampling has no padding: n feature frames give n // 4 encoder frames, encoder frame j
+sees feature frames 4j .. 4j + 6, and those beyond the end of the utterance count as the global mean.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asr.config import ModelConfig
+from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
+from asr.model.layers import FeedForward, LockedDropout, Residual, SelfAttention
+from asr.model.masks import full_mask, length_mask, step_mask
+from asr.model.positions import Positions, Rotation
+
+
+class EncoderCache(NamedTuple):
+    """Everything a stream remembers of its past. A value: `step` returns a new one."""
+
+    keys: Tensor
+    """(N, num_layers, left_context, dim) float32, unrotated, the newest frame last"""
+    values: Tensor
+    """(N, num_layers, left_context, dim) float32"""
+    num_frames: Tensor
+    """(N,) int64, encoder frames processed since the start; min(num_frames, left_context) slots are valid"""
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.attention = SelfAttention(config.dim, config.num_heads)
+        self.feed_forward = FeedForward(config.dim, config.encoder_ff_dim, config.activation, config.dropout)
+        self.attention_residual = Residual(config.dim, config.norm, config.dropout)
+        self.feed_forward_residual = Residual(config.dim, config.norm, config.dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        bias: Tensor,
+        rotation: Rotation | None,
+        key_cache: Tensor | None,
+        value_cache: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        window: tuple[Tensor, Tensor] | None = None
+
+        def attend(y: Tensor) -> Tensor:
+            nonlocal window
+            y, *window = self.attention(y, bias, rotation, key_cache, value_cache)
+            return y
+
+        x = self.attention_residual(x, attend)
+        x = self.feed_forward_residual(x, self.feed_forward)
+        assert window is not None
+        return x, window[0], window[1]
+
+
+class Encoder(nn.Module):
+    """Convolutional subsampling by 4, then Transformer blocks without convolution.
+
+    `head`, the CTC head (dim -> vocab_size logits), reads inner layers too: intermediate CTC trains them, and
+    self-conditioning adds what it reads, as probabilities through one matrix, to what the next layer hears.
+    """
+
+    mean: Tensor
+    inverse_std: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.inner_layers = config.condition_layers or (max(config.encoder_layers // 2, 1),)
+        self.register_buffer("mean", torch.zeros(NUM_MEL_BINS))
+        self.register_buffer("inverse_std", torch.ones(NUM_MEL_BINS))
+        channels = config.subsampling_channels
+        self.conv1 = nn.Conv2d(1, channels, 3, stride=2)
+        self.conv2 = nn.Conv2d(channels, channels, 3, stride=2)
+        self.project = nn.Linear(channels * (((NUM_MEL_BINS - 1) // 2 - 1) // 2), config.dim)
+        self.positions = Positions(config.position, config.dim, config.num_heads)
+        self.dropout = LockedDropout(config.dropout)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.final_norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
+        if config.condition_layers:
+            self.condition = nn.Linear(config.vocab_size, config.dim)
+            nn.init.zeros_(self.condition.weight)  # what it says is to be learnt to be of use
+            nn.init.zeros_(self.condition.bias)
+
+    def set_cmvn(self, mean: Tensor, std: Tensor) -> None:
+        """Global mean and standard deviation of the features, each (80,) float32: part of the weights."""
+        self.mean.copy_(mean)
+        self.inverse_std.copy_(1.0 / std.clamp(min=1e-3))
+
+    def forward(
+        self, head: nn.Module, features: Tensor, num_frames: Tensor, chunk_size: int = 0, left_context: int = -1
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Whole utterances under the chunk mask.
+
+        Args:
+            features: (N, T, 80) float32 log-mel, padded with anything.
+            num_frames: (N,) int64 valid feature frames.
+            chunk_size: encoder frames per chunk, 0 for full context.
+            left_context: encoder frames seen before the chunk, -1 for all.
+        Returns:
+            (N, T // 4, dim); (N,) int64 valid encoder frames, num_frames // 4; and the logits that `head` reads
+            at each inner layer, (N, T // 4, vocab_size).
+        """
+        lengths = num_frames // SUBSAMPLING
+        num_out = max(features.shape[1] // SUBSAMPLING, 1)
+        missing = SUBSAMPLING * num_out + FEATURE_OVERLAP - features.shape[1]
+        x = self._subsample(F.pad(features, (0, 0, 0, max(missing, 0))), num_frames)
+        x = self.dropout(self.positions.add_absolute(x, torch.zeros_like(lengths)))
+        bias = self.positions.bias(full_mask(lengths, num_out, chunk_size, left_context))
+        rotation = self.positions.rotation(num_out, x.device)
+        inner = []
+        for number, layer in enumerate(self.layers, 1):
+            x, _, _ = layer(x, bias, rotation, None, None)
+            if number in self.inner_layers:
+                inner.append(head(self.final_norm(x)))
+                x = self._condition(x, inner[-1])
+        return self.final_norm(x), lengths, inner
+
+    def init_cache(self, batch_size: int, left_context: int) -> EncoderCache:
+        """The state before the first chunk: zeros, with `left_context` slots (at least 0) per layer."""
+        if left_context < 0:
+            raise ValueError(
+                f"left_context {left_context} must be at least 0 in streaming; for all, the audio's length"
+            )
+        weight = self.project.weight
+        shape = (batch_size, len(self.layers), left_context, self.config.dim)
+        return EncoderCache(
+            torch.zeros(shape, device=weight.device),
+            torch.zeros(shape, device=weight.device),
+            torch.zeros(batch_size, dtype=torch.int64, device=weight.device),
+        )
+
+    def step(
+        self, head: nn.Module, features: Tensor, num_valid: Tensor, cache: EncoderCache
+    ) -> tuple[Tensor, EncoderCache]:
+        """One chunk of every stream of a batch.
+
+        Args:
+            features: (N, 4c + 3, 80) float32 log-mel of a chunk of c encoder frames.
+            num_valid: (N,) int64 feature frames that are real: 4c + 3 but for a stream's last, ragged chunk,
+                of which num_valid // 4 encoder frames are valid.
+        Returns:
+            (N, c, dim) and the cache for the next chunk.
+        """
+        x = self._subsample(features, num_valid)
+        num_new = num_valid // SUBSAMPLING
+        cache_size, num_out = cache.keys.shape[2], x.shape[1]
+        x = self.positions.add_absolute(x, cache.num_frames)
+        bias = self.positions.bias(step_mask(cache.num_frames, num_new, cache_size, num_out))
+        rotation = self.positions.rotation(cache_size + num_out, x.device)
+        all_keys, all_values = [], []
+        for index, layer in enumerate(self.layers):
+            x, keys, values = layer(x, bias, rotation, cache.keys[:, index], cache.values[:, index])
+            all_keys.append(keys[:, num_out:])  # the newest cache_size frames
+            all_values.append(values[:, num_out:])
+            if index + 1 in self.config.condition_layers:
+                x = self._condition(x, head(self.final_norm(x)))
+        new_cache = EncoderCache(torch.stack(all_keys, 1), torch.stack(all_values, 1), cache.num_frames + num_new)
+        return self.final_norm(x), new_cache
+
+    def _condition(self, x: Tensor, logits: Tensor) -> Tensor:
+        if not self.config.condition_layers:
+            return x
+        return x + self.condition(logits.float().softmax(-1).to(logits.dtype))
+
+    def _subsample(self, features: Tensor, num_valid: Tensor) -> Tensor:
+        """(N, T, 80) -> (N, (T - 3) // 4, dim): normalise, put the mean beyond the end, convolve twice."""
+        x = (features - self.mean) * self.inverse_std
+        x = torch.where(length_mask(num_valid, x.shape[1])[:, :, None], x, 0.0)
+        x = F.relu(self.conv2(F.relu(self.conv1(x[:, None]))))
+        return self.project(x.transpose(1, 2).flatten(-2))

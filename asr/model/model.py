@@ -1,0 +1,179 @@
+"""The recogniser: encoder, CTC head, attention decoder, and the losses that train them together.
+
+`step` is the one function that everything else computes: step(features, cache) -> (log_probs, cache').
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asr.config import LossConfig, ModelConfig
+from asr.lexicon.phones import num_phone_tokens
+from asr.model.decoder import IGNORE_ID, Decoder, append_eos, shift_right
+from asr.model.encoder import Encoder, EncoderCache
+from asr.model.masks import length_mask
+from asr.tokenizer import BLANK_ID
+
+
+class Losses(NamedTuple):
+    """Each a scalar float32, per token of the batch."""
+
+    total: Tensor
+    ctc: Tensor
+    attention: Tensor
+    consistency: Tensor
+    phone_ctc: Tensor
+
+
+class AsrModel(nn.Module):
+    """Joint CTC/attention model (Watanabe et al. 2017) with a streaming encoder."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        if config.vocab_size < 4:
+            raise ValueError(f"model.vocab_size {config.vocab_size} must be at least 4: take it from the tokenizer")
+        self.config = config
+        self.encoder = Encoder(config)
+        self.ctc = nn.Linear(config.dim, config.vocab_size)
+        self.decoder = Decoder(config)
+        self.phone_ctc = nn.Linear(config.dim, num_phone_tokens(config.phones)) if config.phones else None
+
+    def forward(
+        self, features: Tensor, num_frames: Tensor, chunk_size: int = 0, left_context: int = -1
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Whole utterances: (N, T, 80), (N,) -> log_probs (N, T // 4, V), encoder_out, lengths (N,)."""
+        encoder_out, lengths, _ = self.encoder(self.ctc, features, num_frames, chunk_size, left_context)
+        return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, lengths
+
+    def step(self, features: Tensor, num_valid: Tensor, cache: EncoderCache) -> tuple[Tensor, Tensor, EncoderCache]:
+        """One chunk: (N, 4c + 3, 80), (N,), cache -> log_probs (N, c, V), encoder_out (N, c, dim), cache'."""
+        encoder_out, cache = self.encoder.step(self.ctc, features, num_valid, cache)
+        return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, cache
+
+    def phone_log_probs(self, encoder_out: Tensor) -> Tensor:
+        """What the phone head writes: encoder_out (N, T, dim) -> log_probs (N, T, 1 + 2 x phones) float32.
+
+        Token ids are those of asr.lexicon.PhoneTokenizer. ValueError for a model without phones.
+        """
+        if self.phone_ctc is None:
+            raise ValueError("this model has no phone head: train one with data.lexicon")
+        return self.phone_ctc(encoder_out).float().log_softmax(-1)
+
+    def losses(
+        self,
+        features: Tensor,
+        num_frames: Tensor,
+        targets: Tensor,
+        target_lengths: Tensor,
+        config: LossConfig,
+        chunks: Sequence[tuple[int, int]] = ((0, -1),),
+        num_tokens: Tensor | None = None,
+        phones: Tensor | None = None,
+        phone_lengths: Tensor | None = None,
+    ) -> Losses:
+        """The training losses of a batch.
+
+        Args:
+            features: (N, T, 80) float32; with CR-CTC the second half of the batch is another augmented view
+                of the first half.
+            num_frames: (N,) int64; targets: (N, U) int64 padded with IGNORE_ID; target_lengths: (N,) int64
+            chunks: chunk size and left context of each view: the views of CR-CTC may differ in them, and what
+                a chunk cannot hear yet it learns from the view that can.
+            num_tokens: scalar, what sums over the batch are divided by: the tokens of this batch when not
+                given; the mean over all processes in data-parallel training.
+            phones: (N, P) int64 phone tokens, padded with IGNORE_ID, of a model with a phone head;
+                phone_lengths: (N,) int64
+        """
+        views = zip(features.chunk(len(chunks)), num_frames.chunk(len(chunks)), chunks, strict=True)
+        outputs, all_lengths, all_inner = zip(
+            *(self.encoder(self.ctc, x, n, *chunk) for x, n, chunk in views), strict=True
+        )
+        encoder_out, lengths = torch.cat(outputs), torch.cat(all_lengths)
+        scale = 1.0 / (target_lengths.sum() if num_tokens is None else num_tokens).clamp(min=1)
+        log_probs = self.ctc(encoder_out).float().log_softmax(-1)
+        ctc = _ctc_loss(log_probs, lengths, targets, target_lengths)
+        share = config.intermediate_ctc_weight
+        if share > 0:
+            inner = [torch.cat(logits).float().log_softmax(-1) for logits in zip(*all_inner, strict=True)]
+            inner_ctc = sum(_ctc_loss(p, lengths, targets, target_lengths) for p in inner) / len(inner)
+            ctc = (1.0 - share) * ctc + share * inner_ctc
+        attention = self._attention_loss(encoder_out, lengths, targets, target_lengths, config)
+        consistency = consistency_loss(log_probs, lengths) if config.cr_ctc_weight > 0 else torch.zeros_like(ctc)
+        phone_ctc = torch.zeros_like(ctc)
+        if phones is not None and phone_lengths is not None:
+            phone_log_probs = self.phone_log_probs(encoder_out)
+            phone_ctc = _ctc_loss(phone_log_probs, lengths, phones, phone_lengths)
+            if config.cr_ctc_weight > 0:
+                consistency = consistency + consistency_loss(phone_log_probs, lengths)
+        ctc, attention, consistency, phone_ctc = (x * scale for x in (ctc, attention, consistency, phone_ctc))
+        joint = config.ctc_weight * ctc + (1.0 - config.ctc_weight) * attention
+        if phones is not None:
+            joint = (1.0 - config.phone_weight) * joint + config.phone_weight * phone_ctc
+        return Losses(joint + config.cr_ctc_weight * consistency, ctc, attention, consistency, phone_ctc)
+
+    def _attention_loss(
+        self,
+        encoder_out: Tensor,
+        lengths: Tensor,
+        targets: Tensor,
+        target_lengths: Tensor,
+        config: LossConfig,
+    ) -> Tensor:
+        tokens = shift_right(targets)
+        expected = append_eos(targets, target_lengths)
+        if config.scheduled_sampling > 0:
+            # Parallel scheduled sampling (Mihaylova and Martins 2019): one pass guesses, some guesses
+            # replace the true history, and the second pass learns to go on from them.
+            with torch.no_grad():
+                guess = self.decoder(tokens, encoder_out, lengths).argmax(-1)
+            replace = torch.rand(guess.shape, device=guess.device) < config.scheduled_sampling
+            replace &= expected != IGNORE_ID
+            tokens = torch.cat((tokens[:, :1], torch.where(replace, guess, expected.clamp(min=0))[:, :-1]), dim=1)
+        logits = self.decoder(tokens, encoder_out, lengths)
+        return F.cross_entropy(
+            logits.float().transpose(1, 2),
+            expected,
+            ignore_index=IGNORE_ID,
+            label_smoothing=config.label_smoothing,
+            reduction="sum",
+        )
+
+
+def _ctc_loss(log_probs: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:
+    """CTC (Graves et al. 2006), summed over the batch; zero for an utterance too short for its transcript."""
+    return F.ctc_loss(
+        log_probs.transpose(0, 1),
+        targets.clamp(min=0),
+        lengths,
+        target_lengths,
+        blank=BLANK_ID,
+        reduction="sum",
+        zero_infinity=True,
+    )
+
+
+def consistency_loss(log_probs: Tensor, lengths: Tensor) -> Tensor:
+    """CR-CTC (Yao et al. 2024): symmetric KL between two views, each taught by the other without gradient.
+
+    Args:
+        log_probs: (2N, T, V) float32, view one and view two of the same utterances in the two halves.
+        lengths: (2N,) int64
+    Returns:
+        scalar, summed over frames and both directions.
+    """
+    swapped = torch.cat(log_probs.chunk(2)[::-1]).detach()
+    divergence = (swapped.exp() * (swapped - log_probs)).sum(-1)
+    return torch.where(length_mask(lengths, log_probs.shape[1]), divergence, 0.0).sum() / 2
+
+
+def with_vocab(config: ModelConfig, vocab_size: int, phones: Sequence[str] | None = None) -> ModelConfig:
+    """The same shape for a vocabulary of `vocab_size` units, and for `phones` where they are given."""
+    return dataclasses.replace(
+        config, vocab_size=vocab_size, phones=config.phones if phones is None else tuple(phones)
+    )

@@ -1,0 +1,1 @@
+"""The ONNX model as apps run it: metadata, sessions, caches, search. No PyTorch."""

@@ -1,0 +1,172 @@
+"""`asr inspect`: what a model file holds, for people and for programs, and whether it works.
+
+The file format is described in docs/onnx.md. Imports no PyTorch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asr._core import ONNX_OPSET
+from asr.features import ENCODER_FRAME_MS
+from asr.runtime.metadata import EXPORT_AGAIN, FORMAT_VERSION, MetadataError
+from asr.runtime.onnx_model import (
+    DECODER_INPUTS,
+    INPUTS,
+    ModelError,
+    OnnxModel,
+    Tensors,
+    bundled_model,
+    decoder_tensors,
+    step_tensors,
+)
+from asr.runtime.onnx_session import printable
+
+SILENCE = float(np.log(np.finfo(np.float32).eps))
+"""Log-mel energy of digital silence."""
+MAX_CHECKED = 128
+"""Encoder frames: the check takes no longer a chunk or left context, whatever a file asks for."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", nargs="?", default="bundled", help="an .onnx file; default: the bundled one")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr inspect`."""
+    path = bundled_model() if args.model == "bundled" else Path(args.model)
+    model = OnnxModel(path)
+    check(model)
+    try:
+        text = json.dumps(contents(model)) if args.json else summary(model)
+    except RecursionError as error:
+        raise ModelError(f"{path} is damaged: its metadata nests too deep; {EXPORT_AGAIN}") from error
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding))  # the tokens may be of any script
+    return 0
+
+
+def check(model: OnnxModel) -> None:
+    """Runs both graphs on silence.
+
+    Raises ModelError, naming the file, where a graph does not open or run, gives what is not the
+    logarithm of probabilities, or wants features that nobody computes.
+    """
+    meta = model.metadata
+    try:
+        meta.check_front_end()
+    except MetadataError as error:
+        raise ModelError(f"{model.path}: {error}") from error
+    num_new = min(meta.default_chunk_size, MAX_CHECKED)
+    num_frames = meta.subsampling * num_new + meta.feature_overlap
+    features = np.full((1, num_frames, meta.num_mel_bins), SILENCE, np.float32)
+    cache = model.init_cache(1, min(meta.default_left_context, MAX_CHECKED))
+    for chunk in (1, 2):  # the second sees what the first has left in the cache
+        output = model.step(features, np.array([num_frames], np.int64), cache)
+        encoder_out, new_cache = output.encoder_out, output.cache
+        heads = [array for array in (output.log_probs, output.phone_log_probs) if array is not None]
+        arrays = (*heads, encoder_out, *new_cache)
+        sizes = [meta.vocab_size, *([meta.num_phone_tokens] if meta.phones else []), meta.dim]
+        shapes = [array.shape for array in arrays]
+        wanted = [*((1, num_new, size) for size in sizes), *(array.shape for array in cache)]
+        _require(model, shapes == wanted, f"a step gives shapes {shapes}, not {wanted}")
+        _require(model, new_cache.num_frames[0] == chunk * num_new, "its step does not count its frames")
+        for log_probs in heads:
+            sums = np.exp(log_probs.astype(np.float64)).sum(-1)
+            _require(model, bool((abs(sums - 1) < 1e-3).all()), f"probabilities of silence sum to {sums.min()}, not 1")
+        finite = all(np.isfinite(array).all() for array in arrays)
+        _require(model, finite, "a step on silence gives values that are not finite")
+        cache = new_cache
+    if model.has_decoder:
+        scores = model.score([[], [meta.vocab_size - 1]], encoder_out[0])
+        _require(model, bool((np.isfinite(scores) & (scores <= 0)).all()), f"its decoder scores {scores.tolist()}")
+
+
+def contents(model: OnnxModel) -> dict[str, Any]:
+    """All of the file but its weights, as JSON can hold it; sizes in bytes, encoder frames of 40 ms."""
+    meta = model.metadata
+    described: dict[str, Any] = {
+        "path": str(model.path),
+        "num_bytes": model.path.stat().st_size,
+        "format_version": FORMAT_VERSION,
+        "opset": ONNX_OPSET,
+        **_nodes(step_tensors(meta), len(INPUTS)),
+        "decoder": None,
+        "metadata": {f.name: getattr(meta, f.name) for f in fields(meta) if f.name != "decoder_onnx"},
+    }
+    if model.has_decoder:
+        size = len(meta.decoder_onnx)
+        described["decoder"] = {"num_bytes": size, **_nodes(decoder_tensors(meta), len(DECODER_INPUTS))}
+    return described
+
+
+def _nodes(tensors: Tensors, num_inputs: int) -> dict[str, Any]:
+    nodes = [{"name": name, "type": kind, "shape": shape} for name, (kind, shape) in tensors.items()]
+    return {"inputs": nodes[:num_inputs], "outputs": nodes[num_inputs:]}
+
+
+def summary(model: OnnxModel) -> str:
+    """The same for people, a few lines."""
+    meta = model.metadata
+    size = model.path.stat().st_size / 1e6
+    per_frame = 2 * 4 * meta.num_layers * meta.dim  # keys and values, float32
+    chunk_ms, left_ms = (n * ENCODER_FRAME_MS for n in (meta.default_chunk_size, meta.default_left_context))
+    chunk = meta.config.get("chunk")
+    trained_on = chunk.get("sizes") if isinstance(chunk, dict) else None
+    lines = {
+        "file": f"{size:.1f} MB, format {FORMAT_VERSION}, opset {ONNX_OPSET}, quantisation {meta.quantization}, "
+        f"licence {meta.licence or 'not stated'}",
+        "encoder": f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes "
+        f"{per_frame * meta.default_left_context / 1e3:.0f} kB ({per_frame / 1e3:.1f} kB a frame of left context)",
+        "latency": f"any chunk that is a multiple of {ENCODER_FRAME_MS} ms, by default {chunk_ms} ms and {left_ms} ms "
+        f"of left context; trained on chunks of {_flat(trained_on or 'unknown size')} frames",
+        "tokens": f"{meta.vocab_size}: {_some(meta.tokens)}",
+        "phones": f"{len(meta.phones)}: {_some(meta.phones)}" if meta.phones else "none: words are spelled",
+        "decoder": f"{len(meta.decoder_onnx) / 1e6:.1f} MB; a hypothesis counts {meta.rescore_ctc_weight:g} x CTC + "
+        f"{1 - meta.rescore_ctc_weight:g} x decoder"
+        if model.has_decoder
+        else "none: search greedy or beam",
+        "features": f"{meta.num_mel_bins} log-mel bins, {meta.low_freq:g} to {meta.high_freq:g} Hz, windows of "
+        f"{meta.frame_length_ms:g} ms every {meta.frame_shift_ms:g} ms ({meta.window}), {meta.sample_rate} Hz mono, "
+        f"pre-emphasis {meta.preemphasis:g}",
+        "training": _flat(meta.training) or "not stated",
+        "inputs": _names(step_tensors(meta), 0, len(INPUTS)),
+        "outputs": _names(step_tensors(meta), len(INPUTS), None),
+        "checked": "both graphs open and run; probabilities of silence sum to 1"
+        if model.has_decoder
+        else "the graph opens and runs; probabilities of silence sum to 1",
+    }
+    body = "".join(f"\n  {name:<9} {printable(text)}" for name, text in lines.items())
+    return f"{model.path}{body}"
+
+
+def _some(tokens: tuple[str, ...], most: int = 40) -> str:
+    return " ".join(tokens) if len(tokens) <= most else " ".join((*tokens[: most - 1], "...", tokens[-1]))
+
+
+def _flat(value: Any) -> str:
+    """{"steps": 9, "wer": {"full": 0.5}} -> "steps 9, wer (full 0.5)"."""
+    if isinstance(value, dict):
+        parts = (
+            (name, f"({_flat(inner)})" if isinstance(inner, dict) else _flat(inner)) for name, inner in value.items()
+        )
+        return ", ".join(f"{name} {text}" for name, text in parts)
+    return " ".join(map(_flat, value)) if isinstance(value, list) else str(value)
+
+
+def _names(tensors: Tensors, begin: int, end: int | None) -> str:
+    nodes = list(tensors.items())[begin:end]
+    return ", ".join(f"{name} ({', '.join(map(str, shape))}) {kind[7:-1]}" for name, (kind, shape) in nodes)
+
+
+def _require(model: OnnxModel, condition: bool, trouble: str) -> None:
+    if not condition:
+        raise ModelError(f"{model.path} is damaged: {trouble}; {EXPORT_AGAIN}")

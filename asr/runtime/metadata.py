@@ -1,0 +1,244 @@
+"""What an exported model says about itself: the one schema that export writes and every runtime reads.
+
+All of it lies in the `metadata_props` of the .onnx file (the "custom metadata map" of ONNX Runtime, in every
+language), as flat strings: numbers in decimal, truth values as `true` and `false`, tokens one a line, objects
+as JSON, the decoder's scoring graph as base64. So one file is all an app needs. Imports the standard library
+only.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from asr.config import MAX_PHONES
+from asr.features import (
+    FEATURE_OVERLAP,
+    FRAME_LENGTH_S,
+    FRAME_SHIFT_S,
+    HIGH_FREQ_HZ,
+    LOW_FREQ_HZ,
+    NUM_MEL_BINS,
+    PREEMPHASIS,
+    SAMPLE_RATE,
+    SUBSAMPLING,
+    WINDOW,
+)
+from asr.lexicon.phones import num_phone_tokens
+
+MODEL_TYPE = "asr_stream"
+FORMAT_VERSION = 2
+"""Version 2 has `phones`; version 1 is read as a model without them."""
+QUANTIZATIONS = ("none", "int8")
+
+EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"
+"""The way out of a file that cannot be used."""
+FRONT_END = (
+    "sample_rate",
+    "num_mel_bins",
+    "frame_length_ms",
+    "frame_shift_ms",
+    "low_freq",
+    "high_freq",
+    "preemphasis",
+    "window",
+    "snip_edges",
+    "remove_dc_offset",
+    "dither",
+    "subsampling",
+    "feature_overlap",
+)
+"""Fields of the metadata that live recognition has only one answer to: their defaults."""
+
+
+class MetadataError(ValueError):
+    """Metadata that is missing, damaged or of another version."""
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """Everything a runtime must know beyond the graph; sizes in encoder frames of 40 ms."""
+
+    tokens: tuple[str, ...]
+    """Spelling of every token id: 0 is the CTC blank; "▁" marks the beginning of a word (see asr.text)."""
+    num_layers: int
+    """Layers of the encoder: the second axis of the cache."""
+    dim: int
+    """Width of the encoder: the last axis of the cache and of `encoder_out`."""
+    default_chunk_size: int = 16
+    default_left_context: int = 64
+    phones: tuple[str, ...] = ()
+    """Names of the phones of `phone_log_probs`, whose token ids are 0 for the CTC blank, 1 + 2i for phone i at the
+    beginning of a word, and 2 + 2i for phone i inside one; empty for a model that writes no phones."""
+    rescore_ctc_weight: float = 0.7
+    """A hypothesis is worth weight * its CTC log-probability + (1 - weight) * its decoder score. Tuned for the bundled
+    models on `dev`, as asr.runtime.search.LmWeights."""
+    quantization: str = "none"
+    """none | int8"""
+    licence: str = ""
+    """SPDX identifier of the weights' licence; empty when nobody has stated one."""
+    cmvn_mean: tuple[float, ...] = ()
+    """(num_mel_bins,) for the record: the graph normalises by itself."""
+    cmvn_std: tuple[float, ...] = ()
+    config: dict[str, Any] = field(default_factory=dict)
+    """The configuration the model was trained with."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """Summary of the training: steps, hours of audio, last word error rates, data."""
+    decoder_onnx: bytes = field(default=b"", repr=False)
+    """The decoder's scoring graph, an ONNX file of its own; empty when the model has none."""
+
+    # The front end and the striding, as asr.features defines them.
+    sample_rate: int = SAMPLE_RATE
+    num_mel_bins: int = NUM_MEL_BINS
+    frame_length_ms: float = FRAME_LENGTH_S * 1000
+    frame_shift_ms: float = FRAME_SHIFT_S * 1000
+    low_freq: float = LOW_FREQ_HZ
+    high_freq: float = HIGH_FREQ_HZ
+    preemphasis: float = PREEMPHASIS
+    window: str = WINDOW
+    snip_edges: bool = False
+    remove_dc_offset: bool = True
+    dither: float = 0.0
+    subsampling: int = SUBSAMPLING
+    """Feature frames per encoder frame."""
+    feature_overlap: int = FEATURE_OVERLAP
+    """A chunk of c frames takes subsampling * c + feature_overlap feature frames; the next one starts
+    subsampling * c later."""
+
+    def __post_init__(self) -> None:
+        for name in ("num_layers", "dim", "default_chunk_size", "sample_rate", "num_mel_bins", "subsampling"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("default_left_context", "feature_overlap"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
+        _require(0 <= self.rescore_ctc_weight <= 1, "rescore_ctc_weight", self.rescore_ctc_weight, "in [0, 1]")
+        _require(self.quantization in QUANTIZATIONS, "quantization", self.quantization, f"one of {QUANTIZATIONS}")
+        _require(len(self.tokens) >= 4, "tokens", f"{len(self.tokens)} tokens", "at least 4")
+        _require(len(self.phones) <= MAX_PHONES, "phones", f"{len(self.phones)} names", f"at most {MAX_PHONES}")
+        for name in ("tokens", "phones"):
+            texts = getattr(self, name)
+            for index, text in enumerate(texts):
+                is_word = bool(text) and not any(c.isspace() for c in text)
+                _require(is_word, f"{name}[{index}]", text, "text without space")
+            _require(len(set(texts)) == len(texts), name, "a list with repeats", f"different {name}")
+        for name in ("cmvn_mean", "cmvn_std"):
+            value = getattr(self, name)
+            _require(
+                len(value) in (0, self.num_mel_bins),
+                name,
+                f"{len(value)} numbers",
+                f"0 or {self.num_mel_bins}",
+            )
+            _require(all(map(math.isfinite, value)), name, value, "finite numbers")
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def num_phone_tokens(self) -> int:
+        """Size of the last axis of `phone_log_probs`; 0 without phones."""
+        return num_phone_tokens(self.phones) if self.phones else 0
+
+    @property
+    def encoder_frame_s(self) -> float:
+        """Duration of an encoder frame in seconds."""
+        return self.frame_shift_ms * self.subsampling / 1000
+
+    def check_front_end(self) -> None:
+        """Raises MetadataError unless the model takes the features that live recognition computes."""
+        for name in FRONT_END:
+            value, known = getattr(self, name), getattr(ModelMetadata, name)
+            _require(value == known, name, value, f"{known!r}, all that live recognition computes")
+
+    def to_properties(self) -> dict[str, str]:
+        """The strings for `metadata_props`."""
+        values = {"model_type": MODEL_TYPE, "format_version": str(FORMAT_VERSION)}
+        for f in fields(self):
+            values[f.name] = _CODECS[str(f.type)][0](getattr(self, f.name))
+        return values
+
+    @staticmethod
+    def from_properties(properties: Mapping[str, str]) -> ModelMetadata:
+        """Inverse of `to_properties`; keys it does not know are left alone.
+
+        Raises MetadataError, naming the key and the way out, where one is missing, damaged or of
+        another version.
+        """
+        found = properties.get("model_type")
+        if found != MODEL_TYPE:
+            raise MetadataError(
+                f"metadata key model_type is {found!r}, not {MODEL_TYPE!r}: this is no model of asr-stream; "
+                "`asr export` writes one"
+            )
+        version = properties.get("format_version")
+        if version not in map(str, range(1, FORMAT_VERSION + 1)):
+            raise MetadataError(
+                f"metadata key format_version is {version!r}; this release reads 1 to {FORMAT_VERSION}: "
+                "update asr-stream, or write the file again with this release's `asr export`"
+            )
+        values: dict[str, Any] = {}
+        for f in fields(ModelMetadata):
+            text = properties.get(f.name)
+            if text is None and f.name == "phones" and version == "1":
+                continue
+            if text is None:
+                raise MetadataError(f"metadata key {f.name} is missing: {EXPORT_AGAIN}")
+            try:
+                values[f.name] = _CODECS[str(f.type)][1](text)
+            except (ValueError, RecursionError) as error:
+                raise MetadataError(f"metadata key {f.name} is damaged ({text!r:.60}): {EXPORT_AGAIN}") from error
+        return ModelMetadata(**values)
+
+
+def _require(condition: bool, name: str, value: object, allowed: str) -> None:
+    if not condition:
+        raise MetadataError(f"metadata key {name} is {value!r:.60}, it must be {allowed}: {EXPORT_AGAIN}")
+
+
+def _to_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def _to_bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def _to_floats(text: str) -> tuple[float, ...]:
+    return tuple(_to_float(part) for part in text.split(",")) if text else ()
+
+
+def _to_object(text: str) -> dict[str, Any]:
+    value = json.loads(text, parse_float=_to_float, parse_constant=_to_float)  # NaN and Infinity are not JSON
+    if not isinstance(value, dict):
+        raise ValueError(text)
+    return value
+
+
+def _to_bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(str(error)) from error
+
+
+# How a field of each type becomes a string and back.
+_CODECS: dict[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
+    "int": (str, int),
+    "float": (repr, _to_float),
+    "bool": (lambda value: str(value).lower(), _to_bool),
+    "str": (str, str),
+    "tuple[str, ...]": ("\n".join, lambda text: tuple(text.split("\n")) if text else ()),
+    "tuple[float, ...]": (lambda value: ",".join(map(repr, value)), _to_floats),
+    "dict[str, Any]": (lambda value: json.dumps(value, ensure_ascii=False, allow_nan=False), _to_object),
+    "bytes": (lambda value: base64.b64encode(value).decode("ascii"), _to_bytes),
+}

@@ -1,0 +1,372 @@
+"""An exported model in ONNX Runtime: the step function and the decoder's scores, on numpy arrays.
+
+`OnnxModel` may be shared by threads. What a stream remembers it passes in and gets back: a `Cache`, arrays of its own,
+or with CUDA the `Row` of a `CacheArena`, which stays in the memory of the device. Imports no PyTorch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asr._core import DECODER_INPUTS, DECODER_OUTPUTS, PHONE_OUTPUT, read_onnx_properties
+from asr._core import ENCODER_INPUTS as INPUTS
+from asr._core import ENCODER_OUTPUTS as OUTPUTS
+from asr.runtime.cache_arena import CacheArena, Row
+from asr.runtime.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
+from asr.runtime.onnx_session import PROVIDERS, ModelError, cannot_run, open_session, printable, run
+
+FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
+
+
+Tensors = dict[str, tuple[str, list[int | str]]]
+"""Type, as ONNX Runtime spells it, and shape of each input and output; a name stands for a size that is free."""
+
+_BUNDLED = {"int8": "tiny.int8.onnx", "float32": "tiny.onnx"}
+
+
+class Cache(NamedTuple):
+    """Everything a stream remembers of its past. A value: `OnnxModel.step` returns a new one."""
+
+    keys: FloatArray
+    """(N, num_layers, left_context, dim) float32, the newest frame last"""
+    values: FloatArray
+    """(N, num_layers, left_context, dim) float32"""
+    num_frames: IntArray
+    """(N,) int64, encoder frames processed since the start of each stream"""
+
+    @classmethod
+    def stack(cls, caches: Sequence[Cache]) -> Cache:
+        """The streams of `caches`, all of one left context, as one batch."""
+        return caches[0] if len(caches) == 1 else cls(*(np.concatenate(arrays) for arrays in zip(*caches, strict=True)))
+
+    def of(self, index: int) -> Cache:
+        """One stream of the batch, in memory of its own: it does not keep that of the others."""
+        return self if len(self.num_frames) == 1 else Cache(*(array[index : index + 1].copy() for array in self))
+
+
+class StepOutput(NamedTuple):
+    """What one chunk gives, of c encoder frames."""
+
+    log_probs: FloatArray
+    """(N, c, vocab_size)"""
+    encoder_out: FloatArray
+    """(N, c, dim)"""
+    cache: Any
+    """The cache for the next chunk; of `step_streams`, the pasts of the streams."""
+    phone_log_probs: FloatArray | None
+    """(N, c, num_phone_tokens); None of a model without a phone head"""
+
+
+class Encoded(NamedTuple):
+    """What a whole utterance of T feature frames gives."""
+
+    log_probs: FloatArray
+    """(T // 4, vocab_size)"""
+    encoder_out: FloatArray
+    """(T // 4, dim)"""
+    phone_log_probs: FloatArray | None = None
+    """(T // 4, num_phone_tokens); None of a model without a phone head"""
+
+
+Past = Cache | Row
+"""What one stream remembers, wherever it lies."""
+
+
+def bundled_model(name: str = "int8") -> Path:
+    """The model that ships with the package: "int8" (small, for CPUs) or "float32".
+
+    Raises ModelError for another name, and where the package came without the file.
+    """
+    if name not in _BUNDLED:
+        raise ModelError(f"bundled model {name!r} does not exist: choose one of {', '.join(_BUNDLED)}")
+    path = Path(__file__).parents[1] / "models" / _BUNDLED[name]
+    if not path.is_file():
+        raise ModelError(f"this installation lacks the bundled model {path}: install asr-stream again, or name a file")
+    return path
+
+
+def step_tensors(metadata: ModelMetadata) -> Tensors:
+    """Inputs and outputs of a file with this metadata, in the order of the graph."""
+    phones: Tensors = {}
+    if metadata.phones:
+        phones[PHONE_OUTPUT] = ("tensor(float)", ["N", "(T-3)/4", metadata.num_phone_tokens])
+    cache: tuple[str, list[int | str]] = ("tensor(float)", ["N", metadata.num_layers, "C", metadata.dim])
+    return {
+        "x": ("tensor(float)", ["N", "T", metadata.num_mel_bins]),
+        "num_valid": ("tensor(int64)", ["N"]),
+        "key_cache": cache,
+        "value_cache": cache,
+        "num_frames": ("tensor(int64)", ["N"]),
+        "log_probs": ("tensor(float)", ["N", "(T-3)/4", metadata.vocab_size]),
+        "encoder_out": ("tensor(float)", ["N", "(T-3)/4", metadata.dim]),
+        "new_key_cache": cache,
+        "new_value_cache": cache,
+        "new_num_frames": ("tensor(int64)", ["N"]),
+        **phones,
+    }
+
+
+def decoder_tensors(metadata: ModelMetadata) -> Tensors:
+    """DECODER_INPUTS and DECODER_OUTPUTS of a file with this metadata."""
+    return {
+        "tokens": ("tensor(int64)", ["N", "U"]),
+        "token_lengths": ("tensor(int64)", ["N"]),
+        "encoder_out": ("tensor(float)", [1, "T", metadata.dim]),
+        "scores": ("tensor(float)", ["N"]),
+    }
+
+
+class OnnxModel:
+    """A model file, opened. Immutable; any number of threads may call it at once."""
+
+    metadata: ModelMetadata
+
+    def __init__(
+        self, path: str | Path, provider: str = "cpu", num_threads: int = 1, arena: bool | None = None
+    ) -> None:
+        """Opens the .onnx file at `path`.
+
+        provider: "cpu" or "cuda". num_threads: CPU threads inside one operator (0: all cores). arena: whether streams
+        keep their past in a `CacheArena`; by default with CUDA.
+        Raises ModelError where the file is missing, damaged or not one of asr-stream, or the provider
+        is missing.
+        """
+        if provider not in PROVIDERS:
+            raise ModelError(f"provider {provider!r} is not known: choose one of {', '.join(PROVIDERS)}")
+        if num_threads < 0:
+            raise ModelError(f"num_threads {num_threads} must be at least 0 (0: all cores)")
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise ModelError(f"there is no model file {self.path}: `asr export` writes one")
+        self._new_session = partial(open_session, provider=provider, num_threads=num_threads)
+        self._device = provider
+        self.has_arena = provider == "cuda" if arena is None else arena
+        """Whether streams keep their past in the device's memory."""
+        self._arenas: dict[int, CacheArena] = {}
+        self._lock = threading.Lock()
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
+        self._session, properties = self._open(data, str(self.path))
+        del data
+        try:
+            self.metadata = ModelMetadata.from_properties(properties)
+        except MetadataError as error:
+            raise ModelError(f"{self.path}: {error}") from error
+        self._outputs = (*OUTPUTS, PHONE_OUTPUT) if self.metadata.phones else OUTPUTS
+        _check_tensors(self._session, str(self.path), step_tensors(self.metadata))
+        self._decoder: Any = None
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return self.metadata.tokens
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether `score` works."""
+        return bool(self.metadata.decoder_onnx)
+
+    @property
+    def batch_invariant(self) -> bool:
+        """Whether a stream's numbers are its own: int8 takes the scale of activations from the whole batch."""
+        return self.metadata.quantization != "int8"
+
+    def init_cache(self, batch_size: int, left_context: int) -> Cache:
+        """The state before the first chunk: `batch_size` streams, `left_context` frames of their past."""
+        if batch_size < 1 or left_context < 0:
+            raise ValueError(f"batch_size {batch_size} must be at least 1, left_context {left_context} at least 0")
+        shape = (batch_size, self.metadata.num_layers, left_context, self.metadata.dim)
+        return Cache(np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(batch_size, np.int64))
+
+    def step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> StepOutput:
+        """One chunk of every stream of a batch.
+
+        Args:
+            features: (N, 4c + 3, 80) float32 log-mel of a chunk of c encoder frames.
+            num_valid: (N,) int64, feature frames that are real: 4c + 3 but for a stream's last, ragged
+                chunk, of which num_valid // 4 encoder frames are valid.
+            cache: of the same N streams.
+        Raises ValueError for arrays of other shapes or dtypes.
+        """
+        self._check_chunk(features, num_valid)
+        self._check_cache(cache, len(features))
+        feeds = dict(zip(INPUTS, (features, num_valid, *cache), strict=True))
+        outputs = run(self._session, self._outputs, feeds, str(self.path))
+        phones = outputs[5] if self.metadata.phones else None
+        return StepOutput(outputs[0], outputs[1], Cache(*outputs[2:5]), phones)
+
+    def begin(self, left_context: int) -> Past:
+        """What a stream remembers before its first chunk. ValueError for a negative `left_context`."""
+        if not self.has_arena or left_context < 1:
+            return self.init_cache(1, left_context)
+        with self._lock:
+            if left_context not in self._arenas:
+                shape = (self.metadata.num_layers, left_context, self.metadata.dim)
+                open_graph = partial(self._new_session, name="the arena of caches")
+                self._arenas[left_context] = CacheArena(self._session, open_graph, self._device, shape)
+            arena = self._arenas[left_context]
+        return arena.begin()
+
+    def step_streams(self, features: FloatArray, num_valid: IntArray, pasts: Sequence[Past]) -> StepOutput:
+        """`step` for streams that keep their pasts one by one: from `begin`, all of one left context, or the last step.
+
+        What was passed in is not to be used again. Raises ValueError as `step` does.
+        """
+        caches = [past for past in pasts if isinstance(past, Cache)]
+        if caches:
+            output = self.step(features, num_valid, Cache.stack(caches))
+            return output._replace(cache=[output.cache.of(index) for index in range(len(pasts))])
+        self._check_chunk(features, num_valid)
+        rows = [past for past in pasts if isinstance(past, Row)]
+        try:
+            arrays = rows[0].arena.step(features, num_valid, rows)
+        except Exception as error:
+            raise cannot_run(str(self.path), error) from error
+        return StepOutput(arrays[0], arrays[1], pasts, arrays[2] if self.metadata.phones else None)
+
+    def encode(self, features: FloatArray, chunk_size: int, left_context: int) -> Encoded:
+        """A whole utterance, step by step.
+
+        Args:
+            features: (T, 80) float32 log-mel.
+            chunk_size: encoder frames per step; as many as the utterance has give it full context.
+            left_context: encoder frames that a chunk sees before it.
+        """
+        meta = self.metadata
+        num_out = len(features) // meta.subsampling
+        advance = meta.subsampling * chunk_size
+        window = advance + meta.feature_overlap
+        cache = self.init_cache(1, left_context)
+        pieces = []
+        for start in range(0, max(meta.subsampling * num_out, 1), advance):
+            valid = features[start : start + window]
+            chunk = np.zeros((1, window, meta.num_mel_bins), np.float32)
+            chunk[0, : len(valid)] = valid
+            output = self.step(chunk, np.array([len(valid)], np.int64), cache)
+            cache = output.cache
+            length = len(valid) // meta.subsampling
+            arrays = (output.log_probs, output.encoder_out, output.phone_log_probs)
+            pieces.append([array[0, :length] for array in arrays if array is not None])
+        return Encoded(*(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
+
+    def score(self, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
+        """Log-probability that the attention decoder gives to whole sentences, their end included.
+
+        Args:
+            tokens: N hypotheses, token ids without sentence marks.
+            encoder_out: (T, dim) float32, valid frames only.
+        Returns:
+            (N,) float32.
+        Raises ValueError for ids outside the vocabulary or another shape; ModelError for a model
+        without decoder.
+        """
+        meta = self.metadata
+        if encoder_out.ndim != 2 or encoder_out.shape[1] != meta.dim or encoder_out.dtype != np.float32:
+            raise ValueError(
+                f"encoder_out is {encoder_out.dtype} of shape {encoder_out.shape}; expected float32 (T, {meta.dim})"
+            )
+        if not tokens:
+            return np.zeros(0, np.float32)
+        lengths = np.array([len(row) for row in tokens], np.int64)
+        padded = np.zeros((len(tokens), max(int(lengths.max()), 1)), np.int64)
+        for index, row in enumerate(tokens):
+            padded[index, : len(row)] = row
+        if padded.min() < 0 or padded.max() >= meta.vocab_size:
+            odd = padded.min() if padded.min() < 0 else padded.max()
+            raise ValueError(f"token id {odd} is outside 0 to {meta.vocab_size - 1}")
+        if len(encoder_out) == 0:  # nothing was heard: the decoder attends to one frame of zeros
+            encoder_out = np.zeros((1, meta.dim), np.float32)
+        feeds = dict(zip(DECODER_INPUTS, (padded, lengths, encoder_out[None]), strict=True))
+        return run(self._decoder_session(), DECODER_OUTPUTS, feeds, self._decoder_name)[0]
+
+    def _open(self, data: bytes, name: str, is_decoder: bool = False) -> tuple[Any, dict[str, str]]:
+        """The session of a file, and its metadata."""
+        inputs, outputs = (DECODER_INPUTS, DECODER_OUTPUTS) if is_decoder else (INPUTS, OUTPUTS)
+        try:
+            properties = read_onnx_properties(data)
+        except UnicodeDecodeError as error:
+            raise ModelError(f"{name} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
+        except ValueError as error:
+            raise ModelError(f"{name} is damaged, or no model of asr-stream: {error}; {EXPORT_AGAIN}") from error
+        session = self._new_session(data, name)
+        found = [[node.name for node in nodes] for nodes in (session.get_inputs(), session.get_outputs())]
+        if not is_decoder and properties.get("phones"):
+            outputs = (*outputs, PHONE_OUTPUT)
+        if found != [list(inputs), list(outputs)]:
+            taken, given = (printable(", ".join(names)) for names in found)
+            raise ModelError(
+                f"{name} is no model of asr-stream: its graph takes {taken} and gives {given}; "
+                f"expected {', '.join(inputs)} and {', '.join(outputs)}. `asr export` writes one"
+            )
+        return session, properties
+
+    def _decoder_session(self) -> Any:
+        # Opened when it is first needed: greedy and beam search never do.
+        with self._lock:
+            if self._decoder is None:
+                if not self.has_decoder:
+                    raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
+                name = self._decoder_name
+                decoder, _ = self._open(self.metadata.decoder_onnx, name, is_decoder=True)
+                _check_tensors(decoder, name, decoder_tensors(self.metadata))
+                self._decoder = decoder
+            return self._decoder
+
+    @property
+    def _decoder_name(self) -> str:
+        return f"the decoder in {self.path}"
+
+    def _check_chunk(self, features: FloatArray, num_valid: IntArray) -> None:
+        meta = self.metadata
+        if features.ndim != 3 or features.dtype != np.float32 or features.shape[2] != meta.num_mel_bins:
+            raise ValueError(
+                f"features are {features.dtype} of shape {features.shape}; expected float32 "
+                f"(N, 4c + 3, {meta.num_mel_bins})"
+            )
+        batch_size, num_frames, _ = features.shape
+        new = num_frames - meta.feature_overlap
+        if batch_size < 1 or new < meta.subsampling or new % meta.subsampling:
+            raise ValueError(
+                f"features have shape {features.shape}; expected (N, 4c + 3, {meta.num_mel_bins}) with "
+                "N and c at least 1"
+            )
+        if num_valid.shape != (batch_size,) or num_valid.dtype != np.int64:
+            raise ValueError(
+                f"num_valid is {num_valid.dtype} of shape {num_valid.shape}; expected int64 ({batch_size},)"
+            )
+        if num_valid.min() < 0 or num_valid.max() > num_frames:
+            raise ValueError(f"num_valid is {num_valid.tolist()}; expected 0 to {num_frames}")
+
+    def _check_cache(self, cache: Cache, batch_size: int) -> None:
+        meta = self.metadata
+        shape = (batch_size, meta.num_layers, cache.keys.shape[2] if cache.keys.ndim == 4 else 0, meta.dim)
+        if (cache.keys.shape, cache.values.shape, cache.num_frames.shape) != (shape, shape, (batch_size,)):
+            raise ValueError(
+                f"cache has shapes {cache.keys.shape}, {cache.values.shape} and {cache.num_frames.shape}; "
+                f"expected {shape} twice and ({batch_size},): take it from "
+                f"init_cache({batch_size}, left_context) or the last step"
+            )
+        dtypes = [str(array.dtype) for array in cache]
+        if dtypes != ["float32", "float32", "int64"]:
+            raise ValueError(f"cache has dtypes {', '.join(dtypes)}; expected float32, float32, int64")
+
+
+def _check_tensors(session: Any, name: str, expected: Tensors) -> None:
+    for node in (*session.get_inputs(), *session.get_outputs()):
+        kind, shape = expected[node.name]
+        # What a free size is called does not matter.
+        found, wanted = ([size if isinstance(size, int) else "" for size in sizes] for sizes in (node.shape, shape))
+        if (node.type, found) != (kind, wanted):
+            raise ModelError(
+                f"{name} is damaged: its {node.name} is {printable(f'{node.type} {node.shape}')}, by its metadata "
+                f"it must be {kind} {shape}; {EXPORT_AGAIN}"
+            )

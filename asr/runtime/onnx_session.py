@@ -1,0 +1,94 @@
+"""Sessions of ONNX Runtime: how they are opened and run, and what is said when that fails.
+
+Imports ONNX Runtime only when a session is opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import Any
+
+from asr.runtime.metadata import EXPORT_AGAIN
+
+PROVIDERS: dict[str, tuple[str, dict[str, str]]] = {
+    "cpu": ("CPUExecutionProvider", {}),
+    # A batch is of any size: cuDNN must not try all its algorithms on each new one. Rounding to TensorFloat-32 would
+    # make a stream's numbers depend on whom it shares a batch with.
+    "cuda": ("CUDAExecutionProvider", {"cudnn_conv_algo_search": "HEURISTIC", "use_tf32": "0"}),
+}
+
+INSTALL = (
+    "pip install 'onnxruntime-gpu[cuda,cudnn]', then pip install --force-reinstall --no-deps onnxruntime-gpu "
+    "(it shares a folder with onnxruntime, and what is installed last runs)"
+)
+
+
+class ModelError(ValueError):
+    """A file that is not a usable model, or a way of running it that this machine does not have."""
+
+
+def open_session(data: bytes, name: str, provider: str, num_threads: int) -> Any:
+    """The session of an ONNX file's bytes. `name` is what errors call it; ModelError where it cannot be had."""
+    import onnxruntime
+
+    wanted, settings = PROVIDERS[provider]
+    if wanted not in onnxruntime.get_available_providers():
+        raise ModelError(f"this ONNX Runtime has no {wanted}: {INSTALL}, or use provider cpu")
+    if provider == "cuda":
+        # CUDA that came with pip lies where the loader does not look. What cannot be found is printed, and said below.
+        with redirect_stdout(StringIO()):
+            getattr(onnxruntime, "preload_dlls", lambda: None)()  # since 1.21
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what goes wrong is raised, not printed
+    # Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # what it has been read as
+    try:
+        # Its fallback prints, and tries a damaged file twice.
+        session = onnxruntime.InferenceSession(data, options, providers=[(wanted, settings)], enable_fallback=0)
+        _ = [node.name for node in (*session.get_inputs(), *session.get_outputs())]  # which may be no UTF-8
+    except Exception as error:  # ONNX Runtime raises its own kinds, RuntimeError, and more on odd bytes
+        raise _failure(f"{name} is damaged", error) from error
+    if wanted not in session.get_providers():  # it falls back to the CPU without an error
+        raise ModelError(
+            f"ONNX Runtime could not start {wanted}: the driver, or libraries of CUDA or cuDNN that match it, are "
+            f"missing: see nvidia-smi, then {INSTALL}, or use provider cpu"
+        )
+    return session
+
+
+def run(session: Any, outputs: Sequence[str], feeds: dict[str, Any], name: str) -> Any:
+    try:
+        return session.run(outputs, feeds)
+    except Exception as error:  # the arrays have been checked: it is the graph, or the machine
+        raise cannot_run(name, error) from error
+
+
+def cannot_run(name: str, error: Exception) -> ModelError:
+    return _failure(f"{name} cannot be run", error)
+
+
+def _failure(what: str, error: Exception) -> ModelError:
+    """Of the GPU, which can fail at any time and with any file; or else of the file."""
+    gpu = re.search(r"\b(CUDA|CUDNN|CUBLAS) failure -?\d+: [^;]*", str(error))
+    if gpu:
+        return ModelError(f"the GPU cannot be used: {printable(gpu[0].strip())}; see nvidia-smi, or use provider cpu")
+    return ModelError(f"{what}: ONNX Runtime says {_reason(error)}; {EXPORT_AGAIN}")
+
+
+def _reason(error: Exception) -> str:
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    # Its kind, and the line of the source with its function: "[ONNXRuntimeError] : 1 : FAIL : /a/b.cc:256 f(int) ".
+    first = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (/\S+\.(cc|h):\d+ .*?\) (?=\S))?", "", first)
+    return f"{printable(first):.200}"
+
+
+def printable(text: str) -> str:
+    """On one line, and without what would move a terminal's cursor: a damaged file's names may hold anything."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,0 +1,217 @@
+"""Decoding one utterance: CTC search, attention rescoring, and words with times and confidence.
+
+Live recognition and evaluation share what is here. Imports no PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asr import _core
+from asr._core import (
+    BEAM_SIZE,
+    BEAM_THRESHOLD,
+    HOTWORD_BOOST,
+    NUM_RESCORED,
+    OPTION_RANGES,
+    CtcGreedySearch,
+    CtcPrefixBeamSearch,
+    Hotwords,
+    Hypothesis,
+    LmFusion,
+    NgramLm,
+)
+from asr.runtime.metadata import ModelMetadata
+from asr.tokenizer import BLANK_ID, SOS_EOS_ID
+
+SEARCHES = ("greedy", "beam", "rescore")
+
+Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
+"""Decoder scores (N,) of N token sequences against the utterance at hand."""
+
+_UNSPOKEN_IDS = (BLANK_ID, SOS_EOS_ID)
+"""In no text."""
+
+
+@dataclass(frozen=True)
+class LmWeights:
+    """What a language model counts beside the CTC log-probability; tuned for the bundled models on `dev`."""
+
+    weight: float = OPTION_RANGES["lm_weight"][3]
+    """Of the natural log-probability of the words."""
+    word_bonus: float = OPTION_RANGES["lm_word_bonus"][3]
+    """Added for each word."""
+    oov_penalty: float = OPTION_RANGES["lm_oov_penalty"][3]
+    """Taken off for each word outside the vocabulary."""
+    prior_weight: float = OPTION_RANGES["lm_prior_weight"][3]
+    """Of the log-probability that letters have by themselves, taken off: both models know it."""
+
+    def fusion(
+        self, lm: NgramLm | None, tokens: Sequence[str], hotwords: Hotwords | None = None, phones: Sequence[str] = ()
+    ) -> LmFusion | None:
+        """`lm` and `hotwords` as partners of the search; None for neither.
+
+        tokens: spelling of every token id. phones: names of the model's phones; if it has any and `lm` has
+        pronunciations, the search is over phones.
+        """
+        if lm is None and hotwords is None:
+            return None
+        return LmFusion(lm, heard(tokens), **asdict(self), hotwords=hotwords, phones=list(phones))
+
+
+class Word(NamedTuple):
+    """A recognised word. Times in seconds since the start of the stream."""
+
+    word: str
+    start_s: float
+    end_s: float
+    confidence: float
+    """In (0, 1): the probability that it is right."""
+
+
+def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
+    """A list that people write, such as hotwords, as the C++ core takes it: one entry a line.
+
+    lines: the entries, or the path of a text file with one a line. Raises ValueError when that cannot be read.
+    """
+    if not isinstance(lines, str | Path):
+        return "\n".join(lines)
+    try:
+        return Path(lines).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ValueError(f"{name}: there is no file {lines} (words themselves go into a list)") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{name}: {lines} cannot be read as UTF-8 text: {error}") from error
+
+
+def heard(tokens: Sequence[str]) -> list[str]:
+    """The spelling of every token id as the C++ core takes it: empty where it is in no text."""
+    return ["" if id in _UNSPOKEN_IDS else token for id, token in enumerate(tokens)]
+
+
+def new_hotwords(
+    lines: str | Path | Sequence[str],
+    tokens: Sequence[str],
+    boost: float = HOTWORD_BOOST,
+    lm: NgramLm | None = None,
+    phones: Sequence[str] = (),
+) -> Hotwords:
+    """Hotwords (as for `list_text`) for a search with `lm` by a model with `phones`."""
+    pronouncer = lm if lm is not None and lm.phones and phones else None
+    return Hotwords(list_text("hotwords", lines), heard(tokens), boost, pronouncer)
+
+
+def words(hypothesis: Hypothesis, tokens: Sequence[str], with_lm: bool = False) -> list[Word]:
+    """The words of a hypothesis; joined by spaces they are its text.
+
+    tokens: spelling of every token id. with_lm: a language model took part in the search, which confidences depend on.
+    """
+    return [Word(*word) for word in _core.words(hypothesis, heard(tokens), with_lm)]
+
+
+def phone_words(
+    hypothesis: Hypothesis, fusion: LmFusion, log_probs: npt.NDArray[np.float32], tokens: Sequence[str]
+) -> list[Word]:
+    """The words of a hypothesis of a search over phones.
+
+    log_probs: (T, V) float32 of the letters of the same audio, and `tokens` their spelling: they write the words
+    outside the vocabulary.
+    """
+    letters = CtcGreedySearch()
+    letters.advance(np.ascontiguousarray(log_probs))
+    return [Word(*word) for word in _core.words(hypothesis, fusion, letters.hypotheses()[0], heard(tokens))]
+
+
+def text(hypothesis: Hypothesis, tokens: Sequence[str]) -> str:
+    """The text of a hypothesis."""
+    return " ".join(word.word for word in words(hypothesis, tokens))
+
+
+def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc_weight: float) -> int:
+    """Index of the best hypothesis by ctc_weight * first pass + (1 - ctc_weight) * decoder score.
+
+    The second pass of Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model".
+    Both are log-probabilities of the whole sentence; the first is that of CTC and what a language model adds
+    to it. What hotwords add counts in full, and the decoder takes none away: only hypotheses to which they add as
+    much as to the best of the first pass can win. Of equals the first hypothesis wins.
+    Raises ValueError for no hypotheses, another number of scores, or a weight outside [0, 1].
+    """
+    return _core.best_rescored(list(hypotheses), np.asarray(decoder_scores, np.float32).tolist(), ctc_weight)
+
+
+def new_search(
+    name: str, beam_size: int = BEAM_SIZE, fusion: LmFusion | None = None
+) -> CtcGreedySearch | CtcPrefixBeamSearch:
+    """A fresh CTC search for `name` of SEARCHES, with a language model unless greedy; ValueError for another name."""
+    if name not in SEARCHES:
+        raise ValueError(f"search {name!r} is not known: choose one of {', '.join(SEARCHES)}")
+    if name == "greedy":
+        return CtcGreedySearch()
+    return CtcPrefixBeamSearch(beam_size=beam_size, beam_threshold=BEAM_THRESHOLD, recombine=True, lm=fusion)
+
+
+def decode(
+    log_probs: npt.NDArray[np.float32],
+    name: str,
+    beam_size: int = BEAM_SIZE,
+    score: Score | None = None,
+    ctc_weight: float = ModelMetadata.rescore_ctc_weight,
+    fusion: LmFusion | None = None,
+) -> Hypothesis:
+    """The best hypothesis of a whole utterance.
+
+    Args:
+        log_probs: (T, V) float32, natural log-probabilities of valid encoder frames.
+        name: of the search, "greedy" | "beam" | "rescore".
+        score: decoder scores; needed by "rescore" only.
+        fusion: language model that the beam searches use.
+    """
+    search = new_search(name, beam_size, fusion)
+    search.advance(np.ascontiguousarray(log_probs))
+    return finish(search, name, score, ctc_weight)
+
+
+def decode_words(
+    log_probs: npt.NDArray[np.float32],
+    tokens: Sequence[str],
+    name: str,
+    beam_size: int = BEAM_SIZE,
+    score: Score | None = None,
+    ctc_weight: float = 0.5,
+    fusion: LmFusion | None = None,
+    phone_log_probs: npt.NDArray[np.float32] | None = None,
+) -> list[Word]:
+    """The words of a whole utterance.
+
+    phone_log_probs: (T, 1 + 2 * phones) float32; needed by a fusion over phones, which is not rescored.
+    The other arguments are those of `decode`; tokens: spelling of every token id.
+    """
+    if fusion is None or not fusion.over_phones or name == "greedy":
+        hypothesis = decode(log_probs, name, beam_size, score, ctc_weight, fusion)
+        return words(hypothesis, tokens, with_lm=fusion is not None)
+    if phone_log_probs is None:
+        raise ValueError("the search is over phones, and the model gave no phone_log_probs")
+    return phone_words(decode(phone_log_probs, "beam", beam_size, fusion=fusion), fusion, log_probs, tokens)
+
+
+def finish(
+    search: CtcGreedySearch | CtcPrefixBeamSearch,
+    name: str,
+    score: Score | None = None,
+    ctc_weight: float = ModelMetadata.rescore_ctc_weight,
+) -> Hypothesis:
+    """The best hypothesis of a search that has seen the whole utterance; the arguments are those of `decode`."""
+    if name != "rescore":
+        return search.hypotheses(finished=True)[0]
+    if score is None:
+        raise ValueError("search rescore needs a model with a decoder; use search beam")
+    hypotheses = search.hypotheses(NUM_RESCORED, finished=True)
+    if len(hypotheses) == 1 or not hypotheses[0].tokens:  # silence is not worth the decoder's time
+        return hypotheses[0]
+    return hypotheses[rescore(hypotheses, score([h.tokens for h in hypotheses]), ctc_weight)]

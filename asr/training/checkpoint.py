@@ -1,0 +1,170 @@
+"""Checkpoints: one file that holds everything, written so that an interruption never leaves a broken one.
+
+A checkpoint is written beside its final name, synced, and renamed. It loads with `weights_only=True`: a
+file from a stranger can hold numbers and names, not code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asr.config import Config, ModelConfig, from_dict
+from asr.files import replacing
+from asr.model.model import AsrModel, with_vocab
+from asr.tokenizer import Tokenizer
+
+FORMAT_VERSION = 1
+_NAME = re.compile(r"checkpoint-(\d+)\.pt")
+
+
+class CheckpointError(ValueError):
+    """A file that is not a usable checkpoint."""
+
+
+@dataclass
+class Checkpoint:
+    config: Config
+    tokenizer: Tokenizer
+    weights: dict[str, Tensor]
+    """The weights as trained."""
+    average: dict[str, Tensor]
+    """Their moving average: what is evaluated and exported."""
+    training: dict[str, Any]
+    """What resuming needs (optimizer, position in the data) and a summary of the training so far."""
+
+    @property
+    def model_config(self) -> ModelConfig:
+        return with_vocab(self.config.model, self.tokenizer.vocab_size)
+
+    def model(self, averaged: bool = True) -> AsrModel:
+        """The network with its (averaged) weights, in evaluation mode."""
+        model = AsrModel(self.model_config)
+        model.load_state_dict(self.average if averaged else self.weights)
+        return model.eval()
+
+    def save(self, path: Path) -> None:
+        """Writes atomically: `path` holds its former content or all of the new one. OSError if it cannot."""
+        values = {
+            "format_version": FORMAT_VERSION,
+            "config": self.config.to_dict(),
+            "tokenizer": self.tokenizer.to_dict(),
+            "weights": self.weights,
+            "average": self.average,
+            "training": self.training,
+        }
+        try:
+            with replacing(path) as part, open(part, "wb") as file:
+                torch.save(values, file)
+                file.flush()
+                os.fsync(file.fileno())
+        except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+            cause = error.__context__ if isinstance(error.__context__, OSError) else error
+            raise OSError(f"cannot write {path}: {getattr(cause, 'strerror', None) or error}") from error
+
+    def save_step(self, folder: Path, keep: int) -> None:
+        """Saves as the checkpoint of its step in the folder of a run, of whose others the newest stay: `keep` in all.
+
+        At any moment of this, the folder holds the newest complete checkpoint. One process may write at a time.
+        """
+        self.save(checkpoint_path(folder, self.training["step"]))
+        for old in checkpoints(folder)[:-keep]:
+            old.unlink()
+        for part in folder.glob("*.pt.part"):  # of a process that was killed
+            part.unlink()
+
+    @staticmethod
+    def load(path: str | Path, device: str = "cpu") -> Checkpoint:
+        """Reads a checkpoint; CheckpointError, naming the file and what is wrong with it, otherwise."""
+        try:
+            values = torch.load(path, map_location=device, weights_only=True)
+        except OSError as error:
+            raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
+        except Exception as error:  # torch.load raises nearly anything on odd bytes
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise CheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
+        if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
+            found = values.get("format_version") if isinstance(values, dict) else None
+            raise CheckpointError(f"{path} has checkpoint format {found!r}; this version reads format {FORMAT_VERSION}")
+        try:
+            return Checkpoint(
+                from_dict(Config, values["config"]),
+                Tokenizer.from_dict(values["tokenizer"]),
+                values["weights"],
+                values["average"],
+                values["training"],
+            )
+        except KeyError as error:
+            raise CheckpointError(f"{path} lacks {error} and is no checkpoint of asr-stream") from error
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a training run, oldest first."""
+    found = [(int(match[1]), path) for path in folder.glob("checkpoint-*.pt") if (match := _NAME.fullmatch(path.name))]
+    return [path for _, path in sorted(found)]
+
+
+def checkpoint_path(folder: Path, step: int) -> Path:
+    return folder / f"checkpoint-{step}.pt"
+
+
+def resolve(path: str | Path) -> Path:
+    """A checkpoint file, or the newest one of a training run's folder (`best.pt` if it has one)."""
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    if (path / "best.pt").is_file():
+        return path / "best.pt"
+    found = checkpoints(path)
+    if not found:
+        raise CheckpointError(f"{path} holds no checkpoint")
+    return found[-1]
+
+
+def average_newest(folder: str | Path, count: int) -> Checkpoint:
+    """The newest checkpoint of a run, with the mean of the weights of the run's newest `count` as its average.
+
+    Of the weights as trained (Vaswani et al. 2017), not of their moving averages: those are means already, of
+    which one more would only lag further behind. Raises CheckpointError where there are fewer checkpoints, or
+    where they do not hold one network with one set of text units.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder} is not the folder of a training run, whose checkpoints could be averaged")
+    found = checkpoints(folder)
+    if not found:
+        raise CheckpointError(f"{folder} holds no checkpoint")
+    if not 1 <= count <= len(found):
+        raise CheckpointError(
+            f"cannot average {count} checkpoints of {folder}, which holds {len(found)}: "
+            f"choose 1 to {len(found)}, or train with a larger train.keep_checkpoints"
+        )
+    newest = Checkpoint.load(found[-1])
+    mean = {name: value.clone() for name, value in newest.weights.items()}
+    for number, path in enumerate(reversed(found[-count:-1]), 2):
+        other = Checkpoint.load(path)
+        check_shape(other.config.to_dict(), newest.config, str(path))
+        if other.tokenizer != newest.tokenizer:
+            raise CheckpointError(f"{path} writes other text units than {found[-1]}: they cannot be averaged")
+        for name, value in other.weights.items():
+            mean[name].lerp_(value, 1 / number)
+    return dataclasses.replace(newest, average=mean)
+
+
+def check_shape(trained: dict[str, Any], config: Config, source: str) -> None:
+    """CheckpointError where weights were trained with another network than `config` describes."""
+    theirs, ours = from_dict(ModelConfig, trained["model"]), config.model
+    differing = [
+        f"model.{field.name} is {getattr(theirs, field.name)!r} there, {getattr(ours, field.name)!r} here"
+        for field in dataclasses.fields(ours)
+        if field.name not in ("dropout", "vocab_size", "phones") and getattr(ours, field.name) != getattr(theirs, field.name)
+    ]
+    if differing:
+        raise CheckpointError(f"the weights of {source} do not fit this configuration: {'; '.join(differing)}")

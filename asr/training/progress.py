@@ -1,0 +1,130 @@
+"""What a person sees while training: a progress bar, lines for validation, TensorBoard curves.
+
+What a step measures stays on the device; its mean over `train.log_every` steps is what is read and shown.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from torch import Tensor
+from torch.utils.tensorboard import SummaryWriter
+
+from asr.model.model import Losses
+
+PLAIN_EVERY = 5
+"""Points of the curves between progress lines where there is no terminal for a bar."""
+
+
+class Figures(NamedTuple):
+    """What one step measures, on its device."""
+
+    losses: Losses
+    """Of this process's share of the step, per token of the mean share."""
+    grad_norm: Tensor
+    """scalar float32, before clipping, of all shares"""
+
+
+class TrainingProgress:
+    """Reports one training run; a silent one (`visible=False`) in all processes but the first.
+
+    All processes call `update` for the same steps: their losses are averaged.
+    """
+
+    def __init__(
+        self, folder: Path, max_steps: int, step: int, console: Console, log_every: int, visible: bool
+    ) -> None:
+        self._visible = visible
+        self._console = console
+        self._log_every = log_every
+        self._figures: list[Tensor] = []
+        self._audio_s = 0.0
+        self._started = time.monotonic()
+        self._status = "starting"
+        if visible:
+            self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+            self._bar = Progress(
+                TextColumn("epoch {task.fields[epoch]}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[status]}"),
+                TimeElapsedColumn(),
+                TextColumn("ETA"),
+                TimeRemainingColumn(elapsed_when_finished=False),
+                console=console,
+                disable=not console.is_terminal,
+            )
+            self._task = self._bar.add_task("train", total=max_steps, completed=step, epoch=0, status=self._status)
+
+    def __enter__(self) -> TrainingProgress:
+        if self._visible:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._visible:
+            self._bar.stop()
+            self._writer.close()
+
+    def update(self, step: int, epoch: int, figures: Figures, lr: float, audio_s: float) -> None:
+        """After an optimizer step on `audio_s` seconds of audio."""
+        self._figures.append(torch.stack((*figures.losses, figures.grad_norm)))
+        self._audio_s += audio_s
+        if step % self._log_every == 0:
+            self._log(step, epoch, lr)
+        if self._visible:
+            self._bar.update(self._task, completed=step, epoch=epoch, status=self._status)
+
+    def _log(self, step: int, epoch: int, lr: float) -> None:
+        figures = torch.stack(self._figures)
+        if dist.is_initialized():
+            dist.all_reduce(figures)
+            figures /= dist.get_world_size()
+        finite = figures.isfinite().all(1)
+        means = torch.where(finite[:, None], figures, 0.0).sum(0) / finite.sum()
+        *values, num_skipped = torch.cat((means, (~finite).sum()[None])).tolist()  # waits for the device
+        now = time.monotonic()
+        speed = self._audio_s / max(now - self._started, 1e-9) / 3600
+        self._figures, self._audio_s, self._started = [], 0.0, now
+        if not self._visible:
+            return
+        curves = dict(zip((*Losses._fields, "grad_norm"), values, strict=True))
+        curves |= {"lr": lr, "audio_hours_per_s": speed, "skipped_steps": num_skipped}
+        self._status = (
+            f"loss {curves['total']:.3f} (ctc {curves['ctc']:.3f}, att {curves['attention']:.3f}, "
+            f"phones {curves['phone_ctc']:.3f})  lr {lr:.2e}  "
+            f"{speed:.4f} h audio/s"
+        )
+        if num_skipped:
+            self._status += f"  {num_skipped:.0f} of {len(finite)} steps skipped: gradient not finite"
+        if step % (PLAIN_EVERY * self._log_every) == 0 and not self._console.is_terminal:
+            self._console.print(f"epoch {epoch}  step {step}  {self._status}", soft_wrap=True)
+        for name, value in curves.items():
+            if math.isfinite(value):
+                self._writer.add_scalar(f"train/{name}", value, step)
+
+    def validated(self, step: int, rates: dict[str, float], took_s: float) -> None:
+        """Word error rates of a validation, by the name of the latency."""
+        self._started += took_s  # the speed is that of training
+        if not self._visible:
+            return
+        self._console.print(f"step {step}: WER " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
+        for name, rate in rates.items():
+            self._writer.add_scalar(f"valid/wer_{name}", rate, step)

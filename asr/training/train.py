@@ -1,0 +1,415 @@
+"""`asr train`: one process per device, dynamic chunk training, exact resume.
+
+- A step is a function of (seed, step): which batches, which chunk mask, which dropout. Nothing else is
+  random, so a resumed run continues as if it had not stopped, and any number of processes that shares out the
+  same batches trains the same model, to rounding.
+- The loop never asks the device for a number, but once every `train.log_every` steps: it stays ahead of it.
+- Ctrl-C (or SIGTERM) finishes the step, saves a checkpoint and says how to go on.
+- What is validated, and later exported, is the moving average of the weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import random
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from rich.console import Console
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from asr.config import ChunkConfig, Config, load_config
+from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
+from asr.data.cuts import evenly_spread, read_all, usable_cuts
+from asr.data.manifests import Refusal
+from asr.features import NUM_MEL_BINS
+from asr.lexicon import load_lexicon
+from asr.lexicon.phones import PhoneTokenizer
+from asr.model.model import AsrModel, Losses, with_vocab
+from asr.tokenizer import Tokenizer
+from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
+from asr.training.optim import WeightAverage, build_optimizer, learning_rate
+from asr.training.pretrained import load_pretrained
+from asr.training.progress import Figures, TrainingProgress
+from asr.training.validate import VALIDATION_CHUNKS, validate
+
+CMVN_UTTERANCES = 2000
+NUM_NAMED = 10
+"""Utterances that are named for every reason to leave some out."""
+MAX_UNREADABLE = (10, 0.05)
+"""Training ends when more utterances than this, and more than this share of those seen, could not be read."""
+
+
+class Losing(nn.Module):
+    """The training losses as a module's forward, which is where data-parallel training synchronises."""
+
+    def __init__(self, model: AsrModel, config: Config) -> None:
+        super().__init__()
+        self.model = model
+        self.config = config.loss
+
+    def forward(self, batch: Batch, chunks: list[tuple[int, int]], num_tokens: Tensor) -> Losses:
+        phones = (batch.phones, batch.phone_lengths) if self.model.phone_ctc is not None else ()
+        return self.model.losses(*batch[:4], self.config, chunks, num_tokens, *phones)
+
+
+class Trainer:
+    """A training run: its state, and the loop that moves it."""
+
+    def __init__(self, config: Config, resume: bool, console: Console) -> None:
+        self.config = config
+        self.console = console
+        self.world_size = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.device = _device(config.train.device)
+        if self.world_size > 1 and not dist.is_initialized():
+            dist.init_process_group("cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo")
+        self.batches_per_step = config.train.batches_per_step or self.world_size
+        if self.batches_per_step % self.world_size:
+            raise ValueError(
+                f"train.batches_per_step = {self.batches_per_step} cannot be shared out evenly to "
+                f"{self.world_size} processes: it must be a multiple of {self.world_size}"
+            )
+        self.folder = Path(config.train.output)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        previous = self._find_previous(resume)
+
+        self.parts, left_out = load_training_cuts(config.data)
+        self._say(f"{sum(len(c) for c, _ in self.parts)} training utterances; {len(left_out)} left out")
+        self._name_left_out(left_out)
+        self.valid_cuts = self._load_valid_cuts()
+
+        pretrained = load_pretrained(config.train.init) if config.train.init and not previous else None
+        start = previous or pretrained
+        self.tokenizer = start.tokenizer if start else self._train_tokenizer()
+        if previous:
+            check_shape(previous.config.to_dict(), config, str(self.folder))
+        elif pretrained:
+            check_shape(pretrained.config, config, config.train.init)
+        self.phone_tokenizer = self._load_lexicon()
+        if self.phone_tokenizer is not None:
+            self.config = config = with_phones(config, self.phone_tokenizer.phones)
+        torch.manual_seed(config.train.seed)
+        self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))
+        if start is None:
+            self.model.encoder.set_cmvn(*self._estimate_cmvn())
+        else:
+            self._load_weights(start.weights)
+        self.model.to(self.device)
+        self.average = WeightAverage(self.model, config.optim.ema_decay)
+        self.optimizer = build_optimizer(self.model, config.optim)
+        self.step = 0
+        self.position = Position()
+        self.audio_hours = 0.0
+        self.history: list[dict[str, Any]] = []
+        if previous:
+            self._restore(previous)
+        self.losing: nn.Module = Losing(self.model, config)
+        if self.world_size > 1:
+            self.losing = DistributedDataParallel(self.losing, broadcast_buffers=False)
+        self.num_views = 2 if config.loss.cr_ctc_weight > 0 else 1
+        self._unreadable: set[str] = set()
+        self._num_seen = self._num_unreadable = 0
+        self._stop = self._stalled = False
+
+    def run(self) -> None:
+        """Trains until `train.max_steps` or an interruption; saves at the end either way."""
+        config = self.config.train
+        parameters = sum(p.numel() for p in self.model.parameters())
+        self._say(
+            f"{parameters / 1e6:.2f} M parameters, {self.tokenizer.vocab_size} {self.tokenizer.kind} units, "
+            f"{self.world_size} x {self.device.type}, {config.precision}, {self.batches_per_step} batches a step"
+        )
+        previous_handlers = {s: signal.signal(s, self._request_stop) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with TrainingProgress(
+                self.folder, config.max_steps, self.step, self.console, config.log_every, self.rank == 0
+            ) as progress:
+                while self.step < config.max_steps and not self._stop and not self._stalled:
+                    self._run_epoch(progress)
+        finally:
+            for number, handler in previous_handlers.items():
+                signal.signal(number, handler)
+        self.save()
+        if self._stalled:
+            self._say(f"no better for {config.patience} validations: done; the best weights are in best.pt")
+        if self._stop:
+            self._say(f"interrupted at step {self.step}, saved; the same command with --resume goes on")
+
+    def _run_epoch(self, progress: TrainingProgress) -> None:
+        config = self.config
+        sampler = BatchSampler(
+            self.parts,
+            config.data,
+            config.train.seed,
+            self.position,
+            self.batches_per_step,
+            self.rank,
+            self.world_size,
+        )
+        dataset = SpeechDataset(self.tokenizer, config.augment, self.num_views, self.phone_tokenizer)
+        loader = iter(batches(sampler, dataset, config.data.num_workers))
+        while own := list(islice(loader, self.batches_per_step // self.world_size)):
+            self._note_unreadable(own)
+            figures, lr = self._train_step(own)
+            self.step += 1
+            self.position = Position(self.position.epoch, self.position.batch + self.batches_per_step)
+            audio_s = sum(batch.seconds for batch in own) * self.world_size
+            self.audio_hours += audio_s / 3600
+            progress.update(self.step, self.position.epoch, figures, lr, audio_s)
+            if self.step % config.train.valid_every == 0 and self.valid_cuts:
+                self._validate(progress)
+            if self.step % config.train.save_every == 0:
+                self.save()
+            if self.step >= config.train.max_steps or self._stalled or self._agreed_to_stop():
+                return
+        if self.position.batch == 0:
+            raise ValueError(
+                f"an epoch holds fewer batches than one step takes, {self.batches_per_step}; "
+                "lower data.max_batch_s, train.batches_per_step or the number of processes"
+            )
+        self.position = Position(self.position.epoch + 1, 0)
+
+    def _train_step(self, batches: Sequence[Batch]) -> tuple[Figures, float]:
+        """One step of the optimizer on this process's batches; what it measured, on the device, and the rate.
+
+        A step whose gradient is not finite changes nothing.
+        """
+        config = self.config
+        step = self.step + 1
+        chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(self.num_views)]
+        batches = [
+            Batch(*(t.to(self.device, non_blocking=True) for t in batch[:6]), *batch[6:])  # type: ignore[call-arg,arg-type]
+            for batch in batches
+        ]
+        num_tokens = torch.stack([batch.target_lengths.sum() for batch in batches]).sum().float()
+        if self.world_size > 1:  # the mean over processes: DDP averages gradients
+            dist.all_reduce(num_tokens)
+            num_tokens /= self.world_size
+        sums: list[Tensor] = []
+        for number, batch in enumerate(batches, 1):
+            torch.manual_seed(batch.seed)  # dropout
+            with self._gradients_stay_here() if number < len(batches) else nullcontext():
+                with self._autocast():
+                    losses = self.losing(batch, chunks, num_tokens)
+                readable = batch.seconds > 0  # if not, the pass serves to keep the processes in step
+                (losses.total * readable).backward()
+            sums.append(torch.stack(losses).detach() * readable)
+        grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.max_grad_norm)
+        lr = learning_rate(config.optim, step, config.train.max_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        # The fused kernel leaves out a step that it finds marked on the device; an `if` here would wait for it.
+        self.optimizer.found_inf = (~grad_norm.isfinite()).float()  # type: ignore[attr-defined]
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.average.update(self.model)
+        return Figures(Losses(*torch.stack(sums).sum(0).unbind()), grad_norm), lr
+
+    def _gradients_stay_here(self) -> AbstractContextManager[Any]:
+        """Within it, data-parallel training adds gradients up without exchanging them."""
+        return self.losing.no_sync() if isinstance(self.losing, DistributedDataParallel) else nullcontext()
+
+    def _validate(self, progress: TrainingProgress) -> None:
+        started = time.monotonic()
+        model = AsrModel(self.model.config)
+        model.load_state_dict(self.average.weights)
+        model.to(self.device)
+        share = self.valid_cuts[self.rank :: self.world_size]
+        with self._autocast():
+            errors = validate(
+                model.eval(), self.tokenizer, share, self.config.data.max_batch_s, self.device, self.phone_tokenizer
+            )
+        counts = torch.tensor([[getattr(e, n) for n in e.__dataclass_fields__] for e in errors.values()])
+        if self.world_size > 1:
+            dist.all_reduce(counts)
+        rates = {name: float(c[:3].sum() / c[3]) for name, c in zip(errors, counts, strict=True)}
+        self.history.append({"step": self.step, "audio_hours": self.audio_hours, "wer": rates})
+        progress.validated(self.step, rates, time.monotonic() - started)
+        past = [h["wer"][VALIDATION_CHUNKS[1][0]] for h in self.history]
+        best = past.index(min(past))
+        if best == len(past) - 1 and self.rank == 0:
+            self._checkpoint().save(self.folder / "best.pt")
+        self._stalled = 0 < self.config.train.patience <= len(past) - 1 - best
+
+    def save(self) -> None:
+        """Writes the checkpoint of this step and removes the oldest beyond `train.keep_checkpoints`."""
+        if self.rank == 0:
+            self._checkpoint().save_step(self.folder, self.config.train.keep_checkpoints)
+
+    def _checkpoint(self) -> Checkpoint:
+        training = {
+            "step": self.step,
+            "epoch": self.position.epoch,
+            "batch": self.position.batch,
+            "world_size": self.world_size,
+            "audio_hours": self.audio_hours,
+            "history": self.history,
+            "average_updates": self.average.num_updates,
+            "optimizer": self.optimizer.state_dict(),
+        }
+        return Checkpoint(self.config, self.tokenizer, self.model.state_dict(), self.average.weights, training)
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        state = checkpoint.training
+        self.average.weights = {name: value.to(self.device) for name, value in checkpoint.average.items()}
+        self.average.num_updates = state["average_updates"]
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.audio_hours, self.history = state["step"], state["audio_hours"], state["history"]
+        self.position = Position(state["epoch"], state["batch"])
+        self._say(f"resuming at step {self.step}, {self.audio_hours:.1f} hours of audio seen")
+
+    def _find_previous(self, resume: bool) -> Checkpoint | None:
+        found = checkpoints(self.folder)
+        if found and not resume:
+            raise ValueError(
+                f"{self.folder} holds a training run (step {found[-1].stem.split('-')[1]}): "
+                "add --resume to go on, or choose another train.output"
+            )
+        return Checkpoint.load(found[-1]) if found else None
+
+    def _load_valid_cuts(self) -> list[Any]:
+        config = self.config.data
+        cuts: list[Any] = []
+        for name in config.valid:
+            kept, refused = usable_cuts(name, 0.0, config.max_batch_s)
+            cuts += kept
+            self._name_left_out(refused, "of validation ")
+        cuts, _, unreadable = read_all(evenly_spread(cuts, config.valid_utterances))
+        self._name_left_out(unreadable, "of validation ")
+        return cuts
+
+    def _name_left_out(self, refusals: Sequence[Refusal], where: str = "") -> None:
+        for reason in dict.fromkeys(r.reason for r in refusals):
+            found = [r for r in refusals if r.reason == reason]
+            names = "; ".join(f"{r.id} ({r.detail})" for r in found[:NUM_NAMED])
+            more = f"; and {len(found) - NUM_NAMED} more" if len(found) > NUM_NAMED else ""
+            self._say(f"left out {where}for {reason}: {names}{more}")
+
+    def _note_unreadable(self, batches: Sequence[Batch]) -> None:
+        """Names what is missing from the batches; ValueError when so much is that the data set must be broken."""
+        for batch in batches:
+            self._num_unreadable += len(batch.unreadable)
+            self._num_seen += len(batch.unreadable) + len(batch.num_frames) // self.num_views
+            for refusal in batch.unreadable:
+                if refusal.id not in self._unreadable:  # it comes again in every epoch
+                    self._unreadable.add(refusal.id)
+                    self.console.print(f"left out for {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False)
+        if self._num_unreadable > max(MAX_UNREADABLE[0], MAX_UNREADABLE[1] * self._num_seen):
+            raise ValueError(
+                f"{self._num_unreadable} of {self._num_seen} utterances could not be read; run `asr prepare` again"
+            )
+
+    def _load_lexicon(self) -> PhoneTokenizer | None:
+        """The pronunciations of `data.lexicon`. ValueError naming the words of the data that it lacks."""
+        if not self.config.data.lexicon:
+            return None
+        tokenizer = PhoneTokenizer(load_lexicon(self.config.data.lexicon))
+        cuts = [cut for part, _ in self.parts for cut in part]
+        missing = sorted({w for cut in (*cuts, *self.valid_cuts) for w in tokenizer.missing(cut.supervisions[0].text)})
+        if missing:
+            raise ValueError(
+                f"{self.config.data.lexicon} lacks {len(missing)} words of the data, such as "
+                f"{', '.join(missing[:NUM_NAMED])}: add them, or write the lexicon with `asr lexicon make`"
+            )
+        return tokenizer
+
+    def _load_weights(self, weights: dict[str, Tensor]) -> None:
+        """Weights that lack a phone head are enough to start one."""
+        missing, unexpected = self.model.load_state_dict(weights, strict=False)
+        if unexpected or any(not name.startswith("phone_ctc.") for name in missing):
+            raise ValueError(f"the weights lack {', '.join(missing)} and have {', '.join(unexpected)} beside these")
+
+    def _train_tokenizer(self) -> Tokenizer:
+        config = self.config.tokenizer
+        texts = (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
+        return Tokenizer.train(config.kind, texts, None if config.kind == "char" else config.vocab_size)
+
+    def _estimate_cmvn(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the features, (80,) each, over a sample of the training data."""
+        cuts = [cut for part, _ in self.parts for cut in part]
+        sample = random.Random(self.config.train.seed).sample(cuts, min(CMVN_UTTERANCES, len(cuts)))
+        count, (total, squares) = 0, torch.zeros(2, NUM_MEL_BINS, dtype=torch.float64)
+        unreadable: list[Refusal] = []
+        for cut in sample:
+            _, matrices, refused = read_all([cut])
+            unreadable += refused
+            for matrix in matrices:
+                features = matrix.double()
+                count += len(features)
+                total += features.sum(0)
+                squares += features.square().sum(0)
+        if not count:
+            raise ValueError(f"no features can be read: {unreadable[0].id}: {unreadable[0].detail}")
+        mean = total / count
+        return mean.float(), (squares / count - mean.square()).clamp(min=0).sqrt().float()
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.config.train.precision == "bf16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def _request_stop(self, *_: object) -> None:
+        self._stop = True
+
+    def _agreed_to_stop(self) -> bool:
+        """Whether any process was asked to stop: all must leave the loop at the same step."""
+        if self.world_size > 1:
+            flag = torch.tensor(int(self._stop))  # on the CPU: what runs there need not wait for a GPU
+            dist.all_reduce(flag, dist.ReduceOp.MAX)
+            self._stop = bool(flag)
+        return self._stop
+
+    def _say(self, text: str) -> None:
+        if self.rank == 0:
+            self.console.print(text, markup=False, soft_wrap=True)
+
+
+def with_phones(config: Config, phones: Sequence[str]) -> Config:
+    """The configuration of a model that writes these phones too."""
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, phones=tuple(phones)))
+
+
+def draw_chunk(config: ChunkConfig, seed: str) -> tuple[int, int]:
+    """Chunk size (0: full context) and left context (-1: all) of one step."""
+    generator = random.Random(seed)
+    if generator.random() < config.full_probability:
+        return 0, -1
+    return generator.choice(config.sizes), generator.choice(config.left_contexts)
+
+
+def _device(name: str) -> torch.device:
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("train.device = 'cuda', but PyTorch finds no CUDA device; use cpu or auto")
+    if name == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", help="a YAML file, or the name of a bundled recipe")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. optim.lr=5e-4 train.output=runs/mine")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in train.output")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr train`."""
+    trainer = Trainer(load_config(args.config, args.overrides), args.resume, Console())
+    try:
+        trainer.run()
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    return 0

@@ -1,0 +1,54 @@
+"""Validation while training: greedy word error rate at full context, 640 ms and 320 ms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from asr.data.cuts import batches_by_length
+from asr.evaluation.wer import WordErrors, count_errors
+from asr.lexicon.phones import PhoneTokenizer
+from asr.model.model import AsrModel
+from asr.runtime.search import decode
+from asr.tokenizer import Tokenizer
+
+VALIDATION_CHUNKS = (("full", 0), ("640ms", 16), ("320ms", 8))
+"""Name and chunk size in encoder frames; left context is 64 frames, 2.56 s, in the chunked ones."""
+LEFT_CONTEXT = 64
+
+
+@torch.no_grad()
+def validate(
+    model: AsrModel,
+    tokenizer: Tokenizer,
+    cuts: Sequence[Any],
+    max_batch_s: float,
+    device: torch.device,
+    phone_tokenizer: PhoneTokenizer | None = None,
+) -> dict[str, WordErrors]:
+    """Word errors of `model` on `cuts` for each of VALIDATION_CHUNKS, batch by batch of similar length.
+
+    Of a model with a phone head, phone errors: its words come of a search with a lexicon.
+    """
+    errors = {name: WordErrors() for name, _ in VALIDATION_CHUNKS}
+    for batch in batches_by_length(cuts, max_batch_s):
+        features = torch.nn.utils.rnn.pad_sequence(
+            [torch.from_numpy(cut.load_features()) for cut in batch], batch_first=True
+        )
+        num_frames = torch.tensor([cut.num_frames for cut in batch])
+        references = [cut.supervisions[0].text for cut in batch]
+        if phone_tokenizer is not None:
+            references = [phone_tokenizer.decode(phone_tokenizer.encode(text)) for text in references]
+        for name, chunk_size in VALIDATION_CHUNKS:
+            log_probs, encoder_out, lengths = model(
+                features.to(device), num_frames.to(device), chunk_size, LEFT_CONTEXT
+            )
+            if phone_tokenizer is not None:
+                log_probs = model.phone_log_probs(encoder_out)
+            rows = zip(log_probs.cpu().numpy(), lengths.tolist(), strict=True)
+            units = tokenizer if phone_tokenizer is None else phone_tokenizer
+            hypotheses = [units.decode(decode(row[:length], "greedy").tokens) for row, length in rows]
+            errors[name] += count_errors(references, hypotheses)
+    return errors

@@ -1,0 +1,373 @@
+// The C door: exceptions become status codes, C++ values become what asr_stream.h promises.
+
+// The core's namespace has the name of the C type, which is therefore called otherwise in this file.
+#define asr_stream asr_stream_handle
+#include <asr_stream/asr_stream.h>
+#undef asr_stream
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "exclusive_use.h"
+#include "api/failure.h"
+#include "api/model.h"
+#include "api/model_stream.h"
+
+using asr_stream::Event;
+using asr_stream::ExclusiveUse;
+using asr_stream::Model;
+using asr_stream::ModelOptions;
+using asr_stream::ModelStream;
+using asr_stream::SegmentOptions;
+using asr_stream::StreamOptions;
+
+struct asr_model {
+  std::shared_ptr<const Model> model;
+};
+
+struct asr_stream_handle {
+  asr_stream_handle(std::shared_ptr<const Model> model, const StreamOptions& options)
+      : stream(std::move(model), options) {}
+
+  ModelStream stream;
+  ExclusiveUse use;
+  std::string error;
+  std::optional<Event> taken;  // what `event` and `words` point into
+  std::vector<asr_word> words;
+  asr_event event{};
+};
+
+namespace {
+
+// The status of the exception in flight, and its text.
+asr_status current_failure(std::string& text) {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    text = "out of memory";
+    return ASR_OUT_OF_MEMORY;
+  } catch (const asr_stream::FileError& error) {
+    text = error.what();
+    return ASR_FILE_UNREADABLE;
+  } catch (const asr_stream::DamagedFileError& error) {
+    text = error.what();
+    return ASR_FILE_DAMAGED;
+  } catch (const asr_stream::OnnxRuntimeError& error) {
+    text = error.what();
+    return ASR_RUNTIME_UNAVAILABLE;
+  } catch (const asr_stream::StreamFinished& error) {
+    text = error.what();
+    return ASR_FINISHED;
+  } catch (const std::invalid_argument& error) {
+    text = error.what();
+    return ASR_INVALID_ARGUMENT;
+  } catch (const std::length_error&) {  // a size beyond what a container can have
+    text = "out of memory";
+    return ASR_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    text = error.what();
+    return ASR_FAILED;
+  } catch (...) {
+    text = "an unknown failure";
+    return ASR_FAILED;
+  }
+}
+
+// Where there is no memory even for saying so, the status alone says it.
+template <typename Action>
+asr_status guarded(std::string& text, Action action) noexcept {
+  try {
+    try {
+      text.clear();
+      action();
+      return ASR_OK;
+    } catch (...) {
+      return current_failure(text);
+    }
+  } catch (...) {
+    return ASR_OUT_OF_MEMORY;
+  }
+}
+
+asr_status tell(asr_status status, const std::string& text, char* error, size_t error_size) noexcept {
+  if (error && error_size) {
+    size_t length = std::min(text.size(), error_size - 1);
+    while (length && length < text.size() && (text[length] & 0xc0) == 0x80) --length;  // no half of a character
+    std::memcpy(error, text.data(), length);
+    error[length] = '\0';
+  }
+  return status;
+}
+
+// As much of the app's struct as it knows, the rest as it is by default.
+template <typename Options>
+Options read_options(const Options* given, void (*init)(Options*, size_t), const char* name) {
+  Options options;
+  init(&options, sizeof options);
+  if (given) {
+    const size_t size = given->struct_size;
+    if (size < sizeof(size_t) || size > sizeof options) {
+      throw std::invalid_argument(std::string(name) + ".struct_size is " + std::to_string(size) +
+                                  "; it must be sizeof(" + name + "), which this library knows to be " +
+                                  std::to_string(sizeof options) + ": use " + name + "_init, and a matching library");
+    }
+    std::memcpy(&options, given, size);
+  }
+  return options;
+}
+
+int check_range(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value < low || value > high) {
+    throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) + "; it must be in [" +
+                                std::to_string(low) + ", " + std::to_string(high) + "]");
+  }
+  return static_cast<int>(value);
+}
+
+const void* not_null(const void* pointer, const char* name) {
+  if (!pointer) throw std::invalid_argument(std::string(name) + " is NULL");
+  return pointer;
+}
+
+ModelOptions to_model_options(const asr_model_options* given) {
+  const asr_model_options c = read_options(given, &asr_model_options_init, "asr_model_options");
+  ModelOptions options;
+  if (c.onnxruntime_path) options.onnxruntime_path = c.onnxruntime_path;
+  options.lm_weights = {c.lm_weight, c.lm_word_bonus, c.lm_oov_penalty, c.lm_prior_weight};
+  options.num_threads = check_range("num_threads", c.num_threads, 0, 1024);
+  check_range("reserved", c.reserved, 0, 0);
+  if (c.lm_path && c.lm_data) throw std::invalid_argument("both lm_path and lm_data are given; give one of them");
+  if (c.lm_path) {
+    options.lm = asr_stream::read_file(c.lm_path);
+    options.lm_name = c.lm_path;
+  } else if (c.lm_data) {
+    options.lm.assign(static_cast<const char*>(c.lm_data), c.lm_size);
+    options.lm_name = "the language model";
+  }
+  if ((c.lm_path || c.lm_data) && options.lm.empty()) {
+    throw asr_stream::DamagedFileError(options.lm_name + " is empty; `asr lm` writes one");
+  }
+  if (c.log) {
+    options.log = [log = c.log, user_data = c.log_user_data](bool is_error, const char* text) {
+      log(user_data, is_error ? ASR_LOG_ERROR : ASR_LOG_INFO, text);
+    };
+  }
+  return options;
+}
+
+StreamOptions to_stream_options(const asr_stream_options* given) {
+  const asr_stream_options c = read_options(given, &asr_stream_options_init, "asr_stream_options");
+  StreamOptions options;
+  options.chunk_ms = c.chunk_ms;
+  options.left_context_ms = c.left_context_ms;
+  options.search = static_cast<SegmentOptions::Search>(check_range("search", c.search, 0, 2));
+  options.second_pass = check_range("second_pass", c.second_pass, 0, 1) != 0;
+  options.use_lm = check_range("use_lm", c.use_lm, 0, 1) != 0;
+  options.beam_size = c.beam_size;
+  options.silence_after_speech_s = c.silence_after_speech_s;
+  options.silence_without_speech_s = c.silence_without_speech_s;
+  options.max_utterance_s = c.max_utterance_s;
+  options.hotword_boost = c.hotword_boost;
+  options.unknown_cost = c.unknown_cost;
+  if (c.sample_rate) options.sample_rate = c.sample_rate;
+  check_range("reserved", c.reserved, 0, 0);
+  if (c.hotwords) options.hotwords = c.hotwords;
+  if (c.phrases) options.phrases = c.phrases;
+  return options;
+}
+
+template <typename Options>
+void init(Options* options, size_t struct_size, Options defaults) {
+  if (!options) return;
+  defaults.struct_size = struct_size;
+  std::memset(static_cast<void*>(options), 0, struct_size);
+  std::memcpy(options, &defaults, std::min(struct_size, sizeof defaults));
+}
+
+// `source` gives the file's bytes and its name.
+template <typename Source>
+asr_status load(const asr_model_options* options, asr_model** model, char* error, size_t error_size, Source source) {
+  std::string text;
+  if (model) *model = nullptr;
+  const asr_status status = guarded(text, [&] {
+    not_null(model, "model");
+    ModelOptions wanted = to_model_options(options);
+    const auto log = wanted.log;
+    try {
+      auto loaded = std::make_unique<asr_model>();
+      source([&](std::string_view onnx, const std::string& name) {
+        loaded->model = std::make_shared<const Model>(onnx, name, std::move(wanted));
+      });
+      *model = loaded.release();
+    } catch (const std::exception& failure) {
+      if (log) log(true, failure.what());
+      throw;
+    }
+  });
+  return tell(status, text, error, error_size);
+}
+
+// One call that works on a stream.
+template <typename Action>
+asr_status use(asr_stream_handle* handle, Action action) {
+  if (!handle) return ASR_INVALID_ARGUMENT;
+  if (!handle->use.try_enter()) return ASR_BUSY;
+  const asr_status status = guarded(handle->error, [&] { action(handle->stream); });
+  if (status != ASR_OK) {
+    try {
+      handle->stream.model().log(true, handle->error);
+    } catch (...) {  // of the app's callback
+    }
+  }
+  handle->use.leave();
+  return status;
+}
+
+template <typename Sample>
+asr_status accept(asr_stream_handle* handle, const Sample* samples, size_t num_samples) {
+  return use(handle, [&](ModelStream& stream) {
+    if (num_samples) not_null(samples, "samples");
+    stream.accept(samples, num_samples);
+  });
+}
+
+asr_event_type type_of(Event::Type type) {
+  switch (type) {
+    case Event::Type::kPartial: return ASR_PARTIAL;
+    case Event::Type::kFinal: return ASR_FINAL;
+    case Event::Type::kGap: return ASR_GAP;
+    case Event::Type::kError: break;
+  }
+  return ASR_ERROR;
+}
+
+}  // namespace
+
+const char* asr_status_text(asr_status status) {
+  switch (status) {
+    case ASR_OK: return "ok";
+    case ASR_INVALID_ARGUMENT: return "invalid argument";
+    case ASR_FILE_UNREADABLE: return "file cannot be read";
+    case ASR_FILE_DAMAGED: return "file is damaged, or of another kind";
+    case ASR_RUNTIME_UNAVAILABLE: return "ONNX Runtime is missing or too old";
+    case ASR_OUT_OF_MEMORY: return "out of memory";
+    case ASR_BUSY: return "another thread is using the stream";
+    case ASR_FINISHED: return "the stream is finished";
+    case ASR_FAILED: return "recognition failed";
+  }
+  return "unknown status";
+}
+
+const char* asr_version(void) { return ASR_STREAM_VERSION; }
+
+void asr_model_options_init(asr_model_options* options, size_t struct_size) {
+  const ModelOptions defaults;
+  const auto& lm = defaults.lm_weights;
+  init(options, struct_size,
+       asr_model_options{0, nullptr, nullptr, nullptr, 0, lm.weight, lm.word_bonus, lm.oov_penalty, lm.prior_weight,
+                         defaults.num_threads, 0, nullptr, nullptr});
+}
+
+void asr_stream_options_init(asr_stream_options* options, size_t struct_size) {
+  const StreamOptions defaults;
+  init(options, struct_size,
+       asr_stream_options{0, defaults.chunk_ms, defaults.left_context_ms, static_cast<std::int32_t>(defaults.search),
+                          defaults.second_pass, defaults.use_lm, defaults.beam_size, defaults.silence_after_speech_s,
+                          defaults.silence_without_speech_s, defaults.max_utterance_s, defaults.hotword_boost,
+                          defaults.unknown_cost, nullptr, nullptr, defaults.sample_rate, 0});
+}
+
+asr_status asr_model_load(const char* path, const asr_model_options* options, asr_model** model, char* error,
+                          size_t error_size) {
+  return load(options, model, error, error_size, [&](auto open) {
+    not_null(path, "path");
+    open(asr_stream::read_file(path), path);
+  });
+}
+
+asr_status asr_model_load_memory(const void* data, size_t size, const asr_model_options* options, asr_model** model,
+                                 char* error, size_t error_size) {
+  return load(options, model, error, error_size, [&](auto open) {
+    open(std::string_view(static_cast<const char*>(not_null(data, "data")), size), "the model");
+  });
+}
+
+void asr_model_free(asr_model* model) { delete model; }
+
+const char* asr_model_property(const asr_model* model, const char* key) {
+  if (!model || !key) return nullptr;
+  for (const auto& [name, value] : model->model->properties()) {
+    if (name == key) return value.c_str();
+  }
+  return nullptr;
+}
+
+asr_status asr_stream_new(const asr_model* model, const asr_stream_options* options, asr_stream_handle** stream,
+                          char* error, size_t error_size) {
+  std::string text;
+  if (stream) *stream = nullptr;
+  const asr_status status = guarded(text, [&] {
+    not_null(model, "model");
+    not_null(stream, "stream");
+    *stream = new asr_stream_handle(model->model, to_stream_options(options));
+  });
+  return tell(status, text, error, error_size);
+}
+
+void asr_stream_free(asr_stream_handle* stream) { delete stream; }
+
+asr_status asr_stream_accept_f32(asr_stream_handle* stream, const float* samples, size_t num_samples) {
+  return accept(stream, samples, num_samples);
+}
+
+asr_status asr_stream_accept_i16(asr_stream_handle* stream, const int16_t* samples, size_t num_samples) {
+  return accept(stream, samples, num_samples);
+}
+
+asr_status asr_stream_gap(asr_stream_handle* stream, int64_t num_samples) {
+  return use(stream, [&](ModelStream& s) { s.gap(num_samples); });
+}
+
+asr_status asr_stream_finish(asr_stream_handle* stream) {
+  return use(stream, [](ModelStream& s) { s.finish(); });
+}
+
+int64_t asr_stream_sample_offset(asr_stream_handle* stream) {
+  if (!stream || !stream->use.try_enter()) return -1;
+  const int64_t offset = stream->stream.sample_offset();
+  stream->use.leave();
+  return offset;
+}
+
+const char* asr_stream_error(const asr_stream_handle* stream) { return stream ? stream->error.c_str() : ""; }
+
+const asr_event* asr_stream_next_event(asr_stream_handle* handle) {
+  const asr_event* next = nullptr;
+  use(handle, [&](ModelStream& stream) {
+    handle->taken = stream.next_event();
+    if (!handle->taken) return;
+    const Event& event = *handle->taken;
+    handle->words.clear();
+    for (const asr_stream::Word& word : event.words) {
+      handle->words.push_back({word.text.c_str(), word.start_s, word.end_s, word.confidence});
+    }
+    handle->event = {type_of(event.type),
+                     event.text.c_str(),
+                     event.start_s,
+                     event.end_s,
+                     handle->words.empty() ? nullptr : handle->words.data(),
+                     handle->words.size(),
+                     event.num_stable,
+                     event.endpoint};
+    next = &handle->event;
+  });
+  return next;
+}

@@ -1,0 +1,183 @@
+#include "api/model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <utility>
+
+#include "api/failure.h"
+#include "onnx_file.h"
+
+namespace asr_stream {
+
+namespace {
+
+std::map<std::string, std::string> properties_of(std::string_view onnx, const std::string& name) {
+  try {
+    return read_onnx_properties(onnx);
+  } catch (const std::invalid_argument& error) {
+    throw DamagedFileError(name + " is not an ONNX file, or it is damaged: " + error.what() + "; " + kExportAgain);
+  }
+}
+
+ModelMetadata metadata_of(const std::map<std::string, std::string>& properties, const std::string& name) {
+  try {
+    return ModelMetadata(properties);
+  } catch (const std::invalid_argument& error) {
+    throw DamagedFileError(name + ": " + error.what());
+  }
+}
+
+std::shared_ptr<const NgramLm> lm_of(const ModelOptions& options) {
+  if (options.lm.empty()) return nullptr;
+  try {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(options.lm.data());
+    return std::make_shared<const NgramLm>(bytes, options.lm.size());
+  } catch (const std::invalid_argument& error) {
+    throw DamagedFileError(options.lm_name + ": " + error.what());
+  }
+}
+
+template <std::size_t N>
+std::vector<const char*> names_of(const char* const (&names)[N]) {
+  return {names, names + N};
+}
+
+std::vector<const char*> outputs_of(const ModelMetadata& metadata) {
+  std::vector<const char*> names = names_of(kEncoderOutputs);
+  if (!metadata.phones.empty()) names.push_back(kPhoneOutput);
+  return names;
+}
+
+}  // namespace
+
+Model::Model(std::string_view onnx, const std::string& name, ModelOptions options)
+    : options_(std::move(options)),
+      name_(name),
+      properties_(properties_of(onnx, name)),
+      metadata_(metadata_of(properties_, name)),
+      lm_(lm_of(options_)),
+      fusion_(new_fusion(nullptr, true)),
+      runtime_(OnnxRuntime::load(options_.onnxruntime_path)),
+      encoder_(runtime_, onnx, name, options_.num_threads,
+               names_of(kEncoderInputs), outputs_of(metadata_)) {
+  properties_.erase("decoder_onnx");  // as large as all else; the metadata has it
+  options_.lm = std::string();          // lm_ has a copy
+  check_shapes();
+  // The first run of a graph takes several times as long: better now than with the first words.
+  Cache cache = new_cache(1);
+  const EncoderStep silence{false, true, std::vector<float>(7 * kNumBins), 7, 7};
+  try {
+    step(silence, cache);
+  } catch (const std::runtime_error& error) {
+    throw DamagedFileError(name + " is damaged: its graph cannot be run: " + error.what());
+  }
+  log(false, name + " opened with " + runtime_.description());
+}
+
+std::shared_ptr<const LmFusion> Model::new_fusion(const HotwordList* list, bool use_lm) const {
+  const std::shared_ptr<const NgramLm> lm = use_lm ? lm_ : nullptr;
+  if (!lm && !list) return nullptr;
+  std::shared_ptr<const Hotwords> hotwords;
+  if (list) {
+    const bool in_phones = lm && !lm->phones().empty() && !metadata_.phones.empty();
+    hotwords = std::make_shared<const Hotwords>(list->lines, metadata_.heard(), list->boost,
+                                                in_phones ? lm.get() : nullptr);
+  }
+  return std::make_shared<const LmFusion>(lm, metadata_.heard(), options_.lm_weights, std::move(hotwords),
+                                          metadata_.phones);
+}
+
+void Model::check_shapes() const {
+  const Shape features = encoder_.input_shape(0), keys = encoder_.input_shape(2), values = encoder_.input_shape(3);
+  const Shape log_probs = encoder_.output_shape(0);
+  const Shape phones = !metadata_.phones.empty() ? encoder_.output_shape(5) : Shape{0, 0, 0};
+  const auto& meta = metadata_;
+  const bool cache = keys.size() == 4 && keys[1] == meta.num_layers && keys[3] == meta.dim && values.size() == 4 &&
+                     values[1] == meta.num_layers && values[3] == meta.dim;
+  if (!cache || features.size() != 3 || features[2] != kNumBins || log_probs.size() != 3 ||
+      log_probs[2] != meta.vocab_size() || phones.size() != 3 || phones[2] != meta.num_phone_tokens()) {
+    throw DamagedFileError(name_ + " is damaged: its graph has other sizes than its metadata, which says " +
+                           std::to_string(meta.num_layers) + " layers, dim " + std::to_string(meta.dim) + ", " +
+                           std::to_string(meta.vocab_size()) + " tokens, " + std::to_string(meta.phones.size()) +
+                           " phones");
+  }
+}
+
+Cache Model::new_cache(std::int64_t left_context) const {
+  const Shape shape{1, metadata_.num_layers, left_context, metadata_.dim};
+  return {Tensor::zeros(runtime_, ort::kFloat, shape), Tensor::zeros(runtime_, ort::kFloat, shape),
+          Tensor::zeros(runtime_, ort::kInt64, {1})};
+}
+
+Model::Step Model::step(const EncoderStep& step, Cache& cache) const {
+  const Tensor features = Tensor::view(runtime_, step.features, {1, step.num_frames, kNumBins});
+  const std::vector<std::int64_t> num_valid{step.num_valid};
+  const Tensor valid = Tensor::view(runtime_, num_valid, {1});
+  Step result{encoder_.run({&features, &valid, &cache.keys, &cache.values, &cache.num_frames}), nullptr, nullptr, nullptr};
+  const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
+  result.log_probs = result.outputs[0].floats({1, num_frames, metadata_.vocab_size()}, kEncoderOutputs[0]);
+  result.encoder_out = result.outputs[1].floats({1, num_frames, metadata_.dim}, kEncoderOutputs[1]);
+  if (!metadata_.phones.empty()) {
+    result.phone_log_probs =
+        result.outputs[5].floats({1, num_frames, metadata_.num_phone_tokens()}, kPhoneOutput);
+  }
+  cache = {std::move(result.outputs[2]), std::move(result.outputs[3]), std::move(result.outputs[4])};
+  return result;
+}
+
+std::vector<float> Model::score(const DecoderScoring& scoring) const {
+  open_decoder();
+  const auto count = static_cast<std::int64_t>(scoring.tokens.size());
+  std::size_t longest = 1;
+  for (const auto& tokens : scoring.tokens) longest = std::max(longest, tokens.size());
+  std::vector<std::int64_t> padded(scoring.tokens.size() * longest), lengths;
+  for (std::size_t i = 0; i < scoring.tokens.size(); ++i) {
+    const auto start = padded.begin() + static_cast<std::ptrdiff_t>(i * longest);
+    std::copy(scoring.tokens[i].begin(), scoring.tokens[i].end(), start);
+    lengths.push_back(static_cast<std::int64_t>(scoring.tokens[i].size()));
+  }
+  // Where nothing was heard, the decoder attends to one frame of zeros.
+  const std::vector<float> nothing(static_cast<std::size_t>(scoring.num_frames ? 0 : metadata_.dim));
+  const Tensor tokens = Tensor::view(runtime_, padded, {count, static_cast<std::int64_t>(longest)});
+  const Tensor token_lengths = Tensor::view(runtime_, lengths, {count});
+  const Tensor encoder_out = Tensor::view(runtime_, scoring.num_frames ? scoring.encoder_out : nothing,
+                                          {1, std::max<std::int64_t>(scoring.num_frames, 1), metadata_.dim});
+  const std::vector<Tensor> outputs = decoder_->run({&tokens, &token_lengths, &encoder_out});
+  const float* scores = outputs[0].floats({count}, kDecoderOutputs[0]);
+  return std::vector<float>(scores, scores + count);
+}
+
+void Model::open_decoder() const {
+  const std::lock_guard<std::mutex> lock(decoder_mutex_);
+  if (decoder_) return;
+  if (metadata_.decoder_onnx.empty()) {
+    throw std::invalid_argument("the model has no decoder to rescore with: use search beam, or export it again");
+  }
+  const std::string name = "the decoder in " + name_;
+  properties_of(metadata_.decoder_onnx, name);  // one file, too
+  decoder_ = std::make_unique<const Session>(runtime_, metadata_.decoder_onnx, name, options_.num_threads,
+                                             names_of(kDecoderInputs), names_of(kDecoderOutputs));
+}
+
+void Model::log(bool is_error, const std::string& text) const {
+  if (options_.log) options_.log(is_error, text.c_str());
+}
+
+std::string read_file(const std::string& path) {
+  const std::filesystem::path file = std::filesystem::u8path(path);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) throw FileError("there is no file " + path);
+  std::ifstream stream(file, std::ios::binary);
+  std::string bytes;
+  const std::uintmax_t size = std::filesystem::file_size(file, error);
+  if (stream && !error) {
+    bytes.resize(static_cast<std::size_t>(size));
+    stream.read(bytes.data(), static_cast<std::streamsize>(size));
+  }
+  if (!stream || error) throw FileError("file " + path + " cannot be read");
+  return bytes;
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,90 @@
+// A model file, opened: the step function, the decoder's scores, and the language model beside them.
+//
+// Imitates asr/runtime/onnx_model.py. It holds weights only; what a stream remembers is the cache it passes in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "search/lm_fusion.h"
+#include "metadata.h"
+#include "api/onnxruntime.h"
+#include "segment.h"
+
+namespace asr_stream {
+
+struct ModelOptions {
+  std::string onnxruntime_path;
+  std::string lm;       // bytes of a language model; empty: none
+  std::string lm_name;  // for errors
+  LmFusionOptions lm_weights;
+  std::int32_t num_threads = 1;
+  std::function<void(bool is_error, const char* text)> log;
+};
+
+struct HotwordList {
+  std::string lines;  // one entry a line
+  float boost;
+};
+
+// Everything a stream remembers of its past, as the graph takes it. A value.
+struct Cache {
+  Tensor keys, values;  // (1, num_layers, left_context, dim) float32
+  Tensor num_frames;    // (1,) int64
+};
+
+// Immutable; any number of threads may call it at once.
+class Model {
+ public:
+  // onnx: the bytes of a file called `name`, needed during the call only. DamagedFileError, OnnxRuntimeError;
+  // std::invalid_argument for an option.
+  Model(std::string_view onnx, const std::string& name, ModelOptions options);
+
+  Cache new_cache(std::int64_t left_context) const;  // before the first chunk
+
+  // One chunk. The result's rows: log_probs (c, vocab_size), encoder_out (c, dim); `cache` moves on.
+  struct Step {
+    std::vector<Tensor> outputs;
+    const float* log_probs;
+    const float* encoder_out;
+    const float* phone_log_probs;  // (c, num_phone_tokens), or null
+  };
+  Step step(const EncoderStep& step, Cache& cache) const;
+
+  // Log-probabilities (N,) that the decoder gives to whole sentences, their end included.
+  std::vector<float> score(const DecoderScoring& scoring) const;
+
+  // Opens the decoder, which greedy and beam search never need. std::invalid_argument where the model has none.
+  void open_decoder() const;
+
+  const ModelMetadata& metadata() const noexcept { return metadata_; }
+  const std::map<std::string, std::string>& properties() const noexcept { return properties_; }
+  const std::shared_ptr<const LmFusion>& fusion() const noexcept { return fusion_; }  // null: no language model
+  std::shared_ptr<const LmFusion> new_fusion(const HotwordList* hotwords, bool use_lm) const;  // either may be none
+  void log(bool is_error, const std::string& text) const;
+
+ private:
+  void check_shapes() const;
+
+  ModelOptions options_;
+  std::string name_;
+  std::map<std::string, std::string> properties_;
+  ModelMetadata metadata_;
+  std::shared_ptr<const NgramLm> lm_;  // or null
+  std::shared_ptr<const LmFusion> fusion_;
+  const OnnxRuntime& runtime_;
+  Session encoder_;
+  mutable std::mutex decoder_mutex_;
+  mutable std::unique_ptr<const Session> decoder_;
+};
+
+// All bytes of a file. FileError.
+std::string read_file(const std::string& path);
+
+}  // namespace asr_stream

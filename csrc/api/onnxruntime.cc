@@ -1,0 +1,289 @@
+#include "api/onnxruntime.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "api/failure.h"
+
+#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+
+#include <filesystem>
+#else
+#include <dlfcn.h>
+#endif
+
+namespace asr_stream {
+
+namespace {
+
+// A library is never closed: others in the process may have come to rely on it, and threads of its own may live.
+const ort::ApiBase* open_library(const std::string& path, std::string& reason) {
+  using GetApiBase = const ort::ApiBase*(ASR_ORT_CALL*)();
+#if defined(_WIN32)
+  const HMODULE library = LoadLibraryW(std::filesystem::u8path(path).c_str());
+  if (!library) reason = "error " + std::to_string(GetLastError());
+  const auto function = library ? reinterpret_cast<void*>(GetProcAddress(library, "OrtGetApiBase")) : nullptr;
+#else
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char* said = dlerror();
+    reason = said ? said : "it cannot be opened";
+  }
+  void* function = library ? dlsym(library, "OrtGetApiBase") : nullptr;
+#endif
+  if (!function) {
+    if (library) reason = path + " is not ONNX Runtime: it has no OrtGetApiBase";
+    return nullptr;
+  }
+  return reinterpret_cast<GetApiBase>(function)();
+}
+
+std::vector<std::string> usual_names() {
+#if defined(_WIN32)
+  return {"onnxruntime.dll"};
+#elif defined(__APPLE__)
+  return {"libonnxruntime.dylib", "libonnxruntime.1.dylib"};
+#else
+  return {"libonnxruntime.so.1", "libonnxruntime.so"};
+#endif
+}
+
+void ASR_ORT_CALL drop_message(void*, ort::LoggingLevel, const char*, const char*, const char*, const char*) {}
+
+// One line of it, without the place in ONNX Runtime's sources ("/.../file.cc:12 void name(arguments) ") before it.
+std::string reason_in(std::string_view text) {
+  text = text.substr(0, text.find_first_of("\r\n"));
+  if (text.substr(0, 1) == "/" && text.find(':') < text.find('(')) {
+    int depth = 0;
+    for (std::size_t i = text.find('('); i < text.size(); ++i) {
+      depth += (text[i] == '(') - (text[i] == ')');
+      if (depth) continue;
+      if (text.substr(i).size() > 2) text.remove_prefix(i + 2);
+      break;
+    }
+  }
+  return text.empty() ? "ONNX Runtime failed" : std::string(text.substr(0, 200));
+}
+
+std::string join(const std::vector<std::string>& texts) {
+  std::string joined;
+  for (const std::string& text : texts) joined += (joined.empty() ? "" : ", ") + text;
+  return joined.empty() ? "nothing" : joined;
+}
+
+}  // namespace
+
+const OnnxRuntime& OnnxRuntime::load(const std::string& path) {
+  static std::mutex mutex;
+  static auto& loaded = *new std::map<std::string, std::unique_ptr<const OnnxRuntime>>;  // outlives every model
+  const char* named = std::getenv("ASR_STREAM_ONNXRUNTIME");
+  std::vector<std::string> candidates = usual_names();
+  if (!path.empty()) {
+    candidates = {path};
+  } else if (named && *named) {
+    candidates = {named};
+  }
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::string reasons;
+  for (const std::string& candidate : candidates) {
+    std::unique_ptr<const OnnxRuntime>& runtime = loaded[candidate];
+    if (runtime) return *runtime;
+    std::string reason;
+    const ort::ApiBase* base = open_library(candidate, reason);
+    if (base) {
+      const std::string version = base->GetVersionString();
+      if (const ort::Api* api = base->GetApi(ort::kApiVersion)) {
+        runtime.reset(new OnnxRuntime(api, "ONNX Runtime " + version + " from " + candidate));
+        return *runtime;
+      }
+      reason = candidate + " is ONNX Runtime " + version + "; 1.5 or newer is needed";
+    }
+    reasons += (reasons.empty() ? "" : "; ") + reason;
+  }
+  throw OnnxRuntimeError("ONNX Runtime cannot be loaded (" + reasons +
+                         "): install it, or name its library file by onnxruntime_path or by the environment "
+                         "variable ASR_STREAM_ONNXRUNTIME");
+}
+
+OnnxRuntime::OnnxRuntime(const ort::Api* api, std::string description)
+    : api_(api), description_(std::move(description)) {
+  // There is one environment in a process, whoever made it first; it is shared, and made to keep silent if it is ours.
+  check(api_->CreateEnvWithCustomLogger(&drop_message, nullptr, ort::kLogFatal, "asr_stream", &env_));
+  check(api_->GetAllocatorWithDefaultOptions(&allocator_));
+  check(api_->CreateCpuMemoryInfo(ort::kDeviceAllocator, ort::kDefaultMemory, &memory_));
+}
+
+void OnnxRuntime::check(ort::Status* status) const {
+  if (!status) return;
+  const std::unique_ptr<ort::Status, ort::Api::Release<ort::Status>> guard(status, api_->ReleaseStatus);
+  const char* text = api_->GetErrorMessage(status);
+  if (std::strstr(text, "bad_alloc") || std::strstr(text, "Failed to allocate memory")) throw std::bad_alloc();
+  throw std::runtime_error(reason_in(text));
+}
+
+Tensor::Tensor(Tensor&& other) noexcept
+    : runtime_(std::exchange(other.runtime_, nullptr)), value_(std::exchange(other.value_, nullptr)) {}
+
+Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  std::swap(runtime_, other.runtime_);
+  std::swap(value_, other.value_);
+  return *this;
+}
+
+Tensor::~Tensor() {
+  if (value_) runtime_->api().ReleaseValue(value_);
+}
+
+Tensor Tensor::zeros(const OnnxRuntime& runtime, ort::ElementType type, const Shape& shape) {
+  std::size_t size = type == ort::kFloat ? sizeof(float) : sizeof(std::int64_t);
+  for (const std::int64_t length : shape) size *= static_cast<std::size_t>(length);
+  ort::Value* value = nullptr;
+  runtime.check(
+      runtime.api().CreateTensorAsOrtValue(runtime.allocator(), shape.data(), shape.size(), type, &value));
+  Tensor tensor(runtime, value);
+  void* data = nullptr;
+  runtime.check(runtime.api().GetTensorMutableData(value, &data));
+  if (size) std::memset(data, 0, size);
+  return tensor;
+}
+
+namespace {
+
+template <typename T>
+Tensor view_of(const OnnxRuntime& runtime, const std::vector<T>& data, const Shape& shape, ort::ElementType type) {
+  ort::Value* value = nullptr;
+  auto* elements = const_cast<T*>(data.data());  // an input is not written to
+  runtime.check(runtime.api().CreateTensorWithDataAsOrtValue(runtime.memory(), elements, data.size() * sizeof(T),
+                                                             shape.data(), shape.size(), type, &value));
+  return Tensor(runtime, value);
+}
+
+struct TensorShape {
+  ort::ElementType type;
+  Shape shape;
+};
+
+TensorShape describe(const OnnxRuntime& runtime, const ort::TensorInfo* info) {
+  const ort::Api& api = runtime.api();
+  TensorShape found{};
+  std::size_t rank = 0;
+  runtime.check(api.GetTensorElementType(info, &found.type));
+  runtime.check(api.GetDimensionsCount(info, &rank));
+  found.shape.resize(rank);
+  runtime.check(api.GetDimensions(info, found.shape.data(), rank));
+  return found;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+}  // namespace
+
+Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<float>& data, const Shape& shape) {
+  return view_of(runtime, data, shape, ort::kFloat);
+}
+
+Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<std::int64_t>& data, const Shape& shape) {
+  return view_of(runtime, data, shape, ort::kInt64);
+}
+
+const float* Tensor::floats(const Shape& shape, const char* what) const {
+  const ort::Api& api = runtime_->api();
+  ort::TensorInfo* info = nullptr;
+  runtime_->check(api.GetTensorTypeAndShape(value_, &info));
+  const std::unique_ptr<ort::TensorInfo, ort::Api::Release<ort::TensorInfo>> guard(
+      info, api.ReleaseTensorTypeAndShapeInfo);
+  const TensorShape found = describe(*runtime_, info);
+  if (found.type != ort::kFloat || found.shape != shape) {
+    throw std::runtime_error(std::string("the network gave ") + what + " of shape " + to_string(found.shape) +
+                             "; expected float32 " + to_string(shape));
+  }
+  void* data = nullptr;
+  runtime_->check(api.GetTensorMutableData(value_, &data));
+  return static_cast<const float*>(data);
+}
+
+Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
+                 std::vector<const char*> inputs, std::vector<const char*> outputs)
+    : runtime_(runtime), inputs_(std::move(inputs)), outputs_(std::move(outputs)), session_(nullptr, runtime.api().ReleaseSession) {
+  try {
+    open(onnx, num_threads);
+  } catch (const std::runtime_error& error) {
+    throw DamagedFileError(name + " is not an ONNX file, or it is damaged: " + error.what());
+  }
+  const std::vector<std::string> found_inputs = names(true), found_outputs = names(false);
+  const auto equal = [](const std::vector<std::string>& found, const std::vector<const char*>& wanted) {
+    return std::equal(found.begin(), found.end(), wanted.begin(), wanted.end());
+  };
+  if (!equal(found_inputs, inputs_) || !equal(found_outputs, outputs_)) {
+    throw DamagedFileError(name + " is no model of asr-stream: its graph takes " + join(found_inputs) + " and gives " +
+                           join(found_outputs) + "; `asr export` writes one");
+  }
+}
+
+void Session::open(std::string_view onnx, int num_threads) {
+  const ort::Api& api = runtime_.api();
+  ort::SessionOptions* options = nullptr;
+  runtime_.check(api.CreateSessionOptions(&options));
+  const std::unique_ptr<ort::SessionOptions, ort::Api::Release<ort::SessionOptions>> guard(
+      options, api.ReleaseSessionOptions);
+  runtime_.check(api.SetIntraOpNumThreads(options, num_threads));
+  runtime_.check(api.SetInterOpNumThreads(options, 1));
+  runtime_.check(api.SetSessionLogSeverityLevel(options, ort::kLogFatal));
+  // Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
+  runtime_.check(api.AddSessionConfigEntry(options, "session.intra_op.allow_spinning", "0"));
+  runtime_.check(api.AddSessionConfigEntry(options, "session.inter_op.allow_spinning", "0"));
+  ort::Session* session = nullptr;
+  runtime_.check(api.CreateSessionFromArray(runtime_.env(), onnx.data(), onnx.size(), options, &session));
+  session_.reset(session);
+}
+
+std::vector<Tensor> Session::run(std::initializer_list<const Tensor*> inputs) const {
+  std::vector<const ort::Value*> values;
+  for (const Tensor* tensor : inputs) values.push_back(tensor->get());
+  std::vector<ort::Value*> results(outputs_.size(), nullptr);
+  runtime_.check(runtime_.api().Run(session_.get(), nullptr, inputs_.data(), values.data(), values.size(), outputs_.data(),
+                                    outputs_.size(), results.data()));
+  std::vector<Tensor> outputs;
+  outputs.reserve(results.size());
+  for (ort::Value* result : results) outputs.emplace_back(runtime_, result);
+  return outputs;
+}
+
+std::vector<std::string> Session::names(bool inputs) const {
+  const ort::Api& api = runtime_.api();
+  std::size_t count = 0;
+  runtime_.check((inputs ? api.SessionGetInputCount : api.SessionGetOutputCount)(session_.get(), &count));
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < count; ++i) {
+    char* name = nullptr;
+    runtime_.check(
+        (inputs ? api.SessionGetInputName : api.SessionGetOutputName)(session_.get(), i, runtime_.allocator(), &name));
+    found.emplace_back(name);
+    runtime_.check(api.AllocatorFree(runtime_.allocator(), name));
+  }
+  return found;
+}
+
+Shape Session::shape(std::size_t index, bool input) const {
+  const ort::Api& api = runtime_.api();
+  ort::TypeInfo* type = nullptr;
+  runtime_.check((input ? api.SessionGetInputTypeInfo : api.SessionGetOutputTypeInfo)(session_.get(), index, &type));
+  const std::unique_ptr<ort::TypeInfo, ort::Api::Release<ort::TypeInfo>> guard(type, api.ReleaseTypeInfo);
+  const ort::TensorInfo* info = nullptr;
+  runtime_.check(api.CastTypeInfoToTensorInfo(type, &info));  // of the type's own
+  return info ? describe(runtime_, info).shape : Shape{};
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,91 @@
+// ONNX Runtime, loaded at run time: tensors, and sessions that run a graph.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/onnxruntime_api.h"
+
+namespace asr_stream {
+
+// The library, loaded once and for good. Immutable, for any number of threads.
+class OnnxRuntime {
+ public:
+  // path: of the library's file; "": that of the environment variable ASR_STREAM_ONNXRUNTIME, or else the usual names.
+  // OnnxRuntimeError where there is none, or one that is too old.
+  static const OnnxRuntime& load(const std::string& path);
+
+  const std::string& description() const noexcept { return description_; }  // its version, and where it came from
+  const ort::Api& api() const noexcept { return *api_; }
+  const ort::Env* env() const noexcept { return env_; }
+  ort::Allocator* allocator() const noexcept { return allocator_; }
+  const ort::MemoryInfo* memory() const noexcept { return memory_; }
+
+  // Throws what a status says; bad_alloc for a lack of memory.
+  void check(ort::Status* status) const;
+
+ private:
+  OnnxRuntime(const ort::Api* api, std::string description);
+
+  const ort::Api* api_;
+  std::string description_;
+  ort::Env* env_ = nullptr;
+  ort::Allocator* allocator_ = nullptr;
+  ort::MemoryInfo* memory_ = nullptr;
+};
+
+using Shape = std::vector<std::int64_t>;
+
+// An array in memory of ONNX Runtime's, or a view of the caller's. Move-only; a default one is empty.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(const OnnxRuntime& runtime, ort::Value* value) : runtime_(&runtime), value_(value) {}
+  Tensor(Tensor&& other) noexcept;
+  Tensor& operator=(Tensor&& other) noexcept;
+  ~Tensor();
+
+  static Tensor zeros(const OnnxRuntime& runtime, ort::ElementType type, const Shape& shape);
+  // Must not outlive the data, which is not changed.
+  static Tensor view(const OnnxRuntime& runtime, const std::vector<float>& data, const Shape& shape);
+  static Tensor view(const OnnxRuntime& runtime, const std::vector<std::int64_t>& data, const Shape& shape);
+
+  // The elements; std::runtime_error unless they are float32 of this shape.
+  const float* floats(const Shape& shape, const char* what) const;
+
+  const ort::Value* get() const noexcept { return value_; }
+
+ private:
+  const OnnxRuntime* runtime_ = nullptr;
+  ort::Value* value_ = nullptr;
+};
+
+// A graph, ready to run. Immutable, for any number of threads.
+class Session {
+ public:
+  // onnx: the file. Checks that it takes and gives just these. DamagedFileError, which calls it `name`.
+  Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
+          std::vector<const char*> inputs, std::vector<const char*> outputs);
+
+  std::vector<Tensor> run(std::initializer_list<const Tensor*> inputs) const;
+
+  // As the graph declares them, -1 where it is dynamic; input first.
+  Shape input_shape(std::size_t index) const { return shape(index, true); }
+  Shape output_shape(std::size_t index) const { return shape(index, false); }
+
+ private:
+  void open(std::string_view onnx, int num_threads);
+  std::vector<std::string> names(bool inputs) const;
+  Shape shape(std::size_t index, bool input) const;
+
+  const OnnxRuntime& runtime_;
+  std::vector<const char*> inputs_, outputs_;
+  std::unique_ptr<ort::Session, ort::Api::Release<ort::Session>> session_;
+};
+
+}  // namespace asr_stream

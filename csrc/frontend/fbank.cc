@@ -1,0 +1,225 @@
+#include "frontend/fbank.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "frontend/simd.h"
+
+namespace asr_stream {
+
+namespace {
+
+constexpr double kPi = 3.14159265358979323846;
+constexpr double kPreemphasis = 0.97;
+constexpr std::size_t kBlock = 4096;  // samples taken in at a time, so that a long push needs no long copy
+
+const FbankOptions& checked(const FbankOptions& options) {
+  const auto fail = [](const std::string& what) { throw std::invalid_argument(what); };
+  if (options.sample_rate < 2000 || options.sample_rate > 192000) {
+    fail("sample_rate must be between 2000 and 192000 Hz, got " + std::to_string(options.sample_rate));
+  }
+  if (options.num_bins < 4 || options.num_bins > 512) {
+    fail("num_bins must be between 4 and 512, got " + std::to_string(options.num_bins));
+  }
+  const double nyquist = 0.5 * options.sample_rate;
+  if (!(options.low_freq >= 0.0 && options.low_freq < options.high_freq && options.high_freq <= nyquist)) {
+    fail("need 0 <= low_freq < high_freq <= sample_rate / 2 = " + std::to_string(nyquist) + " Hz, got low_freq " +
+         std::to_string(options.low_freq) + " and high_freq " + std::to_string(options.high_freq) +
+         "; set high_freq for this sample_rate, or resample the audio");
+  }
+  return options;
+}
+
+int fft_size_for(int window_size) {
+  int size = 16;
+  while (size < window_size) size *= 2;
+  return size;
+}
+
+// Sums in 16 fixed lanes: the compiler may vectorise it, and the order of additions is the same everywhere.
+ASR_STREAM_MULTIVERSION
+double sum(const float* x, int count) {
+  constexpr int kLanes = 16;
+  double lanes[kLanes] = {};
+  int i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += x[i + lane];
+  }
+  for (int lane = 0; i < count; ++i, ++lane) lanes[lane] += x[i];
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  return lanes[0];
+}
+
+ASR_STREAM_MULTIVERSION
+void remove_mean_and_window(const float* ASR_STREAM_RESTRICT x, double mean,
+                            const double* ASR_STREAM_RESTRICT window, int count, double* ASR_STREAM_RESTRICT out) {
+  // Kaldi takes the first sample as its own predecessor.
+  const double first = x[0] - mean;
+  out[0] = (first - kPreemphasis * first) * window[0];
+  for (int i = 1; i < count; ++i) out[i] = ((x[i] - mean) - kPreemphasis * (x[i - 1] - mean)) * window[i];
+}
+
+ASR_STREAM_MULTIVERSION
+int replace_nonfinite(const float* ASR_STREAM_RESTRICT in, int count, float* ASR_STREAM_RESTRICT out) {
+  int replaced = 0;
+  for (int i = 0; i < count; ++i) {
+    const bool ok = std::fabs(in[i]) <= Fbank::kMaxMagnitude;  // false for NaN
+    out[i] = ok ? in[i] : 0.0f;
+    replaced += ok ? 0 : 1;
+  }
+  return replaced;
+}
+
+}  // namespace
+
+Fbank::Fbank(const FbankOptions& options, std::int64_t num_silent)
+    : options_(checked(options)),
+      window_size_(options.sample_rate * 25 / 1000),
+      shift_(options.sample_rate * 10 / 1000),
+      pad_(window_size_ / 2 - shift_ / 2),
+      fft_(fft_size_for(window_size_)),
+      mel_filters_(options.num_bins, options.low_freq, options.high_freq, options.sample_rate, fft_.size()),
+      frame_(static_cast<std::size_t>(fft_.size())),
+      power_(static_cast<std::size_t>(fft_.size() / 2 + 1 + MelFilters::kPadding)) {
+  for (int i = 0; i < window_size_; ++i) {
+    const double hann = 0.5 - 0.5 * std::cos(2.0 * kPi * i / (window_size_ - 1));
+    window_.push_back(std::pow(hann, 0.85));  // Kaldi's povey window
+  }
+  if (num_silent >= window_size_) {
+    num_samples_ = num_silent;
+    num_frames_ = first_frame_ = features_begin_ = (num_silent + pad_ - window_size_) / shift_ + 1;
+    samples_begin_ = frame_start(num_frames_);
+    samples_.resize(static_cast<std::size_t>(num_samples_ - samples_begin_));
+  }
+}
+
+template <typename Convert>
+void Fbank::accept(std::size_t count, Convert convert) {
+  if (finished_) {
+    throw std::invalid_argument("accept_waveform after input_finished: call reset() to start another stream");
+  }
+  for (std::size_t done = 0; done < count;) {
+    const std::size_t block = std::min(kBlock, count - done);
+    const std::size_t held = samples_.size();
+    samples_.resize(held + block);
+    num_nonfinite_ += convert(done, static_cast<int>(block), samples_.data() + held);
+    num_samples_ += static_cast<std::int64_t>(block);
+    done += block;
+    compute_ready_frames();
+  }
+}
+
+void Fbank::accept_waveform(const float* samples, std::size_t count) {
+  accept(count, [samples](std::size_t offset, int n, float* out) {
+    return replace_nonfinite(samples + offset, n, out);
+  });
+}
+
+void Fbank::accept_waveform(const std::int16_t* samples, std::size_t count) {
+  accept(count, [samples](std::size_t offset, int n, float* out) {
+    for (int i = 0; i < n; ++i) {
+      out[i] = static_cast<float>(samples[offset + static_cast<std::size_t>(i)]) * (1.0f / 32768.0f);
+    }
+    return 0;
+  });
+}
+
+void Fbank::compute_ready_frames() {
+  std::vector<float> edge;
+  while (frame_start(num_frames_) + window_size_ <= num_samples_) {
+    const std::int64_t start = frame_start(num_frames_);
+    if (start >= 0) {
+      compute_frame(samples_.data() + (start - samples_begin_));
+    } else {
+      // Reflected at the beginning of the audio: sample -1 is sample 0. Nothing is discarded yet.
+      edge.resize(static_cast<std::size_t>(window_size_));
+      for (int i = 0; i < window_size_; ++i) {
+        const std::int64_t at = start + i;
+        edge[static_cast<std::size_t>(i)] = samples_[static_cast<std::size_t>(at < 0 ? -1 - at : at)];
+      }
+      compute_frame(edge.data());
+    }
+  }
+  // What the next frame needs stays. At the end of the audio its reflection reaches back window/2 samples, which is
+  // less than the window - shift samples that are always held.
+  const std::int64_t needed = std::max<std::int64_t>(0, frame_start(num_frames_));
+  if (needed > samples_begin_) {
+    samples_.erase(samples_.begin(), samples_.begin() + (needed - samples_begin_));
+    samples_begin_ = needed;
+  }
+}
+
+void Fbank::input_finished() {
+  if (finished_) return;
+  finished_ = true;
+  const std::int64_t total_frames = (num_samples_ + shift_ / 2) / shift_;
+  std::vector<float> edge(static_cast<std::size_t>(window_size_));
+  while (num_frames_ < total_frames) {
+    const std::int64_t start = frame_start(num_frames_);
+    for (int i = 0; i < window_size_; ++i) {
+      std::int64_t at = start + i;
+      while (at < 0 || at >= num_samples_) at = at < 0 ? -1 - at : 2 * num_samples_ - 1 - at;
+      edge[static_cast<std::size_t>(i)] = samples_[static_cast<std::size_t>(at - samples_begin_)];
+    }
+    compute_frame(edge.data());
+  }
+  samples_ = {};
+}
+
+void Fbank::compute_frame(const float* samples) {
+  const double mean = sum(samples, window_size_) / window_size_;
+  remove_mean_and_window(samples, mean, window_.data(), window_size_, frame_.data());
+  fft_.power_spectrum(frame_.data(), power_.data());
+  const std::size_t held = features_.size();
+  features_.resize(held + static_cast<std::size_t>(options_.num_bins));
+  mel_filters_.log_mel(power_.data(), features_.data() + held);
+  ++num_frames_;
+}
+
+void Fbank::check_range(std::int64_t start, std::int64_t count) const {
+  if (count < 0 || start < first_frame_ || start > num_frames_ || count > num_frames_ - start) {
+    throw std::invalid_argument("frames [" + std::to_string(start) + ", " + std::to_string(start) + " + " +
+                                std::to_string(count) + ") are not held: first_frame is " +
+                                std::to_string(first_frame_) + " and num_frames_ready is " +
+                                std::to_string(num_frames_));
+  }
+}
+
+void Fbank::get_frames(std::int64_t start, std::int64_t count, float* out) const {
+  check_range(start, count);
+  const auto bins = static_cast<std::size_t>(options_.num_bins);
+  if (count > 0) {
+    std::memcpy(out, features_.data() + static_cast<std::size_t>(start - features_begin_) * bins,
+                static_cast<std::size_t>(count) * bins * sizeof(float));
+  }
+}
+
+void Fbank::discard_frames(std::int64_t before) {
+  if (before < 0 || before > num_frames_) {
+    throw std::invalid_argument("discard_frames: before must be between 0 and num_frames_ready = " +
+                                std::to_string(num_frames_) + ", got " + std::to_string(before));
+  }
+  first_frame_ = std::max(first_frame_, before);
+  // Moving the rest down costs its length: wait until as much is dead as alive.
+  if (first_frame_ - features_begin_ >= num_frames_ - first_frame_) {
+    features_.erase(features_.begin(),
+                    features_.begin() + (first_frame_ - features_begin_) * static_cast<std::ptrdiff_t>(num_bins()));
+    features_begin_ = first_frame_;
+    if (features_.capacity() > 4 * features_.size() + (std::size_t{1} << 16)) features_.shrink_to_fit();
+  }
+}
+
+void Fbank::reset() {
+  samples_.clear();
+  features_.clear();
+  samples_begin_ = num_samples_ = num_nonfinite_ = 0;
+  features_begin_ = first_frame_ = num_frames_ = 0;
+  finished_ = false;
+}
+
+}  // namespace asr_stream

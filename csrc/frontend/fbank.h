@@ -1,0 +1,93 @@
+// Streaming Kaldi-compatible log-mel filterbank.
+//
+// Definition: torchaudio.compliance.kaldi.fbank with 25 ms frames every 10 ms, povey window, pre-emphasis 0.97,
+// the mean of each frame removed, snip_edges=False, dither 0, power spectrum, no energy, and the natural logarithm
+// floored at float epsilon. Samples are in [-1, 1]. A frame is a function of its own samples only, so features do
+// not depend, to the bit, on how the audio is cut into pushes.
+//
+// Frame i covers samples [i * shift - pad, i * shift - pad + window), pad = window/2 - shift/2. Samples outside the
+// audio are reflected at its edges, repeatedly when it is shorter than the overhang (torchaudio refuses audio
+// shorter than a window; this is Kaldi's rule). There are (num_samples + shift/2) / shift frames.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "frontend/mel_filters.h"
+#include "frontend/real_fft.h"
+
+namespace asr_stream {
+
+struct FbankOptions {
+  int sample_rate = 16000;    // Hz
+  int num_bins = 80;
+  double low_freq = 20.0;     // Hz
+  double high_freq = 7600.0;  // Hz, at most half the sample rate
+};
+
+// For one thread at a time. Errors: std::invalid_argument.
+class Fbank {
+ public:
+  // Larger magnitudes than this count as non-finite: their squares would not stay finite.
+  static constexpr float kMaxMagnitude = 1e9f;
+
+  // `num_silent`: begin as after so many samples of digital silence, whose frames are not held. It only matters to tests
+  // of positions that take days to reach.
+  explicit Fbank(const FbankOptions& options, std::int64_t num_silent = 0);
+
+  // Any number of samples, also none. Non-finite ones are replaced by 0 and counted. int16 is scaled by 1/32768.
+  // Throws after input_finished.
+  void accept_waveform(const float* samples, std::size_t count);
+  void accept_waveform(const std::int16_t* samples, std::size_t count);
+
+  // No more audio: computes the last frames, whose windows reach past the end. Further calls do nothing.
+  void input_finished();
+
+  // Frames computed since the start; the valid frames are [first_frame, num_frames_ready).
+  std::int64_t num_frames_ready() const noexcept { return num_frames_; }
+  std::int64_t first_frame() const noexcept { return first_frame_; }
+
+  // Copies `count` frames of num_bins floats to `out`. Throws outside the valid frames.
+  void get_frames(std::int64_t start, std::int64_t count, float* out) const;
+  void check_range(std::int64_t start, std::int64_t count) const;
+
+  // Frees the frames before `before`. Throws when `before` is beyond num_frames_ready or negative.
+  void discard_frames(std::int64_t before);
+
+  // Back to the state after construction, for the next stream.
+  void reset();
+
+  int num_bins() const noexcept { return options_.num_bins; }
+  int sample_rate() const noexcept { return options_.sample_rate; }
+  std::int64_t num_samples() const noexcept { return num_samples_; }
+  std::int64_t num_nonfinite_samples() const noexcept { return num_nonfinite_; }
+
+ private:
+  template <typename Convert>
+  void accept(std::size_t count, Convert convert);
+  void compute_ready_frames();
+  void compute_frame(const float* samples);
+  std::int64_t frame_start(std::int64_t frame) const noexcept { return frame * shift_ - pad_; }
+
+  FbankOptions options_;
+  int window_size_, shift_, pad_;  // samples
+  RealFft fft_;
+  MelFilters mel_filters_;
+  std::vector<double> window_;
+  std::vector<double> frame_;  // fft size; zero after window_size_
+  std::vector<float> power_;
+
+  std::vector<float> samples_;      // [samples_begin_, num_samples_) of the stream
+  std::int64_t samples_begin_ = 0;  // a sample position
+  std::int64_t num_samples_ = 0;
+  std::int64_t num_nonfinite_ = 0;
+  bool finished_ = false;
+
+  std::vector<float> features_;  // frames [features_begin_, num_frames_)
+  std::int64_t features_begin_ = 0;
+  std::int64_t first_frame_ = 0;
+  std::int64_t num_frames_ = 0;
+};
+
+}  // namespace asr_stream

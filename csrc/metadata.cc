@@ -1,0 +1,174 @@
+#include "metadata.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <locale>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "contract.h"
+
+namespace asr_stream {
+
+namespace {
+
+constexpr std::int64_t kMaxSize = 1 << 20;  // far beyond any model; products of two stay in range
+
+struct FrontEnd {
+  const char* key;
+  const char* value;
+};
+
+constexpr std::array<FrontEnd, 13> kFrontEnd{{{"sample_rate", "16000"},
+                                              {"num_mel_bins", "80"},
+                                              {"frame_length_ms", "25"},
+                                              {"frame_shift_ms", "10"},
+                                              {"low_freq", "20"},
+                                              {"high_freq", "7600"},
+                                              {"preemphasis", "0.97"},
+                                              {"window", "povey"},
+                                              {"snip_edges", "false"},
+                                              {"remove_dc_offset", "true"},
+                                              {"dither", "0"},
+                                              {"subsampling", "4"},
+                                              {"feature_overlap", "3"}}};
+
+std::string shown(const std::string& text) {
+  std::string cut;
+  for (const char c : text.substr(0, 60)) cut += c >= ' ' && c <= '~' ? c : '?';
+  return "'" + cut + "'";
+}
+
+// A number in the C locale, whatever that of the app is; false for anything else.
+template <typename Number>
+bool parse(const std::string& text, Number& number) {
+  std::istringstream stream(text);
+  stream.imbue(std::locale::classic());
+  return !text.empty() && (stream >> std::noskipws >> number) && stream.peek() == std::istringstream::traits_type::eof();
+}
+
+bool same(const std::string& text, const std::string& wanted) {
+  double found = 0.0, expected = 0.0;
+  return text == wanted || (parse(text, found) && parse(wanted, expected) && found == expected);
+}
+
+class Entries {
+ public:
+  explicit Entries(const std::map<std::string, std::string>& properties) : properties_(properties) {}
+
+  const std::string& text(const char* key) const {
+    const auto found = properties_.find(key);
+    if (found == properties_.end()) {
+      throw std::invalid_argument(std::string("metadata key ") + key + " is missing: " + kExportAgain);
+    }
+    return found->second;
+  }
+
+  template <typename Number>
+  Number number(const char* key, Number low, Number high) const {
+    Number value{};
+    if (!parse(text(key), value) || !(value >= low && value <= high)) {
+      throw_damaged(key, "a number in [" + std::to_string(low) + ", " + std::to_string(high) + "]");
+    }
+    return value;
+  }
+
+  [[noreturn]] void throw_damaged(const char* key, const std::string& allowed) const {
+    throw std::invalid_argument(std::string("metadata key ") + key + " is " + shown(text(key)) + ", it must be " + allowed +
+                           ": " + kExportAgain);
+  }
+
+ private:
+  const std::map<std::string, std::string>& properties_;
+};
+
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text + "\n");
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// Whether the texts are different, and each is one word.
+bool are_names(const std::vector<std::string>& texts) {
+  const auto is_name = [](const std::string& text) {
+    return !text.empty() && text.find_first_of(" \t\r\v\f") == std::string::npos;
+  };
+  return texts.size() <= kMaxSize && std::all_of(texts.begin(), texts.end(), is_name) &&
+         std::set<std::string>(texts.begin(), texts.end()).size() == texts.size();
+}
+
+}  // namespace
+
+ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& properties) {
+  const Entries entries(properties);
+  const auto type = properties.find("model_type");
+  if (type == properties.end() || type->second != "asr_stream") {
+    throw std::invalid_argument("it is no model of asr-stream: its metadata key model_type is " +
+                           (type == properties.end() ? "missing" : shown(type->second)) + "; `asr export` writes one");
+  }
+  const std::string& version = entries.text("format_version");
+  if (version != "1" && version != std::to_string(kFormatVersion)) {
+    throw std::invalid_argument("metadata key format_version is " + shown(version) +
+                           "; this release reads 1 to " + std::to_string(kFormatVersion) +
+                           ": update asr-stream, or write the file again with a matching "
+                           "`asr export`");
+  }
+  for (const FrontEnd& wanted : kFrontEnd) {
+    if (!same(entries.text(wanted.key), wanted.value)) {
+      entries.throw_damaged(wanted.key, std::string("'") + wanted.value + "', which is all that is computed here");
+    }
+  }
+  num_layers = entries.number<std::int64_t>("num_layers", 1, kMaxSize);
+  dim = entries.number<std::int64_t>("dim", 1, kMaxSize);
+  default_chunk_size = entries.number<std::int64_t>("default_chunk_size", 1, kMaxSize);
+  default_left_context = entries.number<std::int64_t>("default_left_context", 0, kMaxSize);
+  rescore_ctc_weight = entries.number("rescore_ctc_weight", 0.0, 1.0);
+  tokens = split_lines(entries.text("tokens"));
+  if (tokens.size() < 4 || !are_names(tokens)) {
+    entries.throw_damaged("tokens", "4 or more different texts without space, one a line");
+  }
+  if (version != "1" && !entries.text("phones").empty()) phones = split_lines(entries.text("phones"));
+  if (phones.size() > kMaxPhones || !are_names(phones)) {
+    entries.throw_damaged("phones", "up to 127 different texts without space, one a line");
+  }
+  try {
+    decoder_onnx = decode_base64(entries.text("decoder_onnx"));
+  } catch (const std::invalid_argument&) {
+    entries.throw_damaged("decoder_onnx", "base64");
+  }
+}
+
+std::vector<std::string> ModelMetadata::heard() const {
+  std::vector<std::string> spellings = tokens;
+  spellings[kBlankId].clear();
+  spellings[kSosEosId].clear();
+  return spellings;
+}
+
+std::string decode_base64(const std::string& text) {
+  if (text.size() % 4) throw std::invalid_argument("base64 of a length that is no multiple of 4");
+  const auto digit = [](char c) -> std::uint32_t {
+    if (c >= 'A' && c <= 'Z') return static_cast<std::uint32_t>(c - 'A');
+    if (c >= 'a' && c <= 'z') return static_cast<std::uint32_t>(c - 'a' + 26);
+    if (c >= '0' && c <= '9') return static_cast<std::uint32_t>(c - '0' + 52);
+    if (c == '+') return 62;
+    if (c == '/') return 63;
+    throw std::invalid_argument("base64 with another character");
+  };
+  std::size_t num_padding = 0;
+  while (num_padding < 2 && num_padding < text.size() && text[text.size() - 1 - num_padding] == '=') ++num_padding;
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3);
+  for (std::size_t i = 0; i < text.size(); i += 4) {
+    std::uint32_t group = 0;
+    for (std::size_t k = i; k < i + 4; ++k) group = group << 6 | (k < text.size() - num_padding ? digit(text[k]) : 0);
+    for (const int shift : {16, 8, 0}) bytes += static_cast<char>(group >> shift & 0xff);
+  }
+  bytes.resize(bytes.size() - num_padding);
+  return bytes;
+}
+
+}  // namespace asr_stream

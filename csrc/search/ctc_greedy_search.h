@@ -1,0 +1,38 @@
+// Best-path CTC decoding: the likeliest token of each frame, repeats merged, blanks removed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/ctc_search.h"
+
+namespace asr_stream {
+
+// For one thread at a time. Errors: std::invalid_argument.
+class CtcGreedySearch {
+ public:
+  explicit CtcGreedySearch(std::int32_t blank_id = 0) : checker_(blank_id) {}
+
+  // log_probs: (num_frames, vocab_size), row-major.
+  void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
+
+  // One hypothesis, whatever `num_best` >= 1 is and whether finished or not; its log_prob is that of the best path.
+  std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
+
+  void reset();
+
+  std::int64_t num_frames() const noexcept { return num_frames_; }
+  // Frames since the last token, or since the start of the utterance when there is none.
+  std::int64_t num_trailing_blanks() const noexcept;
+
+ private:
+  LogProbChecker checker_;
+  std::int64_t num_frames_ = 0;
+  std::int64_t utterance_start_ = 0;
+  std::int32_t previous_ = -1;  // best token of the previous frame of this utterance
+  double log_prob_ = 0.0;
+  std::vector<std::int32_t> tokens_;
+  std::vector<TokenSpan> spans_;
+};
+
+}  // namespace asr_stream

@@ -1,0 +1,352 @@
+#include "search/ctc_prefix_beam_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace asr_stream {
+
+namespace {
+
+double log_add(double a, double b) {
+  if (a < b) std::swap(a, b);
+  return std::isinf(b) ? a : a + std::log1p(std::exp(b - a));
+}
+
+}  // namespace
+
+CtcPrefixBeamSearch::CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options,
+                                         std::shared_ptr<const LmFusion> fusion)
+    : options_(options), fusion_(std::move(fusion)), checker_(options.blank_id) {
+  if (options.beam_size < 1 || options.beam_size > 1024) {
+    throw std::invalid_argument("beam_size must be between 1 and 1024, got " + std::to_string(options.beam_size));
+  }
+  if (options.max_tokens_per_frame < 0) {
+    throw std::invalid_argument("max_tokens_per_frame must not be negative (0 stands for beam_size + 1), got " +
+                                std::to_string(options.max_tokens_per_frame));
+  }
+  if (!(options.beam_threshold >= 0.0)) {
+    throw std::invalid_argument("beam_threshold must be at least 0 (0: none), got " +
+                                std::to_string(options.beam_threshold));
+  }
+  reset();
+}
+
+void CtcPrefixBeamSearch::reset() {
+  for (const Entry& entry : beam_) release(entry);
+  Entry empty;
+  empty.blank.log_prob = 0.0;
+  if (fusion_) empty.lm = fusion_->begin();
+  beam_.assign(1, empty);
+  utterance_start_ = num_frames_;
+}
+
+void CtcPrefixBeamSearch::advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size) {
+  checker_.check(log_probs, num_frames, vocab_size);
+  if (fusion_ && static_cast<std::int64_t>(fusion_->num_tokens()) != vocab_size) {
+    throw std::invalid_argument("vocab_size is " + std::to_string(vocab_size) +
+                                ", but the language model or hotwords were given " +
+                                std::to_string(fusion_->num_tokens()) + " tokens");
+  }
+  is_child_.resize(static_cast<std::size_t>(vocab_size), 0);
+  for (std::int64_t t = 0; t < num_frames; ++t) {
+    advance_frame(log_probs + t * vocab_size, static_cast<std::int32_t>(vocab_size));
+  }
+}
+
+void CtcPrefixBeamSearch::advance_frame(const float* log_probs, std::int32_t vocab_size) {
+  choose_tokens(log_probs, vocab_size);
+  find_relatives();
+  propose(log_probs);
+  select();
+  next_beam_.clear();
+  for (const Candidate* candidate : selected_) {
+    next_beam_.push_back(candidate->token < 0 ? keep(*candidate, log_probs) : extend(*candidate, log_probs));
+  }
+  for (const Entry& entry : beam_) release(entry);
+  beam_.swap(next_beam_);
+  ++num_frames_;
+}
+
+void CtcPrefixBeamSearch::choose_tokens(const float* log_probs, std::int32_t vocab_size) {
+  const std::int32_t wanted =
+      options_.max_tokens_per_frame > 0 ? options_.max_tokens_per_frame : options_.beam_size + 1;
+  const auto limit = static_cast<std::size_t>(std::min(wanted, vocab_size - 1));
+  // Ties go to the lower id, so that the choice is the same on every machine.
+  const auto likelier = [log_probs](std::int32_t a, std::int32_t b) {
+    return log_probs[a] > log_probs[b] || (log_probs[a] == log_probs[b] && a < b);
+  };
+  // A heap of the best so far, the worst of them in front: most tokens fail its test and cost one comparison.
+  tokens_.clear();
+  for (std::int32_t token = 0; token < vocab_size; ++token) {
+    if (token == checker_.blank_id()) continue;
+    if (tokens_.size() < limit) {
+      tokens_.push_back(token);
+      std::push_heap(tokens_.begin(), tokens_.end(), likelier);
+    } else if (log_probs[token] > log_probs[tokens_.front()]) {
+      std::pop_heap(tokens_.begin(), tokens_.end(), likelier);
+      tokens_.back() = token;
+      std::push_heap(tokens_.begin(), tokens_.end(), likelier);
+    }
+  }
+}
+
+void CtcPrefixBeamSearch::find_relatives() {
+  entries_.resize(prefixes_.capacity(), -1);
+  std::int32_t root = -1;
+  const auto entry_of = [&](std::int32_t prefix) -> std::int32_t& {
+    return prefix == PrefixTree::kRoot ? root : entries_[static_cast<std::size_t>(prefix)];
+  };
+  for (std::size_t i = 0; i < beam_.size(); ++i) entry_of(beam_[i].prefix) = static_cast<std::int32_t>(i);
+  parents_.assign(beam_.size(), -1);
+  first_children_.assign(beam_.size(), -1);
+  next_siblings_.assign(beam_.size(), -1);
+  for (std::size_t i = 0; i < beam_.size(); ++i) {
+    if (beam_[i].prefix == PrefixTree::kRoot) continue;
+    const std::int32_t parent = entry_of(prefixes_.parent(beam_[i].prefix));
+    if (parent < 0) continue;
+    parents_[i] = parent;
+    next_siblings_[i] = std::exchange(first_children_[static_cast<std::size_t>(parent)], static_cast<std::int32_t>(i));
+  }
+  for (const Entry& entry : beam_) entry_of(entry.prefix) = -1;
+}
+
+// Candidates are distinct prefixes: each entry itself, which also collects its parent's extension into it, and the
+// extensions that are not in the beam, which have no other parent.
+void CtcPrefixBeamSearch::propose(const float* log_probs) {
+  const double blank_log_prob = log_probs[checker_.blank_id()];
+  double best = kNever;
+  candidates_.clear();
+  for (std::size_t i = 0; i < beam_.size(); ++i) {
+    const Entry& entry = beam_[i];
+    const auto source = static_cast<std::int32_t>(i);
+    const std::int32_t last = last_token(entry);
+    const double blank = entry.log_prob + blank_log_prob;
+    double token_sum = kNever;
+    if (last >= 0) {
+      token_sum = entry.log_prob_token;
+      if (parents_[i] >= 0) {
+        token_sum = log_add(token_sum, extension_source(beam_[static_cast<std::size_t>(parents_[i])], last));
+      }
+      token_sum += log_probs[last];
+    }
+    const double log_prob = log_add(blank, token_sum);
+    candidates_.push_back({log_prob + fusion_score(entry.lm), log_prob, blank, token_sum, source, -1, entry.lm});
+    best = std::max(best, candidates_.back().score);
+  }
+  // Most extensions are so unlikely that the language model need not be asked.
+  const double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
+  drop_unlikely_tokens(log_probs, lowest);
+  for (std::size_t i = 0; i < beam_.size(); ++i) propose_extensions(i, log_probs, lowest);
+}
+
+// What must be left of `lowest` after what fusion may add at most.
+double CtcPrefixBeamSearch::needed(const Entry& entry, double lowest) const {
+  return fusion_ ? lowest - fusion_score(entry.lm) - static_cast<double>(fusion_->highest_gain()) : lowest;
+}
+
+// Leaves the tokens by which some entry may come to `lowest`, the likeliest first.
+void CtcPrefixBeamSearch::drop_unlikely_tokens(const float* log_probs, double lowest) {
+  double needed_at_least = std::numeric_limits<double>::infinity();
+  for (const Entry& entry : beam_) needed_at_least = std::min(needed_at_least, needed(entry, lowest) - entry.log_prob);
+  const auto unlikely = [&](std::int32_t token) { return log_probs[token] < needed_at_least; };
+  tokens_.erase(std::remove_if(tokens_.begin(), tokens_.end(), unlikely), tokens_.end());
+  std::sort(tokens_.begin(), tokens_.end(), [log_probs](std::int32_t a, std::int32_t b) {
+    return log_probs[a] > log_probs[b] || (log_probs[a] == log_probs[b] && a < b);
+  });
+}
+
+void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log_probs, double lowest) {
+  const Entry& entry = beam_[index];
+  const auto source = static_cast<std::int32_t>(index);
+  const double needed_here = needed(entry, lowest);
+  const auto mark_children = [&](char mark) {
+    for (std::int32_t j = first_children_[index]; j >= 0; j = next_siblings_[static_cast<std::size_t>(j)]) {
+      is_child_[static_cast<std::size_t>(last_token(beam_[static_cast<std::size_t>(j)]))] = mark;
+    }
+  };
+  const auto add = [&](double extended, std::int32_t token, const LmFusion::Path& path, std::int32_t word) {
+    if (is_child_[static_cast<std::size_t>(token)] != 0 && is_in_beam(index, token, word)) return;
+    candidates_.push_back({extended + fusion_score(path), extended, kNever, extended, source, token, path, word});
+  };
+  mark_children(1);
+  bool ended = false;
+  for (const std::int32_t token : tokens_) {
+    if (entry.log_prob + log_probs[token] < needed_here) break;  // and so are those that follow
+    const double extended = extension_source(entry, token) + log_probs[token];
+    if (std::isinf(extended) || extended < needed_here) continue;
+    if (!fusion_) {
+      add(extended, token, {}, LmFusion::kNoWord);
+    } else if (!fusion_->begins_word(token)) {
+      add(extended, token, fusion_->advance(entry.lm, token), LmFusion::kNoWord);
+    } else {
+      if (!ended) fusion_->endings(entry.lm, endings_);
+      ended = true;
+      for (const auto& [path, word] : endings_) add(extended, token, fusion_->advance(path, token), word);
+    }
+  }
+  mark_children(0);
+}
+
+bool CtcPrefixBeamSearch::is_in_beam(std::size_t parent, std::int32_t token, std::int32_t word) const {
+  for (std::int32_t j = first_children_[parent]; j >= 0; j = next_siblings_[static_cast<std::size_t>(j)]) {
+    const std::int32_t prefix = beam_[static_cast<std::size_t>(j)].prefix;
+    if (prefixes_.last_token(prefix) == token && prefixes_.ended_word(prefix) == word) return true;
+  }
+  return false;
+}
+
+void CtcPrefixBeamSearch::select() {
+  double best = kNever;
+  for (const Candidate& candidate : candidates_) best = std::max(best, candidate.score);
+  const double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
+  ranking_.clear();
+  for (const Candidate& candidate : candidates_) {
+    if (candidate.score < lowest || std::isinf(candidate.log_prob)) continue;
+    ranking_.emplace_back(candidate.score, &candidate);
+  }
+  const auto better = [](const auto& a, const auto& b) {
+    if (a.first != b.first) return a.first > b.first;
+    const Candidate &first = *a.second, &second = *b.second;
+    if (first.source != second.source) return first.source < second.source;
+    return first.token != second.token ? first.token < second.token : first.word < second.word;
+  };
+  const auto size = static_cast<std::size_t>(options_.beam_size);
+  // Without a language model nearly all have the same future, and there would be nothing to choose from in the end.
+  const bool recombine = fusion_ && fusion_->has_lm() && options_.recombine;
+  if (!recombine && ranking_.size() > size) {
+    std::nth_element(ranking_.begin(), ranking_.begin() + static_cast<std::ptrdiff_t>(size), ranking_.end(), better);
+    ranking_.resize(size);
+  }
+  std::sort(ranking_.begin(), ranking_.end(), better);
+  selected_.clear();
+  next_in_bucket_.clear();
+  buckets_.assign(4 * size, -1);
+  for (const auto& [score, candidate] : ranking_) {
+    if (selected_.size() == size) break;
+    if (!recombine || !recombines(*candidate)) selected_.push_back(candidate);
+  }
+}
+
+// Whether a better one of the same future is selected already; if not, the next search finds this one.
+bool CtcPrefixBeamSearch::recombines(const Candidate& candidate) {
+  std::size_t hash = static_cast<std::size_t>(candidate.lm.node) * 31 + static_cast<std::size_t>(last_token(candidate));
+  for (const std::int32_t context : candidate.lm.state.contexts) {
+    hash = hash * 1000003 + static_cast<std::size_t>(context);
+  }
+  std::int32_t& head = buckets_[(hash ^ hash >> 17) % buckets_.size()];
+  for (std::int32_t i = head; i >= 0; i = next_in_bucket_[static_cast<std::size_t>(i)]) {
+    if (same_future(candidate, *selected_[static_cast<std::size_t>(i)])) return true;
+  }
+  next_in_bucket_.push_back(std::exchange(head, static_cast<std::int32_t>(selected_.size())));
+  return false;
+}
+
+bool CtcPrefixBeamSearch::same_future(const Candidate& a, const Candidate& b) const {
+  return last_token(a) == last_token(b) && a.lm.same_future(b.lm);
+}
+
+CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::keep(const Candidate& candidate, const float* log_probs) {
+  const auto i = static_cast<std::size_t>(candidate.source);
+  const Entry& entry = beam_[i];
+  Entry next{entry.prefix, candidate.log_prob, candidate.log_prob_blank, candidate.log_prob_token, {}, {}, entry.lm};
+  prefixes_.retain(next.prefix);
+  next.blank = entry.best_alignment();
+  next.blank.log_prob += log_probs[checker_.blank_id()];
+  histories_.retain(next.blank.history);
+  const std::int32_t last = last_token(entry);
+  if (last < 0) return next;
+  const double log_prob = log_probs[last];
+  const Entry* parent = parents_[i] >= 0 ? &beam_[static_cast<std::size_t>(parents_[i])] : nullptr;
+  if (parent != nullptr && alignment_source(*parent, last).log_prob > entry.token.log_prob) {
+    next.token = start_token(*parent, last, log_prob);
+  } else {
+    next.token = entry.token;
+    next.token.log_prob += log_prob;
+    next.token.last.log_prob += log_prob;
+    next.token.last.end = num_frames_ + 1;
+    histories_.retain(next.token.history);
+  }
+  return next;
+}
+
+CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::extend(const Candidate& candidate, const float* log_probs) {
+  const Entry& entry = beam_[static_cast<std::size_t>(candidate.source)];
+  Entry next{prefixes_.extend(entry.prefix, candidate.token, candidate.word),
+             candidate.log_prob,
+             candidate.log_prob_blank,
+             candidate.log_prob_token,
+             {},
+             {},
+             candidate.lm};
+  next.token = start_token(entry, candidate.token, log_probs[candidate.token]);
+  return next;
+}
+
+CtcPrefixBeamSearch::Alignment CtcPrefixBeamSearch::start_token(const Entry& entry, std::int32_t token,
+                                                                double log_prob) {
+  const Alignment& source = alignment_source(entry, token);
+  Alignment next{source.log_prob + log_prob, SharedLists<TokenSpan>::kEmpty,
+                 {num_frames_, num_frames_ + 1, log_prob}};
+  if (entry.prefix != PrefixTree::kRoot) next.history = histories_.append(source.history, source.last);
+  return next;
+}
+
+void CtcPrefixBeamSearch::release(const Entry& entry) {
+  prefixes_.release(entry.prefix);
+  histories_.release(entry.blank.history);
+  histories_.release(entry.token.history);
+}
+
+std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, bool finished) const {
+  if (num_best < 1) throw std::invalid_argument("num_best must be at least 1, got " + std::to_string(num_best));
+  std::vector<std::pair<LmFusion::Ending, const Entry*>> ranking;
+  for (const Entry& entry : beam_) {
+    const bool judge = fusion_ && finished;
+    ranking.emplace_back(judge ? fusion_->finish(entry.lm) : LmFusion::Ending{entry.lm, LmFusion::kNoWord}, &entry);
+  }
+  std::sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) {
+    const double score_a = a.second->log_prob + static_cast<double>(a.first.path.score());
+    const double score_b = b.second->log_prob + static_cast<double>(b.first.path.score());
+    return score_a != score_b ? score_a > score_b : a.second < b.second;  // of equals, the better one of the beam
+  });
+  std::vector<Hypothesis> result;
+  for (const auto& [ending, entry_pointer] : ranking) {
+    if (static_cast<std::int64_t>(result.size()) == num_best) break;
+    const Entry& entry = *entry_pointer;
+    Hypothesis& hypothesis = result.emplace_back();
+    hypothesis.log_prob = entry.log_prob;
+    hypothesis.lm_score = static_cast<double>(ending.path.lm_score());
+    hypothesis.hotword_score = static_cast<double>(ending.path.hotword_score());
+    if (fusion_ && fusion_->over_phones() && entry.prefix != PrefixTree::kRoot) {
+      hypothesis.words.push_back(finished ? ending.word : fusion_->complete_word(entry.lm));
+    }
+    for (std::int32_t p = entry.prefix; p != PrefixTree::kRoot; p = prefixes_.parent(p)) {
+      hypothesis.tokens.push_back(prefixes_.last_token(p));
+      const std::int32_t word = prefixes_.ended_word(p);
+      if (word != LmFusion::kNoWord) hypothesis.words.push_back(word);
+    }
+    if (hypothesis.tokens.empty()) continue;
+    const Alignment& alignment = entry.best_alignment();
+    alignment.last.append_to(hypothesis);
+    for (std::int32_t h = alignment.history; h != SharedLists<TokenSpan>::kEmpty; h = histories_.parent(h)) {
+      histories_[h].append_to(hypothesis);
+    }
+    std::reverse(hypothesis.tokens.begin(), hypothesis.tokens.end());
+    std::reverse(hypothesis.words.begin(), hypothesis.words.end());
+    std::reverse(hypothesis.start_frames.begin(), hypothesis.start_frames.end());
+    std::reverse(hypothesis.end_frames.begin(), hypothesis.end_frames.end());
+    std::reverse(hypothesis.confidences.begin(), hypothesis.confidences.end());
+  }
+  return result;
+}
+
+std::int64_t CtcPrefixBeamSearch::num_trailing_blanks() const noexcept {
+  const Entry& best = beam_.front();
+  const bool empty = best.prefix == PrefixTree::kRoot;
+  return num_frames_ - (empty ? utterance_start_ : best.best_alignment().last.end);
+}
+
+}  // namespace asr_stream

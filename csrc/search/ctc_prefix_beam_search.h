@@ -1,0 +1,165 @@
+// CTC prefix beam search (Graves et al. 2006; Hannun et al. 2014, "First-Pass Large Vocabulary Continuous Speech
+// Recognition using Bi-Directional Recurrent DNNs"), streaming.
+//
+// Each prefix in the beam carries the probability of all its alignments that end in blank and of all that end in
+// its last token; a repeated token needs a blank between. Beside these sums it carries the best single alignment
+// of either kind (Viterbi), which gives token times and confidences.
+//
+// With `max_tokens_per_frame` = 0 each frame looks at the beam_size + 1 likeliest tokens. That loses nothing: any
+// other extension of a prefix is worse than beam_size other candidates, and extensions into prefixes that are
+// already in the beam are always summed. (With a language model that is no longer so, but as good as.)
+//
+// What a language model and hotwords say depends on the prefix alone, not on its alignment: it decides which prefixes
+// stay in the beam and in which order, and is kept apart from the probabilities that are summed.
+//
+// In a search over phones a prefix is a sequence of words too: where a token ends a word, there is a prefix for each of
+// the words that are pronounced so.
+//
+// Two prefixes that the language model cannot tell apart any more (the same last words, the same word under way, the
+// same hotword) and that end in the same token have the same future, so that the worse one can only stay behind:
+// `recombine` keeps the better one alone, as decoders over a graph do. A beam then holds hypotheses that differ in what
+// matters.
+//
+// Memory: nodes are used again when no hypothesis needs them. What remains is the hypotheses since the last reset,
+// their common beginnings stored once, at about 60 bytes a token.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "contract.h"
+#include "search/ctc_search.h"
+#include "search/lm_fusion.h"
+#include "search/prefix_tree.h"
+
+namespace asr_stream {
+
+struct CtcPrefixBeamSearchOptions {
+  std::int32_t beam_size = kBeamSize;     // 1 .. 1024
+  std::int32_t blank_id = 0;
+  std::int32_t max_tokens_per_frame = 0;  // 0: beam_size + 1, which is exact
+  double beam_threshold = 0.0;            // what scores this much less than the best is dropped; 0: nothing
+  bool recombine = false;                 // with a language model
+};
+
+// For one thread at a time. Errors: std::invalid_argument.
+class CtcPrefixBeamSearch {
+ public:
+  // fusion: the language model and the hotwords to search with, or none.
+  explicit CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options = {},
+                               std::shared_ptr<const LmFusion> fusion = nullptr);
+
+  // log_probs: (num_frames, vocab_size), row-major.
+  void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
+
+  // Up to `num_best` hypotheses, best first, never none. log_prob sums over the alignments kept. finished: the
+  // utterance is over, and so is its last word, which the language model can now judge in full.
+  std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
+
+  // Forgets the hypotheses of this utterance.
+  void reset();
+
+  std::int64_t num_frames() const noexcept { return num_frames_; }
+  // Frames since the last token of the best hypothesis, or since the start of the utterance when it is empty.
+  std::int64_t num_trailing_blanks() const noexcept;
+
+  // Nodes in use, for tests of memory.
+  std::size_t num_prefixes() const noexcept { return prefixes_.num_nodes(); }
+  std::size_t num_histories() const noexcept { return histories_.num_nodes(); }
+
+ private:
+  static constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+  // The best alignment of a prefix: the spans of all its tokens but the last, and the last.
+  struct Alignment {
+    double log_prob = kNever;
+    std::int32_t history = SharedLists<TokenSpan>::kEmpty;
+    TokenSpan last{0, 0, 0.0};
+  };
+
+  struct Entry {
+    std::int32_t prefix = PrefixTree::kRoot;
+    double log_prob = 0.0;  // sum of the two below
+    double log_prob_blank = 0.0;
+    double log_prob_token = kNever;
+    Alignment blank;
+    Alignment token;
+    LmFusion::Path lm{};
+
+    const Alignment& best_alignment() const { return blank.log_prob >= token.log_prob ? blank : token; }
+  };
+
+  // The prefix of an entry kept (token < 0) or extended by a token.
+  struct Candidate {
+    double score;  // log_prob and what fusion adds
+    double log_prob;
+    double log_prob_blank;
+    double log_prob_token;
+    std::int32_t source;
+    std::int32_t token;
+    LmFusion::Path lm;
+    std::int32_t word = LmFusion::kNoWord;  // that the token ends
+  };
+
+  void advance_frame(const float* log_probs, std::int32_t vocab_size);
+  void choose_tokens(const float* log_probs, std::int32_t vocab_size);
+  void find_relatives();
+  void propose(const float* log_probs);
+  double needed(const Entry& entry, double lowest) const;
+  void drop_unlikely_tokens(const float* log_probs, double lowest);
+  void propose_extensions(std::size_t index, const float* log_probs, double lowest);
+  bool is_in_beam(std::size_t parent, std::int32_t token, std::int32_t word) const;
+  void select();
+  bool same_future(const Candidate& a, const Candidate& b) const;
+  bool recombines(const Candidate& candidate);
+  Entry keep(const Candidate& candidate, const float* log_probs);
+  Entry extend(const Candidate& candidate, const float* log_probs);
+
+  std::int32_t last_token(const Entry& entry) const {
+    return entry.prefix == PrefixTree::kRoot ? -1 : prefixes_.last_token(entry.prefix);
+  }
+  // A prefix can be extended by its own last token only after a blank.
+  double extension_source(const Entry& entry, std::int32_t token) const {
+    return token == last_token(entry) ? entry.log_prob_blank : entry.log_prob;
+  }
+  const Alignment& alignment_source(const Entry& entry, std::int32_t token) const {
+    return token == last_token(entry) ? entry.blank : entry.best_alignment();
+  }
+  Alignment start_token(const Entry& entry, std::int32_t token, double log_prob);
+  void release(const Entry& entry);
+
+  std::int32_t last_token(const Candidate& candidate) const {
+    return candidate.token >= 0 ? candidate.token : last_token(beam_[static_cast<std::size_t>(candidate.source)]);
+  }
+
+  double fusion_score(const LmFusion::Path& path) const {
+    return fusion_ ? static_cast<double>(path.score()) : 0.0;
+  }
+
+  CtcPrefixBeamSearchOptions options_;
+  std::shared_ptr<const LmFusion> fusion_;
+  LogProbChecker checker_;
+  std::int64_t num_frames_ = 0;
+  std::int64_t utterance_start_ = 0;
+  PrefixTree prefixes_;
+  SharedLists<TokenSpan> histories_;
+  std::vector<Entry> beam_;  // best first
+  // Of the frame in work, kept for their memory.
+  std::vector<Entry> next_beam_;
+  std::vector<std::int32_t> tokens_;   // the likeliest, without blank; sorted before hypotheses are extended
+  std::vector<LmFusion::Ending> endings_;
+  std::vector<std::int32_t> entries_;  // beam index of each node of the prefix tree, or -1
+  std::vector<std::int32_t> parents_;  // beam index of the parent prefix of each entry, or -1
+  std::vector<std::int32_t> first_children_, next_siblings_;  // the same, the other way round
+  std::vector<char> is_child_;         // by token: such an extension is in the beam already
+  std::vector<Candidate> candidates_;
+  std::vector<std::pair<double, const Candidate*>> ranking_;  // with the score, which is read often
+  std::vector<const Candidate*> selected_;  // best first
+  std::vector<std::int32_t> buckets_, next_in_bucket_;  // hash table of `selected_` by future, chained
+};
+
+}  // namespace asr_stream

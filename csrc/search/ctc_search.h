@@ -1,0 +1,52 @@
+// What the CTC searches have in common: hypotheses, and the checks of their input.
+//
+// A search is fed log-probabilities chunk after chunk and works frame by frame, so its result does not depend on
+// where the chunks are cut. Frames are encoder frames counted from the start of the stream; `reset` begins a new
+// utterance and lets that count go on.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace asr_stream {
+
+// Token i occupies frames [start_frames[i], end_frames[i]) of the best alignment. Its confidence, in (0, 1], is the
+// geometric mean of its posteriors over these frames: the usual length-normalised log-probability, exponentiated.
+struct Hypothesis {
+  std::vector<std::int32_t> tokens;
+  double log_prob = 0.0;  // since the start of the utterance
+  double lm_score = 0.0;  // what a language model adds to it, in the same currency; 0 without one
+  double hotword_score = 0.0;  // and what hotwords add
+  std::vector<std::int64_t> start_frames;
+  std::vector<std::int64_t> end_frames;
+  std::vector<float> confidences;
+  // Of a search over phones, the number of every word for `LmFusion::text`; kNoWord at the end: not complete yet.
+  std::vector<std::int32_t> words;
+};
+
+// The frames that one token occupies along an alignment.
+struct TokenSpan {
+  std::int64_t start;
+  std::int64_t end;
+  double log_prob;  // sum over the frames
+
+  void append_to(Hypothesis& hypothesis) const;
+};
+
+// Checks of the rows given to `advance`; std::invalid_argument. A row needs a finite entry; NaN, +infinity and
+// positive values (logits in place of log-probabilities) are refused. -infinity is a valid log-probability.
+class LogProbChecker {
+ public:
+  explicit LogProbChecker(std::int32_t blank_id);
+
+  // Nothing of the chunk is used when this throws. The first chunk sets the vocabulary size for good.
+  void check(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
+
+  std::int32_t blank_id() const noexcept { return blank_id_; }
+
+ private:
+  std::int32_t blank_id_;
+  std::int64_t vocab_size_ = 0;
+};
+
+}  // namespace asr_stream

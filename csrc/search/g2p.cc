@@ -1,0 +1,155 @@
+#include "search/g2p.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+namespace asr_stream {
+
+namespace {
+
+// What bounds the work of a word, together with kMaxLetters.
+constexpr std::size_t kBeamSize = 24;
+constexpr double kBeamWidth = 9.0;          // nats below the best hypothesis with the same letters
+constexpr std::size_t kMaxPairLetters = 4;
+constexpr std::size_t kMaxPairPhones = 4;
+constexpr std::size_t kMaxPairs = 4096;     // with the same letters
+
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+[[noreturn]] void throw_damaged(const std::string& what) {
+  throw std::invalid_argument("not a pronunciation model of asr-stream, or a damaged one: " + what +
+                              "; write it again with `asr lexicon train`");
+}
+
+// Where the letters of a text begin, and its end.
+std::vector<std::size_t> letter_starts(std::string_view text) {
+  std::vector<std::size_t> starts;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) starts.push_back(i);
+  }
+  starts.push_back(text.size());
+  return starts;
+}
+
+std::vector<std::string_view> split(std::string_view phones) {
+  std::vector<std::string_view> parts;
+  while (!phones.empty()) {
+    const std::size_t end = std::min(phones.find('|'), phones.size());
+    parts.push_back(phones.substr(0, end));
+    if (parts.back().empty() || end + 1 == phones.size()) throw_damaged("a phone without a name");
+    phones.remove_prefix(std::min(end + 1, phones.size()));
+  }
+  return parts;
+}
+
+double log_add(double a, double b) { return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b))); }
+
+struct Hypothesis {
+  NgramLm::State state;
+  double log_prob;
+  std::size_t before;  // in the list of all, kNone of the first
+  const std::vector<std::int32_t>* phones;
+};
+
+}  // namespace
+
+G2p::G2p(const std::uint8_t* data, std::size_t size) : lm_(data, size) {
+  std::set<std::string_view> names;
+  const auto num_words = static_cast<std::int32_t>(lm_.num_words());
+  const auto is_mark = [](std::string_view word) { return word == "<s>" || word == "</s>" || word == "<unk>"; };
+  for (const bool collect : {true, false}) {  // the names of the phones, then the pairs
+    for (std::int32_t i = 0; i < num_words; ++i) {
+      const std::string_view word = lm_.word(i);
+      if (is_mark(word)) continue;
+      const std::size_t border = word.rfind('}');
+      if (border == std::string_view::npos) throw_damaged("it has words that are no pairs of letters and phones");
+      const std::vector<std::string_view> phones = split(word.substr(border + 1));
+      if (collect) {
+        names.insert(phones.begin(), phones.end());
+        continue;
+      }
+      const std::string_view letters = word.substr(0, border);
+      const std::size_t num_letters = letter_starts(letters).size() - 1;
+      if (num_letters < 1 || num_letters > kMaxPairLetters || phones.size() > kMaxPairPhones) {
+        throw_damaged("a pair of " + std::to_string(num_letters) + " letters and " + std::to_string(phones.size()) +
+                      " phones");
+      }
+      max_letters_ = std::max(max_letters_, num_letters);
+      std::vector<Pair>& pairs = pairs_[letters];
+      if (pairs.size() == kMaxPairs) throw_damaged("more than " + std::to_string(kMaxPairs) + " pairs of the same letters");
+      pairs.push_back({i, {}});
+      for (const std::string_view phone : phones) {
+        const auto found = std::lower_bound(phones_.begin(), phones_.end(), phone);
+        pairs.back().phones.push_back(static_cast<std::int32_t>(found - phones_.begin()));
+      }
+    }
+    if (collect) phones_.assign(names.begin(), names.end());
+  }
+  if (phones_.empty()) throw_damaged("it has no phones");
+}
+
+std::vector<G2p::Pronunciation> G2p::pronounce(std::string_view word, int num_best) const {
+  if (num_best < 1) throw std::invalid_argument("num_best must be at least 1, got " + std::to_string(num_best));
+  const std::vector<std::size_t> starts = letter_starts(word);
+  const std::size_t num_letters = starts.size() - 1;
+  if (num_letters < 1 || num_letters > kMaxLetters || starts.front() != 0) return {};
+
+  std::vector<Hypothesis> kept{{lm_.begin(), 0.0, kNone, nullptr}};  // all that were extended
+  std::vector<std::vector<Hypothesis>> at(num_letters + 1);          // by how many letters they have written
+  at[0] = kept;
+  for (std::size_t i = 0; i < num_letters; ++i) {
+    std::vector<Hypothesis>& beam = at[i];
+    if (beam.empty()) continue;
+    const auto better = [](const Hypothesis& a, const Hypothesis& b) { return a.log_prob > b.log_prob; };
+    const std::size_t beam_size = std::min(beam.size(), kBeamSize);
+    std::partial_sort(beam.begin(), beam.begin() + static_cast<std::ptrdiff_t>(beam_size), beam.end(), better);
+    beam.resize(beam_size);
+    for (const Hypothesis& hypothesis : beam) {
+      if (hypothesis.log_prob < beam.front().log_prob - kBeamWidth) break;
+      const std::size_t before = i == 0 ? 0 : kept.size();
+      if (i > 0) kept.push_back(hypothesis);
+      for (std::size_t end = i + 1; end <= std::min(num_letters, i + max_letters_); ++end) {
+        const auto found = pairs_.find(word.substr(starts[i], starts[end] - starts[i]));
+        if (found == pairs_.end()) continue;
+        for (const Pair& pair : found->second) {
+          NgramLm::State state = hypothesis.state;
+          double log_prob = hypothesis.log_prob + static_cast<double>(lm_.advance(state, pair.word));
+          if (end == num_letters) {
+            NgramLm::State last = state;
+            log_prob += static_cast<double>(lm_.advance(last, lm_.end_of_sentence()));
+          }
+          at[end].push_back({state, log_prob, before, &pair.phones});
+        }
+      }
+    }
+    beam.clear();
+  }
+
+  std::map<std::vector<std::int32_t>, double> sums;  // over the alignments of a pronunciation
+  double best = -INFINITY, total = -INFINITY;
+  for (const Hypothesis& last : at[num_letters]) best = std::max(best, last.log_prob);
+  for (const Hypothesis& last : at[num_letters]) {
+    if (last.log_prob < best - kBeamWidth) continue;
+    std::vector<std::int32_t> phones;
+    for (const Hypothesis* h = &last; h->phones != nullptr; h = &kept[h->before]) {
+      phones.insert(phones.end(), h->phones->rbegin(), h->phones->rend());
+    }
+    if (phones.empty()) continue;
+    std::reverse(phones.begin(), phones.end());
+    const auto [entry, is_new] = sums.try_emplace(std::move(phones), last.log_prob);
+    if (!is_new) entry->second = log_add(entry->second, last.log_prob);
+    total = std::isinf(total) ? last.log_prob : log_add(total, last.log_prob);
+  }
+  std::vector<Pronunciation> result;
+  for (const auto& [phones, log_prob] : sums) result.push_back({phones, log_prob - total});
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Pronunciation& a, const Pronunciation& b) { return a.log_prob > b.log_prob; });
+  result.resize(std::min(result.size(), static_cast<std::size_t>(num_best)));
+  return result;
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,51 @@
+// Pronunciations of words that no dictionary has: a joint n-gram model over pairs of letters and phones (Bisani and
+// Ney 2008, "Joint-sequence models for grapheme-to-phoneme conversion"). `asr lexicon train` writes the file, a language
+// model as of ngram_lm.h whose words are the pairs: letters, '}', and phones with '|' between them, as in `PH}F`,
+// `X}K|S` and, for letters that stand for nothing, `E}`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "search/ngram_lm.h"
+
+namespace asr_stream {
+
+// Immutable, for any number of threads.
+class G2p {
+ public:
+  static constexpr std::size_t kMaxLetters = 64;  // of a word: bounds the work
+
+  struct Pronunciation {
+    std::vector<std::int32_t> phones;  // indices into `phones()`
+    double log_prob;                   // given the word, among the hypotheses of the beam
+  };
+
+  // `data`, `size`: the whole file; copied. Throws std::invalid_argument for anything that is not one, to the byte.
+  G2p(const std::uint8_t* data, std::size_t size);
+
+  // All phones that it writes, ascending by their bytes.
+  const std::vector<std::string>& phones() const noexcept { return phones_; }
+
+  // The most likely pronunciations, at most `num_best`, best first. word: UTF-8, in the case of the dictionary that the
+  // model was trained on. None for a word of more than kMaxLetters letters or with a letter that the model does not
+  // know. Throws std::invalid_argument for num_best < 1.
+  std::vector<Pronunciation> pronounce(std::string_view word, int num_best) const;
+
+ private:
+  struct Pair {
+    std::int32_t word;                 // of the n-gram model
+    std::vector<std::int32_t> phones;
+  };
+
+  NgramLm lm_;
+  std::vector<std::string> phones_;
+  std::unordered_map<std::string_view, std::vector<Pair>> pairs_;  // by their letters
+  std::size_t max_letters_ = 0;                                    // of a pair
+};
+
+}  // namespace asr_stream

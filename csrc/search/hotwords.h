@@ -1,0 +1,84 @@
+// Hotwords: words and phrases that are expected. A text gains by every one that it contains, from border to border, and
+// while one is being spelled, by its letters so far, which it loses again where the spelling turns out otherwise.
+//
+// All spellings lie in one automaton over bytes (Aho and Corasick 1975): a step costs the same however many there are,
+// and where one fails, what it has in common with the beginning of another goes on. It knows nothing of tokens: the
+// same list serves models that write letters and models that write pieces of words.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "contract.h"
+#include "search/lexicon.h"
+#include "search/ngram_lm.h"
+
+namespace asr_stream {
+
+// Immutable, for any number of searches.
+class Hotwords {
+ public:
+  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: one word or phrase a line; behind a tab or a
+  // colon the nats that each of its letters gains, in (0, 20], in place of `boost`. Of one given twice, the higher boost
+  // counts. std::invalid_argument for a list without any, a boost out of range, and what the tokens cannot spell.
+  // lm: where the search is over phones, the language model that pronounces the words.
+  Hotwords(std::string_view list, const std::vector<std::string>& tokens, float boost = kHotwordBoost,
+           const NgramLm* lm = nullptr);
+
+  bool in_phones() const noexcept { return in_phones_; }
+
+  std::int32_t begin() const noexcept { return begin_; }  // at a border between words
+  std::int32_t advance(std::int32_t node, std::uint8_t byte) const noexcept;  // a space for a border
+
+  // Whether the word under way is, so far, a word of a hotword.
+  bool matches(std::int32_t node) const noexcept { return node != Lexicon::kRoot; }
+  // What a text gains that gets no further: the letters of the longest hotword under way.
+  float under_way(std::int32_t node) const noexcept { return at(node).under_way; }
+  // What a text gains for good by a border here.
+  float complete(std::int32_t node) const noexcept { return at(node).complete; }
+  // Whether the word that ends here is the last one of a hotword, or one with more to come.
+  bool contains_word(std::int32_t node) const noexcept {
+    return complete(node) > 0.0f || advance(node, ' ') != begin_;
+  }
+
+  // Of those in phones: the node after the word under way has turned out to be `word`.
+  std::int32_t identify(std::int32_t node, std::int32_t word) const noexcept;
+  // And the words of hotwords that can end here.
+  const std::vector<std::int32_t>& endings(std::int32_t node) const noexcept {
+    return endings_[static_cast<std::size_t>(node)];
+  }
+  // Those outside the vocabulary, whose numbers go on from its size.
+  const std::vector<std::string>& new_words() const noexcept { return new_words_; }
+
+  std::size_t num_hotwords() const noexcept { return num_hotwords_; }
+  float highest_boost() const noexcept { return highest_boost_; }  // of a letter, or of a phone
+
+ private:
+  struct Node {
+    std::int32_t longest_suffix;  // of this spelling that is the beginning of a hotword
+    float under_way;
+    float complete;
+  };
+
+  const Node& at(std::int32_t node) const { return nodes_[static_cast<std::size_t>(node)]; }
+  std::size_t num_units(char byte) const;
+  void build(const std::map<std::string, float>& boosts);
+  void find_endings();
+  std::map<std::string, float> pronounced(const std::map<std::string, float>& boosts, const NgramLm& lm);
+
+  bool in_phones_ = false;
+  std::vector<std::string> new_words_;
+  std::vector<std::vector<std::int32_t>> endings_;
+  std::unique_ptr<const Lexicon> spellings_;  // " NEW YORK"
+  std::vector<Node> nodes_;                   // of the lexicon
+  std::int32_t begin_ = 0;
+  std::size_t num_hotwords_ = 0;
+  float highest_boost_ = 0.0f;
+};
+
+}  // namespace asr_stream

@@ -1,0 +1,98 @@
+#include "search/lexicon.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace asr_stream {
+
+namespace {
+
+// An entry with its first eight bytes as a number, which most comparisons come down to.
+struct Sorted {
+  std::uint64_t beginning;
+  std::string_view bytes;
+  std::int32_t word;
+  float log_prob;
+
+  // By bytes; of words that are alike, the likeliest first.
+  bool operator<(const Sorted& other) const noexcept {
+    if (beginning != other.beginning) return beginning < other.beginning;
+    const int order = bytes.compare(other.bytes);
+    if (order != 0) return order < 0;
+    return log_prob != other.log_prob ? log_prob > other.log_prob : word < other.word;
+  }
+};
+
+std::uint64_t beginning(std::string_view bytes) noexcept {
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < 8; ++i) {
+    number = number << 8 | (i < bytes.size() ? static_cast<std::uint8_t>(bytes[i]) : 0u);
+  }
+  return number;
+}
+
+std::vector<Lexicon::Entry> numbered(const std::vector<std::string_view>& words) {
+  std::vector<Lexicon::Entry> entries;
+  entries.reserve(words.size());
+  for (const std::string_view word : words) entries.push_back({word, static_cast<std::int32_t>(entries.size())});
+  return entries;
+}
+
+}  // namespace
+
+Lexicon::Lexicon(std::vector<Entry> entries, const float* log_probs) {
+  std::vector<Sorted> sorted;
+  sorted.reserve(entries.size());
+  for (const Entry& entry : entries) {
+    sorted.push_back({beginning(entry.bytes), entry.bytes, entry.word, log_probs[entry.word]});
+  }
+  entries = {};
+  std::sort(sorted.begin(), sorted.end());
+
+  // Breadth first; a node's entries are the range [first, last), which share its `depth` bytes.
+  struct Range {
+    std::uint32_t first, last, depth;
+  };
+  std::vector<Range> ranges{{0, static_cast<std::uint32_t>(sorted.size()), 0}};
+  nodes_.push_back({0, 0, 0.0f, 0, 0, 0});
+  for (std::size_t index = 0; index < nodes_.size(); ++index) {
+    const Range range = ranges[index];
+    Node node = nodes_[index];
+    node.best_log_prob = -std::numeric_limits<float>::infinity();
+    node.first_word = static_cast<std::int32_t>(words_.size());
+    std::uint32_t next = range.first;
+    for (; next < range.last && sorted[next].bytes.size() == range.depth; ++next) {
+      node.best_log_prob = std::max(node.best_log_prob, sorted[next].log_prob);
+      if (node.num_words == kMaxWords || (node.num_words && words_.back() == sorted[next].word)) continue;
+      words_.push_back(sorted[next].word);
+      ++node.num_words;
+    }
+    node.first_child = static_cast<std::int32_t>(nodes_.size());
+    while (next < range.last) {
+      const char byte = sorted[next].bytes[range.depth];
+      const std::uint32_t first = next;
+      for (; next < range.last && sorted[next].bytes[range.depth] == byte; ++next) {
+        node.best_log_prob = std::max(node.best_log_prob, sorted[next].log_prob);
+      }
+      ranges.push_back({first, next, range.depth + 1});
+      nodes_.push_back({0, 0, 0.0f, 0, 0, static_cast<std::uint8_t>(byte)});
+      ++node.num_children;
+    }
+    nodes_[index] = node;
+  }
+  nodes_.shrink_to_fit();
+  words_.shrink_to_fit();
+}
+
+Lexicon::Lexicon(const std::vector<std::string_view>& words, const float* log_probs)
+    : Lexicon(numbered(words), log_probs) {}
+
+std::int32_t Lexicon::child(std::int32_t node, std::uint8_t byte) const noexcept {
+  const Node& parent = at(node);
+  for (std::int32_t i = parent.first_child; i < parent.first_child + parent.num_children; ++i) {
+    if (at(i).byte >= byte) return at(i).byte == byte ? i : kNone;
+  }
+  return kNone;
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,69 @@
+// A vocabulary as a trie of bytes, by spelling or by pronunciation: which words a beginning can still become, and how
+// likely the likeliest of them is (the look-ahead of Ortmanns et al. 1996, "Language-model look-ahead for large
+// vocabulary speech recognition"). Words that are pronounced alike end at one node; a word that is pronounced in several
+// ways ends at several.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace asr_stream {
+
+// Immutable. Nodes are indices; the root is 0.
+class Lexicon {
+ public:
+  static constexpr std::int32_t kRoot = 0;
+  static constexpr std::int32_t kNone = -1;
+  static constexpr std::size_t kMaxWords = 16;  // that end at a node; of more, the likeliest
+
+  struct Entry {
+    std::string_view bytes;  // not empty
+    std::int32_t word;
+  };
+
+  // `entries`: in any order. `log_probs`: of every word, by its number.
+  Lexicon(std::vector<Entry> entries, const float* log_probs);
+  // Word i is spelled `words[i]`.
+  Lexicon(const std::vector<std::string_view>& words, const float* log_probs);
+
+  // The node of the bytes of `node` and one more, kNone where no word begins so.
+  std::int32_t child(std::int32_t node, std::uint8_t byte) const noexcept;
+
+  // The children of `node` are the `num_children` nodes from `first_child` on, which come after it.
+  std::int32_t first_child(std::int32_t node) const noexcept { return at(node).first_child; }
+  std::int32_t num_children(std::int32_t node) const noexcept { return at(node).num_children; }
+  std::uint8_t byte(std::int32_t node) const noexcept { return at(node).byte; }  // its last; 0 of the root
+
+  // The words that end at `node`, the likeliest first.
+  std::size_t num_words(std::int32_t node) const noexcept { return at(node).num_words; }
+  const std::int32_t* words(std::int32_t node) const noexcept {
+    return words_.data() + static_cast<std::size_t>(at(node).first_word);
+  }
+  // The likeliest of them, or kNone.
+  std::int32_t word(std::int32_t node) const noexcept { return num_words(node) ? *words(node) : kNone; }
+
+  // The highest log-probability of the words that begin with the bytes of `node`.
+  float best_log_prob(std::int32_t node) const noexcept { return at(node).best_log_prob; }
+
+  std::size_t num_nodes() const noexcept { return nodes_.size(); }
+
+ private:
+  // The children of a node lie side by side, in ascending order of their bytes.
+  struct Node {
+    std::int32_t first_child;
+    std::int32_t first_word;
+    float best_log_prob;
+    std::uint16_t num_children;
+    std::uint8_t num_words;
+    std::uint8_t byte;
+  };
+
+  const Node& at(std::int32_t node) const { return nodes_[static_cast<std::size_t>(node)]; }
+
+  std::vector<Node> nodes_;
+  std::vector<std::int32_t> words_;
+};
+
+}  // namespace asr_stream

@@ -1,0 +1,233 @@
+#include "search/lm_fusion.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "search/spelling.h"
+
+namespace asr_stream {
+
+namespace {
+
+constexpr double kMinShare = 0.01;  // or a rare letter would be written on the least occasion
+constexpr float kLmGain = 5.0f;
+
+void check(const char* name, float value, float low, float high) {
+  if (!(value >= low && value <= high)) {
+    throw std::invalid_argument(std::string(name) + " must be in [" + std::to_string(low) + ", " +
+                                std::to_string(high) + "], got " + std::to_string(value));
+  }
+}
+
+}  // namespace
+
+LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens,
+                   const LmFusionOptions& options, std::shared_ptr<const Hotwords> hotwords,
+                   const std::vector<std::string>& phones)
+    : lm_(std::move(lm)),
+      hotwords_(std::move(hotwords)),
+      over_phones_(lm_ && !lm_->phones().empty() && !phones.empty()),
+      options_(options) {
+  if (!lm_ && !hotwords_) throw std::invalid_argument("fusion needs a language model, hotwords, or both");
+  check("lm weight", options.weight, 0.0f, 10.0f);
+  check("word_bonus", options.word_bonus, -20.0f, 20.0f);
+  check("oov_penalty", options.oov_penalty, 0.0f, 100.0f);
+  check("prior_weight", options.prior_weight, 0.0f, 2.0f);
+  if (over_phones_) {
+    spell_phones(phones);
+  } else {
+    tokens_ = tokens;
+    spellings_ = token_texts(tokens);
+  }
+  if (lm_) {
+    lexicon_ = over_phones_ ? &lm_->phone_lexicon() : &lm_->lexicon();
+    const std::array<double, 256> shares = lm_->byte_shares(over_phones_);
+    for (std::size_t byte = 0; byte < shares.size(); ++byte) {
+      const double share = shares[byte] > kMinShare ? shares[byte] : kMinShare;  // also where it is no number
+      letter_gains_[byte] = -options.prior_weight * static_cast<float>(std::log(share));
+    }
+    highest_gain_ += kLmGain;
+  }
+  if (hotwords_) {
+    if (hotwords_->in_phones() != over_phones_) {
+      throw std::invalid_argument(std::string("the hotwords are ") + (over_phones_ ? "spelled" : "pronounced") +
+                                  ", but the search is over " + (over_phones_ ? "phones" : "letters"));
+    }
+    std::size_t longest = over_phones_ ? 1 : 0;
+    if (!over_phones_) {
+      for (const std::string& spelling : spellings_) longest = std::max(longest, num_letters(spelling));
+    }
+    highest_gain_ += hotwords_->highest_boost() * static_cast<float>(longest);
+    if (lm_) {
+      hotword_log_prob_ =
+          lm_->unigram_log_prob(lm_->unknown()) - std::log(static_cast<float>(hotwords_->num_hotwords()));
+    }
+  }
+}
+
+void LmFusion::spell_phones(const std::vector<std::string>& phones) {
+  const std::vector<std::string>& known = lm_->phones();
+  const auto missing = [](const std::vector<std::string>& names, const std::vector<std::string>& among) {
+    std::string list;
+    for (const std::string& name : names) {
+      if (std::find(among.begin(), among.end(), name) == among.end()) list += (list.empty() ? "" : ", ") + name;
+    }
+    return list;
+  };
+  const std::string lacking = missing(known, phones), strange = missing(phones, known);
+  if (!lacking.empty() || !strange.empty()) {
+    throw std::invalid_argument(
+        "the language model pronounces words in other phones than the model has:" +
+        (lacking.empty() ? "" : " the model lacks " + lacking) + (lacking.empty() || strange.empty() ? "" : ";") +
+        (strange.empty() ? "" : " the language model lacks " + strange) +
+        "; use the lexicon that the model was trained with, or a language model without pronunciations");
+  }
+  tokens_.assign(1, "");
+  for (const std::string& phone : phones) {
+    tokens_.push_back("\xE2\x96\x81" + phone);
+    tokens_.push_back(phone);
+  }
+  spellings_.assign(1, "");
+  for (const std::string& phone : phones) {
+    const auto index = std::find(known.begin(), known.end(), phone) - known.begin();
+    const std::string byte(1, static_cast<char>(NgramLm::kFirstPhone + index));
+    spellings_.push_back(' ' + byte);
+    spellings_.push_back(byte);
+  }
+}
+
+LmFusion::Path LmFusion::begin() const {
+  Path path{};
+  if (lm_) path.state = lm_->begin();
+  if (hotwords_) path.hotword = hotwords_->begin();
+  return path;
+}
+
+LmFusion::Path LmFusion::advance(const Path& path, std::int32_t token) const {
+  Path next = path;
+  const std::string& spelling = spellings_[static_cast<std::size_t>(token)];
+  if (spelling.empty()) return next;
+  for (const char last : spelling) {
+    const auto byte = static_cast<std::uint8_t>(last);
+    if (byte == ' ') {
+      finish_word(next);
+      continue;
+    }
+    next.in_word = true;
+    if (hotwords_) next.hotword = hotwords_->advance(next.hotword, byte);
+    if (!lm_) continue;
+    next.letters += letter_gains_[byte];
+    if (next.node != Lexicon::kNone) next.node = lexicon_->child(next.node, byte);
+  }
+  estimate(next);
+  return next;
+}
+
+void LmFusion::estimate(Path& path) const {
+  if (hotwords_) path.hotwords_pending = hotwords_->under_way(path.hotword);
+  if (!lm_ || !path.in_word) return;
+  const bool known = path.node != Lexicon::kNone, hot = hotwords_ && hotwords_->matches(path.hotword);
+  float log_prob = lm_->unigram_log_prob(lm_->unknown());
+  if (known) {
+    log_prob = lexicon_->best_log_prob(path.node);
+    if (hot) log_prob = std::max(log_prob, hotword_log_prob_);
+  } else if (hot) {
+    log_prob = hotword_log_prob_;
+  }
+  path.pending = options_.weight * log_prob + options_.word_bonus;
+  path.pending += known || hot ? path.letters : -options_.oov_penalty;
+}
+
+bool LmFusion::is_known(std::int32_t word) const noexcept {
+  return word != kNoWord && word != lm_->unknown() && static_cast<std::size_t>(word) < lm_->num_words();
+}
+
+// As the likeliest that it can have been.
+void LmFusion::finish_word(Path& path) const {
+  if (!path.in_word) return;
+  if (!over_phones_) {
+    return finish_word(path, lm_ && path.node != Lexicon::kNone ? lexicon_->word(path.node) : kNoWord);
+  }
+  std::vector<Ending> found;
+  endings(path, found);
+  path = found.front().path;
+}
+
+// word: its number; where it has none, any other.
+void LmFusion::finish_word(Path& path, std::int32_t word) const {
+  path.in_word = false;
+  bool hot = false;
+  if (hotwords_) {
+    if (over_phones_) path.hotword = hotwords_->identify(path.hotword, word);
+    hot = hotwords_->matches(path.hotword) && hotwords_->contains_word(path.hotword);
+    path.hotwords_finished += hotwords_->complete(path.hotword);
+    path.hotword = hotwords_->advance(path.hotword, ' ');
+    path.hotwords_pending = hotwords_->under_way(path.hotword);
+  }
+  if (!lm_) return;
+  const bool known = is_known(word);
+  float log_prob = lm_->advance(path.state, known ? word : lm_->unknown());
+  if (hot) log_prob = known ? std::max(log_prob, hotword_log_prob_) : hotword_log_prob_;
+  path.finished += options_.weight * log_prob + options_.word_bonus;
+  path.finished += known || hot ? path.letters + letter_gains_[' '] : -options_.oov_penalty;
+  path.pending = path.letters = 0.0f;
+  path.node = Lexicon::kRoot;
+}
+
+void LmFusion::endings(const Path& path, std::vector<Ending>& endings) const {
+  endings.clear();
+  const auto add = [&](std::int32_t word) {
+    const auto same = [word](const Ending& ending) { return ending.word == word; };
+    if (std::any_of(endings.begin(), endings.end(), same)) return;
+    endings.push_back({path, word});
+    finish_word(endings.back().path, word);
+  };
+  if (!over_phones_ || !path.in_word) {
+    endings.push_back({path, kNoWord});
+    finish_word(endings.back().path);
+    return;
+  }
+  if (path.node != Lexicon::kNone) {
+    const std::int32_t* words = lexicon_->words(path.node);
+    for (std::size_t i = 0; i < lexicon_->num_words(path.node); ++i) add(words[i]);
+  }
+  if (hotwords_) {
+    for (const std::int32_t word : hotwords_->endings(path.hotword)) add(word);
+  }
+  if (endings.empty()) add(lm_->unknown());
+  if (endings.size() == 1) return;
+  std::stable_sort(endings.begin(), endings.end(),
+                   [](const Ending& a, const Ending& b) { return a.path.score() > b.path.score(); });
+  if (endings.size() > kMaxAlternatives) endings.resize(kMaxAlternatives);
+}
+
+std::int32_t LmFusion::complete_word(const Path& path) const {
+  if (!over_phones_ || !path.in_word) return kNoWord;
+  std::vector<Ending> found;
+  endings(path, found);
+  return text(found.front().word).empty() ? kNoWord : found.front().word;
+}
+
+LmFusion::Ending LmFusion::finish(const Path& path) const {
+  std::vector<Ending> found;
+  endings(path, found);
+  for (auto& [last, word] : found) {
+    last.hotwords_pending = 0.0f;
+    if (lm_) last.finished += options_.weight * lm_->advance(last.state, lm_->end_of_sentence());
+  }
+  return *std::max_element(found.begin(), found.end(), [](const Ending& a, const Ending& b) {
+    return a.path.score() < b.path.score();
+  });
+}
+
+std::string_view LmFusion::text(std::int32_t word) const {
+  if (!over_phones_) return {};
+  if (is_known(word)) return lm_->text(word);
+  const std::size_t index = static_cast<std::size_t>(word) - lm_->num_words();
+  const bool is_new = word >= 0 && word != lm_->unknown() && hotwords_ && index < hotwords_->new_words().size();
+  return is_new ? std::string_view(hotwords_->new_words()[index]) : std::string_view();
+}
+
+}  // namespace asr_stream

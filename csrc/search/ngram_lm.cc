@@ -1,0 +1,264 @@
+#include "search/ngram_lm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace asr_stream {
+
+namespace {
+
+constexpr char kMagic[] = "ASRNGRAM";
+constexpr std::uint32_t kVersion = 2;  // 1: without pronunciations
+constexpr std::uint32_t kMaxWords = 1u << 24;
+constexpr std::uint32_t kMaxNgrams = 1u << 30;
+
+[[noreturn]] void throw_damaged(const std::string& what) {
+  throw std::invalid_argument("not a language model of asr-stream, or a damaged one: " + what +
+                              "; write it again with `asr lm`");
+}
+
+}  // namespace
+
+// Reads a file front to back and never past its end.
+class NgramLm::Reader {
+ public:
+  Reader(const std::uint8_t* data, std::size_t size) : next_(data), left_(size) {}
+
+  const std::uint8_t* take(std::size_t count, const char* what) {
+    if (count > left_) throw_damaged(std::string("it ends within its ") + what);
+    const std::uint8_t* start = next_;
+    next_ += count;
+    left_ -= count;
+    return start;
+  }
+
+  std::uint32_t number(const char* what) {
+    const std::uint8_t* b = take(4, what);
+    return static_cast<std::uint32_t>(b[0]) | static_cast<std::uint32_t>(b[1]) << 8 |
+           static_cast<std::uint32_t>(b[2]) << 16 | static_cast<std::uint32_t>(b[3]) << 24;
+  }
+
+  std::uint32_t number(const char* what, std::uint32_t low, std::uint32_t high) {
+    const std::uint32_t value = number(what);
+    if (value < low || value > high) {
+      throw_damaged(std::string(what) + " " + std::to_string(value) + " is not in [" + std::to_string(low) + ", " +
+                    std::to_string(high) + "]");
+    }
+    return value;
+  }
+
+  float real(const char* what) {
+    const std::uint32_t bits = number(what);
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    if (!std::isfinite(value)) throw_damaged(std::string(what) + " are not finite");
+    return value;
+  }
+
+  std::size_t left() const { return left_; }
+
+ private:
+  const std::uint8_t* next_;
+  std::size_t left_;
+};
+
+NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) : data_(data, data + size) {
+  Reader reader(data_.data(), data_.size());
+  if (std::memcmp(reader.take(8, "beginning"), kMagic, 8) != 0) throw_damaged("it begins with other bytes");
+  const std::uint32_t version = reader.number("version", 1, kVersion);
+  levels_.resize(reader.number("order", 1, kMaxOrder));
+  for (Level& level : levels_) level.count = reader.number("number of n-grams", 0, kMaxNgrams);
+  const std::size_t num_words = levels_[0].count;
+  if (num_words < 3 || num_words > kMaxWords) throw_damaged(std::to_string(num_words) + " words");
+
+  const std::size_t text_size = reader.number("size of words");
+  const std::string_view text(reinterpret_cast<const char*>(reader.take(text_size, "words")), text_size);
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    const std::string_view word = text.substr(start, end - start);
+    if (word.empty() || (!words_.empty() && words_.back() >= word)) throw_damaged("its words are not in order");
+    words_.push_back(word);
+    start = end + 1;
+  }
+  if (words_.size() != num_words) throw_damaged("it has another number of words than it says");
+
+  const auto read_quantised = [&](std::size_t count, const char* what) {
+    Quantised table;
+    table.low = reader.real(what);
+    table.step = reader.real(what);
+    table.codes = reader.take(count, what);
+    return table;
+  };
+  for (std::size_t n = 1; n <= order(); ++n) {
+    Level& level = levels_[n - 1];
+    if (n == 1) {
+      unigram_log_probs_.resize(num_words);
+      for (float& value : unigram_log_probs_) value = reader.real("unigram log-probabilities");
+    } else {
+      Level& parents = levels_[n - 2];
+      const std::uint8_t* index = reader.take(4 * (parents.count + 1), "index");
+      Reader numbers(index, 4 * (parents.count + 1));
+      parents.first_child.resize(parents.count + 1);
+      for (std::uint32_t& first : parents.first_child) first = numbers.number("index");
+      level.words = reader.take(3 * level.count, "n-grams");
+      check_children(parents, level);
+      level.log_probs = read_quantised(level.count, "log-probabilities");
+    }
+    if (n < order()) level.backoffs = read_quantised(level.count, "back-off weights");
+  }
+  if (version > 1) read_pronunciations(reader);
+  if (reader.left() != 0) throw_damaged(std::to_string(reader.left()) + " bytes too many");
+
+  const auto require = [this](std::string_view word) {
+    const auto found = std::lower_bound(words_.begin(), words_.end(), word);
+    if (found == words_.end() || *found != word) throw_damaged("no word " + std::string(word));
+    return static_cast<std::int32_t>(found - words_.begin());
+  };
+  unknown_ = require("<unk>");
+  end_of_sentence_ = require("</s>");
+  begin_.contexts.fill(-1);
+  if (order() > 1) begin_.contexts[0] = require("<s>");
+}
+
+void NgramLm::read_pronunciations(Reader& reader) {
+  const std::size_t names_size = reader.number("size of phones");
+  const std::string_view names(reinterpret_cast<const char*>(reader.take(names_size, "phones")), names_size);
+  for (std::size_t start = 0; start < names.size();) {
+    const std::size_t end = std::min(names.find('\n', start), names.size());
+    phones_.emplace_back(names.substr(start, end - start));
+    if (phones_.back().empty() || std::count(phones_.begin(), phones_.end(), phones_.back()) != 1) {
+      throw_damaged("a phone without a name, or two of one");
+    }
+    start = end + 1;
+  }
+  if (phones_.empty() || phones_.size() > kMaxPhones) throw_damaged(std::to_string(phones_.size()) + " phones");
+
+  pronunciations_.reserve(words_.size());
+  for (std::size_t word = 0; word < words_.size(); ++word) {
+    const std::uint8_t* count = reader.take(1, "pronunciations");
+    pronunciations_.push_back(static_cast<std::uint32_t>(count - data_.data()));
+    for (int i = 0; i < *count; ++i) {
+      const std::size_t length = *reader.take(1, "pronunciations");
+      if (length == 0) throw_damaged("a pronunciation without phones");
+      const std::uint8_t* begin = reader.take(length, "pronunciations");
+      for (std::uint8_t* phone = data_.data() + (begin - data_.data()); phone != begin + length; ++phone) {
+        if (*phone >= phones_.size()) throw_damaged("phone " + std::to_string(*phone));
+        *phone = static_cast<std::uint8_t>(*phone + kFirstPhone);
+      }
+    }
+  }
+  g2p_.second = reader.number("size of the pronouncing model");
+  g2p_.first = reader.take(g2p_.second, "pronouncing model");
+}
+
+std::vector<std::string_view> NgramLm::pronunciations(std::int32_t word) const {
+  std::vector<std::string_view> result;
+  if (pronunciations_.empty()) return result;
+  const std::uint8_t* next = data_.data() + pronunciations_[static_cast<std::size_t>(word)];
+  for (int left = *next++; left > 0; --left) {
+    const std::size_t length = *next++;
+    result.emplace_back(reinterpret_cast<const char*>(next), length);
+    next += length;
+  }
+  return result;
+}
+
+const Lexicon& NgramLm::lexicon() const {
+  std::call_once(lexicon_once_,
+                 [this] { lexicon_ = std::make_unique<const Lexicon>(words_, unigram_log_probs_.data()); });
+  return *lexicon_;
+}
+
+const Lexicon& NgramLm::phone_lexicon() const {
+  std::call_once(phone_lexicon_once_, [this] {
+    std::vector<Lexicon::Entry> entries;
+    entries.reserve(words_.size());
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      const auto word = static_cast<std::int32_t>(i);
+      for (const std::string_view bytes : pronunciations(word)) entries.push_back({bytes, word});
+    }
+    phone_lexicon_ = std::make_unique<const Lexicon>(std::move(entries), unigram_log_probs_.data());
+  });
+  return *phone_lexicon_;
+}
+
+// The continuations of each context lie within the level and are sorted by their last word, each once.
+void NgramLm::check_children(const Level& parents, const Level& level) const {
+  if (parents.first_child.front() != 0 || parents.first_child.back() != level.count) throw_damaged("a broken index");
+  for (std::size_t i = 0; i < parents.count; ++i) {
+    const std::uint32_t first = parents.first_child[i], last = parents.first_child[i + 1];
+    if (first > last || last > level.count) throw_damaged("a broken index");
+    std::int32_t previous = -1;
+    for (std::uint32_t k = first; k < last; ++k) {
+      const std::int32_t word = level.word(k);
+      if (word <= previous || static_cast<std::size_t>(word) >= words_.size()) throw_damaged("n-grams out of order");
+      previous = word;
+    }
+  }
+}
+
+std::int32_t NgramLm::find_child(std::size_t order, std::int32_t context, std::int32_t word) const noexcept {
+  const auto& first_child = levels_[order - 1].first_child;
+  const Level& level = levels_[order];
+  std::uint32_t low = first_child[static_cast<std::size_t>(context)];
+  const std::uint32_t end = first_child[static_cast<std::size_t>(context) + 1];
+  for (std::uint32_t high = end; low < high;) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    if (level.word(middle) < word) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < end && level.word(low) == word ? static_cast<std::int32_t>(low) : -1;
+}
+
+float NgramLm::advance(State& state, std::int32_t word) const noexcept {
+  State next;
+  next.contexts.fill(-1);
+  float log_prob = unigram_log_probs_[static_cast<std::size_t>(word)];
+  if (order() > 1) next.contexts[0] = word;
+  for (std::size_t n = 1; n < order(); ++n) {  // the longer context overrules the shorter
+    const std::int32_t context = state.contexts[n - 1];
+    if (context < 0) continue;
+    const std::int32_t found = find_child(n, context, word);
+    if (found >= 0) {
+      log_prob = levels_[n].log_probs[static_cast<std::size_t>(found)];
+      if (n + 1 < order()) next.contexts[n] = found;
+    } else {
+      log_prob += levels_[n - 1].backoffs[static_cast<std::size_t>(context)];
+    }
+  }
+  state = next;
+  return log_prob;
+}
+
+std::int32_t NgramLm::find(std::string_view word) const noexcept {
+  const auto found = std::lower_bound(words_.begin(), words_.end(), word);
+  return found != words_.end() && *found == word ? static_cast<std::int32_t>(found - words_.begin()) : unknown_;
+}
+
+std::array<double, 256> NgramLm::byte_shares(bool of_pronunciations) const {
+  std::array<double, 256> shares{};
+  double sum = 0.0;
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    if (words_[i].front() == '<') continue;  // a mark
+    std::vector<std::string_view> forms{words_[i]};
+    if (of_pronunciations) forms = pronunciations(static_cast<std::int32_t>(i));
+    const double probability =
+        std::exp(static_cast<double>(unigram_log_probs_[i])) / static_cast<double>(std::max<std::size_t>(forms.size(), 1));
+    for (const std::string_view form : forms) {
+      for (const char byte : form) shares[static_cast<std::uint8_t>(byte)] += probability;
+      shares[' '] += probability;
+      sum += probability * static_cast<double>(form.size() + 1);
+    }
+  }
+  for (double& share : shares) share = sum > 0.0 ? share / sum : 0.0;
+  return shares;
+}
+
+}  // namespace asr_stream

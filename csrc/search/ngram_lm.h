@@ -1,0 +1,114 @@
+// A back-off n-gram language model of words (Katz 1987), packed for reading: `asr lm` writes the file from an ARPA
+// file, asr/lm/packed.py describes its bytes. It may carry pronunciations of its words, and a model that pronounces others.
+//
+// The n-grams of each order are sorted, and those that continue the same (n-1)-gram lie side by side: a trie, as in
+// Heafield 2011, "KenLM: Faster and smaller language model queries". A state holds where the last 1, 2, ... words lie
+// in it, so that a word costs one binary search per order.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "search/lexicon.h"
+
+namespace asr_stream {
+
+// Immutable, for any number of threads. Log-probabilities are natural.
+class NgramLm {
+ public:
+  static constexpr std::size_t kMaxOrder = 9;
+  static constexpr std::size_t kMaxPhones = 128;
+  static constexpr std::uint8_t kFirstPhone = 0x80;  // the byte that stands for phone 0 in pronunciations
+
+  // contexts[k - 1]: index of the last k words among the k-grams, or -1 where they are none.
+  struct State {
+    std::array<std::int32_t, kMaxOrder - 1> contexts;
+  };
+
+  // `data`, `size`: the whole file; copied. Throws std::invalid_argument for anything that is not one, to the byte.
+  NgramLm(const std::uint8_t* data, std::size_t size);
+
+  State begin() const noexcept { return begin_; }  // at the beginning of a sentence
+
+  // log P(word | state); `state` moves on. word: in [0, num_words).
+  float advance(State& state, std::int32_t word) const noexcept;
+
+  std::int32_t find(std::string_view word) const noexcept;  // unknown() for a word that is not in the vocabulary
+  std::string_view word(std::int32_t word) const noexcept { return words_[static_cast<std::size_t>(word)]; }
+  std::int32_t unknown() const noexcept { return unknown_; }
+  std::int32_t end_of_sentence() const noexcept { return end_of_sentence_; }
+  float unigram_log_prob(std::int32_t word) const noexcept {
+    return unigram_log_probs_[static_cast<std::size_t>(word)];
+  }
+
+  std::string_view text(std::int32_t word) const noexcept { return words_[static_cast<std::size_t>(word)]; }
+
+  // Names of the phones that words are pronounced in; none: the file has no pronunciations.
+  const std::vector<std::string>& phones() const noexcept { return phones_; }
+  // Of a word, a byte kFirstPhone + i for phone i; may be none.
+  std::vector<std::string_view> pronunciations(std::int32_t word) const;
+  // The file of the model that pronounces other words; of size 0: none.
+  std::pair<const std::uint8_t*, std::size_t> g2p() const noexcept { return g2p_; }
+
+  // The share of each byte, a space after every word among them, in a text of words as likely as they are alone: of
+  // spellings, or of pronunciations.
+  std::array<double, 256> byte_shares(bool of_pronunciations = false) const;
+
+  // Built when first asked for, which takes about as long as opening the file.
+  const Lexicon& lexicon() const;        // of spellings
+  const Lexicon& phone_lexicon() const;  // of pronunciations
+  std::size_t num_words() const noexcept { return unigram_log_probs_.size(); }
+  std::size_t order() const noexcept { return levels_.size(); }
+  std::size_t num_ngrams(std::size_t order) const { return levels_.at(order - 1).count; }
+
+ private:
+  // A table of numbers in 8 bits: low + step * code.
+  struct Quantised {
+    float low = 0.0f;
+    float step = 0.0f;
+    const std::uint8_t* codes = nullptr;
+
+    float operator[](std::size_t i) const noexcept { return low + step * static_cast<float>(codes[i]); }
+  };
+
+  // The n-grams of one order. Unigrams have their log-probabilities, and all words, in order.
+  struct Level {
+    std::size_t count = 0;
+    const std::uint8_t* words = nullptr;  // last word of each, 3 bytes, little-endian
+    Quantised log_probs;
+    Quantised backoffs;                        // not of the highest order
+    std::vector<std::uint32_t> first_child;    // count + 1; not of the highest order
+
+    std::int32_t word(std::size_t i) const noexcept {
+      return words[3 * i] | words[3 * i + 1] << 8 | words[3 * i + 2] << 16;
+    }
+  };
+
+  std::int32_t find_child(std::size_t order, std::int32_t context, std::int32_t word) const noexcept;
+  void check_children(const Level& parents, const Level& level) const;
+
+  class Reader;
+  void read_pronunciations(Reader& reader);
+
+  std::vector<std::uint8_t> data_;
+  std::vector<std::string_view> words_;  // in data_
+  std::vector<float> unigram_log_probs_;
+  std::vector<Level> levels_;
+  std::vector<std::string> phones_;
+  std::vector<std::uint32_t> pronunciations_;  // num_words: where those of each word begin in data_
+  std::pair<const std::uint8_t*, std::size_t> g2p_{nullptr, 0};
+  mutable std::once_flag lexicon_once_, phone_lexicon_once_;
+  mutable std::unique_ptr<const Lexicon> lexicon_, phone_lexicon_;
+  State begin_{};
+  std::int32_t unknown_ = 0;
+  std::int32_t end_of_sentence_ = 0;
+};
+
+}  // namespace asr_stream

@@ -1,0 +1,73 @@
+// A closed list of phrases: all that may be said is phrases of the list, one after the other, and what is none of them,
+// which is called [unk].
+//
+// The phrases form a trie of bytes. What a search moves along is `Step`s: a token, and the node that its text leads to.
+// A word may be spelled by any tokens that make it, so that the same list serves letters and pieces of words.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "contract.h"
+#include "search/lexicon.h"
+
+namespace asr_stream {
+
+inline constexpr char kUnknownPhrase[] = "[unk]";
+
+// Immutable, for any number of searches.
+class Phrases {
+ public:
+  struct Step {
+    std::int32_t token;
+    std::int32_t node;  // where it leads
+  };
+  struct Range {
+    const Step* first;
+    const Step* last;
+    const Step* begin() const { return first; }
+    const Step* end() const { return last; }
+  };
+
+  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: one phrase a line; one given twice counts once,
+  // and so does "[unk]", which is always there. unknown_cost: nats for each token that [unk] takes the place of: the
+  // higher, the rarer it is; (0, 100]. std::invalid_argument for a list without a phrase, what the tokens cannot spell,
+  // and a cost out of range.
+  Phrases(std::string_view list, const std::vector<std::string>& tokens, float unknown_cost = kUnknownCost);
+
+  // Before a border that begins a phrase, and behind it, where an utterance begins without one.
+  static constexpr std::int32_t kRoot = Lexicon::kRoot;
+  std::int32_t begin() const noexcept { return begin_; }
+
+  Range steps(std::int32_t node) const noexcept {
+    return {steps_.data() + first_step_[static_cast<std::size_t>(node)],
+            steps_.data() + first_step_[static_cast<std::size_t>(node) + 1]};
+  }
+  const Step& step(std::int32_t index) const noexcept { return steps_[static_cast<std::size_t>(index)]; }
+  std::int32_t index(const Step& step) const noexcept { return static_cast<std::int32_t>(&step - steps_.data()); }
+  std::size_t num_steps() const noexcept { return steps_.size(); }
+
+  bool ends_phrase(std::int32_t node) const noexcept { return ends_phrase_[static_cast<std::size_t>(node)] != 0; }
+  bool ends_word(std::int32_t node) const noexcept { return ends_word_[static_cast<std::size_t>(node)] != 0; }
+  bool begins_word(std::int32_t token) const noexcept { return begins_word_[static_cast<std::size_t>(token)] != 0; }
+
+  // Spellings for `words`: those of the model, and behind them [unk].
+  const std::vector<std::string>& tokens() const noexcept { return tokens_; }
+  std::int32_t unknown_token() const noexcept { return static_cast<std::int32_t>(tokens_.size()) - 1; }
+  std::int64_t num_model_tokens() const noexcept { return static_cast<std::int64_t>(tokens_.size()) - 1; }
+  float unknown_cost() const noexcept { return unknown_cost_; }
+
+ private:
+  std::vector<std::string> tokens_;
+  float unknown_cost_;
+  std::int32_t begin_ = 0;
+  std::vector<Step> steps_;                 // of node 0, of node 1, ...
+  std::vector<std::size_t> first_step_;     // by node, and the end
+  std::vector<char> ends_phrase_, ends_word_;  // by node
+  std::vector<char> begins_word_;           // by token
+};
+
+}  // namespace asr_stream

@@ -1,0 +1,186 @@
+#include "search/words.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdlib>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+namespace asr_stream {
+
+namespace {
+
+constexpr std::string_view kWordBorder = "\xe2\x96\x81";  // "▁"
+constexpr std::int64_t kFluentFrames = 3;
+// How far, in frames, the letters of a word may lie from its phones, and its border from the middle between its phones
+// and its neighbor's.
+constexpr std::int64_t kLettersReach = 6;
+constexpr std::int64_t kBorderReach = 4;
+constexpr double kRounding = 1e-3;  // of sums of boosts, in another order
+
+// Log odds of a word being right: bias + least * its least certain token + mean * the mean of its tokens.
+struct ConfidenceMap {
+  double bias, least, mean;
+};
+// Fitted on half of the speakers of `dev`: `python benchmarks/confidence.py data/dev.jsonl.gz --num-utterances 282`.
+constexpr ConfidenceMap kWithLm{-1.40, 1.85, 2.51};
+constexpr ConfidenceMap kWithoutLm{-7.34, 6.85, 3.58};
+constexpr ConfidenceMap kWithPhones = kWithLm;
+
+// Frames and token confidences of the word under way.
+struct Spoken {
+  std::string text;
+  std::int64_t start;
+  std::int64_t end;
+  float least;
+  double sum;
+  int num_tokens;
+};
+
+std::vector<Spoken> spoken(const Hypothesis& hypothesis, const std::vector<std::string>& tokens) {
+  std::vector<Spoken> result;
+  bool begins = true;
+  for (std::size_t i = 0; i < hypothesis.tokens.size(); ++i) {
+    const std::int32_t id = hypothesis.tokens[i];
+    if (id < 0 || static_cast<std::size_t>(id) >= tokens.size()) {
+      throw std::invalid_argument("token id " + std::to_string(id) + " is outside 0 to " +
+                                  std::to_string(tokens.size()) + " - 1");
+    }
+    std::string_view piece = tokens[static_cast<std::size_t>(id)];
+    if (begins_word(piece)) {
+      piece.remove_prefix(kWordBorder.size());
+      begins = true;
+    }
+    if (piece.empty()) continue;
+    const float certain = hypothesis.confidences[i];
+    if (begins) result.push_back({"", hypothesis.start_frames[i], 0, certain, 0.0, 0});
+    Spoken& word = result.back();
+    word.text += piece;
+    word.end = hypothesis.end_frames[i];
+    word.least = std::min(word.least, certain);
+    word.sum += static_cast<double>(certain);
+    ++word.num_tokens;
+    begins = false;
+  }
+  return result;
+}
+
+// The letters of about the frames [begin, end), from border to border if there are any near.
+std::string written(const Hypothesis& letters, const std::vector<std::string>& tokens, std::int64_t begin,
+                    std::int64_t end) {
+  const std::vector<Spoken> all = spoken(letters, tokens);
+  const auto at_border = [&all](std::int64_t frame) {
+    std::int64_t nearest = frame, distance = kBorderReach + 1;
+    for (const Spoken& word : all) {
+      if (std::abs(word.start - frame) >= distance) continue;
+      nearest = word.start;
+      distance = std::abs(word.start - frame);
+    }
+    return nearest;
+  };
+  begin = at_border(begin);
+  end = at_border(end);
+  std::string text;
+  for (std::size_t i = 0; i < letters.tokens.size(); ++i) {
+    if (letters.start_frames[i] < begin || letters.start_frames[i] >= end) continue;
+    std::string_view piece = tokens[static_cast<std::size_t>(letters.tokens[i])];
+    if (begins_word(piece)) piece.remove_prefix(kWordBorder.size());
+    text += piece;
+  }
+  return text;
+}
+
+std::vector<Word> timed(std::vector<Spoken> found, const ConfidenceMap& map, double start_s) {
+  std::vector<Word> result;
+  std::int64_t previous = 0, previous_end = 0;  // end of the word before: as recognised, as corrected
+  for (Spoken& word : found) {
+    const bool is_fluent = !result.empty() && word.start - previous <= kFluentFrames;
+    const std::int64_t start = is_fluent ? previous_end : word.start;
+    const std::int64_t end = std::max(word.end - 1, start + 1);
+    const auto seconds = [&](std::int64_t frame) { return start_s + static_cast<double>(frame) * kEncoderFrameS; };
+    const double evidence = map.bias + map.least * word.least + map.mean * word.sum / word.num_tokens;
+    result.push_back({std::move(word.text), seconds(start), seconds(end),
+                      static_cast<float>(1.0 / (1.0 + std::exp(-evidence)))});
+    previous = word.end;
+    previous_end = end;
+  }
+  return result;
+}
+
+}  // namespace
+
+bool begins_word(std::string_view token) { return token.substr(0, kWordBorder.size()) == kWordBorder; }
+
+std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm,
+                        double start_s) {
+  return timed(spoken(hypothesis, tokens), with_lm ? kWithLm : kWithoutLm, start_s);
+}
+
+std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
+                        const std::vector<std::string>& tokens, double start_s) {
+  std::vector<Spoken> found = spoken(hypothesis, fusion.tokens());
+  if (found.size() != hypothesis.words.size()) {
+    throw std::invalid_argument("the hypothesis has " + std::to_string(hypothesis.words.size()) + " words for " +
+                                std::to_string(found.size()) + " in phones: it is of another search");
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    found[i].text = fusion.text(hypothesis.words[i]);
+    if (!found[i].text.empty() || hypothesis.words[i] == LmFusion::kNoWord) continue;
+    std::int64_t begin = found[i].start - kLettersReach, end = found[i].end + kLettersReach;
+    if (i > 0) begin = std::max(begin, (found[i - 1].end + found[i].start) / 2);
+    if (i + 1 < found.size()) end = std::min(end, (found[i].end + found[i + 1].start) / 2);
+    found[i].text = written(letters, tokens, begin, end);
+  }
+  const auto is_silent = [](const Spoken& word) { return word.text.empty(); };
+  found.erase(std::remove_if(found.begin(), found.end(), is_silent), found.end());
+  return timed(std::move(found), kWithPhones, start_s);
+}
+
+std::size_t num_alike(const std::vector<Word>& a, const std::vector<Word>& b) {
+  const std::size_t length = std::min(a.size(), b.size());
+  std::size_t count = 0;
+  while (count < length && a[count].text == b[count].text) ++count;
+  return count;
+}
+
+std::string join(const std::vector<Word>& words) {
+  std::string text;
+  for (const Word& word : words) {
+    if (!text.empty()) text += ' ';
+    text += word.text;
+  }
+  return text;
+}
+
+std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::vector<float>& decoder_scores,
+                          double ctc_weight) {
+  if (hypotheses.empty() || hypotheses.size() != decoder_scores.size()) {
+    throw std::invalid_argument(std::to_string(hypotheses.size()) + " hypotheses with " +
+                                std::to_string(decoder_scores.size()) +
+                                " decoder scores: one or more are needed, and one score for each");
+  }
+  if (!(ctc_weight >= 0.0 && ctc_weight <= 1.0)) {
+    throw std::invalid_argument("ctc_weight " + std::to_string(ctc_weight) + " must be in [0, 1]");
+  }
+  const auto first_pass = [](const Hypothesis& h) { return h.log_prob + h.lm_score; };
+  const auto searched = std::max_element(
+      hypotheses.begin(), hypotheses.end(), [&](const Hypothesis& a, const Hypothesis& b) {
+        return first_pass(a) + a.hotword_score < first_pass(b) + b.hotword_score;
+      });
+  std::size_t best = 0;
+  double highest = -std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+    if (hypotheses[i].hotword_score < searched->hotword_score - kRounding) continue;
+    const double score = ctc_weight * first_pass(hypotheses[i]) +
+                         (1.0 - ctc_weight) * static_cast<double>(decoder_scores[i]) + hypotheses[i].hotword_score;
+    if (score > highest) {
+      best = i;
+      highest = score;
+    }
+  }
+  return best;
+}
+
+}  // namespace asr_stream

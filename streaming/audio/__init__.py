@@ -1,0 +1,1 @@
+"""Audio sources: microphone and files."""

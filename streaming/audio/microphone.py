@@ -1,0 +1,306 @@
+"""The microphone: finds and opens the input device, notices when it is gone, and opens it again.
+
+A device that disappears says nothing: its callbacks stop. So silence of callbacks is watched, the loss is
+reported and ends the utterance, the device is opened again with growing pauses, and the time without it is
+accounted for as a gap.
+
+    with Microphone() as microphone:
+        while True:
+            microphone.read_into(stream)
+            for event in stream.events(): ...
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asr.streaming.audio.capture import BLOCK_S, CLOSE_TIMEOUT_S, Capture
+
+if TYPE_CHECKING:
+    from asr.streaming.stream import Stream
+
+SAMPLE_RATE = 16000
+SILENCE_LIMIT_S = max(0.5, 10 * BLOCK_S)
+"""A device from which nothing comes for so long is lost."""
+START_LIMIT_S = 5.0
+"""The same before its first sample: a sound server may take seconds to start."""
+POLL_S = 0.01
+BACK_OFF_S = (0.25, 0.5, 1.0, 2.0, 5.0)
+OVERFLOW_REPORT_S = 10.0
+MAX_CHANNELS = 1024
+
+INSTALL_LINE = "sudo apt-get install libportaudio2"
+
+
+class MicrophoneError(ValueError):
+    """There is no microphone, it cannot be opened, or PortAudio is missing. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class InputDevice:
+    """What PortAudio says about an input device. default_sample_rate: Hz."""
+
+    index: int
+    name: str
+    host_api: str
+    num_channels: int
+    default_sample_rate: int
+    is_default: bool
+
+
+@dataclass(frozen=True)
+class Block:
+    """Audio, float32 in ±1, shape (num_samples,), of `sample_rate` Hz; `gap` samples were lost just before.
+
+    error: what went wrong with the device before this, for people; empty when all is well. lost: the device is gone,
+    and nothing comes until it has been opened again.
+    """
+
+    samples: np.ndarray
+    sample_rate: int
+    gap: int = 0
+    error: str = ""
+    lost: bool = False
+
+    def put_into(self, stream: Stream) -> None:
+        """Tells `stream` all that is in here."""
+        if self.lost:
+            stream.end_utterance()
+        if self.error:
+            stream.report_error(self.error)
+        stream.gap(self.gap, self.sample_rate)
+        stream.accept_waveform(self.samples, self.sample_rate)
+
+
+def list_devices() -> list[InputDevice]:
+    """The input devices. Raises MicrophoneError when PortAudio is missing."""
+    sounddevice = _import_sounddevice()
+    apis = sounddevice.query_hostapis()
+    default = sounddevice.default.device["input"]
+    return [
+        InputDevice(
+            index,
+            device["name"],
+            apis[device["hostapi"]]["name"],
+            device["max_input_channels"],
+            int(device["default_samplerate"]),
+            index == default,
+        )
+        for index, device in enumerate(sounddevice.query_devices())
+        if device["max_input_channels"] > 0
+    ]
+
+
+class Microphone:
+    """An open microphone. One thread reads it; capture does not wait for that thread."""
+
+    def __init__(self, device: int | str | None = None, rescan: bool = False, channel: int = 1) -> None:
+        """Opens `device`: an index of `list_devices`, a part of a name, or None for the default.
+
+        channel: which of the device's channels to hear, counted from 1.
+        rescan: whether PortAudio may be restarted to find a device that was plugged in again, or what is the default
+        now. Off by default, because that closes every other PortAudio stream of the process.
+        A default device is kept until it is lost, unless the sound server moves what is open, as PulseAudio and
+        PipeWire do.
+        Raises MicrophoneError when there is none, or it cannot be opened, or has no such channel.
+        """
+        if isinstance(channel, bool) or not isinstance(channel, int) or not 1 <= channel <= MAX_CHANNELS:
+            raise MicrophoneError(f"channel is {channel!r}; it must be a whole number in [1, {MAX_CHANNELS}]")
+        self._rescan = rescan
+        self._channel = channel
+        self._sounddevice = _import_sounddevice()
+        self.device = _find_device(self._sounddevice, device)
+        # Numbers change when devices come and go; the default is whatever it is by then.
+        self._wanted = None if device is None else self.device.name
+        self._capture = self._open()
+        self._closed = False
+        self._opening: threading.Thread | None = None
+        self._reopened: Capture | None = None
+        self._lost_name = ""
+        self._watch_from_now()
+
+    @property
+    def sample_rate(self) -> int:
+        """Of the samples that are read, in Hz: 16000, or the device's own rate when it refuses that."""
+        return self._capture.sample_rate
+
+    def read(self, timeout_s: float = 0.1) -> Block | None:
+        """The next audio, or what happened to the device; None when nothing came within `timeout_s`.
+
+        After `close` the rest of what was captured, then None at once.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            capture = self._capture
+            samples, gap = capture.ring.read(capture.ring.capacity)
+            if len(samples) or gap:
+                return Block(samples, capture.sample_rate, gap)
+            block = self._told_overflow() or (None if self._closed else self._watch())
+            if self._closed:
+                return block
+            if block is not None or time.monotonic() >= deadline:
+                return block
+            time.sleep(POLL_S)
+
+    def read_into(self, stream: Stream, timeout_s: float = 0.1) -> bool:
+        """Moves the next audio, gap or error into `stream`. False when nothing came within `timeout_s`."""
+        block = self.read(timeout_s)
+        if block is not None:
+            block.put_into(stream)
+        return block is not None
+
+    def close(self) -> None:
+        """Stops capture. What was captured until now can still be read."""
+        if not self._closed:
+            self._closed = True
+            if self._opening is None:
+                self._capture.close()
+            else:
+                self._opening.join(CLOSE_TIMEOUT_S)
+                if self._reopened is not None:
+                    self._reopened.close()
+
+    def __enter__(self) -> Microphone:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _watch_from_now(self) -> None:
+        self._watched = time.monotonic()
+        self._num_received = 0
+        self._silent_s = 0.0
+        self._num_overflows = 0
+        self._overflow_reported = -OVERFLOW_REPORT_S
+
+    def _told_overflow(self) -> Block | None:
+        """That the sound system lost audio, if it did and that was not said within the last seconds."""
+        capture = self._capture
+        num_new = capture.num_input_overflows - self._num_overflows
+        now = time.monotonic()
+        if num_new == 0 or (now - self._overflow_reported < OVERFLOW_REPORT_S and not self._closed):
+            return None
+        self._num_overflows += num_new
+        self._overflow_reported = now
+        times = "once" if num_new == 1 else f"{num_new} times"
+        return Block(_EMPTY, capture.sample_rate, error=f"the sound system lost audio before it got here, {times}")
+
+    def _watch(self) -> Block | None:
+        """What is to be said about the device, if anything."""
+        if self._opening is not None:
+            return self._take_over() if self._reopened is not None else None
+        capture = self._capture
+        now = time.monotonic()
+        # Time during which this process did not look, be it busy or suspended, is no silence of the device.
+        self._silent_s += min(now - self._watched, 10 * POLL_S)
+        self._watched = now
+        if capture.num_received != self._num_received:
+            self._num_received = capture.num_received
+            self._silent_s = 0.0
+        if self._silent_s > (SILENCE_LIMIT_S if self._num_received else START_LIMIT_S) or not capture.active:
+            self._opening = threading.Thread(target=self._reopen, name="reopen-microphone", daemon=True)
+            self._opening.start()
+            self._lost_name = self.device.name
+            text = f"microphone {self._lost_name!r} stopped; opening it again"
+            return Block(_EMPTY, capture.sample_rate, error=text, lost=True)
+        return None
+
+    def _reopen(self) -> None:
+        """In its own thread, because a dead device may hold up every call for seconds."""
+        released = self._capture.close(abort=True)
+        attempt = 0
+        while not self._closed:
+            time.sleep(BACK_OFF_S[min(attempt, len(BACK_OFF_S) - 1)])
+            attempt += 1
+            try:
+                if self._rescan and released:
+                    self._sounddevice._terminate()
+                    self._sounddevice._initialize()
+                    self.device = _find_device(self._sounddevice, self._wanted)
+                capture = self._open()
+            except MicrophoneError:
+                continue
+            deadline = time.monotonic() + START_LIMIT_S
+            while not capture.num_received and capture.active and time.monotonic() < deadline and not self._closed:
+                time.sleep(POLL_S)
+            if capture.num_received and not self._closed:
+                self._reopened = capture
+                return
+            released = capture.close(abort=True)
+
+    def _take_over(self) -> Block:
+        """Goes on with the device as opened again; the time without it is a gap."""
+        lost, self._capture = self._capture, self._reopened
+        assert self._capture is not None
+        self._opening, self._reopened = None, None
+        self._watch_from_now()
+        rate = self._capture.sample_rate
+        lost_ns = self._capture.first_sample_ns - lost.last_sample_ns if lost.last_sample_ns else 0
+        name = self.device.name
+        error = "" if name == self._lost_name else f"microphone {self._lost_name!r} is gone; listening to {name!r} now"
+        return Block(_EMPTY, rate, max(0, round(lost_ns * rate / 1e9)), error)
+
+    def _open(self) -> Capture:
+        """Opens the device at 16 kHz, or else as it likes it best."""
+        device, channel = self.device, self._channel
+        if channel > device.num_channels:
+            raise MicrophoneError(
+                f"microphone {device.name!r} has no channel {channel}: it must be in [1, {device.num_channels}]"
+            )
+        attempts = [
+            (rate, channels)
+            for channels in dict.fromkeys((channel, max(channel, min(2, device.num_channels)), device.num_channels))
+            for rate in dict.fromkeys((SAMPLE_RATE, device.default_sample_rate))
+        ]
+        for rate, channels in attempts:
+            try:
+                return Capture(self._sounddevice, device.index, device.host_api, rate, channels, channel - 1)
+            except (self._sounddevice.PortAudioError, ValueError) as error:
+                reason = error
+        raise MicrophoneError(f"cannot open microphone {device.name!r}: {reason}; is another program using it?")
+
+
+_EMPTY = np.zeros(0, np.float32)
+
+
+def _import_sounddevice() -> Any:
+    try:
+        import sounddevice
+    except OSError as error:  # it looks for the library when it is imported
+        raise MicrophoneError(
+            f"PortAudio is not installed ({error}), so no microphone can be opened.\n"
+            f"  Debian, Ubuntu:  {INSTALL_LINE}\n"
+            "  Fedora:          sudo dnf install portaudio\n"
+            "  macOS, Windows:  pip install --force-reinstall sounddevice"
+        ) from error
+    except ImportError as error:
+        raise MicrophoneError(
+            f"the sounddevice package cannot be imported ({error}): pip install sounddevice"
+        ) from error
+    return sounddevice
+
+
+def _find_device(sounddevice: Any, wanted: int | str | None) -> InputDevice:
+    devices = list_devices()
+    if not devices:
+        raise MicrophoneError(
+            "there is no microphone: PortAudio finds no input device. Plug one in or, in a container or on a "
+            "remote machine, pass a sound device through"
+        )
+    if wanted is None:
+        chosen = [device for device in devices if device.is_default] or devices[:1]
+    elif isinstance(wanted, int):
+        chosen = [device for device in devices if device.index == wanted]
+    else:
+        chosen = [device for device in devices if device.name == wanted] or [
+            device for device in devices if wanted.lower() in device.name.lower()
+        ]
+    if not chosen:
+        names = ", ".join(f"{device.index} {device.name!r}" for device in devices)
+        raise MicrophoneError(f"no input device {wanted!r}; there are: {names}")
+    return chosen[0]

@@ -1,0 +1,1 @@
+"""The protocols of `asr-stream serve`, a module each."""

@@ -1,0 +1,221 @@
+"""OpenAI's Realtime transcription: a WebSocket at /v1/realtime.
+
+Audio of 24 kHz arrives in `input_audio_buffer.append` and is recognized at once. Text is sent for items, stretches of
+the audio (realtime_items.py). `turn_detection` (realtime_config.py) decides what ends an item: with "server_vad" the
+recognizer's endpoint rules and `commit`; with null only `commit`, and an item may hold several utterances.
+
+An `error` event answers a message that cannot be processed at all, for some clients (LiveKit) give up on any. Keywords
+that cannot be used are left out, with a sentence in `warnings` of `session.updated`; the end of a session is told by
+the close code and its reason alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import uuid
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from asr.streaming.server.protocols.hotwords import usable_hotwords
+from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown
+from asr.streaming.server.protocols.openai_api import ApiError
+from asr.streaming.server.protocols.realtime_config import LIVE_DELAYS, SAMPLE_RATE, SessionConfig
+from asr.streaming.server.protocols.realtime_items import Items, Mark
+from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, Client, refuse
+from asr.streaming.server.server import Refused, Server
+from asr.streaming.server.session import Session, SessionFailed
+
+if TYPE_CHECKING:
+    from asr.streaming.recognizer import Recognizer
+
+SUBPROTOCOL = "realtime"
+MIN_COMMIT_S = 0.1
+"""A commit of less audio is an error, as it is with OpenAI."""
+MAX_ID_LENGTH = 512
+
+
+async def _realtime(websocket: WebSocket) -> None:
+    server: Server = websocket.app.state.server
+    try:
+        async with server.open("realtime") as session:
+            await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
+            connection = Connection(
+                Client(websocket, server),
+                session,
+                model=websocket.query_params.get("model", ""),
+                old_form="realtime=v1" in websocket.headers.get("openai-beta", ""),
+            )
+            await connection.run()
+    except Refused as refused:
+        await refuse(websocket, refused)
+
+
+class Connection:
+    """A client of this protocol, and its session."""
+
+    def __init__(self, client: Client, session: Session, model: str, old_form: bool) -> None:
+        """old_form: until the first update, use the session object and the events from before 2025-08."""
+        self._client = client
+        self._session = session
+        self._recognizer = session.recognizer
+        """The server's; that of the session changes with its configuration."""
+        self._session_id = f"sess_{uuid.uuid4().hex}"
+        silence_ms = round(1000 * self._recognizer.silence_after_speech_s)
+        self._config = SessionConfig(silence_ms, silence_ms, model)
+        self._items = Items(old_form, _is_live(self._recognizer))
+        self._uncommitted_s = 0.0
+
+    async def run(self) -> None:
+        """Serves the client until the session ends."""
+        sending = asyncio.ensure_future(self._send_transcripts())
+        try:
+            with contextlib.suppress(WebSocketDisconnect):
+                try:
+                    await self._receive(sending)
+                except SessionFailed as failed:
+                    await self._send_error(ApiError(str(failed), status=500))
+                    await self._client.close(INTERNAL_ERROR, str(failed))
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def _receive(self, sending: asyncio.Future[None]) -> None:
+        await self._send_session("created")
+        async with aclosing(self._client.messages()) as messages:
+            async for message in messages:
+                await self._handle(message)
+                if sending.done():
+                    break
+        if not self._client.connected:
+            return
+        if self._config.silence_ms is None and self._uncommitted_s:
+            await self._end_item("commit")
+        await self._session.finish()
+        await sending
+        await self._client.close(self._client.close_code, self._client.why_ended)
+
+    async def _send_transcripts(self) -> None:
+        async for event in self._session.events():
+            for message in self._items.take(event):
+                await self._send(message)
+
+    async def _handle(self, message: str | bytes) -> None:
+        """Handles a client's event, and answers one that cannot be handled with an error."""
+        event_id = None
+        try:
+            try:
+                event = parse_object(message)
+            except BadMessage as error:
+                raise ApiError(str(error), code="invalid_json") from None
+            if isinstance(given := event.get("event_id"), str):
+                event_id = given[:MAX_ID_LENGTH]
+            await self._handle_command(event)
+        except ApiError as error:
+            await self._send_error(error, event_id)
+
+    async def _handle_command(self, event: dict[str, Any]) -> None:
+        match event.get("type"):
+            case "input_audio_buffer.append":
+                await self._append(event.get("audio"))
+            case "input_audio_buffer.commit":
+                if self._uncommitted_s < MIN_COMMIT_S:
+                    raise ApiError(
+                        f"there are {self._uncommitted_s:.3f} s of audio to commit; at least {MIN_COMMIT_S} s are needed",
+                        code="input_audio_buffer_commit_empty",
+                    )
+                await self._end_item("commit")
+            case "input_audio_buffer.clear":
+                await self._end_item("clear")
+            case "session.update" | "transcription_session.update" as type:
+                old_form = type != "session.update"
+                config = self._config.updated(event.get("session"), old_form)
+                self._items.old_form = old_form
+                await self._update(config)
+            case type:
+                known = "session.update, input_audio_buffer.append, .commit, .clear"
+                raise ApiError(f"type is {shown(type)}; this server takes {known}", "type", "unknown_type")
+
+    async def _append(self, audio: object) -> None:
+        try:
+            data = base64.b64decode(audio, validate=True) if isinstance(audio, str) else None
+        except ValueError:
+            data = None
+        if data is None or len(data) % 2:
+            raise ApiError("audio must be samples of 16 bits, little-endian, in Base64", "audio", "invalid_audio")
+        if data:
+            samples = np.frombuffer(data, "<i2").astype(np.int16)
+            await self._session.accept_waveform(samples, SAMPLE_RATE)
+            self._uncommitted_s += len(samples) / SAMPLE_RATE
+
+    async def _end_item(self, how: str) -> None:
+        """Ends the utterance, so that its final belongs to the item, and commits or clears the item."""
+        await self._mark("manual")
+        await self._session.end_utterance()
+        await self._mark(how)
+        if self._config.silence_ms is not None:
+            await self._mark("vad")
+        self._uncommitted_s = 0.0
+
+    async def _update(self, config: SessionConfig) -> None:
+        warnings = []
+        if config.keywords is not None and config.keywords != self._config.keywords:
+            usable = usable_hotwords(self._recognizer, config.keywords)
+            if left_out := [shown(word) for word in config.keywords if word not in usable]:
+                some = ", ".join(left_out[:10]) + ", ..." * (len(left_out) > 10)
+                warnings.append(f"keywords that this model or its search cannot use are left out: {some}")
+            config = replace(config, keywords=usable)
+        changes = self._changes(config)
+        current = self._session.recognizer
+        if any(getattr(current, name) != value for name, value in changes.items()):
+            await self._session.change(**changes)
+        await self._mark("manual" if config.silence_ms is None else "vad")
+        self._items.live = _is_live(self._session.recognizer)
+        self._config = config
+        await self._send_session("updated", warnings)
+
+    def _changes(self, config: SessionConfig) -> dict[str, Any]:
+        """Options of the recognizer that follow from `config`."""
+        server = self._recognizer
+        # Without turn detection the endpoint rules stay in force: they bound the memory of an utterance.
+        changes = {
+            "silence_after_speech_s": (config.silence_ms or config.default_silence_ms) / 1000,
+            "second_pass": server.second_pass,
+            "search": server.search,
+            "hotwords": server.hotwords if config.keywords is None else config.keywords,
+        }
+        if config.delay in LIVE_DELAYS:
+            changes |= {"second_pass": False, "search": "beam" if server.search == "rescore" else server.search}
+        return changes
+
+    async def _mark(self, what: str) -> None:
+        now = self._session.audio_s
+        await self._session.report(Mark(what, now, now))
+
+    async def _send_session(self, what: str, warnings: Sequence[str] = ()) -> None:
+        kind = "transcription_session" if self._items.old_form else "session"
+        session = self._config.to_dict(self._session_id, self._items.old_form)
+        extra = {"warnings": warnings} if warnings else {}
+        await self._send({"type": f"{kind}.{what}", "session": session} | extra)
+
+    async def _send_error(self, error: ApiError, event_id: str | None = None) -> None:
+        await self._send({"type": "error", "error": error.to_dict() | {"event_id": event_id}})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        await self._client.send(json.dumps({"event_id": f"event_{uuid.uuid4().hex}"} | message))
+
+
+def _is_live(recognizer: Recognizer) -> bool:
+    """Whether finals keep the stable words of partials: not where a second look at the utterance may change them."""
+    return not recognizer.second_pass and recognizer.search != "rescore"
+
+
+routes: list[BaseRoute] = [WebSocketRoute("/v1/realtime", _realtime)]

@@ -1,0 +1,121 @@
+"""The session object of OpenAI's Realtime transcription: parsing and validation, in its present and its former form.
+
+Present (`session.update`): `audio.input` with `format`, `transcription`, `turn_detection`. Former
+(`transcription_session.update`): `input_audio_format`, `input_audio_transcription`, `turn_detection`.
+Other fields are ignored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from asr.streaming.server.protocols.messages import LANGUAGE, BadMessage, shown, whole_number
+from asr.streaming.server.protocols.openai_api import ApiError, check_keywords, check_language
+
+SAMPLE_RATE = 24000
+MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10000
+
+
+DELAYS = ("minimal", "low", "medium", "high", "xhigh")
+LIVE_DELAYS = ("minimal", "low")
+
+
+@dataclass(frozen=True)
+class SessionConfig:
+    """default_silence_ms: the server's. silence_ms: silence that ends an item; None: only a commit does."""
+
+    default_silence_ms: int
+    silence_ms: int | None
+    model: str = ""
+    prompt: str = ""
+    delay: str | None = None
+    """One of DELAYS. LIVE_DELAYS: text while an utterance goes on, from one pass; None: what the server does."""
+    keywords: tuple[str, ...] | None = None
+    """None: the server's own hotwords."""
+
+    def updated(self, session: object, old_form: bool) -> SessionConfig:
+        """The configuration after an update with the object `session`. ApiError for what is not supported."""
+        if not isinstance(session, dict):
+            raise ApiError(f"session is {shown(session)}; it must be an object", "session")
+        if old_form:
+            if session.get("input_audio_format", "pcm16") != "pcm16":
+                raise _wrong("session.input_audio_format", session["input_audio_format"], "'pcm16'")
+            audio, path, name = session, "session", "input_audio_transcription"
+        else:
+            if session.get("type", "transcription") != "transcription":
+                raise _wrong("session.type", session["type"], "'transcription': this server does nothing else")
+            audio, path, name = session, "session.audio.input", "transcription"
+            for key in ("audio", "input"):
+                audio = _object(audio, key, "session")
+            format = _object(audio, "format", path)
+            if format.get("type", "audio/pcm") != "audio/pcm" or format.get("rate", SAMPLE_RATE) != SAMPLE_RATE:
+                raise _wrong(f"{path}.format", format, f"type 'audio/pcm', rate {SAMPLE_RATE}")
+        config = self._with_transcription(_object(audio, name, path), f"{path}.{name}")
+        if "turn_detection" in audio:
+            config = replace(config, silence_ms=self._silence_ms(audio["turn_detection"], f"{path}.turn_detection"))
+        return config
+
+    def to_dict(self, session_id: str, old_form: bool) -> dict[str, Any]:
+        """The session object as the client gets it."""
+        vad = {"type": "server_vad", "silence_duration_ms": self.silence_ms}
+        turn_detection = None if self.silence_ms is None else vad
+        transcription = {"model": self.model, "language": LANGUAGE, "prompt": self.prompt}
+        transcription |= {} if self.keywords is None else {"keywords": self.keywords}
+        transcription |= {} if self.delay is None else {"delay": self.delay}
+        session: dict[str, Any] = {"id": session_id, "object": "realtime.transcription_session"}
+        if old_form:
+            session |= {"input_audio_format": "pcm16", "input_audio_transcription": transcription}
+            return session | {"turn_detection": turn_detection}
+        format = {"type": "audio/pcm", "rate": SAMPLE_RATE}
+        audio = {"format": format, "transcription": transcription, "turn_detection": turn_detection}
+        return session | {"type": "transcription", "audio": {"input": audio | {"noise_reduction": None}}}
+
+    def _with_transcription(self, transcription: dict[str, Any], path: str) -> SessionConfig:
+        check_language(transcription.get("language"), f"{path}.language")
+        texts = {"model": self.model, "prompt": self.prompt}
+        for name in texts:
+            if (value := transcription.get(name)) is not None:
+                if not isinstance(value, str):
+                    raise _wrong(f"{path}.{name}", value, "a string")
+                texts[name] = value
+        config = replace(self, model=texts["model"], prompt=texts["prompt"])
+        if (delay := transcription.get("delay")) is not None:
+            if delay not in DELAYS:
+                raise _wrong(f"{path}.delay", delay, f"one of {', '.join(DELAYS)}")
+            config = replace(config, delay=delay)
+        if (keywords := transcription.get("keywords")) is not None:
+            if not isinstance(keywords, list):
+                raise _wrong(f"{path}.keywords", keywords, "a list of strings")
+            config = replace(config, keywords=check_keywords(keywords, f"{path}.keywords"))
+        return config
+
+    def _silence_ms(self, turn_detection: object, path: str) -> int | None:
+        if turn_detection is None:
+            return None
+        kind = turn_detection.get("type", "server_vad") if isinstance(turn_detection, dict) else None
+        if not isinstance(turn_detection, dict) or kind not in ("server_vad", "semantic_vad"):
+            raise _wrong(path, turn_detection, "null, or an object of type 'server_vad' or 'semantic_vad'")
+        # Clients that ask for "semantic_vad" get "server_vad", and are told so in `session.updated`.
+        silence_ms = turn_detection.get("silence_duration_ms") if kind == "server_vad" else None
+        if silence_ms is None:
+            return self.silence_ms or self.default_silence_ms
+        path += ".silence_duration_ms"
+        try:
+            return whole_number(path, silence_ms, MIN_SILENCE_MS, MAX_SILENCE_MS)
+        except BadMessage as error:
+            raise ApiError(str(error), path) from None
+
+
+def _wrong(path: str, value: object, allowed: str) -> ApiError:
+    return ApiError(f"{path} is {shown(value)}; it must be {allowed}", path)
+
+
+def _object(parent: dict[str, Any], key: str, path: str) -> dict[str, Any]:
+    """The object at `key`; an empty one where there is none."""
+    value = parent.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _wrong(f"{path}.{key}", value, "an object")
+    return value

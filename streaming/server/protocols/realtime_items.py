@@ -1,0 +1,119 @@
+"""Items of OpenAI's Realtime transcription: recognizer events in, protocol messages out.
+
+An item is a stretch of the audio. The deltas of an item, concatenated, are exactly the transcript of its `completed`,
+because a delta cannot be taken back. So what a delta may carry depends on the recognizer:
+
+- With a second pass, an utterance's text is known only when the utterance has ended (the second pass changes about one
+  in eight of the words that partials call stable). Each final is one delta.
+- Without one, stable words of partials are sent at once, and the rest with the final. Where a final has a stable word
+  otherwise, about 1 in 1000, the word that was sent stands.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from typing import Any
+
+from asr.streaming.events import Event, Final, Partial
+
+TRANSCRIPTION = "conversation.item.input_audio_transcription"
+
+
+class Mark(Event):
+    """A command of the client, in its place between the recognizer's events; `end`: seconds of audio before it.
+
+    text: "commit" | "clear": what becomes of the item. "vad" | "manual": whether each final ends an item from here on.
+    """
+
+    type = "mark"
+
+
+class Items:
+    """The items of a session, one after the other."""
+
+    def __init__(self, old_form: bool, live: bool) -> None:
+        """old_form: send the events from before `conversation.item.added`. live: send stable words of partials."""
+        self.old_form = old_form
+        self.live = live
+        self._vad = True
+        self._previous_id: str | None = None
+        self._begin(0.0)
+
+    def take(self, event: Event) -> Iterator[dict[str, Any]]:
+        """The messages that `event` causes, complete but for their event_id."""
+        words = event.text.split()
+        if isinstance(event, Partial):
+            if words:
+                yield from self._speech_started(event)
+            else:
+                self._sent = []  # the utterance has come to nothing; what was sent of it stands
+            if self.live and words[: len(self._sent)] == self._sent:
+                yield from self._delta(words[len(self._sent) : event.num_stable])
+        elif isinstance(event, Final):
+            yield from self._speech_started(event)
+            yield from self._delta(rest_after(self._sent, words))
+            self._sent = []
+            if self._vad:
+                end_ms = round(event.end * 1000)
+                yield {"type": "input_audio_buffer.speech_stopped", "audio_end_ms": end_ms, "item_id": self._id}
+                yield from self._complete(event.end)
+        elif isinstance(event, Mark):
+            if event.text == "commit":
+                yield from self._complete(event.end)
+            elif event.text == "clear":
+                self._begin(event.end)
+                yield {"type": "input_audio_buffer.cleared"}
+            else:
+                self._vad = event.text == "vad"
+
+    def _begin(self, start_s: float) -> None:
+        self._id = f"item_{uuid.uuid4().hex}"
+        self._start_s = start_s
+        self._started = False
+        self._transcript = ""  # all deltas so far
+        self._sent: list[str] = []  # words of the current utterance in them
+
+    def _speech_started(self, event: Event) -> Iterator[dict[str, Any]]:
+        if self._vad and not self._started:
+            self._started = True
+            start_ms = round(event.start * 1000)
+            yield {"type": "input_audio_buffer.speech_started", "audio_start_ms": start_ms, "item_id": self._id}
+
+    def _delta(self, words: list[str]) -> Iterator[dict[str, Any]]:
+        if words:
+            delta = " " * bool(self._transcript) + " ".join(words)
+            self._transcript += delta
+            self._sent += words
+            yield {"type": f"{TRANSCRIPTION}.delta", "item_id": self._id, "content_index": 0, "delta": delta}
+
+    def _complete(self, end_s: float) -> Iterator[dict[str, Any]]:
+        place = {"previous_item_id": self._previous_id}
+        yield {"type": "input_audio_buffer.committed", "item_id": self._id} | place
+        item = {"id": self._id, "object": "realtime.item", "type": "message", "status": "completed", "role": "user"}
+        content = [{"type": "input_audio", "transcript": self._transcript}]
+        for name in ("created",) if self.old_form else ("added", "done"):
+            yield {"type": f"conversation.item.{name}", "item": item | {"content": content}} | place
+        usage = {"type": "duration", "seconds": round(end_s - self._start_s, 3)}
+        yield {
+            "type": f"{TRANSCRIPTION}.completed",
+            "item_id": self._id,
+            "content_index": 0,
+            "transcript": self._transcript,
+            "usage": usage,
+        }
+        self._previous_id = self._id
+        self._begin(end_s)
+
+
+def rest_after(sent: list[str], words: list[str]) -> list[str]:
+    """The words of a final that come after those that were sent.
+
+    Where the two differ, counted from the last word that they share: what was sent after it replaces as many words.
+    """
+    matches = [block for block in SequenceMatcher(None, sent, words, autojunk=False).get_matching_blocks() if block.size]
+    if not matches:
+        return words[len(sent) :]
+    last = matches[-1]
+    return words[last.b + last.size + (len(sent) - last.a - last.size) :]

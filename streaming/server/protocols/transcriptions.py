@@ -1,0 +1,339 @@
+"""OpenAI's transcription of files: `POST /v1/audio/transcriptions` and `GET /v1/models`.
+
+An upload goes to a temporary file without a name, so that nothing of it outlives the request; from there it is decoded
+piece by piece on threads, and recognised in a session, which takes its turn with the live streams. Whoever goes away
+ends all that is done for them.
+
+Of the form's fields `model` may be any name; `prompt`, `temperature` and what is not named here change nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import IO, Any
+
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from asr.streaming.audio.audio_file import read_blocks
+from asr.streaming.events import Final
+from asr.streaming.server.protocols.messages import shown
+from asr.streaming.server.protocols.openai_api import ApiError, check_keywords, check_language, expect_keywords
+from asr.streaming.server.server import Refused, Server
+from asr.streaming.server.session import Session, SessionFailed
+from asr.streaming.terminal.subtitles import srt, vtt
+
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+GRANULARITIES = ("word", "segment")
+ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-transcribe", "gpt-realtime-whisper")
+"""Names of OpenAI's models for transcription that clients ask for unless they are told otherwise."""
+MAX_FIELDS = 64
+MAX_FIELD_BYTES = 65536
+BLOCK_S = 1.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a form asks for. `granularities`: of times, for verbose_json."""
+
+    format: str
+    granularities: tuple[str, ...]
+    stream: bool
+    keywords: tuple[str, ...]
+
+    @classmethod
+    def from_form(cls, form: FormData) -> Options:
+        """ApiError for what this server does not do."""
+        check_language(form.get("language"), "language")
+        format = form.get("response_format") or "json"
+        if format not in FORMATS:
+            known = ", ".join(FORMATS)
+            raise ApiError(f"response_format is {shown(format)}; choose one of {known}", "response_format")
+        granularities = form.getlist("timestamp_granularities[]") + form.getlist("timestamp_granularities")
+        for granularity in granularities:
+            if granularity not in GRANULARITIES:
+                known = ", ".join(GRANULARITIES)
+                raise ApiError(
+                    f"timestamp_granularities is {shown(granularity)}; choose from {known}", "timestamp_granularities"
+                )
+        if granularities and format != "verbose_json":
+            raise ApiError(
+                f"timestamp_granularities go with response_format 'verbose_json', not {shown(format)}",
+                "timestamp_granularities",
+            )
+        stream = str(form.get("stream") or "false").lower()
+        if stream not in ("true", "false", "1", "0"):
+            raise ApiError(f"stream is {shown(stream)}; it must be true or false", "stream")
+        if stream in ("true", "1") and format not in ("json", "text"):
+            raise ApiError(f"stream goes with response_format 'json' or 'text', not {shown(format)}", "stream")
+        keywords = check_keywords(form.getlist("keywords[]") + form.getlist("keywords"), "keywords")
+        return cls(str(format), tuple(map(str, granularities)) or ("segment",), stream in ("true", "1"), keywords)
+
+
+class Upload:
+    """A file from a client, decoded on threads. To be closed."""
+
+    def __init__(self, file: IO[bytes], max_s: float) -> None:
+        self._file = file
+        self._blocks = read_blocks(file, block_s=BLOCK_S, max_s=max_s)
+        self._reading: asyncio.Future[Any] | None = None
+
+    async def next_block(self) -> tuple[Any, int] | None:
+        """Samples and sample rate, as `read_blocks` gives them; None at the end."""
+        self._reading = asyncio.ensure_future(asyncio.to_thread(next, self._blocks, None))
+        await asyncio.wait({self._reading})
+        return self._reading.result()
+
+    def close(self) -> None:
+        """Deletes the file, at once or when the thread that reads it is back."""
+        if self._reading is not None and not self._reading.done():
+            self._reading.add_done_callback(lambda _: self.close())
+        else:
+            self._blocks.close()
+            self._file.close()
+
+
+class Transcriptions:
+    """ASGI endpoint of POST /v1/audio/transcriptions."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        server: Server = scope["app"].state.server
+        try:
+            # First of all, so that no more clients upload than there may be sessions.
+            async with server.open("transcriptions") as session:
+                form, file = await _receive_form(Request(scope, receive), server)
+                upload = Upload(file, server.limits.max_upload_s)
+                try:
+                    finals, options = _finals(session, upload), Options.from_form(form)
+                    if options.keywords:
+                        await expect_keywords(session, options.keywords, "keywords")
+                    await _unless_gone(receive, self._answer(session, finals, options, scope, receive, send))
+                finally:
+                    upload.close()
+        except ClientDisconnect:
+            pass
+        except Refused as refused:
+            error = ApiError(str(refused), code="overloaded", status=503)
+            await _error(error, {"retry-after": "1"})(scope, receive, send)
+        except ApiError as error:
+            await _error(error)(scope, receive, send)
+
+    async def _answer(
+        self,
+        session: Session,
+        finals: AsyncGenerator[Final, None],
+        options: Options,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        async with aclosing(finals):
+            if options.stream:
+                await _stream(finals, send)
+                return
+            try:
+                response = _whole([final async for final in finals], session.audio_s, options)
+            except ApiError as error:
+                response = _error(error)
+            await response(scope, receive, send)
+
+
+async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[bytes]]:
+    """The form, and the file in it, which the caller closes."""
+    limits = server.limits
+    kind, parameters = parse_options_header(request.headers.get("content-type", ""))
+    if kind != b"multipart/form-data":
+        raise ApiError("the request must be multipart/form-data with the audio as field 'file'", "file", status=415)
+    charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
+    if charset.lower() not in ("utf-8", "utf8"):
+        # Python knows many more, of which some take seconds for a megabyte (punycode), or make surrogates.
+        raise ApiError(f"the charset of the form is {shown(charset)}; it must be UTF-8: leave it out")
+
+    def check_size(num_bytes: int) -> None:
+        if num_bytes > limits.max_upload_bytes + MAX_FIELD_BYTES:
+            sentence = f"the upload is larger than {limits.max_upload_bytes} bytes: send it in parts, or as MP3 or Opus"
+            raise ApiError(sentence, "file", "too_large", status=413)
+
+    length = request.headers.get("content-length", "0")
+    check_size(int(length[:20]) if length.isascii() and length.isdigit() else 0)
+
+    async def body() -> AsyncGenerator[bytes, None]:
+        num_bytes, more = 0, True
+        while more:
+            try:
+                message = await asyncio.wait_for(request.receive(), limits.idle_s)
+            except (TimeoutError, asyncio.TimeoutError) as error:
+                raise ApiError(f"nothing came for {limits.idle_s:g} s", status=408) from error
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            if server.stopping.is_set():
+                raise ApiError("the server is about to end; try again later", code="stopping", status=503)
+            num_bytes += len(message.get("body", b""))
+            check_size(num_bytes)
+            yield message.get("body", b"")
+            more = message.get("more_body", False)
+
+    parser = MultiPartParser(request.headers, body(), max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
+    try:
+        form = await asyncio.wait_for(parser.parse(), limits.max_session_s)
+    except (TimeoutError, asyncio.TimeoutError) as error:
+        raise ApiError(f"the upload takes longer than {limits.max_session_s:g} s", status=408) from error
+    except (MultiPartException, ValueError) as error:
+        raise ApiError(f"the form cannot be read: {error}") from error
+    upload = form.get("file")
+    if not isinstance(upload, UploadFile):
+        raise ApiError("the audio is missing: send it as field 'file', with a file name", "file")
+    return form, upload.file
+
+
+async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, None]:
+    """The finals of a file as they come. ApiError when it cannot be read to its end."""
+
+    async def feed() -> None:
+        try:
+            while (block := await upload.next_block()) is not None:
+                await session.accept_waveform(*block)
+        except ValueError:
+            await session.finish()  # or `events` would not end
+            raise
+        await session.finish()
+
+    feeding = asyncio.ensure_future(feed())
+    try:
+        async for event in session.events():
+            if isinstance(event, Final):
+                yield event
+        await feeding
+    except ValueError as error:  # AudioFileError, or a sample rate that no recording has
+        reason = str(error).rstrip(".")
+        raise ApiError(f"{reason}; WAV, FLAC, MP3, Ogg or whatever else libsndfile reads will do", "file") from error
+    except SessionFailed as error:
+        raise ApiError(str(error), status=500) from error
+    finally:
+        feeding.cancel()
+
+
+def _whole(finals: list[Final], duration_s: float, options: Options) -> Response:
+    """The answer in the format that was asked for."""
+    text = " ".join(final.text for final in finals)
+    if options.format == "text":
+        return PlainTextResponse(text + "\n")
+    if options.format == "srt":
+        return PlainTextResponse(srt(finals))
+    if options.format == "vtt":
+        return PlainTextResponse(vtt(finals), media_type="text/vtt")
+    usage = {"type": "duration", "seconds": round(duration_s, 3)}
+    if options.format == "json":
+        return JSONResponse({"text": text, "usage": usage})
+    answer: dict[str, Any] = {"task": "transcribe", "language": "english", "duration": round(duration_s, 3)}
+    answer |= {"text": text, "usage": usage}
+    if "segment" in options.granularities:
+        answer["segments"] = [_segment(i, final) for i, final in enumerate(finals)]
+    if "word" in options.granularities:
+        answer["words"] = [
+            {"word": word.word, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}
+            for final in finals
+            for word in final.words
+        ]
+    return JSONResponse(answer)
+
+
+def _segment(i: int, final: Final) -> dict[str, Any]:
+    """An utterance, with all fields that Whisper's have: some clients filter by them."""
+    text, words = final.text.encode(), final.words
+    return {
+        "id": i,
+        "seek": 0,
+        "start": round(final.start, 3),
+        "end": round(final.end, 3),
+        "text": final.text,
+        "tokens": [],
+        "temperature": 0.0,
+        "avg_logprob": round(sum(math.log(max(word.confidence, 1e-9)) for word in words) / len(words), 3),
+        "compression_ratio": round(len(text) / len(zlib.compress(text)), 3),
+        "no_speech_prob": 0.0,
+    }
+
+
+async def _stream(finals: AsyncIterator[Final], send: Send) -> None:
+    """Server-sent events: a delta for each utterance, which together are the text, and at the end all of it."""
+    headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def tell(data: str, more: bool = True) -> None:
+        await send({"type": "http.response.body", "body": f"data: {data}\n\n".encode(), "more_body": more})
+
+    text = ""
+    try:
+        async for final in finals:
+            delta = " " + final.text if text else final.text
+            text += delta
+            await tell(json.dumps({"type": "transcript.text.delta", "delta": delta}))
+        await tell(json.dumps({"type": "transcript.text.done", "text": text}))
+    except ApiError as error:
+        await tell(json.dumps({"error": error.to_dict()}))
+    await tell("[DONE]", more=False)
+
+
+async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """`work`, given up when the client goes away."""
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(gone())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            tasks[0].result()
+    except (TimeoutError, asyncio.TimeoutError) as error:
+        raise ClientDisconnect from error  # it takes nothing
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _error(error: ApiError, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": error.to_dict()}, error.status, headers)
+
+
+def _model(id: str) -> dict[str, Any]:
+    return {"id": id, "object": "model", "created": 0, "owned_by": "asr-stream"}
+
+
+def _own_name(request: Request) -> str:
+    server: Server = request.app.state.server
+    return server.recognizer.onnx.path.stem
+
+
+def _models(request: Request) -> Response:
+    return JSONResponse({"object": "list", "data": [_model(_own_name(request))]})
+
+
+def _one_model(request: Request) -> Response:
+    id = request.path_params["id"]
+    own = _own_name(request)
+    if id != own and id not in ALIASES:
+        sentence = f"there is no model {shown(id)}; this server has {own}, also as {', '.join(ALIASES)}"
+        return _error(ApiError(sentence, "model", "model_not_found", status=404))
+    return JSONResponse(_model(id))
+
+
+routes: list[BaseRoute] = [
+    Route("/v1/audio/transcriptions", Transcriptions(), methods=["POST"]),
+    Route("/v1/models", _models),
+    Route("/v1/models/{id}", _one_model),
+]

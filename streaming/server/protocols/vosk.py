@@ -1,0 +1,189 @@
+"""vosk-server's WebSocket protocol, at `/` and `/vosk`, so that its many clients work as they are.
+
+    client                                      server
+    {"config": {"sample_rate": 16000, ...}}     nothing
+    binary: int16, little-endian, mono          {"partial": "and so"} or {"result": [...], "text": "and so on"}
+    {"reset": 1}                                {"result": [...], "text": ...}: the utterance ends here
+    {"eof": 1}                                  {"result": [...], "text": ...}, and the connection is closed
+
+Each reply covers the audio of its message, and what of it could be recognised: text comes once a chunk. In the config,
+with vosk-server's defaults: `sample_rate` 8000, `words` 1 (0: results are `text` alone), `max_alternatives` 0 (more:
+results are `alternatives`, of which there is always one), `phrase_list` [] (more: what follows is phrases of the list,
+and "[unk]" for what is none); and of ours `num_stable` 0 (1: partials have it too: how many leading words will hardly
+change). Other keys are ignored. Text is in lower case, as the models of Vosk write it.
+
+The protocol: https://alphacephei.com/vosk/server. It has no errors; here a client is told {"error": ...} before it is
+left.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+import numpy as np
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from asr.runtime.search import Word
+from asr.streaming.events import Final, Partial
+from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
+from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown, whole_number
+from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, POLICY_VIOLATION, Client, refuse
+from asr.streaming.server.server import Refused, Server
+from asr.streaming.server.session import Session, SessionFailed
+
+DEFAULT_SAMPLE_RATE = 8000
+MAX_ALTERNATIVES = 1000
+
+
+async def serve(websocket: WebSocket) -> None:
+    """One client, from its handshake to its end."""
+    server: Server = websocket.app.state.server
+    async with AsyncExitStack() as stack:
+        try:
+            session = await stack.enter_async_context(server.open("vosk"))
+        except Refused as refused:
+            await refuse(websocket, refused)
+            return
+        await websocket.accept()
+        client = Client(websocket, server)
+        try:
+            await _converse(client, Dialogue(session))
+        except BadMessage as error:
+            await _fail(client, POLICY_VIOLATION, error)
+        except SessionFailed as error:
+            await _fail(client, INTERNAL_ERROR, error)
+        except WebSocketDisconnect:
+            pass
+
+
+async def _converse(client: Client, dialogue: Dialogue) -> None:
+    async for message in client.messages():
+        reply = await dialogue.reply(message)
+        if reply is not None:
+            await client.send(json.dumps(reply, ensure_ascii=False))
+        if dialogue.ended:
+            await client.close()
+            return
+    if client.connected:
+        await client.send(json.dumps(await dialogue.result_at_end(), ensure_ascii=False))
+        await client.close(client.close_code, client.why_ended)
+
+
+async def _fail(client: Client, code: int, error: Exception) -> None:
+    with suppress(WebSocketDisconnect):
+        await client.send(json.dumps({"error": str(error)}))
+        await client.close(code, str(error))
+
+
+class Dialogue:
+    """What a client has asked for, and its answers."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._free = session.recognizer
+        self._sample_rate = DEFAULT_SAMPLE_RATE
+        self._words = True
+        self._max_alternatives = 0
+        self._tells_stable = False
+        self._partial: Partial | None = None
+        self._half_sample = b""
+        self.ended = False
+        """The client has got its last result."""
+
+    async def reply(self, message: str | bytes) -> dict[str, Any] | None:
+        """To a message; None: it wants none. Raises BadMessage and SessionFailed."""
+        if isinstance(message, bytes):
+            await self._accept(message)
+            finals = await self._settle()
+            return self._result(finals) if finals else self._partial_result()
+        order = parse_object(message)
+        if "config" in order:
+            await self._configure(order["config"])
+            return None
+        if order.get("eof"):
+            return await self.result_at_end()
+        if order.get("reset"):
+            await self._session.end_utterance()
+            return self._result(await self._settle())
+        raise BadMessage(f"the message has none of config, eof, reset, but {shown(next(iter(order), ''))}")
+
+    async def result_at_end(self) -> dict[str, Any]:
+        """Of the utterance that is under way."""
+        await self._session.finish()
+        self.ended = True
+        return self._result(await self._settle())
+
+    async def _accept(self, data: bytes) -> None:
+        # A message may end in the middle of a sample: the next one goes on there.
+        data = self._half_sample + data
+        even = len(data) // 2 * 2
+        self._half_sample = data[even:]
+        if even:
+            await self._session.accept_waveform(np.frombuffer(data[:even], "<i2"), self._sample_rate)
+
+    async def _settle(self) -> list[Final]:
+        finals = []
+        for event in await self._session.settle():
+            if isinstance(event, Final):
+                finals.append(event)
+            if isinstance(event, (Partial, Final)):
+                self._partial = event if isinstance(event, Partial) else None
+        return finals
+
+    async def _configure(self, config: Any) -> None:
+        if not isinstance(config, dict):
+            raise BadMessage(f"config is {shown(config)}; it must be an object")
+        if "sample_rate" in config:
+            rate = config["sample_rate"]
+            self._sample_rate = whole_number("sample_rate", rate, MIN_SAMPLE_RATE, MAX_SAMPLE_RATE)
+        if "words" in config:
+            if config["words"] not in (0, 1):
+                raise BadMessage(f"words is {shown(config['words'])}; it must be 0 or 1")
+            self._words = bool(config["words"])
+        if "max_alternatives" in config:
+            alternatives = config["max_alternatives"]
+            self._max_alternatives = whole_number("max_alternatives", alternatives, 0, MAX_ALTERNATIVES)
+        if "num_stable" in config:
+            self._tells_stable = bool(whole_number("num_stable", config["num_stable"], 0, 1))
+        if "phrase_list" in config:
+            await self._restrict(config["phrase_list"])
+
+    async def _restrict(self, phrases: Any) -> None:
+        if not isinstance(phrases, list) or not all(isinstance(phrase, str) for phrase in phrases):
+            raise BadMessage(f"phrase_list is {shown(phrases)}; it must be a list of strings")
+        free = self._free
+        changes = {"phrases": free.phrases, "hotwords": free.hotwords, "search": free.search}
+        if phrases:  # a server that searches greedily is faster, but cannot know a list
+            changes = {"phrases": phrases, "hotwords": None, "search": "beam"}
+        try:
+            await self._session.change(**changes)
+        except ValueError as error:
+            raise BadMessage(f"phrase_list: {error}") from error
+
+    def _partial_result(self) -> dict[str, Any]:
+        text, num_stable = (self._partial.text, self._partial.num_stable) if self._partial else ("", 0)
+        return {"partial": text.lower()} | ({"num_stable": num_stable} if self._tells_stable else {})
+
+    def _result(self, finals: list[Final]) -> dict[str, Any]:
+        """Of all utterances that ended, as one: a message has one reply."""
+        text = " ".join(final.text for final in finals).lower()
+        words = [word for final in finals for word in final.words]
+        if self._max_alternatives:
+            confidence = sum(word.confidence for word in words) / max(len(words), 1)
+            alternative: dict[str, Any] = {"confidence": round(confidence, 3)}
+            if self._words and words:
+                alternative["result"] = [_word(word) for word in words]
+            return {"alternatives": [alternative | {"text": text}]}
+        if self._words and words:
+            return {"result": [{"conf": round(word.confidence, 3)} | _word(word) for word in words], "text": text}
+        return {"text": text}
+
+
+def _word(word: Word) -> dict[str, Any]:
+    return {"start": round(word.start_s, 3), "end": round(word.end_s, 3), "word": word.word.lower()}
+
+
+routes: list[BaseRoute] = [WebSocketRoute(path, serve) for path in ("/", "/vosk")]

@@ -1,0 +1,226 @@
+"""The Wyoming protocol of voice assistants (Home Assistant) over TCP: speech to text, whole and as a stream.
+
+    client                                             server
+    describe                                           info
+    transcribe (or not), audio-start, audio-chunk...   transcript-start, transcript-chunk for each utterance
+    audio-stop                                         transcript: all of it, transcript-stop
+    ping                                               pong
+
+Any sample rate, 16 bits, one channel or two. The chunks, put together, are the transcript: none is taken back. Text is
+in lower case. What the server does not know it ignores, as the protocol says. A client that errs is told so in an
+`error` event and left.
+
+An event is a line of JSON, which says how many bytes of JSON (`data_length`) and of audio (`payload_length`) follow;
+here an event in all has no more than the limits allow for a message, and that is known before it is read.
+
+The protocol: https://github.com/OHF-Voice/wyoming. It knows no tokens: whoever reaches the port may use it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from asr import __version__
+from asr.streaming.events import Final
+from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
+from asr.streaming.server.protocols.hotwords import usable_hotwords
+from asr.streaming.server.protocols.messages import LANGUAGE, BadMessage, check_language, parse_object, shown, whole_number
+from asr.streaming.server.security.patience import Patience
+from asr.streaming.server.server import Refused, Server
+from asr.streaming.server.session import Session, SessionFailed
+
+_ARTIFACT = {
+    "name": "asr-stream",
+    "description": "Streaming speech recognition",
+    "version": __version__,
+    "attribution": {"name": "asr-stream", "url": ""},
+    "installed": True,
+}
+INFO = {"asr": [_ARTIFACT | {"models": [_ARTIFACT | {"languages": [LANGUAGE]}], "supports_transcript_streaming": True}]}
+
+
+@dataclass(frozen=True)
+class Event:
+    """Of the protocol, in either direction."""
+
+    type: str
+    data: dict[str, Any]
+    payload: bytes = b""
+
+
+async def read_event(reader: asyncio.StreamReader, max_bytes: int) -> Event | None:
+    """The next one; None: the client has left. Raises BadMessage for what is none, or has more than `max_bytes`.
+
+    reader: made with a limit of `max_bytes`.
+    """
+    try:
+        line = await reader.readuntil(b"\n")
+        header = parse_object(line)
+        left = max_bytes - len(line)
+        data_length = whole_number("data_length", header.get("data_length") or 0, 0, left)
+        payload_length = whole_number("payload_length", header.get("payload_length") or 0, 0, left - data_length)
+        data = header.get("data") or {}
+        more = parse_object(await reader.readexactly(data_length)) if data_length else {}
+        payload = await reader.readexactly(payload_length)
+    except asyncio.LimitOverrunError:
+        raise BadMessage(f"the first line of an event has more than {max_bytes} bytes") from None
+    except (asyncio.IncompleteReadError, OSError):
+        return None
+    if not isinstance(header.get("type"), str):
+        raise BadMessage(f"type is {shown(header.get('type'))}; it must be a string")
+    if not isinstance(data, dict):
+        raise BadMessage(f"data is {shown(data)}; it must be an object")
+    return Event(header["type"], data | more, payload)
+
+
+@asynccontextmanager
+async def listening(server: Server, listening: socket.socket) -> AsyncIterator[None]:
+    """Serves at `listening`, a socket that listens, while the context lasts."""
+    connections: set[asyncio.Task] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(connections) < server.limits.max_connections:
+            connections.add(task)
+            try:
+                await Connection(server, reader, writer).serve()
+            finally:
+                connections.discard(task)
+        writer.transport.abort()
+
+    port = await asyncio.start_server(connected, sock=listening, limit=server.limits.max_message_bytes)
+    try:
+        yield
+    finally:
+        port.close()
+        for task in connections:
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+
+class Connection:
+    """A client."""
+
+    def __init__(self, server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._server = server
+        self._reader = reader
+        self._writer = writer
+        self._stack = AsyncExitStack()
+        """What is to be ended with the transcription that is under way."""
+        self._session: Session | None = None
+        self._telling: asyncio.Task[str] | None = None
+        self._hotwords: tuple[str, ...] = ()
+
+    async def serve(self) -> None:
+        """Answers until the client leaves or is left."""
+        limits = self._server.limits
+        patience = Patience(self._server)
+        try:
+            async with self._stack:
+                async for event in patience.listen(lambda: read_event(self._reader, limits.max_message_bytes)):
+                    await self._answer(event)
+                if patience.why_ended:
+                    await self._end()
+        except (BadMessage, Refused, SessionFailed) as error:
+            with suppress(OSError):
+                await self._send("error", {"text": str(error), "code": type(error).__name__})
+        except OSError:
+            return
+        with suppress(OSError, asyncio.TimeoutError):
+            self._writer.close()
+            await asyncio.wait_for(self._writer.wait_closed(), 2.0)
+
+    async def _answer(self, event: Event) -> None:
+        if event.type == "describe":
+            await self._send("info", INFO)
+        elif event.type == "ping":
+            await self._send("pong", {"text": event.data.get("text")})
+        elif event.type == "transcribe":
+            check_language(event.data.get("language"), "language")
+            self._hotwords = self._hotwords_of(event.data)
+        elif event.type == "audio-start":
+            _audio_format(event.data)
+            await self._begin()
+        elif event.type == "audio-chunk":
+            await self._accept(event)
+        elif event.type == "audio-stop":
+            await self._end()
+
+    def _hotwords_of(self, data: dict[str, Any]) -> tuple[str, ...]:
+        """The names and terms of a `transcribe` event, as far as they can be used."""
+        words = []
+        for name in ("transcript_names", "transcript_terms"):
+            given = data.get(name) or []
+            if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+                raise BadMessage(f"{name} is {shown(given)}; it must be a list of strings")
+            words += given
+        return usable_hotwords(self._server.recognizer, words)
+
+    async def _begin(self) -> Session:
+        if self._session is None:
+            changes = {"hotwords": self._hotwords} if self._hotwords else {}
+            try:
+                self._session = await self._stack.enter_async_context(self._server.open("wyoming", **changes))
+            except ValueError as error:
+                raise BadMessage(str(error)) from error
+            self._telling = asyncio.create_task(self._tell(self._session))
+            # Its error, if any, is the error of whoever awaits it; nobody does when the client is gone.
+            self._telling.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._stack.callback(self._telling.cancel)
+        return self._session
+
+    async def _accept(self, event: Event) -> None:
+        rate, channels = _audio_format(event.data)
+        if len(event.payload) % (2 * channels):
+            raise BadMessage(f"a chunk has {len(event.payload)} bytes; it must have {2 * channels} for each frame")
+        session = await self._begin()
+        samples = np.frombuffer(event.payload, "<i2")
+        if channels == 2:
+            samples = samples.reshape(-1, 2).mean(axis=1, dtype=np.float32) / np.float32(32768.0)
+        await session.accept_waveform(samples, rate)
+
+    async def _tell(self, session: Session) -> str:
+        """Utterances as they end; all of them."""
+        await self._send("transcript-start", {"language": LANGUAGE})
+        text = ""
+        async for event in session.events():
+            if isinstance(event, Final):
+                part = " " * bool(text) + event.text.lower()
+                text += part
+                await self._send("transcript-chunk", {"text": part})
+        return text
+
+    async def _end(self) -> None:
+        if self._session is not None and self._telling is not None:
+            await self._session.finish()
+            await self._send("transcript", {"text": await self._telling, "language": LANGUAGE})
+            await self._send("transcript-stop", {})
+            self._session = self._telling = None
+            await self._stack.aclose()
+
+    async def _send(self, type: str, data: dict[str, Any]) -> None:
+        """Raises OSError for a client that is gone, or takes nothing for as long as it may be idle."""
+        body = json.dumps(data).encode()
+        header = {"type": type, "version": __version__, "data_length": len(body)}
+        self._writer.write(json.dumps(header).encode() + b"\n" + body)
+        late = asyncio.get_running_loop().call_later(self._server.limits.idle_s, self._writer.transport.abort)
+        try:
+            await self._writer.drain()
+        finally:
+            late.cancel()
+
+
+def _audio_format(data: dict[str, Any]) -> tuple[int, int]:
+    """Sample rate in Hz and number of channels."""
+    whole_number("width, bytes of a sample,", data.get("width"), 2, 2)
+    rate = whole_number("rate", data.get("rate"), MIN_SAMPLE_RATE, MAX_SAMPLE_RATE)
+    return rate, whole_number("channels", data.get("channels"), 1, 2)

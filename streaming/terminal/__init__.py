@@ -1,0 +1,1 @@
+"""The `asr-stream` command: captions, subtitles and output files."""

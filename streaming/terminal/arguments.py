@@ -1,0 +1,122 @@
+"""The command line of `asr-stream`: what may be said, and what contradicts itself."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import asr
+from asr.streaming.audio.audio_file import STDIN
+from asr.streaming.terminal.formats import FORMATS, format_of, is_folder, output_path
+from asr.streaming.terminal.options import add_recognition_options
+
+EPILOG = """\
+examples:
+  asr-stream                               captions from the default microphone; Ctrl-C ends
+  asr-stream --list-devices                which microphones there are
+  asr-stream --device 3 --chunk-ms 320     another microphone, text sooner, a little less accurate
+  asr-stream --output notes.txt            the same, and written down as it is spoken
+  asr-stream --file talk.mp3 notes.wav     files of any format libsndfile reads, on all cores
+  asr-stream --file talk.flac --output talk.srt
+                                           subtitles
+  asr-stream --file *.mp3 --format json --output texts/
+                                           a file for each, texts/NAME.jsonl: one event per line, for programs
+  ffmpeg -i talk.mp4 -f wav - | asr-stream --file -
+                                           what other programs can read
+  arecord -f S16_LE -r 16000 -t raw | asr-stream --file - --raw-rate 16000
+                                           live from another program
+  asr-stream --sample                      a recording that comes with the package
+  asr-stream serve                         a server for other programs and browsers; serve --help
+
+exit status:
+  0     done; also after Ctrl-C at the microphone, and when the reader of the output has gone
+  1     a model, a file or the microphone cannot be used (other files are still read), or the output takes no more
+  2     the command line is wrong
+  130   Ctrl-C while a file was read (143 after SIGTERM); what was heard until then is printed
+"""
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """Of all options."""
+    parser = argparse.ArgumentParser(
+        prog="asr-stream",
+        description="Live captions: speech from the microphone, or from files, becomes text as it is spoken.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    source = parser.add_argument_group("source").add_mutually_exclusive_group()
+    source.add_argument("--device", metavar="ID", help="microphone: a number or part of a name from --list-devices")
+    parser.add_argument(
+        "--channel", type=int, default=1, metavar="N", help="of the microphone's channels the one to hear (default 1)"
+    )
+    source.add_argument("-f", "--file", nargs="+", metavar="PATH", help="recognise files instead; - is standard input")
+    source.add_argument("--sample", action="store_true", help="recognise the recording that comes with the package")
+    source.add_argument("--list-devices", action="store_true", help="list microphones and end")
+    files = parser.add_argument_group("files")
+    files.add_argument("--realtime", action="store_true", help="read files no faster than they were spoken")
+    files.add_argument(
+        "--raw-rate",
+        type=int,
+        metavar="HZ",
+        help="the files are raw samples of this rate: 16 bits, little-endian, mono",
+    )
+    files.add_argument("-j", "--jobs", type=int, metavar="N", help="files at a time (default: one for each core)")
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--format", choices=FORMATS, help="default: as the name of --output ends, else text; json: one event per line"
+    )
+    output.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="write to this file, as text comes, instead of standard output; a folder (DIR/) gets a file for each "
+        "recording. A file that is there is begun anew",
+    )
+    output.add_argument("--stats", action="store_true", help="show how long text takes and what it costs")
+    add_recognition_options(parser, model="a file from `asr export`; default: the bundled one")
+    parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """The options. Ends the process where they are wrong, or contradict each other."""
+    args = parser.parse_args(argv)
+    if args.format is None:
+        args.format = format_of(args.output)
+    paths = args.file or []
+    if args.jobs is not None and args.jobs < 1:
+        parser.error(f"--jobs is {args.jobs}; it must be at least 1")
+    if args.raw_rate is not None:
+        _check_raw_rate(parser, args.raw_rate, paths)
+    if paths.count(STDIN) > 1:
+        parser.error("standard input, -, can be read only once")
+    if args.output is not None:
+        _check_output(parser, args.output, paths, args.format)
+    if len(paths) > 1 and args.format in ("srt", "vtt") and not is_folder(args.output):
+        parser.error(
+            f"subtitles of several files need a file each, in a folder: --output {args.output or 'subtitles'}/"
+        )
+    return args
+
+
+def _check_raw_rate(parser: argparse.ArgumentParser, rate: int, paths: Sequence[str]) -> None:
+    from asr.streaming.resampler import check_sample_rate
+
+    if not paths:
+        parser.error("--raw-rate says how to read files: give --file as well")
+    try:
+        check_sample_rate(rate)
+    except ValueError as error:
+        parser.error(f"--raw-rate: {error}")
+
+
+def _check_output(parser: argparse.ArgumentParser, output: str, paths: Sequence[str], format: str) -> None:
+    """Two recordings must not become one file, and none must be written over."""
+    recordings: dict[Path, str] = {}
+    for path in paths:
+        target = output_path(output, path, format) if is_folder(output) else Path(output)
+        if is_folder(output) and recordings.setdefault(target, path) != path:
+            parser.error(f"{recordings[target]} and {path} would both be written to {target}")
+        if target.exists() and Path(path).exists() and target.samefile(path):
+            parser.error(f"--output would write over the recording {path}")

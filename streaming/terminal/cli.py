@@ -1,0 +1,193 @@
+"""`asr-stream`: live captions from the microphone, or from files.
+
+Starts fast: nothing heavy is imported before the command line is understood, and the microphone listens while
+the model is still being loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import asr
+from asr.streaming.terminal.arguments import new_parser, parse
+from asr.streaming.terminal.options import new_recognizer
+
+if TYPE_CHECKING:
+    from asr.streaming.recognizer import Recognizer
+    from asr.streaming.terminal.output import Output
+    from asr.streaming.terminal.stats import Stats
+
+SAMPLE = Path(asr.__file__).parent / "samples" / "sample.wav"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["serve"]:
+        from asr.streaming.server.cli import main as serve
+
+        return serve(argv[1:])
+    parser = new_parser()
+    args = parse(parser, argv)
+    from asr.streaming.terminal.output import OutputError, discard_output
+
+    try:
+        return _run(args, parser)
+    except BrokenPipeError:
+        discard_output()  # whoever read it is done
+        return 0
+    except OutputError as error:
+        _complain(error)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    interrupt = _Interrupt()
+    if args.list_devices:
+        return _list_devices()
+    if args.file or args.sample:
+        recognizer = _recognizer(args, parser)
+        return 1 if recognizer is None else _files(recognizer, args, interrupt)
+    return _microphone(args, parser, interrupt)
+
+
+class _Interrupt:
+    """Remembers the first SIGINT or SIGTERM, so that the tail can be flushed; a second one ends at once."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._remember)
+
+    def __bool__(self) -> bool:
+        return self.signal != 0
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        self.signal = number
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _complain(message: object) -> None:
+    print(f"asr-stream: {message}", file=sys.stderr, flush=True)
+
+
+def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Recognizer | None:
+    """None when the model cannot be used; what is wrong has then been said."""
+    from asr.lm.packed import LmError
+    from asr.runtime.onnx_model import ModelError
+
+    try:
+        return new_recognizer(args)
+    except (ModelError, LmError) as error:
+        _complain(error)
+        return None
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interrupt) -> int:
+    from asr.cores import num_cores
+    from asr.streaming.audio.audio_file import STDIN, duration_s
+    from asr.streaming.terminal.files import Transcriber, show_files
+
+    paths = [str(SAMPLE)] if args.sample else args.file
+    live = args.realtime or paths == [STDIN]
+    with _output(args, of_files=not live) as output:
+        transcriber = Transcriber(
+            recognizer,
+            paths,
+            1 if args.realtime else args.jobs or num_cores(),
+            interrupt.__bool__,
+            raw_rate=args.raw_rate,
+            realtime=args.realtime,
+            wants_partials=output.wants_partials and (live or args.format == "json"),
+        )
+        total_s = None if live else sum(duration_s(path, args.raw_rate) for path in paths)
+        with transcriber:
+            stats = show_files(transcriber, output, total_s, args.stats)
+    _print_stats(args, stats)
+    if interrupt:
+        return 128 + interrupt.signal
+    return int(output.failed or any(each.failed for each in transcriber.transcriptions))
+
+
+def _microphone(args: argparse.Namespace, parser: argparse.ArgumentParser, interrupt: _Interrupt) -> int:
+    from asr.streaming.audio.microphone import Microphone, MicrophoneError
+
+    _silence_sound_libraries()
+    device = int(args.device) if args.device and args.device.isdigit() else args.device
+    try:
+        microphone = Microphone(device, rescan=True, channel=args.channel)
+    except MicrophoneError as error:
+        _complain(error)
+        print(f"Without a microphone, try the bundled recording:\n  asr-stream --file {SAMPLE}", file=sys.stderr)
+        return 1
+    with microphone:
+        if sys.stderr.isatty():
+            print(f"Listening on {microphone.device.name} ... Ctrl-C ends", file=sys.stderr, flush=True)
+        recognizer = _recognizer(args, parser)
+        if recognizer is None:
+            return 1
+        from asr.streaming.terminal.live import Live
+
+        with _output(args) as output:
+            live = Live(microphone, recognizer.stream(), output, args.stats)
+            while not interrupt:
+                live.step()
+            live.finish()
+    _print_stats(args, live.stats)
+    return int(output.failed)
+
+
+def _output(args: argparse.Namespace, of_files: bool = False) -> Output:
+    from asr.streaming.terminal.output import Output
+
+    return Output(args.format, args.output, of_files)
+
+
+def _print_stats(args: argparse.Namespace, stats: Stats) -> None:
+    if args.stats:
+        print(stats.summary(), file=sys.stderr, flush=True)
+
+
+def _silence_sound_libraries() -> None:
+    """PortAudio and ALSA write pages to file descriptor 2 when a device is lost or refuses a rate, in the
+    middle of captions. Python's own messages keep their way out; what fails is raised as an exception."""
+    sys.stderr.flush()
+    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def _list_devices() -> int:
+    from asr.streaming.audio.microphone import MicrophoneError, list_devices
+
+    _silence_sound_libraries()
+    try:
+        devices = list_devices()
+    except MicrophoneError as error:
+        _complain(error)
+        return 1
+    for device in devices:
+        mark = "*" if device.is_default else " "
+        print(
+            f"{mark} {device.index:3}  {device.name}  ({device.host_api}, {device.num_channels} channels, "
+            f"{device.default_sample_rate} Hz)"
+        )
+    if not devices:
+        _complain("there is no microphone: PortAudio finds no input device")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""Files become text, as many at a time as there are cores: a thread for each, its output in the order of the files.
+
+Threads are enough: features, searches and the network are C++ that lets go of the interpreter. A file stays on one
+core, because what a stream says next depends on all it has heard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from asr.streaming.audio.audio_file import read_blocks
+from asr.streaming.resampler import SAMPLE_RATE
+from asr.streaming.terminal.stats import Stats
+
+if TYPE_CHECKING:
+    from asr.streaming.events import Event
+    from asr.streaming.recognizer import Recognizer
+    from asr.streaming.terminal.captions import Captions
+    from asr.streaming.terminal.output import Output
+
+WAIT_S = 0.1
+CLOSE_TIMEOUT_S = 2.0
+
+
+class Transcription:
+    """One file. `events`: "begin" when a thread has taken it up, what happened, and "end"."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.events: queue.SimpleQueue[Event | Literal["begin", "end"]] = queue.SimpleQueue()
+        self.failed = False
+        self.crash: BaseException | None = None
+        """What nobody expected; for the thread that shows the events."""
+        self.stats = Stats()
+
+    def run(
+        self,
+        recognizer: Recognizer,
+        raw_rate: int | None,
+        realtime: bool,
+        wants_partials: bool,
+        stopped: Callable[[], bool],
+    ) -> None:
+        """Reads the file to its end, or to where it is `stopped`; what was heard until then is recognised."""
+        self.events.put("begin")
+        stream = recognizer.stream()
+        started = time.monotonic()
+
+        def take(audio_s: float, begun_s: float) -> None:
+            events = stream.events()
+            self.stats.add(audio_s, time.monotonic() - begun_s, events)
+            for event in events:
+                if wants_partials or event.type != "partial":
+                    self.events.put(event)
+
+        try:
+            for samples, sample_rate in read_blocks(self.path, raw_rate, stopped):
+                begun_s = time.monotonic()
+                stream.accept_waveform(samples, sample_rate)
+                take(len(samples) / sample_rate, begun_s)
+                if realtime:
+                    time.sleep(max(0.0, started + stream.sample_offset / SAMPLE_RATE - time.monotonic()))
+                if stopped():
+                    break
+        except ValueError as error:  # the file's, or a sample rate that the stream refuses
+            self.failed = True
+            trouble = str(error)
+        begun_s = time.monotonic()
+        stream.finish()
+        if self.failed:
+            stream.report_error(trouble)
+        take(0.0, begun_s)
+
+
+class Transcriber:
+    """Threads that work through the files. A context manager; at its end they have ended."""
+
+    def __init__(
+        self,
+        recognizer: Recognizer,
+        paths: Sequence[str],
+        num_jobs: int,
+        interrupted: Callable[[], bool],
+        *,
+        raw_rate: int | None = None,
+        realtime: bool = False,
+        wants_partials: bool = True,
+    ) -> None:
+        """num_jobs: files at a time. interrupted: when true, no further file is begun, and those begun end."""
+        self.transcriptions = [Transcription(path) for path in paths]
+        self._closed = False
+        self._next = itertools.count()
+
+        def stopped() -> bool:
+            return self._closed or interrupted()
+
+        def work() -> None:
+            while (number := next(self._next)) < len(paths):
+                transcription = self.transcriptions[number]
+                try:
+                    if not stopped():
+                        transcription.run(recognizer, raw_rate, realtime, wants_partials, stopped)
+                except BaseException as error:
+                    transcription.crash = error
+                finally:
+                    transcription.events.put("end")
+
+        self._threads = [
+            threading.Thread(target=work, name=f"transcribe-{number}", daemon=True)
+            for number in range(min(num_jobs, len(paths)))
+        ]
+
+    @property
+    def audio_s(self) -> float:
+        """Seconds of audio heard, in all files."""
+        return sum(transcription.stats.audio_s for transcription in self.transcriptions)
+
+    def __enter__(self) -> Transcriber:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._closed = True
+        for thread in self._threads:
+            thread.join(CLOSE_TIMEOUT_S)
+
+
+def show_files(transcriber: Transcriber, output: Output, total_s: float | None, with_stats: bool) -> Stats:
+    """Shows what the files say, each as soon as those before it have ended; returns what all of them cost.
+
+    total_s: seconds of audio in all files, 0 where that is not known; None shows no progress.
+    """
+    transcriptions = transcriber.transcriptions
+    view = _Progress(transcriber, output.captions, total_s, with_stats) if output.captions else None
+    stats = Stats()
+    for number, transcription in enumerate(transcriptions):
+        event: Event | str = ""
+        while event != "end":
+            if view:
+                view.draw(number)
+            with contextlib.suppress(queue.Empty):
+                event = transcription.events.get(timeout=WAIT_S)
+                if event == "begin":
+                    output.begin(transcription.path, len(transcriptions) > 1)
+                elif not isinstance(event, str):
+                    output.show(event)
+        if transcription.crash:
+            raise transcription.crash
+        stats.merge(transcription.stats)
+    return stats
+
+
+class _Progress:
+    """The status line while files are read."""
+
+    def __init__(self, transcriber: Transcriber, captions: Captions, total_s: float | None, with_stats: bool) -> None:
+        from asr.streaming.terminal.status import FileProgress, StatusLine
+
+        self._transcriber = transcriber
+        self._line = StatusLine(captions)
+        self._files = None if total_s is None else FileProgress(len(transcriber.transcriptions), total_s)
+        self._with_stats = with_stats
+
+    def draw(self, num_done: int) -> None:
+        if not self._line.due():
+            return
+        parts = []
+        if self._files:
+            parts += self._files.parts(self._line, num_done, self._transcriber.audio_s)
+        if self._with_stats:
+            parts += self._transcriber.transcriptions[num_done].stats.now()
+        self._line.draw(parts)

@@ -1,0 +1,105 @@
+"""What events look like as text: plain lines, JSON lines, SubRip, WebVTT.
+
+A format turns each event into the text that comes next in its file, so that whatever was written is whole at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from asr.streaming.events import Event
+    from asr.streaming.terminal.subtitles import Subtitles
+
+FORMATS = ("text", "json", "srt", "vtt")
+_SUFFIXES = {"text": ".txt", "json": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
+
+
+class Format(Protocol):
+    """State of one file of text."""
+
+    complete: bool
+    """Whether every event is in it; else finals only."""
+
+    def begin(self, name: str) -> str:
+        """What stands before a recording; `name` is empty where it need not be told from others."""
+
+    def add(self, event: Event) -> str:
+        """What comes next; empty for an event that this format does not show."""
+
+
+class PlainText:
+    """Finals, a line each."""
+
+    complete = False
+
+    def begin(self, name: str) -> str:
+        return f"== {name} ==\n" if name else ""
+
+    def add(self, event: Event) -> str:
+        return f"{event.text}\n" if event.type == "final" else ""
+
+
+class JsonLines:
+    """One event per line. With several recordings each event also names its `file`."""
+
+    complete = True
+
+    def __init__(self) -> None:
+        self._about: dict[str, str] = {}
+
+    def begin(self, name: str) -> str:
+        self._about = {"file": name} if name else {}
+        return ""
+
+    def add(self, event: Event) -> str:
+        return json.dumps(event.to_dict() | self._about, ensure_ascii=False) + "\n"
+
+
+class SubtitleFile:
+    """Cues, as they are complete. Each recording is a file of its own."""
+
+    complete = False
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._subtitles: Subtitles | None = None
+
+    def begin(self, name: str) -> str:
+        from asr.streaming.terminal.subtitles import Subtitles
+
+        self._subtitles = Subtitles(self._kind)
+        return self._subtitles.header
+
+    def add(self, event: Event) -> str:
+        from asr.streaming.events import Final
+
+        assert self._subtitles is not None, "begin comes first"
+        return self._subtitles.add(event) if isinstance(event, Final) else ""
+
+
+def new_format(name: str) -> Format:
+    """`name` of FORMATS."""
+    if name in ("srt", "vtt"):
+        return SubtitleFile(name)
+    return JsonLines() if name == "json" else PlainText()
+
+
+def output_path(folder: str | Path, recording: str, format: str) -> Path:
+    """The file in `folder` that takes the text of a recording: talk.mp3 becomes talk.srt; "-" is stdin."""
+    stem = "stdin" if recording == "-" else Path(recording).stem
+    return Path(folder) / (stem + _SUFFIXES[format])
+
+
+def is_folder(path: str | None) -> bool:
+    """Whether `--output` means a folder: it is one, or ends like one."""
+    return path is not None and (path.endswith(("/", os.sep)) or Path(path).is_dir())
+
+
+def format_of(path: str | None) -> str:
+    """What a file of this name is expected to hold: text, unless its suffix says otherwise."""
+    suffix = Path(path or "").suffix.lower()
+    return next((format for format in FORMATS if _SUFFIXES[format] == suffix), "json" if suffix == ".json" else "text")

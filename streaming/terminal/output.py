@@ -1,0 +1,172 @@
+"""Where events go: to a file or standard output in some format, and onto the terminal as captions.
+
+Text is written at once, and no file is left with half an event. When a file takes no more, its disk being full, a
+sentence says so and the rest goes to standard output, beginning with what the file did not take: nothing heard is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from asr.streaming.terminal.formats import is_folder, new_format, output_path
+
+if TYPE_CHECKING:
+    from asr.streaming.events import Event
+    from asr.streaming.terminal.captions import Captions
+
+
+class OutputError(ValueError):
+    """An output that cannot be opened."""
+
+
+class Output:
+    """A context manager. `failed`: whether something could not be written where it should have gone."""
+
+    def __init__(self, format: str, path: str | None = None, of_files: bool = False) -> None:
+        """format: of `formats.FORMATS`. path: a file, a folder that takes one file per recording (see `is_folder`), or
+        None for standard output. of_files: the source is files, whose progress is worth a look where text is not shown.
+
+        Raises OutputError when the file or the folder cannot be made.
+        """
+        self.failed = False
+        self._format_name = format
+        self._format = new_format(format)
+        self._folder = Path(path) if path is not None and is_folder(path) else None
+        self._file: TextFile | None = None
+        try:
+            if self._folder:
+                self._folder.mkdir(parents=True, exist_ok=True)
+            elif path is not None:
+                self._file = TextFile(path)
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror}") from error
+        self._stream = sys.stdout
+        self._on_terminal = _is_terminal(sys.stdout)
+        self._shows_text = self._on_terminal and (path is not None or format == "text")
+        self.captions: Captions | None = None
+        """What a person sees; None where nobody looks."""
+        if self._on_terminal or (of_files and _is_terminal(sys.stderr)):
+            from asr.streaming.terminal.captions import Captions
+
+            self.captions = Captions(sys.stdout if self._on_terminal else sys.stderr)
+
+    @property
+    def wants_partials(self) -> bool:
+        """False where they would not show, so that they need not be kept."""
+        return self._shows_text or self._format.complete
+
+    def begin(self, path: str, several: bool) -> None:
+        """What follows is about the recording `path`, one of several or the only one."""
+        if self._shows_text and several and self.captions:
+            self.captions.begin(path)
+        if self._folder:
+            self._close_file()
+            target = output_path(self._folder, path, self._format_name)
+            try:
+                self._file = TextFile(target)
+                several = False
+            except OSError as error:
+                self._fall_back(target, error)
+        self._write(self._format.begin(path if several else ""))
+
+    def show(self, event: Event) -> None:
+        """Write and display an event."""
+        self._write(self._format.add(event))
+        if event.type in ("partial", "final"):
+            if self._shows_text and self.captions:
+                self.captions.show(event)
+        elif self._shows_text or not self._format.complete:
+            self.complain(f"{event.text} at {event.start:.2f} s" if event.type == "gap" else event.text)
+
+    def complain(self, trouble: str) -> None:
+        """Tell a person."""
+        if self.captions:
+            self.captions.warn(trouble)
+        else:
+            print(f"asr-stream: {trouble}", file=sys.stderr, flush=True)
+
+    def _write(self, text: str) -> None:
+        if text and self._file:
+            try:
+                return self._file.write(text)
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                self._fall_back(self._file.path, error)
+        if not text or (self._shows_text and self._format_name == "text"):
+            return
+        if self._on_terminal and self.captions:
+            self.captions.print(text)
+        else:
+            self._print(text)
+
+    def _print(self, text: str) -> None:
+        try:
+            print(text, end="", file=self._stream, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if self._stream is sys.stderr:
+                raise
+            self.failed, self._stream = True, sys.stderr
+            self.complain(f"cannot write to standard output: {error.strerror}; what it did not take follows here")
+            self._print(text)
+
+    def _fall_back(self, path: Path, error: OSError) -> None:
+        self.failed = True
+        self._close_file()
+        self.complain(f"cannot write {path}: {error.strerror}; what it did not take goes to standard output")
+
+    def _close_file(self) -> None:
+        if self._file:
+            self._file.close()
+        self._file = None
+
+    def __enter__(self) -> Output:
+        if self.captions:
+            self.captions.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        if self.captions:
+            self.captions.__exit__(*exc)
+        self._close_file()
+
+
+class TextFile:
+    """A file that takes text whole or not at all. Errors are those of the system."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Begins the file anew."""
+        self.path = Path(path)
+        self._file = open(path, "wb", buffering=0)  # noqa: SIM115, closed by close()
+
+    def write(self, text: str) -> None:
+        """Appends `text`; it is in the hands of the system when this returns."""
+        rest = text.encode()
+        start = self._file.tell() if self._file.seekable() else None
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            if start is not None:
+                with contextlib.suppress(OSError):
+                    self._file.truncate(start)
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def discard_output() -> None:
+    """Standard output leads nowhere: let Python not complain of it once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _is_terminal(file: TextIO) -> bool:
+    """One that can move its cursor."""
+    return file.isatty() and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,210 @@
+"""`asr record`: reads prompts aloud with you, and writes the recordings and a manifest for `asr prepare manifest`.
+
+Each recording is on disk before the next prompt appears: whatever ends the session, the same command goes on
+with the prompts that are left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+import asr
+from asr.files import replacing
+from asr.streaming.audio.microphone import Microphone, MicrophoneError
+from asr.streaming.resampler import SAMPLE_RATE, Resampler
+
+PROMPTS = Path(asr.__file__).parent / "samples" / "prompts.txt"
+"""Sentences that come with the package, about five minutes of reading."""
+MANIFEST = "manifest.tsv"
+COLUMNS = ("path", "text", "speaker")
+MAX_RECORDING_S = 30.0
+MIN_RECORDING_S = 0.5
+TAIL_S = 0.25
+"""Recorded beyond the key that ends a recording: fingers are faster than last syllables."""
+QUIET_PEAK = 0.02
+CLIPPED_SHARE = 1e-3
+"""A recording with more samples than this at full scale is too loud."""
+
+
+class Recorder:
+    """The recordings of one folder, and its manifest. Numbers go on where the last session ended."""
+
+    def __init__(self, folder: Path, speaker: str) -> None:
+        """Opens or makes `folder`. ValueError when its manifest is not one that this command wrote."""
+        self.folder = folder
+        self.speaker = speaker
+        folder.mkdir(parents=True, exist_ok=True)
+        self.manifest = folder / MANIFEST
+        self.texts: list[str] = []
+        if self.manifest.exists():
+            with self.manifest.open(encoding="utf-8", newline="") as file:
+                rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+            if not rows or tuple(rows[0]) != COLUMNS or any(len(row) != len(COLUMNS) for row in rows):
+                raise ValueError(f"{self.manifest} is not a manifest of `asr record`; choose another --out")
+            self.texts = [row[1] for row in rows[1:]]
+
+    def keep(self, samples: np.ndarray, text: str) -> Path:
+        """Writes `samples`, (num_samples,) float32 at 16 kHz, and its line in the manifest."""
+        import soundfile
+
+        number = len(self.texts) + 1
+        while (path := self.folder / f"{number:04d}.flac").exists():  # of a session that ended in this very place
+            number += 1
+        with replacing(path) as part:
+            soundfile.write(part, np.clip(samples, -1, 1), SAMPLE_RATE, "PCM_16", format="FLAC")
+        new = not self.manifest.exists()
+        with self.manifest.open("a", encoding="utf-8", newline="") as file:
+            lines = [COLUMNS] if new else []
+            file.write("".join("\t".join(line) + "\n" for line in [*lines, (path.name, text, self.speaker)]))
+            file.flush()
+            os.fsync(file.fileno())
+        self.texts.append(text)
+        return path
+
+
+def record(microphone: Microphone, stopped: Callable[[], bool]) -> tuple[np.ndarray, str]:
+    """What is said from now until `stopped`, and a little beyond.
+
+    Returns:
+        (num_samples,) float32 at 16 kHz, and what spoilt it, for people; empty when all is well.
+    """
+    while microphone.read(0.0) is not None:
+        pass  # said before
+    pieces: list[np.ndarray] = []
+    resampler = Resampler(microphone.sample_rate) if microphone.sample_rate != SAMPLE_RATE else None
+    ends = time.monotonic() + MAX_RECORDING_S
+    stopping = False
+    while time.monotonic() < ends:
+        if not stopping and stopped():
+            stopping, ends = True, time.monotonic() + TAIL_S
+        block = microphone.read(0.05)
+        if block is None:
+            continue
+        if block.error or block.gap:
+            return np.zeros(0, np.float32), block.error or f"{block.gap} samples were lost"
+        pieces.append(resampler.accept(block.samples) if resampler else block.samples)
+    if resampler:
+        pieces.append(resampler.finish())
+    samples = np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
+    return samples, fault(
+        samples
+    ) if stopping else f"stopped after {MAX_RECORDING_S:g} s; press Enter when you are done"
+
+
+def fault(samples: np.ndarray) -> str:
+    """Why a recording, (num_samples,) float32 in ±1, is of no use; empty when it is."""
+    if len(samples) < MIN_RECORDING_S * SAMPLE_RATE:
+        return f"only {len(samples) / SAMPLE_RATE:.1f} s long"
+    if np.abs(samples).max() < QUIET_PEAK:
+        return "too quiet: is this the right microphone, and is it switched on?"
+    if (np.abs(samples) >= 0.999).mean() > CLIPPED_SHARE:
+        return "too loud: move back, or turn the microphone down"
+    return ""
+
+
+def read_prompts(path: Path) -> list[str]:
+    """One prompt a line; empty lines and lines that begin with # are left out. ValueError when there is none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"prompts {path} cannot be read: {error}") from error
+    prompts = [" ".join(line.split()) for line in lines if line.strip() and not line.startswith("#")]
+    if not prompts:
+        raise ValueError(f"{path} holds no prompt: write one a line")
+    return prompts
+
+
+class _Keys:
+    """Lines of standard input, without waiting for them. The end of it counts as q."""
+
+    def __init__(self) -> None:
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in sys.stdin:
+            self._lines.put(line.strip().lower())
+        self._lines.put("q")
+
+    def pressed(self) -> bool:
+        return not self._lines.empty()
+
+    def wait(self) -> str:
+        while True:  # a wait without end would not hear Ctrl-C on Windows
+            with contextlib.suppress(queue.Empty):
+                return self._lines.get(timeout=0.2)
+
+
+def walk(prompts: Iterable[str], recorder: Recorder, microphone: Microphone) -> int:
+    """Goes through the prompts with the reader; returns how many were recorded."""
+    keys = _Keys()
+    left = [prompt for prompt in prompts if prompt not in recorder.texts]
+    recorded = 0
+    print("Enter starts a recording, and Enter ends it. Then: Enter keeps it, r records again, s skips, q quits.\n")
+    for number, prompt in enumerate(left, 1):
+        print(f"[{number}/{len(left)}]  {prompt}", flush=True)
+        while True:
+            command = keys.wait()
+            if command in ("s", "q"):
+                break
+            print("  recording ... Enter ends", flush=True)
+            samples, trouble = record(microphone, keys.pressed)
+            command = keys.wait() if keys.pressed() else ""
+            if command == "q":
+                break
+            if trouble:
+                print(f"  {trouble}. Enter records again", flush=True)
+                continue
+            peak_db = 20 * np.log10(np.abs(samples).max())
+            print(f"  {len(samples) / SAMPLE_RATE:.1f} s, peak {peak_db:.0f} dB. Enter keeps it", flush=True)
+            command = keys.wait()
+            if command == "r":
+                print("  Enter starts", flush=True)
+                continue
+            if command == "":
+                recorder.keep(samples, prompt)
+                recorded += 1
+            break
+        if command == "q":
+            break
+    return recorded
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--prompts", type=Path, default=PROMPTS, metavar="FILE", help="one a line; default: bundled")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for recordings and manifest.tsv")
+    parser.add_argument("--speaker", default="me", help="name for the manifest (default: %(default)s)")
+    parser.add_argument("--device", metavar="ID", help="microphone, see asr-stream --list-devices")
+    parser.add_argument(
+        "--channel", type=int, default=1, metavar="N", help="of the microphone's channels the one to hear (default 1)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr record`; 130 after Ctrl-C, when what was kept is on disk."""
+    prompts = read_prompts(args.prompts)
+    recorder = Recorder(args.out, args.speaker)
+    status = 0
+    try:
+        device = int(args.device) if args.device and args.device.isdigit() else args.device
+        with Microphone(device, rescan=True, channel=args.channel) as microphone:
+            walk(prompts, recorder, microphone)
+    except KeyboardInterrupt:
+        status = 130
+    except MicrophoneError as error:
+        raise ValueError(str(error)) from error
+    print(f"\n{recorder.manifest}: {len(recorder.texts)} recordings.")
+    if recorder.texts:
+        print(f"Next:  asr prepare manifest {recorder.manifest} --out data --name mine")
+    return status

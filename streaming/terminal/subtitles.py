@@ -1,0 +1,149 @@
+"""Subtitles: finals become cues that can be read, and cues become SRT or WebVTT.
+
+A cue has one or two lines of at most 42 characters and stands for 1 to 7 seconds, as broadcasters have it (BBC
+Subtitle Guidelines; Netflix Timed Text Style Guide). Utterances are never mixed in a cue. Where one must be cut, the
+cuts are chosen together: at pauses, into parts of like length, as few as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from asr.runtime.search import Word
+from asr.streaming.events import Final
+
+LINE_LENGTH = 42
+MIN_CUE_S = 1.0
+"""A shorter one is left standing for so long."""
+MAX_CUE_S = 7.0
+PAUSE_S = 0.5
+"""At a pause of so long a cut costs nothing: there is one, unless what it leaves would stand too short."""
+
+
+class Cue(NamedTuple):
+    """Text on the screen. Times in seconds since the start of the stream; `lines`: one or two."""
+
+    start_s: float
+    end_s: float
+    lines: tuple[str, ...]
+
+
+class Cues:
+    """Cues as finals come. They are in order and do not overlap: a cue begins when the one before it has gone."""
+
+    def __init__(self) -> None:
+        self._end_s = 0.0
+
+    def add(self, final: Final) -> list[Cue]:
+        """The cues of the next final."""
+        return [self._place(words) for words in _cut(_spelled(final.words))]
+
+    def _place(self, words: Sequence[Word]) -> Cue:
+        start = max(words[0].start_s, self._end_s)
+        self._end_s = start + min(max(words[-1].end_s - start, MIN_CUE_S), MAX_CUE_S)
+        return Cue(start, self._end_s, _lines(words))
+
+
+class Subtitles:
+    """An SRT or WebVTT file as finals come: `header`, then what `add` gives, is a whole file at any time.
+
+    `format`: "srt" | "vtt"; ValueError for another.
+    """
+
+    def __init__(self, format: str) -> None:
+        if format not in ("srt", "vtt"):
+            raise ValueError(f"subtitle format {format!r} is not known: choose srt or vtt")
+        self.header = "WEBVTT\n\n" if format == "vtt" else ""
+        self._srt = format == "srt"
+        self._cues = Cues()
+        self._num_cues = 0
+
+    def add(self, final: Final) -> str:
+        """What comes next in the file."""
+        return "".join(self._block(cue) for cue in self._cues.add(final))
+
+    def _block(self, cue: Cue) -> str:
+        self._num_cues += 1
+        text = "\n".join(cue.lines)
+        if self._srt:
+            return f"{self._num_cues}\n{_time(cue.start_s, ',')} --> {_time(cue.end_s, ',')}\n{text}\n\n"
+        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return f"{_time(cue.start_s, '.')} --> {_time(cue.end_s, '.')}\n{text}\n\n"
+
+
+def cues(finals: Iterable[Final]) -> list[Cue]:
+    """The cues of finals, oldest first."""
+    found = Cues()
+    return [cue for final in finals for cue in found.add(final)]
+
+
+def srt(finals: Iterable[Final]) -> str:
+    """The text of an SRT (SubRip) file."""
+    return _file("srt", finals)
+
+
+def vtt(finals: Iterable[Final]) -> str:
+    """The text of a WebVTT file (https://www.w3.org/TR/webvtt1/)."""
+    return _file("vtt", finals)
+
+
+def _file(format: str, finals: Iterable[Final]) -> str:
+    subtitles = Subtitles(format)
+    return subtitles.header + "".join(subtitles.add(final) for final in finals)
+
+
+def _time(seconds: float, point: str) -> str:
+    """Hours have two digits, or as many as they need."""
+    seconds, ms = divmod(round(seconds * 1000), 1000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{point}{ms:03}"
+
+
+def _spelled(words: Iterable[Word]) -> list[Word]:
+    """`words`, those that are longer than a line in pieces that share the time."""
+    pieces = []
+    for word in words:
+        count = -(-len(word.word) // LINE_LENGTH)
+        step = (word.end_s - word.start_s) / count
+        for i in range(count):
+            text = word.word[i * LINE_LENGTH : (i + 1) * LINE_LENGTH]
+            pieces.append(Word(text, word.start_s + i * step, word.start_s + (i + 1) * step, word.confidence))
+    return pieces
+
+
+def _lines(words: Sequence[Word]) -> tuple[str, ...]:
+    """One line, or else two of like length; none if it takes more."""
+    text = " ".join(word.word for word in words)
+    if len(text) <= LINE_LENGTH:
+        return (text,)
+    breaks = [i for i, char in enumerate(text) if char == " " and i <= LINE_LENGTH and len(text) - i - 1 <= LINE_LENGTH]
+    middle = min(breaks, key=lambda i: abs(len(text) - 1 - 2 * i), default=0)
+    return (text[:middle], text[middle + 1 :]) if middle else ()
+
+
+def _cut(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
+    """The cues' words: the cuts of least cost, found from the end to the start."""
+    best: list[tuple[float, int]] = [(0.0, len(words))]  # of the words from i on: cost, end of the first cue
+    for i in reversed(range(len(words))):
+        choices = []
+        for end in range(i + 1, len(words) + 1):
+            if (cost := _cost(words[i:end])) is None and end > i + 1:
+                break  # and more words would not fit either
+            pause_s = words[end].start_s - words[end - 1].end_s if end < len(words) else PAUSE_S
+            choices.append(((cost or 0.0) + 1 - pause_s / PAUSE_S + best[len(words) - end][0], end))
+        best.append(min(choices))
+    i = 0
+    while i < len(words):
+        end = best[len(words) - i][1]
+        yield words[i:end]
+        i = end
+
+
+def _cost(words: Sequence[Word]) -> float | None:
+    """Of one cue: full ones, so that parts become alike, and those that are gone too soon. None: cannot be one."""
+    lines = _lines(words)
+    span_s = words[-1].end_s - words[0].start_s
+    if not lines or span_s > MAX_CUE_S:
+        return None
+    fullness = sum(map(len, lines)) / (2 * LINE_LENGTH)
+    return fullness**2 + 2 * max(0.0, MIN_CUE_S - span_s)

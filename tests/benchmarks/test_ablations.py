@@ -1,0 +1,160 @@
+"""benchmarks/ablations.py: its variants are what they are called, and it goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from support.benchmark_module import load_benchmark
+
+from asr.config import load_config
+from asr.model.model import AsrModel, with_vocab
+from asr.training.checkpoint import checkpoints
+
+STEPS = 30
+
+
+@pytest.fixture(scope="module")
+def ablations() -> ModuleType:
+    return load_benchmark("ablations")
+
+
+def test_every_variant_builds_a_model_and_differs_from_the_baseline_in_what_it_names(ablations: ModuleType) -> None:
+    base = load_config("tiny")
+    chosen, left_out = ablations.choose_variants("tiny", [])
+    assert not left_out
+    # Of each choice one is what the recipe does already; the others are variants.
+    assert set(ablations.all_variants(base)) - set(chosen) == {
+        *("position-rope", "norm-pre", "activation-relu", "label-smoothing-0.1", "scheduled-sampling-0"),
+        *("units-char", "cr-ctc-off", "ctc-weight-0.5", "intermediate-ctc-0.3"),
+    }
+    sizes, configs = {}, [base]
+    for name, overrides in chosen.items():
+        config = load_config("tiny", overrides)
+        assert 1 <= len(overrides) <= 2
+        assert config not in configs, name
+        configs.append(config)
+        with torch.device("meta"):
+            model = AsrModel(with_vocab(config.model, max(config.tokenizer.vocab_size, 4)))
+        sizes[name] = sum(p.numel() for p in model.parameters())
+    assert sizes["units-bpe-512"] > sizes["units-bpe-256"] == sizes["cr-ctc"] > sizes["units-bpe-128"]
+    # Equal shapes must be equal work, or the comparison is not one of kinds.
+    for name in ("norm-post", "activation-swiglu", "position-sinusoidal", "position-none"):
+        assert sizes[name] == pytest.approx(sizes["cr-ctc"], rel=0.01), name
+
+
+def test_from_trained_weights_only_variants_of_their_shape_are_left(ablations: ModuleType) -> None:
+    chosen, left_out = ablations.choose_variants("tiny", ["train.init=bundled"])
+    assert {"cr-ctc", "chunk-none", "activation-gelu", "label-smoothing-0"} <= set(chosen)
+    assert "parameters" in left_out["position-learned"] and "units" in left_out["units-bpe-256"]
+    with pytest.raises(ValueError, match="the baseline cannot start from the weights of bundled"):
+        ablations.choose_variants("tiny", ["train.init=bundled", "model.encoder_layers=9"])
+
+
+def test_what_does_not_fit_is_named(ablations: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in (
+        (["--only", "norm-port"], r"--only norm-port: there are seed-2, position-relative"),
+        (["--only", "norm-post", "--init", "bundled"], "--only norm-post (other parameters than the weights hold)"),
+        (["--set", "optim.rate=1"], "unknown key 'optim.rate'"),
+        (["--recipe", "no-recipe"], "no configuration file 'no-recipe'"),
+    ):
+        assert ablations.main(["--list", *arguments]) == 1
+        assert message in capsys.readouterr().err
+    assert ablations.main(["--list"]) == 0
+    assert "norm-post              model.norm=post\n" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        ablations.main([])
+    assert "--train and --valid are needed" in capsys.readouterr().err
+
+
+def interrupt(at: Path) -> None:
+    """Ctrl-C as soon as there is a checkpoint in `at`."""
+    deadline = time.monotonic() + 120
+    while not checkpoints(at) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+    signal.pthread_kill(main_thread, signal.SIGINT)
+
+
+def test_an_interrupted_run_goes_on_and_ends_in_a_table_and_a_plot(
+    ablations: ModuleType, arguments: list[str], tones: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture
+) -> None:
+    out = tmp_path / "out"
+    command = ["--recipe", arguments[1], "--train", str(tones[0]), "--valid", str(tones[1]), "--out", str(out)]
+    command += ["--steps", str(STEPS), "--set", "train.save_every=5", "train.log_every=10", "optim.warmup_steps=5"]
+    only = ["--only", "ctc-weight-1", "activation-swiglu"]
+
+    threading.Thread(target=interrupt, args=(out / "baseline",), daemon=True).start()
+    assert ablations.main([*command, *only]) == 130
+    assert "the same command goes on" in capfd.readouterr().err
+    (saved,) = checkpoints(out / "baseline")
+    stopped = int(saved.stem.split("-")[1])
+    assert 0 < stopped < STEPS
+    assert json.loads((out / "results.json").read_text())["results"] == {}
+
+    # One that cannot be trained does not keep the others from it.
+    (out / "ctc-weight-1").mkdir()
+    (out / "ctc-weight-1" / "checkpoint-1.pt").write_bytes(b"damaged")
+    assert ablations.main([*command, *only]) == 1
+    captured = capfd.readouterr()
+    assert f"resuming at step {stopped}," in captured.out
+    assert "failed: ctc-weight-1; the same command tries them again" in captured.err
+    results = read(out)
+    assert set(results) == {"baseline", "activation-swiglu"}
+
+    (out / "ctc-weight-1" / "checkpoint-1.pt").unlink()
+    assert ablations.main([*command, *only]) == 0
+    printed = capfd.readouterr().out
+    assert "[2/3] ctc-weight-1" not in printed and "[3/3] ctc-weight-1 loss.ctc_weight=1\n" in printed
+    assert "baseline model" not in printed and "activation-swiglu model" not in printed
+    after = read(out)
+    assert {name: after[name] for name in results} == results
+    check_report(ablations, out, after)
+
+    with pytest.raises(SystemExit):
+        ablations.main([*command, "--processes", "0"])
+    assert ablations.main([*command, "--steps", "50"]) == 1
+    assert f"(steps was {STEPS}, is 50): choose another --out" in capfd.readouterr().err
+
+
+def read(out: Path) -> dict[str, Any]:
+    return json.loads((out / "results.json").read_text())["results"]
+
+
+def check_report(ablations: ModuleType, out: Path, results: dict[str, Any]) -> None:
+    for result in results.values():
+        assert set(result["cer"]) == {"full", "640", "320", "160"}
+        assert all(0 < rate < 2 for rate in result["cer"].values())
+        assert result["seconds_per_step"] > 0
+        assert result["wer_640"] > 0
+    base, other = results["baseline"], results["ctc-weight-1"]
+    assert base["rescored_640"] is not None and other["rescored_640"] is None
+    lines = (out / "ablations.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    assert [row[0] for row in rows] == ["variant", "baseline", "activation-swiglu", "ctc-weight-1"]
+    assert rows[1][4] == f"{100 * base['cer']['full']:.1f}"
+    difference = 100 * (other["cer"]["160"] - base["cer"]["160"])
+    assert rows[3][7] == f"{100 * other['cer']['160']:.1f} ({difference:+.1f})"
+    assert rows[3][1] == "`loss.ctc_weight=1`" and rows[3][-2] == ""
+    assert (out / "ablations.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_puts_the_baseline_first_and_differences_in_brackets(ablations: ModuleType) -> None:
+    cer = dict.fromkeys(ablations.CHUNKS, 0.5)
+    base = {"overrides": [], "parameters": 5_780_000, "seconds_per_step": 0.5, "cer": cer, "wer_640": 0.75}
+    worse = {**base, "overrides": ["a=1"], "cer": {**cer, "320": 0.625}, "rescored_640": 0.25, "seconds_per_step": None}
+    base = {**base, "rescored_640": 0.375}
+    *_, first, second = ablations.table({"baseline": base, "other": worse}).splitlines()
+    assert first == "| baseline |  | 5.78 M | 0.50 | 50.0 | 50.0 | 50.0 | 50.0 | 37.5 | 75.0 |"
+    assert second == (
+        "| other | `a=1` | 5.78 M |  | 50.0 (+0.0) | 50.0 (+0.0) | 62.5 (+12.5) | 50.0 (+0.0) | 25.0 (-12.5) "
+        "| 75.0 (+0.0) |"
+    )

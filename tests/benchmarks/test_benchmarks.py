@@ -1,0 +1,100 @@
+"""Every benchmark runs, and prints the numbers that it is there for. What they are is not asserted."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from support.benchmark_module import BENCHMARKS
+
+from asr.model.model import AsrModel
+
+
+def run(name: str, *arguments: str) -> str:
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "printed"),
+    [
+        (
+            "train_throughput",
+            ["--rounds", "1", "--steps", "1", "--batch-s", "15"],
+            r"(?s)fp32: ours.*ratio \d.*bf16: ours.*ratio \d",
+        ),
+        ("training_cost", ["tiny"], r"tiny: \d\.\d M parameters.*GB"),
+    ],
+)
+def test_a_benchmark_prints_its_numbers(name: str, arguments: list[str], printed: str) -> None:
+    output = run(name, *arguments)
+    assert re.search(printed, output), output
+
+
+def test_fine_tuning_is_measured_on_the_speaker_and_on_others(
+    tones: tuple[Path, Path], tiny_onnx: Path, tiny_model: AsrModel
+) -> None:
+    options = ["--minutes", "0.1", "--num-others", "2", "--init", str(tiny_onnx)]
+    shape = asdict(replace(tiny_model.config, vocab_size=0))
+    overrides = [f"model.{key}={json.dumps(value)}" for key, value in shape.items()]
+    output = run("finetune", str(tones[1]), *options, *overrides, "train.max_steps=1", "data.min_utterance_s=0.1")
+    rows = re.findall(r"(same-speaker|others) +(greedy|rescore\+lm): [\d.]+ % -> [\d.]+ %", output)
+    assert len(set(rows)) == 4, output
+
+
+def test_live_recognition_is_measured_in_one_pass_and_in_two(tones: tuple[Path, Path]) -> None:
+    output = run("live_wer", str(tones[1]), "--num-utterances", "2", "--chunk-ms", "320", "--json")
+    rows = json.loads(output)
+    assert [(row["chunk_ms"], row["passes"], row["num_utterances"]) for row in rows] == [(320, 1, 2), (320, 2, 2)]
+    assert all(row["final_wer"] > 0 for row in rows)  # tones are no words
+
+
+def test_weights_of_the_search_are_tuned_on_one_half_and_told_of_both(tones: tuple[Path, Path]) -> None:
+    output = run("search_weights", str(tones[1]), "--num-utterances", "4", "--rounds", "1")
+    rows = re.findall(
+        r"^(as it is|without \w+|never a prior|beam of \d+|no rescoring|\d+ rescored) +[\d.]+ % tuned on", output, re.M
+    )
+    assert re.search(r"^best: weight [\d.]+ .* beam 128 ", output, re.M) and len(set(rows)) == 15, output
+
+
+def test_language_models_of_both_units_are_measured(tones: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("THE CAT SAT ON THE HAT\nA HAT IS NO CAT\n" * 20)
+    options = ["--order", "4", "--weights", "0.5,1", "--bonuses", "0", "--beams", "4,8", "--word-beams", "4,8"]
+    output = run("lm_units", str(tones[1]), str(tmp_path / "text.txt"), *options, "--num-utterances", "5")
+    assert "5 utterances" in output and len(re.findall(r"weight \S+, bonus 0: [\d.]+ %", output)) == 2, output
+    rows = re.findall(r"\| (none|characters|words), beam (4|8) \| [\d.]+ \|.* \d+ of \d+ \|", output)
+    assert len(set(rows)) == 6, output
+
+
+def test_files_are_measured_with_different_numbers_of_jobs(tones: tuple[Path, Path], tiny_onnx: Path) -> None:
+    output = run("files", str(tones[1]), "--jobs", "1,2", "--minutes", "0.2", "--model", str(tiny_onnx))
+    assert re.search(r"(?s) 1 jobs: .*speed-up 1\.00; CPU .* 2 jobs: .*speed-up \d", output), output
+
+
+def test_endurance_is_measured_and_drawn(tmp_path: Path) -> None:
+    files = ["--json", str(tmp_path / "minutes.json"), "--plot", str(tmp_path / "plot.png")]
+    output = run("endurance", "--hours", "0.03", "--silence-hours", "0.005", *files)
+    assert re.search(r"growth \d+\.\d+ MB", output) and "s of silence: the same as after 1 s" in output, output
+    assert re.findall(r"(\d+) x .* s  THE OLD MAN", output) == ["8", "7"], output
+    assert len(json.loads((tmp_path / "minutes.json").read_text())["minutes"]) == 2
+    assert (tmp_path / "plot.png").stat().st_size > 10000
+
+
+def test_what_a_busy_interpreter_costs_is_measured() -> None:
+    output = run("capture", "--seconds", "1")
+    rows = re.findall(r"^\| sound (server|card) \| (C|Python) callback \| [\d.]+ s \| ([\d.]+) s \|", output, re.M)
+    assert len(rows) == 4 and rows[0] == ("server", "C", "0.000") and float(rows[3][2]) > 0.2, output
+
+
+def test_streams_of_one_device_are_counted_for_any_shape_of_network(tones: tuple[Path, Path]) -> None:
+    shape = ["tiny", "model.encoder_layers=1", "model.condition_layers=[]", "model.decoder_layers=1"]
+    output = run("device_streams", str(tones[1]), "--first", "1", "--most", "1", "--seconds", "4.5", "--recipe", *shape)
+    found = re.findall(r"\| (device|host) \| 1 \| \d+ / \d+ / \d+ \| [\d.]+ \| 1\.0 \|", output)
+    assert found == ["device", "host"] and "device: 1 streams" in output, output

@@ -1,0 +1,152 @@
+"""The benchmarks of word times, confidence, noise, stability and endpoints: what they count, and that they run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from conftest import SAMPLE
+from support.benchmark_module import load_benchmark
+from support.synth import write_audio
+
+from asr.cli import main
+from asr.runtime.search import Word
+from asr.streaming import Event, Final, Partial
+
+TEXT = SAMPLE.with_suffix(".txt").read_text(encoding="utf-8").strip()
+
+
+@pytest.fixture(scope="module")
+def readings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled sample as a data set of two speakers, with a text that makes something wrong."""
+    folder = tmp_path_factory.mktemp("readings")
+    samples, rate = soundfile.read(SAMPLE, dtype="float32")
+    lines = ["path\ttext\tspeaker"]
+    for speaker in "ab":
+        write_audio(folder / f"{speaker}.wav", samples, rate)
+        lines.append(f"{speaker}.wav\t{TEXT.replace('OLD', 'GOOD')}\t{speaker}")
+    (folder / "readings.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert main(["prepare", "manifest", str(folder / "readings.tsv"), "--out", str(folder), "--jobs", "1"]) == 0
+    return folder / "readings.jsonl.gz"
+
+
+def run(
+    name: str, data: Path, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "argv", [name, str(data), "--json", *options])
+    load_benchmark(name).main()
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return rows
+
+
+def test_word_times(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--num-utterances", "1", "--num-synthetic", "1", "--voices", "kal_diphone", "--chunk-ms", "640"]
+    rows = {
+        (row["how"], row["truth"], row["edge"]): row
+        for row in run("word_times", readings, options, monkeypatch, capsys)
+    }
+    assert len(rows) == 2 + 2 * 8
+    row = rows["640 ms, 2 passes", "forced", "start"]
+    assert row["num_words"] >= 10 and row["median_ms"] <= 40
+    assert rows["forced, tokens", "festival", "start"]["bias_ms"] > 0
+    assert all(row["num_words"] > 0 for key, row in rows.items() if key[1] != "pauses")
+
+
+def test_confidence(
+    readings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plot = tmp_path / "confidence.png"
+    rows = run("confidence", readings, ["--plot", str(plot)], monkeypatch, capsys)
+    assert [row.get("fitted", row.get("mode")) for row in rows] == ["default", "beam without LM", "default"]
+    assert 0.5 < rows[2]["right"] < 1 and rows[2]["num_words"] >= 12
+    assert plot.stat().st_size > 5000
+
+
+def test_noise(
+    readings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noises = tmp_path / "noises"
+    noises.mkdir()
+    hiss = np.random.default_rng(0).normal(0, 0.05, 48000).astype(np.float32)
+    write_audio(noises / "hiss.wav", hiss, 16000)
+    plot = tmp_path / "noise.png"
+    places = ["--noise", str(noises), "--quieter-db", "20", "--snr-db=-20"]
+    options = ["--num-utterances", "1", *places, "--plot", str(plot)]
+    *rows, nobody = run("noise", readings, options, monkeypatch, capsys)
+    assert [row["place"] for row in rows] == ["as it is", "-20 dB", "a room", "SNR -20"]
+    clean, quiet, _, noisy = (row["final_wer"] for row in rows)
+    assert max(clean, quiet) < 0.5 and noisy > 0.8  # in which nothing can be understood
+    assert nobody["minutes"] == pytest.approx(0.05) and nobody["num_words"] <= 1
+    assert plot.stat().st_size > 5000
+
+
+def test_stability(
+    readings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plot = tmp_path / "stability.png"
+    options = ["--num-utterances", "1", "--chunk-ms", "320", "--one-pass", "--plot", str(plot)]
+    (row,) = run("stability", readings, options, monkeypatch, capsys)
+    assert 0.5 < row["stable"] <= 1.1 and 0 < row["shown_ms_p50"] <= row["stable_ms_p50"] < 3000
+    assert plot.stat().st_size > 5000
+
+
+def test_endpoints(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--silence-ms", "800,inf", "--max-utterance-s", "2"]
+    with_silence, without = run("endpoints", readings, options, monkeypatch, capsys)
+    assert without["forced"] == without["endpoints"] >= 2 and with_silence["final_s_max"] <= 3.1
+
+
+def test_calibration_is_measured_as_it_is_defined() -> None:
+    confidence = load_benchmark("confidence")
+    judged = confidence.Judged(np.array([0.95, 0.95, 0.95, 0.95, 0.15, 0.15]), np.array([1.0, 1, 1, 0, 0, 1]))
+    assert confidence.ece(judged) == pytest.approx((4 * 0.2 + 2 * 0.35) / 6)
+    assert confidence.auc(judged) == pytest.approx((3 * (0.5 + 1) + (0 + 0.5)) / 8)
+    assert confidence.nce(judged._replace(confidence=np.full(6, 4 / 6))) == pytest.approx(0)
+    rng = np.random.default_rng(0)
+    inputs = np.stack([np.ones(20000), rng.uniform(size=20000)], 1)
+    right = (rng.uniform(size=20000) < 1 / (1 + np.exp(-inputs @ [-1, 3]))).astype(float)
+    assert confidence.fit(inputs, right) == pytest.approx([-1, 3], abs=0.15)
+
+
+def test_what_partials_change_is_counted_once_for_each_word() -> None:
+    stability = load_benchmark("stability")
+
+    def partial(text: str, num_stable: int) -> Partial:
+        return Partial(text, 0, 0, num_stable=num_stable)
+
+    events: list[tuple[float, Event]] = [
+        (1, partial("A", 0)),
+        (2, partial("A BE", 1)),
+        (3, partial("A BEE", 1)),
+        (4, partial("O BEE SEES", 2)),
+        (5, Final("O SEES", 0, 0)),
+    ]
+    tally = stability.Tally()
+    stood = stability.follow(events, tally)
+    assert (tally.shown, tally.changed) == (6, 3)  # A; BE; A and BEE
+    assert (tally.stable, tally.stable_changed, tally.stable_not_in_final) == (3, 1, 1)
+    assert [(item.word, item.shown_s, item.stable_s) for item in stood] == [
+        ("O", 4, 4),
+        ("BEE", 4, 4),
+        ("SEES", 4, None),
+    ]
+
+
+def test_pauses_and_the_words_beside_them() -> None:
+    word_times = load_benchmark("word_times")
+    noise = np.random.default_rng(0).standard_normal(16000 * 3).astype(np.float32)
+    noise[8000:16000] *= 1e-3
+    noise[24000:25600] *= 1e-3  # 0.1 s is no pause
+    ((begin, end),) = word_times.pauses(noise)
+    assert (begin, end) == (pytest.approx(0.5, abs=0.02), pytest.approx(1.0, abs=0.02))
+    found = {("pauses", "start"): [], ("pauses", "end"): []}
+    spoken = [Word("A", 0.0, 0.2, 1.0), Word("B", 0.2, 0.54, 1.0), Word("C", 0.9, 1.4, 1.0), Word("D", 1.4, 2.0, 1.0)]
+    word_times.beside_pauses(spoken, noise, found)
+    assert found["pauses", "start"] == [pytest.approx(-100, abs=20)]
+    assert found["pauses", "end"] == [pytest.approx(40, abs=20)]

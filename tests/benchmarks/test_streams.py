@@ -1,0 +1,63 @@
+"""benchmarks/streams.py: it waits for the reply that covers a chunk, and finds the number that it looks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from support.benchmark_module import load_benchmark
+
+from asr import Recognizer
+from asr.runtime.onnx_model import OnnxModel
+
+
+@pytest.fixture(scope="module")
+def streams() -> ModuleType:
+    return load_benchmark("streams")
+
+
+@pytest.mark.parametrize("chunk_ms", [640, 320])
+def test_a_chunk_is_decoded_with_the_message_that_completes_it(
+    streams: ModuleType, tiny_onnx: Path, chunk_ms: int, conversation: np.ndarray
+) -> None:
+    model = OnnxModel(tiny_onnx)
+    stream = Recognizer(model, chunk_ms=chunk_ms, second_pass=False).stream()
+    step, num_steps, decoded_with = model.step, 0, []
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal num_steps
+        num_steps += 1
+        return step(*arguments)
+
+    model.step = counted  # type: ignore[method-assign]
+    for begin in range(0, len(conversation), streams.MESSAGE):
+        before = num_steps
+        stream.accept_waveform(conversation[begin : begin + streams.MESSAGE])
+        decoded_with += [begin // streams.MESSAGE + 1] * (num_steps - before)
+    assert len(decoded_with) > 20
+    assert decoded_with == [streams.messages_of_chunk(n, chunk_ms, 0) for n in range(len(decoded_with))]
+
+
+@pytest.mark.parametrize(("held", "first"), [(0, 32), (1, 32), (31, 32), (32, 32), (100, 1), (100, 100), (500, 32)])
+def test_the_largest_number_is_found(streams: ModuleType, held: int, first: int) -> None:
+    tried = []
+
+    def is_held(number: int) -> bool:
+        tried.append(number)
+        return number <= held
+
+    assert streams.largest(is_held, first, 0.0, 300) == min(held, 300)
+    assert len(set(tried)) == len(tried) < 20 and max(tried) <= 300
+    assert 0.8 * min(held, 300) <= streams.largest(is_held, first, 0.2, 300) <= held
+
+
+def test_a_chunk_without_a_reply_counts_for_as_long_as_it_was_waited_for(streams: ModuleType) -> None:
+    server = streams.Server([], "", answers_all=True, chunk_ms=640)
+    client = streams.Client(None, [], server)
+    client._began, client._ended = 100.0, 106.0
+    client._replied = [100.0 + 0.1 * message + 0.05 for message in range(1, 25)]  # of 24 messages, each after 50 ms
+    assert [streams.messages_of_chunk(chunk, 640, 0) for chunk in range(8)] == [7, 14, 20, 26, 33, 39, 46, 52]
+    assert list(client.delays(1.0)) == pytest.approx([0.05, 0.05, 6.0 - 2.6, 6.0 - 3.3, 6.0 - 3.9, 6.0 - 4.6])

@@ -1,0 +1,114 @@
+"""A stranger's C and C++ programs find libasr_stream in every way there is, and caption what Python captions."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.benchmark_module import load_benchmark
+from support.c_build import ROOT, build, cmake, run
+from support.synth import write_audio
+
+from asr import Recognizer
+from asr.lm.packed import BUNDLED
+from asr.runtime.onnx_model import bundled_model
+from asr.streaming.events import Final
+from asr.streaming.terminal.cli import SAMPLE
+
+LIVE = [*map(str, (bundled_model(), "-", BUNDLED))]
+
+
+@pytest.fixture(scope="module")
+def environment() -> dict[str, str]:
+    return os.environ | {"ASR_STREAM_ONNXRUNTIME": str(load_benchmark("c_library").onnxruntime_library())}
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """libasr_stream, installed."""
+    folder = tmp_path_factory.mktemp("prefix")
+    cmake("--install", str(build()), "--prefix", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def captions(sample: np.ndarray) -> str:
+    """What the examples print of the bundled recording."""
+    stream = Recognizer().stream()
+    stream.accept_waveform(sample)
+    stream.finish()
+    finals = [event for event in stream.events() if isinstance(event, Final)]
+    assert finals
+    return "".join(f"{event.start:8.2f} {event.end:8.2f}  {event.text}\n" for event in finals)
+
+
+@pytest.mark.parametrize("how", ["add_subdirectory", "FetchContent", "find_package"])
+def test_cmake_projects_use_it(
+    how: str, prefix: Path, captions: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    where = [f"-DHOW={how}", f"-DSOURCE={ROOT}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug"]
+    cmake("-S", str(ROOT / "tests" / "consumer"), "-B", str(tmp_path), *where)
+    cmake("--build", str(tmp_path), "--parallel", "2")
+    arguments = [str(bundled_model()), str(SAMPLE), str(BUNDLED)]
+    for program in ("transcribe_c", "transcribe_cpp"):
+        assert run(str(tmp_path / program), *arguments, env=environment) == captions
+
+
+@pytest.fixture(scope="module")
+def transcribe(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """examples/c, built with what pkg-config says."""
+    pkgconfig = next(prefix.glob("**/pkgconfig"))
+    flags = run("pkg-config", "--cflags", "--libs", "asr_stream", env=os.environ | {"PKG_CONFIG_PATH": str(pkgconfig)})
+    program = tmp_path_factory.mktemp("example") / "transcribe"
+    source = str(ROOT / "examples" / "c" / "transcribe.c")
+    run("cc", "-std=c99", source, "-o", str(program), *shlex.split(flags), f"-Wl,-rpath,{pkgconfig.parent}")
+    return program
+
+
+def test_the_example_captions_live_audio(
+    transcribe: Path, captions: str, sample: np.ndarray, environment: dict[str, str]
+) -> None:
+    done = subprocess.run([transcribe, *LIVE], input=sample.tobytes(), capture_output=True, env=environment)
+    assert done.returncode == 0 and done.stdout.decode() == captions
+    assert done.stderr.decode().count("THE OLD MAN") > 2  # partials, as it is spoken
+
+
+def test_the_example_says_what_is_wrong(transcribe: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    stereo = write_audio(tmp_path / "stereo.wav", np.zeros((100, 2), np.float32))
+    cases = [
+        ([str(bundled_model()), str(stereo)], 1, "stereo.wav: this WAV file is not 16-bit PCM with one channel"),
+        ([str(bundled_model()), str(bundled_model())], 1, "this is not a WAV file"),
+        ([str(SAMPLE), str(SAMPLE)], 1, "sample.wav is not an ONNX file, or it is damaged: "),
+        ([], 2, "usage:"),
+    ]
+    for arguments, status, words in cases:
+        done = subprocess.run([transcribe, *arguments], capture_output=True, text=True, env=environment)
+        assert (done.returncode, done.stdout) == (status, "") and words in done.stderr
+
+
+def test_without_onnxruntime_it_says_how_to_name_one(transcribe: Path) -> None:
+    for path, words in (
+        ("/nowhere/libonnxruntime.so", "/nowhere/libonnxruntime.so: cannot open"),
+        ("", "so.1: cannot"),
+    ):
+        environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+        environment["ASR_STREAM_ONNXRUNTIME"] = path
+        done = subprocess.run([transcribe, *LIVE], input="", capture_output=True, text=True, env=environment)
+        assert done.returncode == 1 and words in done.stderr
+        assert "or by the environment variable ASR_STREAM_ONNXRUNTIME" in done.stderr
+
+
+def test_the_examples_are_short() -> None:
+    for path in ("c/transcribe.c", "cpp/transcribe.cc"):
+        assert len((ROOT / "examples" / path).read_text().splitlines()) < 80
+
+
+def test_the_benchmark_compares_both(tones: tuple[Path, Path]) -> None:
+    script = str(ROOT / "benchmarks" / "c_library.py")
+    output = run(sys.executable, script, str(build() / "libasr_stream.so"), str(tones[1]), "--num-utterances", "3")
+    assert "num_utterances 3 " in output and "num_differing 0 " in output and "ratio " in output

@@ -1,0 +1,374 @@
+"""libasr_stream: what it recognises is what Python does, to the last bit, and nothing that it is given can harm it."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx as onnx_format
+import pytest
+from support.benchmark_module import load_benchmark
+from support.c_build import ROOT, build, run
+from support.recognition import random_cuts
+
+from asr import Recognizer
+from asr.lm.packed import BUNDLED
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import LmWeights
+from asr.streaming.events import Error, Event, Final
+
+c_library = load_benchmark("c_library")
+pytestmark = pytest.mark.usefixtures("nothing_printed")
+INVALID, UNREADABLE, DAMAGED, UNAVAILABLE, BUSY, FINISHED, FAILED = 1, 2, 3, 4, 6, 7, 8
+
+Script = list[Any]
+"""What happens to a stream: arrays of samples, and numbers of samples that were lost."""
+
+
+@pytest.fixture(scope="module")
+def model(library: Any) -> Any:
+    return library.model(bundled_model(), lm_path=BUNDLED)
+
+
+def play(stream: Any, script: Script) -> list[Event]:
+    events = []
+    for step in script:
+        if isinstance(step, int):
+            stream.gap(step)
+        else:
+            stream.accept_waveform(step)
+        events += stream.events()
+    stream.finish()
+    return events + stream.events()
+
+
+def in_pieces(samples: np.ndarray, seed: int) -> Script:
+    return list(np.split(samples, random_cuts(np.random.default_rng(seed), len(samples))))
+
+
+# search, language model, second pass, chunk_ms
+WAYS = [
+    ("greedy", False, True, 640),
+    ("greedy", False, False, 160),
+    ("beam", False, True, 160),
+    ("beam", True, True, 640),
+    ("beam", True, False, 160),
+    ("rescore", False, True, 640),
+    ("rescore", False, False, 160),
+    ("rescore", True, True, 160),
+    ("rescore", True, False, 640),
+    ("rescore", True, True, 640),
+]
+
+
+@pytest.mark.parametrize(("search", "use_lm", "second_pass", "chunk_ms"), WAYS)
+def test_events_are_those_of_python(
+    model: Any, conversation: np.ndarray, search: str, use_lm: bool, second_pass: bool, chunk_ms: int
+) -> None:
+    odd = conversation.copy()
+    odd[70_000:70_003] = (np.nan, np.inf, -np.inf)
+    integers = (conversation * 32767).astype(np.int16)
+    seed = WAYS.index((search, use_lm, second_pass, chunk_ms))
+    script = [
+        *in_pieces(integers[:120_001], seed),
+        4001,
+        *in_pieces(odd[60_000:], seed + 100),
+        1_000_000,
+        np.zeros(8000, np.float32),
+        *in_pieces(conversation[:50_000], seed + 200),
+    ]
+    options = {"search": search, "second_pass": second_pass, "chunk_ms": chunk_ms}
+    recognizer = Recognizer(bundled_model(), lm=BUNDLED if use_lm else None, **options)
+    stream, expected = model.stream(use_lm=use_lm, **options), recognizer.stream()
+    events = play(stream, script)
+    assert events == play(expected, script)
+    assert stream.sample_offset == expected.sample_offset == sum(s if isinstance(s, int) else len(s) for s in script)
+    assert {event.type for event in events} == {"partial", "final", "gap", "error"}
+    assert sum(len(event.words) for event in events if isinstance(event, Final)) > 30
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [],
+        [np.zeros(0, np.float32), np.zeros(0, np.int16)],
+        [np.ones(1, np.float32)],
+        [np.zeros(96_000, np.int16)],
+        [0, 1, 1, np.full(300, 20_000, np.int16), 15_999, 8],
+        [np.full(700, np.nan, np.float32), 5, np.full(16_000, np.inf, np.float32)],
+    ],
+    ids=["nothing", "empty", "one sample", "silence", "gaps", "not finite"],
+)
+def test_odd_audio_is_taken_as_in_python(model: Any, script: Script) -> None:
+    expected = Recognizer(bundled_model(), lm=BUNDLED)
+    assert play(model.stream(), script) == play(expected.stream(), script)
+
+
+def test_options_are_those_of_python(model: Any, conversation: np.ndarray) -> None:
+    options: dict[str, Any] = {
+        "chunk_ms": 320,
+        "left_context_ms": 0,
+        "beam_size": 3,
+        "silence_after_speech_s": 0.3,
+        "silence_without_speech_s": float("inf"),
+        "max_utterance_s": 2.5,
+    }
+    weights = {"weight": 0.3, "word_bonus": 0.5, "oov_penalty": 2.0, "prior_weight": 0.1}
+    weighted = model.library.model(
+        bundled_model(), lm_path=BUNDLED, **{f"lm_{name}": value for name, value in weights.items()}
+    )
+    expected = Recognizer(bundled_model(), lm=BUNDLED, lm_weights=LmWeights(**weights), **options)
+    events = play(weighted.stream(**options), [conversation])
+    assert events == play(expected.stream(), [conversation])
+    assert events != play(model.stream(**options), [conversation])  # the weights count
+
+
+@pytest.mark.parametrize("use_lm", [True, False])
+def test_hotwords_and_phrases_are_those_of_python(model: Any, conversation: np.ndarray, use_lm: bool) -> None:
+    recognizer = Recognizer(bundled_model(), lm=BUNDLED if use_lm else None, search="beam")
+    plain = play(recognizer.stream(), [conversation])
+    for options in (
+        {"hotwords": "Theodolite\nlorry\t8\n", "hotword_boost": 3.0},
+        {"phrases": "the old man\nthe lamp\n", "unknown_cost": 2.5},
+    ):
+        lists = {name: value.splitlines() if isinstance(value, str) else value for name, value in options.items()}
+        given = {name: value.encode() if isinstance(value, str) else value for name, value in options.items()}
+        events = play(model.stream(search="beam", use_lm=use_lm, **given), [conversation])
+        assert events == play(recognizer.with_options(**lists).stream(), [conversation]) != plain
+
+
+def test_defaults_are_those_of_python(library: Any) -> None:
+    recognizer, weights = Recognizer(bundled_model()), LmWeights()
+    options = c_library._StreamOptions()
+    library.c.asr_stream_options_init(ctypes.byref(options), ctypes.c_size_t(ctypes.sizeof(options)))
+    names = {field.name for field in fields(Recognizer)} & {name for name, _ in options._fields_}
+    assert names >= {"chunk_ms", "left_context_ms", "search", "second_pass", "beam_size", "max_utterance_s"}
+    assert (options.chunk_ms, options.left_context_ms) == (0, -1)  # the model file's own
+    for name in names - {"search", "chunk_ms", "left_context_ms"}:
+        assert getattr(options, name) == getattr(recognizer, name), name
+    assert c_library.SEARCHES[options.search] == recognizer.search
+    of_model = c_library._ModelOptions()
+    library.c.asr_model_options_init(ctypes.byref(of_model), ctypes.c_size_t(ctypes.sizeof(of_model)))
+    for field in fields(LmWeights):
+        assert getattr(of_model, f"lm_{field.name}") == np.float32(getattr(weights, field.name)), field.name
+    assert of_model.num_threads == recognizer.num_threads
+
+
+def test_what_a_model_file_says_holds_where_nothing_is_asked_for(
+    library: Any, file_with_defaults: Path, conversation: np.ndarray
+) -> None:
+    model, recognizer = library.model(file_with_defaults), Recognizer(file_with_defaults)
+    events = play(model.stream(), [conversation])
+    assert events == play(recognizer.stream(), [conversation])
+    assert events == play(model.stream(chunk_ms=320, left_context_ms=640), [conversation])
+    assert events != play(model.stream(chunk_ms=640, left_context_ms=2560), [conversation])
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 44100, 48000])
+def test_audio_of_any_rate_is_taken_as_in_python(model: Any, conversation: np.ndarray, rate: int) -> None:
+    integers = (conversation * 32767).astype(np.int16)
+    script = [*in_pieces(integers[:100_000], rate), 4001, *in_pieces(conversation[:50_000], rate + 1)]
+    stream = Recognizer(bundled_model(), lm=BUNDLED, search="beam").stream()
+    events = []
+    for step in script:
+        stream.gap(step, rate) if isinstance(step, int) else stream.accept_waveform(step, rate)
+        events += stream.events()
+    stream.finish()
+    found = model.stream(search="beam", sample_rate=rate)
+    assert play(found, script) == events + stream.events()
+    assert found.sample_offset == stream.sample_offset == round(154_001 * 16000 / rate)
+
+
+def test_an_app_of_an_earlier_version_is_served(model: Any, sample: np.ndarray) -> None:
+    """Its struct ends before the sample rate."""
+    size = c_library._StreamOptions.sample_rate.offset
+    stream = model.stream(sample_rate=8000, struct_size=size)
+    assert play(stream, [sample]) == play(model.stream(), [sample])
+
+
+def test_a_model_and_its_language_model_are_read_from_memory(model: Any, sample: np.ndarray) -> None:
+    lm = BUNDLED.read_bytes()
+    again = model.library.model(bundled_model().read_bytes(), lm_data=lm, lm_size=len(lm))
+    assert play(again.stream(), [sample]) == play(model.stream(), [sample])
+
+
+def test_threads_share_a_model(model: Any, conversation: np.ndarray) -> None:
+    expected = play(model.stream(chunk_ms=160), [conversation])
+    with ThreadPoolExecutor(4) as pool:
+        runs = [pool.submit(play, model.stream(chunk_ms=160), in_pieces(conversation, seed)) for seed in range(4)]
+    assert all(
+        [e for e in run.result() if e.type == "final"] == [e for e in expected if e.type == "final"] for run in runs
+    )
+
+
+def test_a_stream_outlives_its_model(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:
+    model = library.model(tiny_onnx)
+    stream = model.stream()
+    del model
+    assert play(stream, [sample]) == play(Recognizer(tiny_onnx).stream(), [sample])
+
+
+def test_what_a_model_says_of_itself(library: Any, tiny_onnx: Path, onnx: Any) -> None:
+    model = library.model(tiny_onnx)
+    assert model.property("dim") == str(onnx.metadata.dim)
+    assert model.property("tokens") == "\n".join(onnx.metadata.tokens)
+    assert model.property("nothing") is None
+
+
+def test_its_version_is_that_of_the_package(library: Any) -> None:
+    assert f'\nversion = "{library.c.asr_version().decode()}"\n' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"chunk_ms": 50}, "chunk_ms is 50; it must be a multiple of 40 in [40, 5120]"),
+        ({"chunk_ms": -40}, "chunk_ms is -40"),
+        ({"left_context_ms": -40}, "left_context_ms is -40"),
+        ({"left_context_ms": 20520}, "left_context_ms is 20520"),
+        ({"search": 3}, "search is 3; it must be in [0, 2]"),
+        ({"second_pass": 2}, "second_pass is 2"),
+        ({"use_lm": -1}, "use_lm is -1"),
+        ({"beam_size": 0}, "beam_size"),
+        ({"beam_size": 1025}, "beam_size"),
+        ({"max_utterance_s": 121.0}, "max_utterance_s is 121.000000; it must be in (0, 120]"),
+        ({"max_utterance_s": float("nan")}, "max_utterance_s is nan"),
+        ({"silence_after_speech_s": 0.0}, "silence_after_speech_s must be a positive"),
+        ({"silence_without_speech_s": -1.0}, "silence_without_speech_s must be a positive"),
+        ({"search": "greedy"}, "greedy takes no language model"),
+        ({"hotwords": b"R2"}, "hotword 'R2' cannot be written by this model: it has no '2'"),
+        ({"hotwords": b""}, "the list of hotwords has no words"),
+        ({"hotwords": b"A", "hotword_boost": -1.0}, "hotword boost must be in (0, 20]"),
+        ({"phrases": b"\n"}, "the list of phrases has no phrase"),
+        ({"phrases": b"A", "unknown_cost": float("nan")}, "unknown_cost must be in (0, 100]"),
+        ({"phrases": b"A", "hotwords": b"A"}, "they take no language model and no hotwords"),
+        ({"sample_rate": 999}, "sample_rate is 999; it must be a whole number of Hz in [1000, 768000]"),
+        ({"sample_rate": 768001}, "sample_rate is 768001"),
+        ({"reserved": 1}, "reserved is 1"),
+        ({"struct_size": 3}, "struct_size is 3; it must be sizeof(asr_stream_options)"),
+        ({"struct_size": 1000}, "struct_size is 1000"),
+    ],
+)
+def test_stream_options_outside_their_range(model: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(c_library.LibraryError) as caught:
+        model.stream(**options)
+    assert caught.value.status == INVALID and words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        ({"num_threads": -1}, INVALID, "num_threads is -1; it must be in [0, 1024]"),
+        ({"reserved": 1}, INVALID, "reserved is 1"),
+        ({"lm_path": BUNDLED, "lm_weight": 11.0}, INVALID, "lm weight must be in [0"),
+        ({"lm_path": BUNDLED, "lm_data": b"x"}, INVALID, "both lm_path and lm_data"),
+        ({"lm_path": "/nowhere/x.lm"}, UNREADABLE, "there is no file /nowhere/x.lm"),
+        ({"lm_data": b"ASRNGRAM", "lm_size": 8}, DAMAGED, "ends within its version"),
+        ({"lm_data": b"", "lm_size": 0}, DAMAGED, "the language model is empty"),
+        ({"struct_size": 4096}, INVALID, "struct_size is 4096"),
+        ({"onnxruntime_path": "/nowhere/libonnxruntime.so"}, UNAVAILABLE, "/nowhere/libonnxruntime.so: cannot open"),
+        ({"onnxruntime_path": "libm.so.6"}, UNAVAILABLE, "libm.so.6 is not ONNX Runtime"),
+    ],
+)
+def test_model_options_outside_their_range(
+    library: Any, tiny_onnx: Path, options: dict[str, Any], status: int, words: str
+) -> None:
+    with pytest.raises(c_library.LibraryError) as caught:
+        library.model(tiny_onnx, **options)
+    assert caught.value.status == status and words in str(caught.value)
+
+
+def test_calls_out_of_turn(model: Any, sample: np.ndarray) -> None:
+    stream = model.stream()
+    with pytest.raises(c_library.LibraryError, match=r"num_samples is -1; it must be in \[0, 2\^48\]") as caught:
+        stream.gap(-1)
+    assert caught.value.status == INVALID
+    stream.accept_waveform(sample)
+    stream.finish()
+    stream.finish()
+    for call in (lambda: stream.accept_waveform(sample), lambda: stream.gap(1)):
+        with pytest.raises(c_library.LibraryError, match="finished; take a new one") as caught:
+            call()
+        assert caught.value.status == FINISHED
+    assert stream.events()[-1].type == "final"
+
+
+def test_null_is_refused_or_does_nothing(model: Any) -> None:
+    c, stream = model.library.c, model.stream()
+    c.asr_model_free(None)
+    c.asr_stream_free(None)
+    assert c.asr_stream_accept_f32(stream.handle, None, ctypes.c_size_t(1)) == INVALID
+    assert c.asr_stream_error(stream.handle) == b"samples is NULL"
+    assert c.asr_stream_accept_i16(stream.handle, None, ctypes.c_size_t(0)) == 0
+    assert c.asr_stream_error(stream.handle) == b""
+    for call in (c.asr_stream_accept_f32, c.asr_stream_gap, c.asr_stream_finish):
+        assert call(None, None, None) == INVALID
+    assert not c.asr_stream_next_event(None) and c.asr_stream_sample_offset(None) == -1
+    assert c.asr_model_load(None, None, None, None, ctypes.c_size_t(0)) == INVALID
+    assert c.asr_stream_new(None, None, ctypes.byref(ctypes.c_void_p()), None, ctypes.c_size_t(0)) == INVALID
+    assert c.asr_model_property(None, b"dim") is None
+
+
+def test_errors_are_cut_between_characters(library: Any) -> None:
+    path = "/nowhere/äöü".encode()
+    for size in range(1, 40):
+        error = ctypes.create_string_buffer(b"?" * size, size)
+        handle = ctypes.c_void_p()
+        status = library.c.asr_model_load(path, None, ctypes.byref(handle), error, ctypes.c_size_t(size))
+        assert status == UNREADABLE and f"there is no file {path.decode()}".startswith(error.value.decode())
+        assert len(error.value) >= min(size, 30) - 2
+
+
+def test_what_happens_is_logged_and_a_second_user_refused(library: Any, tiny_onnx: Path) -> None:
+    lines: list[tuple[int, str]] = []
+    statuses = []
+
+    @c_library.LOG_CALLBACK
+    def log(user_data: int, level: int, text: bytes) -> None:
+        lines.append((level, text.decode()))
+        if "finished" in lines[-1][1]:  # told while the stream is in use
+            statuses.append(library.c.asr_stream_finish(stream.handle))
+
+    model = library.model(tiny_onnx, log=log)
+    assert lines[-1][0] == 1 and "opened with ONNX Runtime" in lines[-1][1]
+    stream = model.stream()
+    stream.finish()
+    with pytest.raises(c_library.LibraryError):
+        stream.gap(1)
+    assert statuses == [BUSY] and lines[-1] == (0, "this stream is finished; take a new one")
+    with pytest.raises(c_library.LibraryError):
+        library.model(b"", log=log)
+    assert lines[-1][0] == 0
+
+
+def test_a_network_that_fails_ends_the_stream(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:
+    proto = onnx_format.load(tiny_onnx)
+    for weights in proto.graph.initializer:
+        if weights.name.endswith("ctc.bias"):
+            values = onnx_format.numpy_helper.to_array(weights) * np.nan
+            weights.CopyFrom(onnx_format.numpy_helper.from_array(values, weights.name))
+    stream = library.model(proto.SerializeToString()).stream()
+    for words in ("not log-probabilities", "this stream failed"):
+        with pytest.raises(c_library.LibraryError, match=words) as caught:
+            stream.accept_waveform(sample)
+        assert caught.value.status == FAILED
+    assert not [event for event in stream.events() if not isinstance(event, Error)]
+
+
+def test_every_status_has_a_text(library: Any) -> None:
+    texts = {library.c.asr_status_text(status) for status in range(9)}
+    assert len(texts) == 9 and b"unknown status" not in texts
+    assert library.c.asr_status_text(99) == b"unknown status"
+
+
+def test_only_the_api_is_exported() -> None:
+    listed = (ROOT / "csrc/api/symbols.txt").read_text().split()
+    header = (ROOT / "csrc/include/asr_stream/asr_stream.h").read_text()
+    assert listed == sorted(re.findall(r"^ASR_API .*?(asr_\w+)\(", header, re.M))
+    defined = run("nm", "-D", "--defined-only", str(build() / "libasr_stream.so"))
+    assert [line.split()[2] for line in defined.splitlines()] == listed

@@ -1,0 +1,118 @@
+"""Model files at the door of libasr_stream: damaged, hostile or of another kind, they are refused in one line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx as onnx_format
+import pytest
+from support.benchmark_module import load_benchmark
+
+LibraryError = load_benchmark("c_library").LibraryError
+pytestmark = pytest.mark.usefixtures("nothing_printed")
+INVALID, UNREADABLE, DAMAGED = 1, 2, 3
+
+
+def expect_damaged(library: Any, data: bytes, words: str = "") -> None:
+    with pytest.raises(LibraryError) as caught:
+        library.model(data)
+    assert caught.value.status == DAMAGED and words in str(caught.value)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) > 30
+
+
+def test_a_model_cut_anywhere_is_refused(library: Any, tiny_onnx: Path) -> None:
+    data = tiny_onnx.read_bytes()
+    for part in range(64):
+        expect_damaged(library, data[: len(data) * part // 64], "the model")
+
+
+def test_a_language_model_cut_anywhere_is_refused(library: Any, tiny_onnx: Path, pairs_lm: Path) -> None:
+    data = pairs_lm.read_bytes()
+    for part in range(64):
+        cut = data[: len(data) * part // 64]
+        with pytest.raises(LibraryError) as caught:
+            library.model(tiny_onnx, lm_data=cut, lm_size=len(cut))
+        assert caught.value.status == DAMAGED
+
+
+def test_random_bytes_are_no_model(library: Any) -> None:
+    rng = np.random.default_rng(4)
+    for size in (0, 1, 10, 1000, 100_000):
+        expect_damaged(library, rng.bytes(size))
+
+
+def edited(path: Path, **properties: str | None) -> bytes:
+    """The file with other metadata; None takes a key away."""
+    proto = onnx_format.load(path)
+    kept = {p.key: p.value for p in proto.metadata_props} | properties
+    onnx_format.helper.set_model_props(proto, {key: value for key, value in kept.items() if value is not None})
+    return proto.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"model_type": None}, "model_type is missing"),
+        ({"model_type": "zipformer2"}, "model_type is 'zipformer2'"),
+        ({"format_version": "2"}, "format_version is '2'; this release reads 1"),
+        ({"dim": None}, "key dim is missing"),
+        ({"dim": "64x"}, "key dim is '64x', it must be a number in [1, 1048576]"),
+        ({"dim": "128"}, "other sizes than its metadata"),
+        ({"num_layers": "99999999999999999999"}, "key num_layers"),
+        ({"rescore_ctc_weight": "nan"}, "key rescore_ctc_weight is 'nan'"),
+        ({"tokens": "a\nb\nc"}, "key tokens"),
+        ({"tokens": "a\nb\nc\na"}, "key tokens"),
+        ({"tokens": "a\nb\nc\n d"}, "key tokens"),
+        ({"tokens": "a\nb\nc\nd"}, "other sizes than its metadata"),
+        ({"low_freq": "0.0"}, "key low_freq is '0.0', it must be '20', which is all that is computed here"),
+        ({"window": "hann\x01\xff"}, "key window is 'hann"),
+        ({"decoder_onnx": "AAA"}, "key decoder_onnx is 'AAA', it must be base64"),
+    ],
+)
+def test_damaged_metadata_is_named(library: Any, tiny_onnx: Path, properties: dict[str, Any], words: str) -> None:
+    expect_damaged(library, edited(tiny_onnx, **properties), words)
+
+
+def test_a_damaged_decoder_is_named(library: Any, tiny_onnx: Path) -> None:
+    model = library.model(edited(tiny_onnx, decoder_onnx="AAAA"))
+    model.stream(search="beam")
+    with pytest.raises(LibraryError, match="decoder in the model") as caught:
+        model.stream()
+    assert caught.value.status == DAMAGED
+
+
+def test_a_model_without_decoder_does_not_rescore(library: Any, tiny_onnx: Path) -> None:
+    with pytest.raises(LibraryError, match="no decoder to rescore with: use search beam") as caught:
+        library.model(edited(tiny_onnx, decoder_onnx="")).stream()
+    assert caught.value.status == INVALID
+
+
+def test_another_graph_is_refused(library: Any, tiny_onnx: Path) -> None:
+    proto = onnx_format.load(tiny_onnx)
+    proto.graph.input[0].name = "audio"
+    for node in proto.graph.node:
+        node.input[:] = ["audio" if name == "x" else name for name in node.input]
+    expect_damaged(library, proto.SerializeToString(), "no model of asr-stream: its graph takes audio, num_valid,")
+    proto = onnx_format.load(tiny_onnx)
+    proto.opset_import[0].version = 9999
+    expect_damaged(
+        library, proto.SerializeToString(), "its opset is 9999, and that of this format is 18; get the file anew"
+    )
+
+
+def test_weights_in_another_file_are_refused(library: Any, tiny_onnx: Path, tmp_path: Path) -> None:
+    target = tmp_path / "external.onnx"
+    onnx_format.save(onnx_format.load(tiny_onnx), target, save_as_external_data=True, size_threshold=0)
+    with pytest.raises(LibraryError, match="its weights lie in another file") as caught:
+        library.model(target)
+    assert caught.value.status == DAMAGED
+
+
+def test_files_that_cannot_be_read(library: Any, tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nothing.onnx"):
+        with pytest.raises(LibraryError, match=re.escape(str(path))) as caught:
+            library.model(path)
+        assert caught.value.status == UNREADABLE

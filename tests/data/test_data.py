@@ -1,0 +1,178 @@
+"""Batches of training data: what cannot be used is named and left out; who asks for a batch does not change it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lhotse import CutSet, MonoCut
+
+from asr.cli import main
+from asr.config import AugmentConfig, DataConfig
+from asr.data.batches import Batch, BatchPlan, BatchSampler, Position, SpeechDataset, load_training_cuts
+from asr.data.cuts import load_cuts
+from asr.tokenizer import Tokenizer
+from asr.training.checkpoint import Checkpoint, checkpoint_path
+
+
+@pytest.fixture
+def damaged(tones: tuple[Path, Path], tmp_path: Path) -> Callable[..., Path]:
+    """Makes a copy of the training set whose utterances `damage` has changed, given their rows by duration."""
+
+    def copy(damage: Callable[[list[dict[str, Any]], np.ndarray], None]) -> Path:
+        folder = tmp_path / "damaged"
+        shutil.copytree(tones[0].parent, folder)
+        manifest = folder / tones[0].name
+        with gzip.open(manifest, "rt") as file:
+            rows = [json.loads(line) for line in file]
+        (features,) = (folder / "train.features").iterdir()
+        values = np.fromfile(features, "<f2")
+        damage(sorted(rows, key=lambda row: row["duration"]), values)
+        values.tofile(features)
+        with gzip.open(manifest, "wt") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        return manifest
+
+    return copy
+
+
+def some_of_everything(rows: list[dict[str, Any]], values: np.ndarray) -> None:
+    rows = [row for row in rows if row["duration"] <= 2]
+    first_value = int(rows[-1]["features"]["storage_key"].split(":")[0])
+    values[first_value + 5] = np.nan
+    key = rows[-2]["features"]["storage_key"].split(":")
+    rows[-2]["features"]["storage_key"] = f"{len(values)}:{key[1]}:{key[2]}"
+    rows[10]["supervisions"][0]["text"] = " "
+    rows[20]["duration"] = rows[20]["supervisions"][0]["duration"] = rows[20]["features"]["duration"] = 600.0
+    rows[20]["features"]["num_frames"] = 60000
+    for row, name in ((-1, "nan"), (-2, "cut-off"), (10, "no-words"), (20, "ten-minutes")):
+        rows[row]["id"] = name
+
+
+def test_bad_utterances_are_named_and_training_goes_on(
+    arguments: list[str],
+    damaged: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    manifest = damaged(some_of_everything)
+    # The longest utterances of at most two seconds, which are the unreadable ones, are alone in their batches.
+    sizes = ["data.max_batch_s=3", "data.max_utterance_s=2", "data.valid_utterances=1000"]
+    steps = ["train.max_steps=100", "train.valid_every=100", "train.log_every=10"]
+    assert main([*arguments, f"data.train={manifest}", f"data.valid={manifest}", *sizes, *steps]) == 0
+    checkpoint = Checkpoint.load(checkpoint_path(tmp_path / "run", 100))
+    assert checkpoint.training["epoch"] >= 1  # all batches have been there
+    assert all(value.isfinite().all() for value in checkpoint.weights.values())
+    output = capsys.readouterr().out
+    for line in (
+        "left out for empty text: no-words (text is [' '])",
+        "left out for too long: ten-minutes (600.00 s, expected 0.1 to 2 s)",
+        "left out of validation for too long: ten-minutes (600.00 s, expected 0 to 3 s)",
+        "left out of validation for unreadable features: ",
+    ):
+        assert line in output
+    while_training = output[output.index("M parameters") :]
+    assert while_training.count("left out for unreadable features: nan (features hold NaN or infinite values)") == 1
+    assert while_training.count("left out for unreadable features: cut-off (features ") == 1
+    assert "MonoCut" not in output
+
+
+def test_a_broken_data_set_ends_training(
+    arguments: list[str], damaged: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def half(rows: list[dict[str, Any]], values: np.ndarray) -> None:
+        values[len(values) // 2 :] = np.nan
+
+    assert main([*arguments, f"data.train={damaged(half)}", "train.max_steps=100"]) == 1
+    assert "could not be read; run `asr prepare` again" in capsys.readouterr().err
+
+
+def test_a_damaged_manifest_is_one_clear_line(
+    arguments: list[str], damaged: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = damaged(lambda rows, values: None)
+    manifest.write_bytes(manifest.read_bytes()[:-200])
+    assert main([*arguments, f"data.train={manifest}"]) == 1
+    error = capsys.readouterr().err
+    assert "train.jsonl.gz is damaged after" in error and error.count("\n") == 1
+
+
+def test_silence_stands_in_for_a_batch_without_a_readable_utterance(tones: tuple[Path, Path]) -> None:
+    cut = next(iter(load_cuts(tones[0])))
+    cut.features.storage_path = "nowhere"
+    dataset = SpeechDataset(Tokenizer("char", ("<blk>", "<unk>", "<sos/eos>", "A")), None, 2)
+    batch = dataset[BatchPlan([cut], 1, True, 2000)]
+    assert batch.seconds == 0 and batch.unreadable[0].id == cut.id and "nowhere" in batch.unreadable[0].detail
+    assert batch.features.shape == (2, 40, 80) and batch.target_lengths.tolist() == [0, 0]
+
+
+START = Position()
+
+
+def plans(manifests: tuple[Path, ...], position: Position = START, steps: tuple[int, int, int] = (1, 0, 1)) -> Any:
+    """Ids and seed of every batch from `position` on; steps: batches a step, rank, world size."""
+    config = DataConfig(train=tuple(map(str, manifests)), max_batch_s=8, max_utterance_s=8, min_utterance_s=0.1)
+    sampler = BatchSampler(load_training_cuts(config)[0], config, 1, position, *steps)
+    return [([cut.id for cut in plan.cuts], plan.seed) for plan in sampler]
+
+
+def test_batches_do_not_depend_on_who_reads_them_nor_from_where(tones: tuple[Path, Path]) -> None:
+    everything = plans(tones)
+    assert len(everything) > 20 and len({id for ids, _ in everything for id in ids}) == 140
+    assert plans(tones, Position(0, 7)) == everything[7:]
+    whole_steps = everything[: len(everything) // 4 * 4]
+    assert plans(tones, steps=(4, 0, 1)) == whole_steps
+    shares = [plans(tones, steps=(4, rank, 2)) for rank in range(2)]
+    assert [plan for pair in zip(*shares, strict=True) for plan in pair] == whole_steps
+    assert plans(tones, Position(1, 0))[0][1] != everything[0][1]  # another seed of the augmentation
+
+
+def silent_cuts(count: int) -> CutSet:
+    """Utterances of 1 to 5 s that have a name of one length each and no audio."""
+    ids = (f"{1000 + i // 60}-{100000 + i // 20}-{i % 20:04d}" for i in range(count))
+    return CutSet.from_cuts(MonoCut(id, 0, 1 + i % 5, 0) for i, id in enumerate(ids))
+
+
+def ids_of_epoch(cuts: CutSet, share: float, epoch: int, seed: int = 1) -> list[str]:
+    sampler = BatchSampler([(cuts, share)], DataConfig(), seed, Position(epoch))
+    return [cut.id for plan in sampler for cut in plan.cuts]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5])
+def test_a_share_is_drawn_anew_in_each_epoch(share: float) -> None:
+    """Neighbors and the union are those of independent draws, which no two epochs or seeds share."""
+    count, num_epochs = 3600, 6
+    cuts = silent_cuts(count)
+    epochs = [set(ids_of_epoch(cuts, share, epoch)) for epoch in range(num_epochs)]
+    epochs.append(set(ids_of_epoch(cuts, share, 0, seed=2)))
+    for drawn in epochs:
+        assert len(drawn) / count == pytest.approx(share, abs=0.03)
+    for one, other in combinations(epochs, 2):
+        assert len(one & other) / count == pytest.approx(share**2, abs=0.03)
+    assert len(set.union(*epochs)) / count == pytest.approx(1 - (1 - share) ** len(epochs), abs=0.03)
+
+
+def test_the_order_is_another_in_each_epoch_and_for_each_seed() -> None:
+    cuts = silent_cuts(200)
+    orders = {(seed, epoch): ids_of_epoch(cuts, 1.0, epoch, seed) for seed in (1, 2) for epoch in range(3)}
+    everything = sorted(cut.id for cut in cuts)
+    assert all(sorted(order) == everything for order in orders.values())
+    assert len({tuple(order) for order in orders.values()}) == len(orders)
+    assert ids_of_epoch(cuts, 1.0, 2, 1) == orders[1, 2]
+
+
+def test_a_plan_makes_the_same_batch_each_time(tones: tuple[Path, Path]) -> None:
+    dataset = SpeechDataset(Tokenizer("char", ("<blk>", "<unk>", "<sos/eos>", *"ABCDEF")), AugmentConfig(), 2)
+    cuts = list(load_cuts(tones[0]))[:3]
+    one, again, other = (dataset[BatchPlan(cuts, seed, True, 2000)] for seed in (1, 1, 2))
+    assert isinstance(one, Batch) and torch.equal(one.features, again.features)
+    assert not torch.equal(one.features, other.features)
+    assert not torch.equal(*one.features.chunk(2))  # two views

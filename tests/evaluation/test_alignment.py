@@ -1,0 +1,62 @@
+"""Forced alignment: frames of tokens, spelling, and what cannot be aligned."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asr._core import spell
+from asr.evaluation.alignment import align_tokens, forced_align, word_tokens
+from asr.evaluation.wer import matched_words
+
+TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B")
+PIECES = ("<blk>", "<unk>", "<sos/eos>", "▁", "▁A", "▁AB", "B", "A", "C")
+
+
+def path(*ids: int) -> np.ndarray:
+    """Log-probabilities (T, V) that are nearly sure of these ids."""
+    out = np.full((len(ids), len(TOKENS)), np.log(0.02), np.float32)
+    out[range(len(ids)), ids] = np.log(0.9)
+    return out
+
+
+def test_tokens_have_the_frames_of_the_likeliest_path() -> None:
+    found = align_tokens(path(0, 4, 4, 0, 4, 5, 0, 0), [4, 4, 5])
+    assert (found.start_frames, found.end_frames) == ([1, 4, 5], [3, 5, 6])
+    assert found.confidences == pytest.approx([0.9] * 3)
+
+
+def test_words_are_those_of_recognition() -> None:
+    found = forced_align(path(4, 4, 5, 0, 3, 0, 0, 0, 5, 5, 0), "AB B", TOKENS)
+    assert [word.word for word in found] == ["AB", "B"]
+    assert [(round(w.start_s / 0.04), round(w.end_s / 0.04)) for w in found] == [(0, 2), (8, 9)]
+
+
+def test_a_text_that_is_too_long_for_the_utterance_is_refused() -> None:
+    assert len(align_tokens(path(4, 0, 4), [4, 4]).tokens) == 2
+    for ids, num_needed in (([4, 5, 4, 5], 4), ([4, 4, 4], 5), ([], 0)):
+        with pytest.raises(ValueError, match=rf"{len(ids)} tokens need {num_needed} frames, and at least 1; there are"):
+            align_tokens(path(4, 0, 4), ids)
+
+
+def test_text_is_spelled_in_characters_or_in_the_fewest_pieces() -> None:
+    assert spell("AB  b", list(TOKENS)) == [4, 5, 3, 5]
+    assert spell("ABC A B", list(PIECES)) == [5, 8, 4, 3, 6]
+    # The longest piece in front leaves a C that nothing writes.
+    assert spell("ABC", ["", "<unk>", "", "▁AB", "▁A", "BC", "▁"]) == [4, 5]
+    with pytest.raises(ValueError, match="text 'C' cannot be written by this model: it has no 'C'"):
+        spell("A C", list(TOKENS))
+    with pytest.raises(
+        ValueError, match="text 'A' cannot be written by this model: it has no tokens for these letters"
+    ):
+        spell("A", ["", "▁AB", "B"])
+
+
+def test_the_tokens_of_each_word() -> None:
+    assert word_tokens([4, 5, 3, 5], TOKENS) == [[0, 1], [3]]
+    assert word_tokens([5, 8, 4, 3, 6], PIECES) == [[0, 1], [2], [4]]
+
+
+def test_matched_words_are_those_of_the_fewest_edits() -> None:
+    assert matched_words(["A", "B", "C", "D"], ["A", "X", "C", "C", "D"]) == [(0, 0), (2, 3), (3, 4)]
+    assert matched_words([], ["A"]) == matched_words(["A"], []) == []

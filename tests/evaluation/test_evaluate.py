@@ -1,0 +1,229 @@
+"""Evaluation, end to end on a small data set: checkpoint and exported file recognise the same words."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import soundfile
+from lhotse import CutSet, MonoCut, SupervisionSegment
+from lhotse.features.base import Features
+
+from asr.cli import main
+from asr.config import Config
+from asr.data.cuts import Float16Writer
+from asr.evaluation.engine import open_engine
+from asr.evaluation.evaluate import Result, evaluate, parse_chunks, parse_searches, write_hypotheses
+from asr.evaluation.wer import WordErrors
+from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
+from asr.runtime.onnx_model import OnnxModel, bundled_model
+from asr.tokenizer import Tokenizer
+from asr.training.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from asr.model.model import AsrModel
+
+TEXTS = ("ONE TWO THREE", "A", "SIX SEVEN EIGHT NINE TEN", "THE LAST WORDS ARE NEVER CUT")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, conversation: np.ndarray) -> Path:
+    """A prepared data set of four pieces of `conversation`, of 0.8 s to 6.8 s, none a multiple of a chunk."""
+    folder = tmp_path_factory.mktemp("data")
+    cuts = []
+    with Float16Writer(folder / "small.features") as writer:
+        for index, text in enumerate(TEXTS):
+            start = 30_000 * index
+            features = fbank(conversation[start : start + 12_000 + 32_123 * index]).numpy()
+            key = writer.write("", features)
+            duration = len(features) * FRAME_SHIFT_S
+            stored = Features(
+                type="asr_log_mel", num_frames=len(features), num_features=NUM_MEL_BINS,
+                frame_shift=FRAME_SHIFT_S,
+                sampling_rate=SAMPLE_RATE, start=0, duration=duration, storage_type="asr_float16",
+                storage_path="small.features", storage_key=key, recording_id=f"u{index}", channels=0,
+            )  # fmt: skip
+            supervision = SupervisionSegment(f"u{index}", f"u{index}", 0, duration, text=text)
+            cuts.append(MonoCut(f"u{index}", 0, duration, 0, [supervision], stored))
+    CutSet.from_cuts(cuts).to_file(folder / "small.jsonl.gz")
+    return folder / "small.jsonl.gz"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel, tiny_onnx: Path) -> Path:
+    tokenizer = Tokenizer("char", OnnxModel(tiny_onnx).tokens)
+    weights = tiny_model.state_dict()
+    path = tmp_path_factory.mktemp("checkpoint") / "best.pt"
+    Checkpoint(Config(model=tiny_model.config), tokenizer, weights, weights, {}).save(path)
+    return path
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def test_checkpoint_and_file_recognise_the_same(
+    data: Path, checkpoint: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hypotheses, reports = [], []
+    for name, model in (("pt", checkpoint), ("onnx", tiny_onnx)):
+        outputs = {kind: tmp_path / f"{name}.{kind}" for kind in ("tsv", "json", "png")}
+        options = f"--data {data} --chunk-ms full,640,160 --left-context-ms 640 --hypotheses {outputs['tsv']}"
+        options += f" --json {outputs['json']} --plot {outputs['png']}"
+        status = main(["evaluate", str(model), *options.split()])
+        printed = capsys.readouterr().out
+        assert status == 0
+        assert outputs["png"].read_bytes().startswith(b"\x89PNG")
+        hypotheses.append(_rows(outputs["tsv"]))
+        reports.append(json.loads(outputs["json"].read_text())["results"])
+        for result in reports[-1]:
+            assert f"{100 * result['wer']:.2f}" in printed
+    assert hypotheses[0] == hypotheses[1]
+    assert len(hypotheses[0]) == 3 * 3 * len(TEXTS)
+    spoken = {row["hypothesis"] for row in hypotheses[0]}
+    assert len(spoken) > 6, "the model must say different things, or equality means nothing"
+    by_chunk = {
+        row["chunk_ms"]: row["hypothesis"] for row in hypotheses[0] if (row["id"], row["search"]) == ("u3", "beam")
+    }
+    assert len(set(by_chunk.values())) > 1, "the chunk must matter, or this does not test that it is used"
+    counts = ("insertions", "deletions", "substitutions", "num_words", "chunk_ms", "search")
+    assert [[r[c] for c in counts] for r in reports[0]] == [[r[c] for c in counts] for r in reports[1]]
+
+
+def test_the_table_adds_up(data: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    arguments = ["--chunk-ms", "320", "--search", "greedy", "--json", str(out)]
+    assert main(["evaluate", str(tiny_onnx), "--data", str(data), *arguments]) == 0
+    (result,) = json.loads(out.read_text())["results"]
+    errors = result["insertions"] + result["deletions"] + result["substitutions"]
+    assert result["num_words"] == sum(len(text.split()) for text in TEXTS)
+    assert result["wer"] == pytest.approx(errors / result["num_words"]) and errors > 0
+    assert result["audio_s"] == pytest.approx(sum((12_000 + 32_123 * i) / SAMPLE_RATE for i in range(4)), abs=0.03)
+    assert result["real_time_factor"] == pytest.approx(
+        (result["encoder_s"] + result["search_s"]) / result["audio_s"], rel=0.05
+    )
+
+
+def test_utterances_are_spread_and_data_sets_kept_apart(data: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+    other = data.parent / "other.jsonl.gz"
+    other.write_bytes(data.read_bytes())
+    out, plot = tmp_path / "out.tsv", tmp_path / "out.png"
+    arguments = ["--num-utterances", "2", "--chunk-ms", "640", "--search", "greedy", "--hypotheses", str(out)]
+    sets = [str(data), str(other)]
+    assert main(["evaluate", str(tiny_onnx), "--data", *sets, *arguments, "--plot", str(plot)]) == 0
+    assert [(row["data"], row["id"]) for row in _rows(out)] == [
+        ("small", "u0"), ("small", "u2"), ("other", "u0"), ("other", "u2")
+    ]  # fmt: skip
+
+
+def test_data_sets_of_one_name_are_told_apart_by_their_folders(
+    data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(data.parent, other)
+    out = tmp_path / "out.json"
+    arguments = ["--num-utterances", "1", "--chunk-ms", "640", "--search", "greedy", "--json", str(out)]
+    sets = [str(data), str(other / data.name)]
+    assert main(["evaluate", str(tiny_onnx), "--data", *sets, *arguments]) == 0
+    found = [(result["data"], result["num_words"]) for result in json.loads(out.read_text())["results"]]
+    assert found == [(f"{data.parent.name}/small", 3), ("other/small", 3)]
+    assert main(["evaluate", str(tiny_onnx), "--data", sets[0], sets[0], *arguments]) == 1
+    assert "--data names a data set more than once" in capsys.readouterr().err
+
+
+def test_a_checkpoint_and_its_export_rescore_with_one_weight(checkpoint: Path, tiny_onnx: Path) -> None:
+    weights = {open_engine(path).rescore_ctc_weight for path in (checkpoint, tiny_onnx, bundled_model("float32"))}
+    assert len(weights) == 1
+
+
+def test_the_rescoring_weight_reaches_the_search(data: Path, tiny_onnx: Path) -> None:
+    from asr.data.cuts import load_cuts
+
+    engine = open_engine(tiny_onnx)
+    cuts = list(load_cuts(data))
+    said = {}
+    for search, weight in (("beam", None), ("rescore", 1.0), ("rescore", 0.0)):
+        progress: list[int] = []
+        results = evaluate(engine, cuts, "d", [320], 640, [search], ctc_weight=weight, on_batch=progress.append)
+        assert progress == [1, 1, 1, 1]
+        said[search, weight] = [hypothesis for _, _, hypothesis in results[0].hypotheses]
+    assert said["rescore", 1.0] == said["beam", None] != said["rescore", 0.0]
+
+
+def test_the_language_model_is_used_where_asked(
+    data: Path, tiny_onnx: Path, pairs_lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.tsv"
+    arguments = ["evaluate", str(tiny_onnx), "--data", str(data), "--chunk-ms", "640", "--hypotheses", str(out)]
+    assert main([*arguments, "--lm", str(pairs_lm), "--oov-penalty", "30"]) == 0
+    said: dict[str, list[str]] = {}
+    for row in _rows(out):
+        said.setdefault(row["search"], []).extend(row["hypothesis"].split())
+    share = {search: sum(len(word) == 2 for word in words) / len(words) for search, words in said.items()}
+    assert list(share) == ["greedy", "beam", "beam+lm", "rescore+lm"]
+    assert max(share["greedy"], share["beam"]) < 0.4 < 0.6 < min(share["beam+lm"], share["rescore+lm"])
+    capsys.readouterr()
+    assert main([*arguments, "--search", "beam+lm"]) == 1
+    assert "--search beam+lm needs a language model: add --lm" in capsys.readouterr().err
+
+
+def test_recordings_too_short_for_a_frame_say_nothing(tiny_onnx: Path, checkpoint: Path) -> None:
+    for path in (tiny_onnx, checkpoint):
+        engine = open_engine(path)
+        for length in (1, 3):
+            for chunk in (0, 4):
+                (encoded,) = engine.encode([np.zeros((length, NUM_MEL_BINS), np.float32)], chunk, 8)
+                assert len(encoded[0]) == len(encoded[1]) == 0
+
+
+def test_hypotheses_file_keeps_one_line_per_utterance(tmp_path: Path) -> None:
+    result = Result("d", None, "beam", WordErrors(0, 0, 0, 2), hypotheses=[("id\t1", "A\nB", "A  B")])
+    write_hypotheses([result], tmp_path / "h.tsv")
+    assert (tmp_path / "h.tsv").read_text().splitlines()[1] == "d\tfull\tbeam\tid 1\tA B\tA B"
+
+
+def test_chunk_and_search_lists() -> None:
+    assert parse_chunks("Full, 640,40,640,5120") == [None, 640, 40, 5120]
+    assert parse_searches("beam, greedy,beam", False) == ["beam", "greedy"]
+    assert parse_searches(None, False) == ["greedy", "beam", "rescore"]
+    for wrong in ("", "100", "0", "5160", "-40", "full,", "fast"):
+        with pytest.raises(ValueError, match=r"--chunk-ms .*multiples of 40 in \[40, 5120\]"):
+            parse_chunks(wrong)
+    with pytest.raises(ValueError, match=r"--search .fast.*greedy, beam, rescore"):
+        parse_searches("beam,fast", False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--left-context-ms", "100"], "--left-context-ms 100"),
+        (["--num-utterances", "0"], "--num-utterances 0"),
+        (["--json", "no/such/out.json"], "no folder"),
+        (["--beam", "0", "--search", "beam"], "beam_size"),
+    ],
+)
+def test_command_names_the_wrong_option(
+    options: list[str], message: str, data: Path, tiny_onnx: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", str(tiny_onnx), "--data", str(data), *options]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_what_is_no_model_or_no_data_is_named(
+    data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    soundfile.write(tmp_path / "sound.wav", np.zeros(100), SAMPLE_RATE)
+    for arguments, message in (
+        ([str(tiny_onnx), "--data", str(tmp_path / "sound.wav")], "sound.wav is not a prepared data set"),
+        ([str(tmp_path / "none.onnx"), "--data", str(data)], "none.onnx"),
+        ([str(tmp_path / "sound.wav"), "--data", str(data)], "sound.wav is not a checkpoint"),
+        ([str(tmp_path), "--data", str(data)], "holds no checkpoint"),
+    ):
+        assert main(["evaluate", *arguments]) == 1
+        assert message in capsys.readouterr().err

@@ -1,0 +1,354 @@
+"""Export: PyTorch and the .onnx file are one function, and a file that is not never gets written."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from asr._core import ONNX_OPSET
+from asr.cli import main
+from asr.config import Config, DataConfig, ModelConfig
+from asr.export import write as export_write
+from asr.export.graph import ExportError, decoder_graph, step_graph
+from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
+from asr.export.write import export_model
+from asr.model.model import AsrModel
+from asr.runtime.onnx_model import INPUTS, OUTPUTS, OnnxModel
+from asr.tokenizer import Tokenizer
+from asr.training.checkpoint import Checkpoint, checkpoint_path
+
+TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJ")
+SMALL = ModelConfig(
+    dim=32,
+    num_heads=2,
+    encoder_layers=2,
+    encoder_ff_dim=64,
+    decoder_layers=2,
+    decoder_ff_dim=64,
+    subsampling_channels=4,
+    vocab_size=len(TOKENS),
+)
+
+
+def make_checkpoint(config: ModelConfig = SMALL) -> Checkpoint:
+    """A seeded random model; everything that starts at zero or one is moved away from it."""
+    torch.manual_seed(5)
+    model = AsrModel(config)
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    model.encoder.set_cmvn(torch.linspace(-12, -8, 80), torch.linspace(2, 4, 80))
+    average = model.state_dict()
+    weights = {name: torch.zeros_like(value) for name, value in average.items()}  # what must not be exported
+    training = {
+        "step": 7,
+        "audio_hours": 1.25,
+        "history": [{"step": 5, "wer": {"full": 0.5, "640ms": 0.625}}],
+    }
+    everything = Config(model=config, data=DataConfig(train=("data/some.jsonl.gz",)))
+    return Checkpoint(everything, Tokenizer("char", TOKENS), weights, average, training)
+
+
+@pytest.fixture(scope="module")
+def checkpoint() -> Checkpoint:
+    return make_checkpoint()
+
+
+@pytest.fixture(scope="module")
+def traced(checkpoint: Checkpoint) -> Callable[[str], onnx.ModelProto]:
+    """The graphs of `checkpoint` by the name of their maker, fresh copies: tracing takes seconds."""
+    model = checkpoint.model()
+    graphs = {"step_graph": step_graph(model), "decoder_graph": decoder_graph(model)}
+
+    def copy(name: str) -> onnx.ModelProto:
+        graph = onnx.ModelProto()
+        graph.CopyFrom(graphs[name])
+        return graph
+
+    return copy
+
+
+@pytest.fixture
+def quick(traced: Callable[[str], onnx.ModelProto], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets `export_model(checkpoint, ...)` take the graphs that were traced already."""
+    for name in ("step_graph", "decoder_graph"):
+        monkeypatch.setattr(export_write, name, lambda model, name=name: traced(name))
+
+
+@pytest.fixture(scope="module")
+def exported(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("export") / "model.onnx"
+    export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, licence="CC-BY-4.0")
+    return path
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(1, 16, 64, 50),
+        Case(4, 5, 12, 50),
+        Case(2, 3, 0, 52),
+        Case(1, 1, 0, 60),
+        Case(2, 1, 1, 60),
+        Case(1, 70, 100, 50),
+    ],
+    ids=str,
+)
+def test_pytorch_step_equals_onnx_with_the_cache_carried(checkpoint: Checkpoint, exported: Path, case: Case) -> None:
+    model = checkpoint.model()
+    features, num_frames = speech_like(model, case, seed=99)
+    expected, cache = step_torch(model, features, num_frames, case)
+    found, onnx_cache = step_onnx(OnnxModel(exported), features, num_frames, case)
+    for (p, e), (q, f), length in zip(expected, found, num_frames, strict=True):
+        assert len(q) == length // 4
+        np.testing.assert_allclose(q, p, rtol=0, atol=1e-3)
+        np.testing.assert_allclose(f, e, rtol=0, atol=1e-3)
+    for a, b in zip(cache, onnx_cache, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(b, a, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"position": "relative", "activation": "gelu", "dropout": 0.3},
+        {"position": "none", "norm": "post", "activation": "swiglu"},
+    ],
+    ids=str,
+)
+def test_every_kind_of_model_passes_the_gate(changes: dict[str, object], tmp_path: Path) -> None:
+    checkpoint = make_checkpoint(dataclasses.replace(SMALL, **changes))  # type: ignore[arg-type]
+    report = export_model(checkpoint, tmp_path / "model.onnx")
+    assert report.parity.max_error < 1e-4 and report.parity.num_chunks >= 50
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
+def test_absolute_positions_are_refused(position: str, tmp_path: Path) -> None:
+    checkpoint = make_checkpoint(dataclasses.replace(SMALL, position=position))
+    with pytest.raises(ExportError, match=f"{position}.*rope, relative or none"):
+        export_model(checkpoint, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stream_alone_equals_the_same_stream_in_a_batch(checkpoint: Checkpoint, exported: Path) -> None:
+    case = Case(5, 6, 20, 50)
+    features, num_frames = speech_like(checkpoint.model(), case, seed=3)
+    model = OnnxModel(exported)
+    together, _ = step_onnx(model, features, num_frames, case)
+    for row in range(case.batch_size):
+        alone, _ = step_onnx(model, features[row : row + 1], num_frames[row : row + 1], case._replace(batch_size=1))
+        assert np.array_equal(alone[0][0].argmax(-1), together[row][0].argmax(-1))
+        np.testing.assert_allclose(alone[0][0], together[row][0], rtol=0, atol=1e-5)
+
+
+def test_scores_equal_the_decoder(checkpoint: Checkpoint, exported: Path) -> None:
+    random = np.random.default_rng(1)
+    encoder_out = random.standard_normal((33, SMALL.dim)).astype(np.float32)
+    tokens = [[3, 4, 5], [], [4] * 20, [5, 5, 6, 7]]
+    found = OnnxModel(exported).score(tokens, encoder_out)
+    decoder = checkpoint.model().decoder
+    for row, score in zip(tokens, found, strict=True):
+        with torch.no_grad():
+            ids, lengths = torch.tensor([row or [0]]), torch.tensor([len(row)])
+            expected = decoder.score(ids, lengths, torch.from_numpy(encoder_out)[None], torch.tensor([33]))
+        assert score == pytest.approx(float(expected), abs=2e-3 * (len(row) + 1))
+
+
+def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelProto]) -> None:
+    graph = traced("step_graph")
+    assert [(o.domain, o.version) for o in graph.opset_import] == [("", ONNX_OPSET)]
+    assert {node.domain for node in graph.graph.node} == {""}
+    dims = [
+        [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim]
+        for v in (*graph.graph.input, *graph.graph.output)
+    ]
+    cache, new = ["N", 2, "C", 32], "(T-3)/4"
+    assert dims == [
+        ["N", "T", 80],
+        ["N"],
+        cache,
+        cache,
+        ["N"],
+        ["N", new, 14],
+        ["N", new, 32],
+        cache,
+        cache,
+        ["N"],
+    ]
+    assert [v.name for v in graph.graph.input] == list(INPUTS)
+    assert [v.name for v in graph.graph.output] == list(OUTPUTS)
+    text = graph.SerializeToString()
+    assert b"/work" not in text and b".py" not in text, "the file tells of the machine that wrote it"
+    # Waste that exporters leave: guards for rows that see nothing, random numbers of dropout, constant
+    # folding undone.
+    kinds = {node.op_type for node in graph.graph.node}
+    assert not kinds & {"IsNaN", "RandomUniformLike", "Identity", "Dropout", "If", "Loop"}
+
+
+def test_metadata_says_everything(checkpoint: Checkpoint, exported: Path) -> None:
+    meta = OnnxModel(exported).metadata
+    assert meta.tokens == TOKENS
+    assert (meta.num_layers, meta.dim, meta.default_chunk_size, meta.default_left_context) == (2, 32, 8, 32)
+    assert (meta.rescore_ctc_weight, meta.licence, meta.quantization) == (0.25, "CC-BY-4.0", "none")
+    np.testing.assert_allclose(meta.cmvn_mean, np.linspace(-12, -8, 80), rtol=1e-5)
+    np.testing.assert_allclose(meta.cmvn_std, np.linspace(2, 4, 80), rtol=1e-5)
+    assert meta.config["model"]["encoder_ff_dim"] == 64
+    assert meta.training["steps"] == 7 and meta.training["audio_hours"] == 1.25
+    assert meta.training["wer"] == {"full": 0.5, "640ms": 0.625} and meta.training["data"] == ["some.jsonl.gz"]
+    assert list(exported.parent.iterdir()) == [exported], "one file is all"
+
+
+def test_int8_is_smaller_and_close(quick: None, checkpoint: Checkpoint, exported: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.int8.onnx"
+    export_model(checkpoint, path, int8=True)
+    model = OnnxModel(path)
+    assert model.metadata.quantization == "int8"
+    graph, float_graph = onnx.load(path), onnx.load(exported)
+    assert {node.domain for node in graph.graph.node} == {""}
+    matrices = [i for i in graph.graph.initializer if len(i.dims) == 2 and min(i.dims) > 1]
+    assert {i.data_type for i in matrices} == {onnx.TensorProto.INT8}, "a weight matrix stayed float"
+    # Metadata and nodes are most of a model this small: the weights are compared, not the files.
+    size, float_size = (sum(len(i.raw_data) for i in g.graph.initializer) for g in (graph, float_graph))
+    assert size < 0.4 * float_size
+    assert len(model.metadata.decoder_onnx) < len(OnnxModel(exported).metadata.decoder_onnx)
+    report = check_parity(checkpoint.model(), model)
+    assert 1e-6 < report.relative_error < 0.1 and report.agreement > 0.9
+
+
+def _change_weight(graph: onnx.ModelProto) -> None:
+    weight = next(i for i in graph.graph.initializer if len(i.dims) == 2 and i.data_type == onnx.TensorProto.FLOAT)
+    array = onnx.numpy_helper.to_array(weight).copy()
+    array[0, 0] += 0.05
+    weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
+
+
+def _swap_operator(graph: onnx.ModelProto) -> None:
+    next(n for n in graph.graph.node if n.op_type == "Cos").op_type = "Sin"
+
+
+def _break_mask(graph: onnx.ModelProto) -> None:
+    next(n for n in graph.graph.node if n.op_type == "Less").op_type = "Greater"
+
+
+def _break_int8_weight(graph: onnx.ModelProto) -> None:
+    weight = next(i for i in graph.graph.initializer if i.data_type == onnx.TensorProto.INT8 and len(i.dims) == 2)
+    array = -onnx.numpy_helper.to_array(weight)
+    weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
+
+
+def _make_unrunnable(graph: onnx.ModelProto) -> None:
+    next(n for n in graph.graph.node if n.op_type == "Softmax").op_type = "NoSuchOperator"
+
+
+@pytest.mark.parametrize(
+    ("tamper", "int8"),
+    [
+        (_change_weight, False),
+        (_swap_operator, False),
+        (_break_mask, False),
+        (_make_unrunnable, False),
+        (_break_int8_weight, True),
+    ],
+)
+def test_the_gate_refuses_a_tampered_graph(
+    quick: None,
+    tamper: Callable[[onnx.ModelProto], None],
+    int8: bool,
+    checkpoint: Checkpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = tmp_path / "model.onnx"
+    output.write_bytes(b"the good file of yesterday")
+    name = "quantize" if int8 else "step_graph"
+    make = getattr(export_write, name)
+
+    def tampered(source: object) -> onnx.ModelProto:
+        graph = make(source)
+        if "log_probs" in [o.name for o in graph.graph.output]:
+            tamper(graph)
+        return graph
+
+    monkeypatch.setattr(export_write, name, tampered)
+    with pytest.raises(ExportError, match="exported"):
+        export_model(checkpoint, output, int8=int8)
+    assert output.read_bytes() == b"the good file of yesterday"
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_the_gate_refuses_a_tampered_decoder(
+    quick: None, checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = export_write.decoder_graph
+
+    def tampered(model: AsrModel) -> onnx.ModelProto:
+        graph = make(model)
+        next(n for n in graph.graph.node if n.op_type == "LessOrEqual").op_type = "GreaterOrEqual"
+        return graph
+
+    monkeypatch.setattr(export_write, "decoder_graph", tampered)
+    with pytest.raises(ExportError, match="decoder score"):
+        export_model(checkpoint, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_command_writes_a_file_and_tells_how_close_it_is(
+    quick: None, checkpoint: Checkpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run").mkdir()
+    checkpoint.save(tmp_path / "run" / "checkpoint-7.pt")
+    output = tmp_path / "out.onnx"
+    assert main(["export", str(tmp_path / "run"), "-o", str(output), "--int8", "--chunk-ms", "320"]) == 0
+    printed = capsys.readouterr()
+    assert "int8" in printed.out and "KL divergence" in printed.out and printed.err == ""
+    meta = OnnxModel(output).metadata
+    assert (meta.default_chunk_size, meta.default_left_context) == (8, 64)
+
+
+def test_command_exports_the_mean_of_the_newest_checkpoints(
+    quick: None, checkpoint: Checkpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of those of steps 2 and 3, as trained: the gate holds them to the graphs of `checkpoint`."""
+    run, output = tmp_path / "run", tmp_path / "out.onnx"
+    run.mkdir()
+    for step, shift in ((1, 1.0), (2, 0.5), (3, -0.5)):
+        weights = {name: value + shift for name, value in checkpoint.average.items()}
+        training = {**checkpoint.training, "step": step}
+        dataclasses.replace(checkpoint, weights=weights, average=weights, training=training).save_step(run, 3)
+    checkpoint_path(run, 1).rename(run / "best.pt")
+    checkpoint_path(run, 2).with_name("checkpoint-1.pt").write_bytes(b"damaged, and not asked for")
+    assert main(["export", str(run), "-o", str(output), "--average", "2"]) == 0
+    assert f"{run}, mean of 2 checkpoints to step 3 -> {output}" in capsys.readouterr().out
+    assert main(["export", str(run), "-o", str(output), "--average", "4"]) == 1
+    assert "cannot average 4 checkpoints of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-o", "model.onnx", "--chunk-ms", "100"], "--chunk-ms 100 must be a multiple of 40"),
+        (["-o", "model.onnx", "--left-context-ms", "-40"], "--left-context-ms -40"),
+        (["-o", "model.bin"], "must end in .onnx"),
+        (["-o", "no/such/folder/model.onnx"], "no folder"),
+        (["-o", "model.onnx", "--rescore-ctc-weight", "1.5"], "rescore_ctc_weight"),
+        (["-o", "model.onnx", "--average", "2"], "c.pt is not the folder of a training run"),
+    ],
+)
+def test_command_names_the_wrong_option(
+    options: list[str],
+    message: str,
+    checkpoint: Checkpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    checkpoint.save(tmp_path / "c.pt")
+    assert main(["export", "c.pt", *options]) == 1
+    assert message in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["c.pt"]

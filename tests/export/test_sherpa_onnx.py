@@ -1,0 +1,383 @@
+"""The files for sherpa-onnx, in sherpa-onnx as it is published: the same words as ours, wherever it runs them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import sherpa_onnx
+from support.benchmark_module import BENCHMARKS, load_benchmark
+from support.recognition import finals, recognize
+from support.synth import speech
+from websockets.sync.client import connect
+
+from asr import Recognizer
+from asr.cli import main
+from asr.export import sherpa
+from asr.export.graph import ExportError
+from asr.export.sherpa import export_sherpa
+from asr.features import num_frames
+from asr.model.model import AsrModel
+from asr.runtime.onnx_model import OnnxModel, bundled_model
+from asr.training.pretrained import load_model
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `asr export` makes of a float32 .onnx file."""
+    path = tmp_path_factory.mktemp("sherpa") / "new"
+    options = ["--target", "sherpa-onnx", "-o", str(path), "--licence", "CC-BY-4.0"]
+    assert main(["export", str(tiny_onnx), *options]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def utterances(conversation: np.ndarray) -> list[np.ndarray]:
+    """Of different lengths; one has digital silence inside, one begins with it."""
+    silence = np.zeros(12000, np.float32)
+    spoken = [speech("the quick brown fox"), speech("jumps over the lazy dog", 200, "en-gb")]
+    return [conversation, np.concatenate([spoken[0], silence, spoken[1]]), np.concatenate([silence, spoken[1]])]
+
+
+def zipformer(folder: Path, chunk_ms: int, name: str = "zipformer2_ctc.{}ms.onnx") -> sherpa_onnx.OnlineRecognizer:
+    return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(
+        str(folder / "tokens.txt"), str(folder / name.format(chunk_ms)), num_threads=1
+    )
+
+
+def wenet(folder: Path, chunk_ms: int) -> sherpa_onnx.OnlineRecognizer:
+    return sherpa_onnx.OnlineRecognizer.from_wenet_ctc(
+        str(folder / "tokens.txt"),
+        str(folder / "wenet_ctc.onnx"),
+        chunk_size=chunk_ms // 40,
+        num_left_chunks=2560 // chunk_ms,
+        num_threads=1,
+    )
+
+
+def padded(samples: np.ndarray, chunk_ms: int) -> np.ndarray:
+    """With silence to where sherpa-onnx decodes the last chunk: it waits for one feature frame beyond each."""
+    shift = chunk_ms // 10
+    num_chunks = math.ceil((num_frames(len(samples)) + 10 - 4) / shift)
+    return np.concatenate([samples, np.zeros((num_chunks * shift + 4) * 160 - len(samples), np.float32)])
+
+
+def decode(recognizer: sherpa_onnx.OnlineRecognizer, samples: list[np.ndarray]) -> list[str]:
+    """Texts of streams that run side by side, in blocks of 100 ms."""
+    streams = [recognizer.create_stream() for _ in samples]
+    for begin in range(0, max(map(len, samples)), 1600):
+        for stream, audio in zip(streams, samples, strict=True):
+            stream.accept_waveform(16000, audio[begin : begin + 1600])
+        while ready := [stream for stream in streams if recognizer.is_ready(stream)]:
+            recognizer.decode_streams(ready)
+    for stream in streams:
+        stream.input_finished()
+        while recognizer.is_ready(stream):
+            recognizer.decode_stream(stream)
+    return [normalized(recognizer.get_result(stream)) for stream in streams]
+
+
+def normalized(text: str) -> str:
+    """Two word boundaries in a row are two spaces in theirs."""
+    return " ".join(text.split())
+
+
+@pytest.fixture(scope="module")
+def ours(onnx: OnnxModel) -> Callable[[np.ndarray, int], str]:
+    """Our text, of chunks alone, as theirs is."""
+
+    def text(samples: np.ndarray, chunk_ms: int) -> str:
+        recognizer = Recognizer(onnx, chunk_ms=chunk_ms, search="greedy", second_pass=False, max_utterance_s=120)
+        return finals(recognize(recognizer, samples))
+
+    return text
+
+
+@pytest.mark.parametrize(("kind", "chunk_ms"), [(zipformer, 640), (wenet, 640), (wenet, 160)])
+def test_texts_are_ours(
+    kind: Callable[[Path, int], sherpa_onnx.OnlineRecognizer],
+    chunk_ms: int,
+    folder: Path,
+    utterances: list[np.ndarray],
+    ours: Callable[[np.ndarray, int], str],
+) -> None:
+    recognizer = kind(folder, chunk_ms)
+    for samples in utterances:
+        audio = padded(samples, chunk_ms)
+        text = ours(audio, chunk_ms)
+        assert len(set(text)) > 3, "the test needs something to say"
+        assert decode(recognizer, [audio]) == [text]
+
+
+@pytest.mark.parametrize("kind", [zipformer, wenet])
+def test_streams_side_by_side_equal_each_alone(
+    kind: Callable[[Path, int], sherpa_onnx.OnlineRecognizer], folder: Path, utterances: list[np.ndarray]
+) -> None:
+    """Batched by zipformer2_ctc; wenet_ctc takes turns."""
+    recognizer = kind(folder, 640)
+    together = decode(recognizer, utterances)
+    assert len(set(together)) == 3
+    assert together == [decode(recognizer, [samples])[0] for samples in utterances]
+
+
+@pytest.mark.parametrize("kind", [zipformer, wenet])
+def test_digital_silence_is_silent(
+    kind: Callable[[Path, int], sherpa_onnx.OnlineRecognizer], folder: Path, ours: Callable[[np.ndarray, int], str]
+) -> None:
+    silence = np.zeros(48000, np.float32)
+    assert ours(silence, 640) == ""
+    assert decode(kind(folder, 640), [silence]) == [""]
+
+
+def test_the_c_api_gives_our_text(
+    folder: Path, utterances: list[np.ndarray], ours: Callable[[np.ndarray, int], str], tmp_path: Path
+) -> None:
+    home = Path(sherpa_onnx.__file__).parent
+    source, program = Path(__file__).with_name("sherpa_client.c"), tmp_path / "client"
+    libraries = [f"-L{home / 'lib'}", f"-Wl,-rpath,{home / 'lib'}", "-lsherpa-onnx-c-api", "-lonnxruntime"]
+    subprocess.run(["cc", str(source), f"-I{home / 'include'}", *libraries, "-o", str(program)], check=True)
+    audio = padded(utterances[1], 640)
+    model = folder / "zipformer2_ctc.640ms.onnx"
+    done = subprocess.run(
+        [program, model, folder / "tokens.txt"], input=audio.tobytes(), capture_output=True, check=True, timeout=60
+    )
+    assert normalized(done.stdout.decode()) == ours(audio, 640)
+
+
+@pytest.fixture
+def server(folder: Path, tmp_path: Path) -> Iterator[str]:
+    """Address of sherpa-onnx's own websocket server with our file."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        shutil.which("sherpa-onnx-online-websocket-server", path=sysconfig.get_path("scripts")),
+        f"--port={port}",
+        f"--tokens={folder / 'tokens.txt'}",
+        f"--zipformer2-ctc-model={folder / 'zipformer2_ctc.640ms.onnx'}",
+        "--enable-endpoint=false",
+        "--end-tail-padding=0.8",
+    ]
+    process = subprocess.Popen(
+        [part for part in command if part], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert process.poll() is None, "the server is gone"
+            time.sleep(0.05)
+        yield f"ws://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_its_websocket_server_gives_our_text_to_clients_at_once(
+    server: str, utterances: list[np.ndarray], ours: Callable[[np.ndarray, int], str]
+) -> None:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connect(server)) for _ in utterances]
+        for client, samples in zip(clients, utterances, strict=True):
+            for begin in range(0, len(samples), 3200):
+                client.send(samples[begin : begin + 3200].tobytes())
+            client.send("Done")
+        for client, samples in zip(clients, utterances, strict=True):
+            result = ""
+            while (message := client.recv(timeout=30)) != "Done!":
+                result = json.loads(message)["text"]
+            assert normalized(result) == ours(np.concatenate([samples, np.zeros(12800, np.float32)]), 640)
+
+
+@pytest.mark.parametrize(
+    ("options", "printed"),
+    [
+        (
+            ["--seconds", "3", "--rounds", "1"],
+            r"(?s)asr-stream .*ratio of ours 1\.00.*wenet_ctc .*ratio.*their features \d",
+        ),
+        (
+            ["--num-utterances", "3"],
+            r"zipformer2_ctc: .* 3 of 3 texts equal ours\nwenet_ctc: .* 3 of 3 texts equal ours\n",
+        ),
+    ],
+    ids=["cost", "texts"],
+)
+def test_the_benchmark_prints_its_numbers(
+    options: list[str], printed: str, folder: Path, tiny_onnx: Path, tones: tuple[Path, Path]
+) -> None:
+    data = ["--data", str(tones[1])] if "--num-utterances" in options else []
+    command = [sys.executable, str(BENCHMARKS / "vs_sherpa.py"), str(folder), "--model", str(tiny_onnx)]
+    done = subprocess.run([*command, *options, *data], capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr.decode()
+    assert re.search(printed, done.stdout.decode()), done.stdout.decode()
+
+
+def test_streams_are_counted_beside_those_of_its_server(
+    folder: Path, tiny_onnx: Path, tones: tuple[Path, Path]
+) -> None:
+    command = [sys.executable, str(BENCHMARKS / "streams.py"), str(tones[1]), "--model", str(tiny_onnx)]
+    command += ["--sherpa", str(folder), "--variants", "batched", "sherpa-onnx"]
+    command += ["--first", "1", "--most", "1", "--seconds", "3.5", "--limit-ms", "60000"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for name in ("batched", "sherpa-onnx"):
+        # A reply came to each chunk, soon: one without counts as a second at least.
+        (p50,) = re.findall(rf"^{name}: 1 streams, p50 (\d+) ms, p95 \d+ ms, CPU [\d.]+ ms/s", done.stdout, re.M)
+        assert int(p50) < 900
+        assert re.search(rf"^\| {name} \| 1 \| \d+\.\d\d \|$", done.stdout, re.M), done.stdout
+
+
+def test_the_benchmark_says_how_to_write_what_is_not_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["vs_sherpa.py", str(folder), "--int8"])
+    with pytest.raises(SystemExit):
+        load_benchmark("vs_sherpa").main()
+    message = f"{folder}/zipformer2_ctc.640ms.int8.onnx is not there: asr export bundled --target sherpa-onnx "
+    assert f"{message}-o {folder} --chunk-ms 640 --int8\n" in capsys.readouterr().err
+
+
+def test_files_say_what_they_are(folder: Path, onnx: OnnxModel) -> None:
+    names = {"tokens.txt", "wenet_ctc.onnx", "zipformer2_ctc.640ms.onnx"}
+    assert {path.name for path in folder.iterdir()} == names
+    lines = (folder / "tokens.txt").read_text(encoding="utf-8").splitlines()
+    assert lines == [f"{token} {id}" for id, token in enumerate(onnx.tokens)] and lines[0] == "<blk> 0"
+    for name in names - {"tokens.txt"}:
+        graph = load(folder / name)
+        assert {p.key: p.value for p in graph.metadata_props}["licence"] == "CC-BY-4.0"
+        assert b".py" not in graph.graph.SerializeToString(), "the file tells of the machine that wrote it"
+
+
+def load(path: Path) -> onnx.ModelProto:
+    return onnx.load(path)
+
+
+@pytest.fixture
+def quick(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets `export_sherpa(tiny_model, ...)` take graphs that were traced already."""
+    monkeypatch.setattr(sherpa, "zipformer_graph", lambda *args: load(folder / "zipformer2_ctc.640ms.onnx"))
+    monkeypatch.setattr(sherpa, "wenet_graph", lambda *args: load(folder / "wenet_ctc.onnx"))
+
+
+def test_int8_is_smaller_close_and_runs(
+    quick: None,
+    folder: Path,
+    tiny_model: AsrModel,
+    onnx: OnnxModel,
+    tmp_path: Path,
+    utterances: list[np.ndarray],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sherpa, "MAX_DIVERGENCE", 0.1)  # this network's head was fitted to be sure of itself
+    files = export_sherpa(tiny_model, onnx.tokens, tmp_path, int8=True)
+    assert [file.path.name for file in files] == ["zipformer2_ctc.640ms.int8.onnx", "wenet_ctc.int8.onnx"]
+    for file in files:
+        assert 1e-7 < file.divergence < 0.1
+        assert file.size < 0.7 * (folder / file.path.name.replace(".int8", "")).stat().st_size
+    assert decode(zipformer(tmp_path, 640, "zipformer2_ctc.{}ms.int8.onnx"), [utterances[0]])[0]
+
+
+def test_command_writes_a_file_for_each_latency(
+    folder: Path, tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which graphs are asked for; what they are is the matter of the other tests."""
+    made = []
+
+    def zipformer_graph(model: AsrModel, chunk_size: int, left_context: int) -> onnx.ModelProto:
+        made.append((chunk_size, left_context))
+        return load(folder / "zipformer2_ctc.640ms.onnx")
+
+    monkeypatch.setattr(sherpa, "zipformer_graph", zipformer_graph)
+    monkeypatch.setattr(sherpa, "wenet_graph", lambda model: load(folder / "wenet_ctc.onnx"))
+    monkeypatch.setattr(sherpa, "_check", lambda *args: (0.0, 0.0))
+    options = ["--chunk-ms", "640,320,640", "--left-context-ms", "1280"]
+    assert main(["export", str(tiny_onnx), "--target", "sherpa-onnx", "-o", str(tmp_path), *options]) == 0
+    assert made == [(8, 32), (16, 32)]
+    names = {"tokens.txt", "wenet_ctc.onnx", "zipformer2_ctc.320ms.onnx", "zipformer2_ctc.640ms.onnx"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    printed = capsys.readouterr().out
+    assert f"{tiny_onnx} -> {tmp_path}" in printed and "zipformer2_ctc.320ms.onnx: " in printed
+
+
+def _no_floor(graph: onnx.ModelProto) -> None:
+    next(node for node in graph.graph.node if node.op_type == "Clip").op_type = "Identity"
+    del next(node for node in graph.graph.node if node.op_type == "Identity" and len(node.input) > 1).input[1:]
+
+
+def _swap_halves(graph: onnx.ModelProto) -> None:
+    concat = [node for node in graph.graph.node if node.op_type == "Concat" and "cached_val1_0" in str(node.input)]
+    first, second = concat[0].input
+    concat[0].input[:] = [second, first]
+
+
+@pytest.mark.parametrize(
+    ("maker", "tamper"), [("wenet_graph", _no_floor), ("zipformer_graph", _swap_halves)], ids=["floor", "values"]
+)
+def test_the_gate_refuses_a_tampered_graph(
+    quick: None,
+    maker: str,
+    tamper: Callable[[onnx.ModelProto], None],
+    tiny_model: AsrModel,
+    onnx: OnnxModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = getattr(sherpa, maker)()
+    tamper(graph)
+    monkeypatch.setattr(sherpa, maker, lambda *args: graph)
+    with pytest.raises(ExportError, match="differs from PyTorch"):
+        export_sherpa(tiny_model, onnx.tokens, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_bundled_weights_come_back_from_their_file() -> None:
+    import torch
+
+    features = np.random.default_rng(0).normal(-9, 3, (131, 80)).astype(np.float32)
+    expected = OnnxModel(bundled_model("float32")).encode(features, 16, 64).log_probs
+    with torch.no_grad():
+        found, _, _ = load_model("bundled")[0](torch.from_numpy(features)[None], torch.tensor([131]), 16, 64)
+    np.testing.assert_allclose(found[0].numpy(), expected, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-o", "out", "--chunk-ms", "640,50"], "--chunk-ms 50 must be a multiple of 40"),
+        (["-o", "out", "--chunk-ms", "fast"], "--chunk-ms fast must be a multiple of 40"),
+        (["-o", "out", "--left-context-ms", "0"], "--left-context-ms 0 must be a multiple of 40, at least 40"),
+        (["-o", "out.onnx"], "out.onnx must be a folder"),
+    ],
+)
+def test_command_names_the_wrong_option(
+    options: list[str],
+    message: str,
+    tiny_onnx: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(tiny_onnx), "--target", "sherpa-onnx", *options]) == 1
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_native_file_has_one_default_chunk(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "run", "-o", "model.onnx", "--chunk-ms", "640,160"]) == 1
+    assert "--chunk-ms 640,160" in capsys.readouterr().err

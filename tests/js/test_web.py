@@ -1,0 +1,180 @@
+"""The npm package and the page: what they write is what Python writes. Node and headless Chromium run them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import SAMPLE
+from support.benchmark_module import BENCHMARKS
+from support.c_build import lock
+from support.recognition import finals, recognize
+from support.synth import speech, write_audio
+
+from asr import Recognizer
+from asr.evaluation.wer import count_errors
+from asr.lm.packed import BUNDLED
+from asr.runtime.onnx_model import bundled_model
+
+JS = Path(__file__).parents[2] / "js"
+PAUSE = np.zeros(24000, np.float32)
+
+
+def run(*command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    result = subprocess.run(list(map(str, command)), cwd=JS, capture_output=True, text=True, timeout=600)
+    assert not check or result.returncode == 0, result.stdout + result.stderr
+    return result
+
+
+@pytest.fixture(scope="module", autouse=True)
+def page() -> Path:
+    """The package is built, and so is the page: a folder."""
+    with lock("npm"):  # by itself: the test of the server's page needs no more
+        run("make", "node_modules/.package-lock.json")
+    with lock("page"):
+        run("make", "page")
+    return JS / "page"
+
+
+def transcribe(model: Path, wav: Path, *options: str | Path) -> list[dict[str, Any]]:
+    result = run("node", "examples/transcribe.mjs", "--model", model, "--lm", BUNDLED, "--json", *options, wav)
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def spans(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """All of the events but the confidence of words."""
+
+    def times(item: dict[str, Any]) -> tuple[float, float]:
+        return round(item["start"], 3), round(item["end"], 3)
+
+    def more(event: dict[str, Any]) -> tuple[Any, ...]:
+        return event.get("num_stable", event.get("numStable")), event.get("endpoint")
+
+    return [(e["type"], e["text"], times(e), more(e), [(w["word"], times(w)) for w in e["words"]]) for e in events]
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three synthetic utterances, as a WAV file."""
+    first = speech("the quick brown fox jumps over the lazy dog")
+    second = speech("she walked to the sea", voice="en-gb")
+    audio = np.concatenate([first, PAUSE, second, PAUSE, 0.5 * first])
+    return write_audio(tmp_path_factory.mktemp("speech") / "spoken.wav", audio)
+
+
+def read(wav: Path) -> np.ndarray:
+    import soundfile
+
+    return soundfile.read(wav, dtype="int16")[0]
+
+
+def test_node_writes_the_words_of_python(spoken: Path) -> None:
+    # Bundled int8 model and language model, second pass, rescoring. Of unclear speech a word may differ: see below.
+    recognizer = Recognizer()
+    for wav, num_finals, most in ((SAMPLE, 1, 0), (spoken, 3, 2)):
+        expected = [event.text for event in recognize(recognizer, read(wav)) if event.type == "final"]
+        assert len(expected) == num_finals
+        found = [event["text"] for event in transcribe(bundled_model(), wav) if event["type"] == "final"]
+        assert len(found) == num_finals
+        errors = count_errors(expected, found)
+        assert errors.insertions + errors.deletions + errors.substitutions <= most, (found, expected)
+
+
+def test_node_gives_every_event_of_python_with_times_and_confidence(spoken: Path) -> None:
+    # In float32: int8 products are rounded differently by every kind of processor.
+    model = bundled_model("float32")
+    events = recognize(Recognizer(model, lm=BUNDLED, chunk_ms=320), read(spoken))
+    expected = [event.to_dict() for event in events]
+    found = transcribe(model, spoken, "--chunk-ms", "320")
+    assert spans(found) == spans(expected)
+    for event, wanted in zip(found, expected, strict=True):
+        confidences = [word["confidence"] for word in event["words"]]
+        assert confidences == pytest.approx([word["confidence"] for word in wanted["words"]], abs=2e-3)
+
+
+@pytest.mark.parametrize("rate", [8000, 44100])
+def test_node_resamples_and_takes_the_files_own_defaults_as_python_does(
+    file_with_defaults: Path, conversation: np.ndarray, tmp_path: Path, rate: int
+) -> None:
+    wav = write_audio(tmp_path / "audio.wav", conversation[:150_000], rate)
+    recognizer = Recognizer(file_with_defaults, lm=BUNDLED)
+    expected = [event.to_dict() for event in recognize(recognizer, read(wav), rate=rate)]
+    assert len(expected) > 5
+    assert spans(transcribe(file_with_defaults, wav)) == spans(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], r"^usage: node transcribe.mjs --model"),
+        (["--model", bundled_model(), "nowhere.wav"], r"^nowhere.wav cannot be read: ENOENT"),
+        (["--model", bundled_model(), SAMPLE.with_suffix(".txt")], r"sample.txt cannot be read: it is no WAV file$"),
+        (["--model", BUNDLED, SAMPLE], r"^the model is not an ONNX file, or it is damaged: "),
+    ],
+)
+def test_the_example_says_in_a_line_what_is_amiss(arguments: list[str | Path], complaint: str) -> None:
+    result = run("node", "examples/transcribe.mjs", *arguments, check=False)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert re.search(complaint, result.stderr.strip())
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_package_passes_its_own_tests_and_has_types() -> None:
+    run("npm", "test")
+    run("npm", "run", "types")
+
+
+def test_the_package_is_measured_beside_python(tones: tuple[Path, Path]) -> None:
+    output = run(sys.executable, BENCHMARKS / "web.py", tones[1], "--num-utterances", "2").stdout
+    figures = r"wer \d\.\d{4}  rtf \d+\.\d{3}  load_cpu_s \d+\.\d\d\n"
+    pattern = (
+        rf"python: {figures}node: {figures}node holds \d+ MB at the end\n[012] of 2 utterances have the same words\n"
+    )
+    assert re.fullmatch(pattern, output), output
+
+
+def test_the_page_hears_what_python_hears_also_without_a_server(tmp_path: Path) -> None:
+    # In float32, where rounding cannot decide between two words.
+    model = bundled_model("float32")
+    run("node", "web/build.mjs", "--model", model, "--output", tmp_path / "page")
+    audio = np.concatenate([read(SAMPLE) / 32768.0, PAUSE]).astype(np.float32)
+    wav = write_audio(tmp_path / "microphone.wav", audio)
+    result = run("node", "tests/browser.mjs", "captions", tmp_path / "page", wav, len(audio) / 16000, tmp_path)
+    seen = json.loads(result.stdout)
+    assert seen["foreign"] == seen["complaints"] == []  # no request leaves the origin
+    # The second time the server is gone, and the browser refuses 16 kHz.
+    assert seen["online"]["sampleRate"] == 16000 != seen["offline"]["sampleRate"]
+    recognizer = Recognizer(model, lm=BUNDLED)
+    for name in ("online", "offline"):
+        visit = seen[name]
+        samples = np.fromfile(tmp_path / f"{name}.f32", np.float32)
+        expected = finals(recognize(recognizer, samples, rate=visit["sampleRate"]))
+        assert len(expected.split()) >= 8
+        assert " ".join(visit["finals"]) == expected
+        assert visit["partial"] == visit["error"] == ""
+        assert 0.0 < float(visit["rtf"]) < 5.0
+        assert re.fullmatch(r"\d+ ms", visit["latency"])
+        assert 50 < int(visit["memory"].removesuffix(" MB")) < 250
+
+
+def test_the_page_says_what_is_amiss_in_a_sentence(page: Path) -> None:
+    said = json.loads(run("node", "tests/browser.mjs", "errors", page).stdout)
+    truncated = "The model is not an ONNX file, or it is damaged: it ends "
+    assert said.pop("truncated model").startswith(truncated)
+    assert said == {
+        "no WebAssembly": "This browser has no WebAssembly, which recognition needs: use a newer one, or allow it.",
+        "no model": "The model model.onnx cannot be loaded: the server says 404.",
+        "truncated language model": "Not a language model of asr-stream, or a damaged one: it ends within its "
+        "version; write it again with `asr lm`.",
+        "no microphone": "There is no microphone: plug one in, and start again.",
+        "permission refused": "The microphone may not be used: allow it for this page in the browser's settings, "
+        "and start again.",
+        "disconnected": "The microphone was disconnected: plug it in again, and start again.",
+    }

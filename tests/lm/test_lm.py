@@ -1,0 +1,247 @@
+"""The language model: what the packed file says is what the ARPA file says, and a damaged file is refused."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asr._core import NgramLm
+from asr.cli import main
+from asr.lm.packed import LmError, load_lm, pack, read_arpa
+
+WORDS = ["A", "AB", "ABLE", "I", "IT'S", "THE", "ÉTÉ"]
+Arpa = dict[tuple[str, ...], tuple[float, float]]
+"""Each n-gram's log10 probability and back-off weight."""
+
+
+def random_arpa(order: int, seed: int = 0) -> Arpa:
+    """Every n-gram's beginning is an n-gram too, as in any ARPA file; its end need not be one."""
+    rng = random.Random(seed)
+    levels: list[list[tuple[str, ...]]] = [[(w,) for w in ["</s>", "<s>", "<unk>", *WORDS]]]
+    for _ in range(order - 1):
+        followers = ["</s>", "<unk>", *WORDS]
+        levels.append(
+            [(*ngram, w) for ngram in levels[-1] if ngram[-1] != "</s>" for w in followers if rng.random() < 0.35]
+        )
+    return {ngram: (rng.uniform(-4, -0.1), rng.uniform(-1, 0.1)) for level in levels for ngram in level}
+
+
+def arpa_text(arpa: Arpa) -> str:
+    order = max(map(len, arpa))
+    levels = [[(n, *numbers) for n, numbers in arpa.items() if len(n) == k] for k in range(1, order + 1)]
+    lines = ["made by a test", "", "\\data\\", *(f"ngram {k}={len(level)}" for k, level in enumerate(levels, 1)), ""]
+    for k, level in enumerate(levels, 1):
+        lines.append(f"\\{k}-grams:")
+        for ngram, log_prob, backoff in level:
+            lines.append("\t".join([f"{log_prob:.6f}", " ".join(ngram), *([f"{backoff:.6f}"] if k < order else [])]))
+        lines.append("")
+    return "\n".join([*lines, "\\end\\", ""])
+
+
+def packed(arpa: Arpa) -> NgramLm:
+    return NgramLm(np.frombuffer(pack(*read_arpa(iter(arpa_text(arpa).splitlines()))), np.uint8))
+
+
+def log_prob(arpa: Arpa, history: tuple[str, ...], word: str) -> float:
+    """The definition of a back-off model, natural."""
+    order = max(map(len, arpa))
+    history = history[len(history) - min(len(history), order - 1) :]
+    if (*history, word) in arpa:
+        return arpa[(*history, word)][0] * math.log(10)
+    backoff = arpa[history][1] * math.log(10) if history in arpa else 0.0
+    return backoff + log_prob(arpa, history[1:], word)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5, 9])
+def test_the_packed_model_scores_as_the_arpa_file(order: int) -> None:
+    arpa = random_arpa(order)
+    lm = packed(arpa)
+    assert lm.num_ngrams == [sum(len(n) == k for n in arpa) for k in range(1, order + 1)]
+    rng = random.Random(1)
+    for _ in range(200):
+        words = rng.choices([*WORDS, "NEVER"], k=rng.randrange(8))
+        known = [w if (w,) in arpa else "<unk>" for w in words]
+        expected = [
+            log_prob(arpa, ("<s>", *known[:i]) if order > 1 else (), word) for i, word in enumerate([*known, "</s>"])
+        ]
+        # Quantised: at most half a step of 1/255 of the range, for the n-gram and for each back-off.
+        assert lm.log_probs(words) == pytest.approx(expected, abs=0.03)
+    assert "ABLE" in lm and "ABL" not in lm and "NEVER" not in lm
+
+
+def test_words_that_an_arpa_file_may_leave_out_are_added() -> None:
+    lm = packed({("A",): (-0.5, 0.0), ("B",): (-0.7, 0.0)})
+    assert lm.num_ngrams == [5]
+    assert lm.log_probs(["A", "C"]) == pytest.approx([-0.5 * math.log(10), -7 * math.log(10), -99 * math.log(10)])
+
+
+def test_the_command_packs_a_file_that_opens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arpa = random_arpa(3)
+    (tmp_path / "3.arpa.gz").write_bytes(gzip.compress(arpa_text(arpa).encode()))
+    assert main(["lm", "pack", str(tmp_path / "3.arpa.gz"), "-o", str(tmp_path / "words.lm")]) == 0
+    assert f"{sum(len(n) == 3 for n in arpa)} 3-grams" in capsys.readouterr().out
+    assert load_lm(tmp_path / "words.lm").log_probs(["A", "THE"]) == packed(arpa).log_probs(["A", "THE"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["3.arpa.gz", "words.lm"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: "", "whole ARPA file"),
+        (lambda text: text[: len(text) // 2], "is not a log10 probability|stands where|whole ARPA"),
+        (lambda text: text.replace("\\2-grams:", "\\3-grams:"), "stands where"),
+        (lambda text: text.replace("ngram 2=", "ngram 3="), "is not 'ngram 2='"),
+        (lambda text: text.replace("\tABLE\t", "\tAB\t", 1), "listed twice|not among"),
+        (lambda text: re.sub("\tABLE\t.*", "\tABLE\tnan", text, count=1), "is not finite"),
+        (lambda text: text.replace("\t<s> ", "\tNEVER ", 1), "NEVER' of the 2-grams"),
+        (lambda text: text.replace("-", "minus", 1), "numbers|stands|probability"),
+        (lambda text: text.replace("\\end\\", ""), "whole ARPA"),
+    ],
+)
+def test_a_broken_arpa_file_is_named(
+    change: Callable[[str], str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "broken.arpa"
+    path.write_text(change(arpa_text(random_arpa(3))))
+    assert main(["lm", "pack", str(path), "-o", str(tmp_path / "words.lm")]) == 1
+    error = capsys.readouterr().err
+    assert str(path) in error and re.search(message, error), error
+    assert not (tmp_path / "words.lm").exists()
+
+
+def test_an_ngram_without_its_beginning_is_named() -> None:
+    arpa = random_arpa(3)
+    longest = next(n for n in arpa if len(n) == 3)
+    del arpa[longest[:2]]
+    with pytest.raises(LmError, match=" ".join(longest)):
+        packed(arpa)
+
+
+def test_a_file_cut_short_or_with_a_byte_too_many_is_refused(tmp_path: Path) -> None:
+    data = pack(*read_arpa(iter(arpa_text(random_arpa(3)).splitlines())))
+    for size in range(0, len(data), max(1, len(data) // 300)):
+        with pytest.raises(ValueError, match="damaged"):
+            NgramLm(np.frombuffer(data[:size], np.uint8))
+    with pytest.raises(ValueError, match="1 bytes too many"):
+        NgramLm(np.frombuffer(data + b"\0", np.uint8))
+    with pytest.raises(LmError, match=r"none\.lm cannot be read"):
+        load_lm(tmp_path / "none.lm")
+
+
+def test_any_damaged_byte_is_refused_or_harmless() -> None:
+    data = np.frombuffer(pack(*read_arpa(iter(arpa_text(random_arpa(3)).splitlines()))), np.uint8)
+    rng = random.Random(2)
+    refused = 0
+    for _ in range(3000):
+        broken = data.copy()
+        broken[rng.randrange(len(data) if rng.random() < 0.7 else 200)] = rng.randrange(256)
+        try:
+            lm = NgramLm(broken)
+        except ValueError:
+            refused += 1
+            continue
+        assert all(map(math.isfinite, lm.log_probs([*WORDS, "NEVER", *WORDS[::-1]])))
+    assert 500 < refused < 3000
+
+
+# ---- training ----
+
+
+def toy_text(path: Path, num_sentences: int, seed: int) -> Path:
+    """Sentences with a grammar: what follows a word depends on the two before it."""
+    rng = random.Random(seed)
+    names = [f"{a}{b}" for a in "ABCDEFGH" for b in "AEIOU"]
+    lines = []
+    for _ in range(num_sentences):
+        words = [rng.choice(names)]
+        while rng.random() < 0.85:
+            likely = names[(7 * names.index(words[-1]) + 3 * len(words)) % len(names)]
+            words.append(likely if rng.random() < 0.7 else rng.choice(names))
+        lines.append(" ".join(words))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_a_trained_model_is_a_distribution_in_every_context(order: int, tmp_path: Path) -> None:
+    text = toy_text(tmp_path / "train.txt", 3000, 0)
+    for megabytes in ("1", "0.002"):  # all n-grams; few of them
+        out = tmp_path / f"{megabytes}.lm"
+        command = ["lm", "train", str(text), "--order", str(order), "--num-words", "35", "--megabytes", megabytes]
+        assert main([*command, "-o", str(out)]) == 0
+    whole, pruned = (load_lm(tmp_path / f"{m}.lm") for m in ("1", "0.002"))
+    assert pruned.num_ngrams[-1] < 0.8 * whole.num_ngrams[-1]
+    vocabulary = [*sorted({w for w in text.read_text().split() if w in whole}), "UNSEEN"]
+    assert len(vocabulary) == 36
+    rng = random.Random(3)
+    for lm in (whole, pruned):
+        for _ in range(20):
+            history = rng.choices(vocabulary, k=rng.randrange(5))
+            end = math.exp(lm.log_probs(history)[-1])
+            total = end + sum(math.exp(lm.log_probs([*history, word])[len(history)]) for word in vocabulary)
+            assert total == pytest.approx(1, abs=0.02)  # quantised
+
+
+def test_training_learns_the_grammar_and_pruning_forgets_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, test = toy_text(tmp_path / "train.txt", 4000, 0), toy_text(tmp_path / "test.txt", 300, 1)
+    perplexities = {}
+    for order in ("2", "3"):
+        command = ["lm", "train", str(text), "--order", order, "--megabytes", "0.02", "--test", str(test)]
+        assert main([*command, "-o", str(tmp_path / "words.lm")]) == 0
+        printed = capsys.readouterr().out
+        found = re.search(r"perplexity ([\d.]+), pruned ([\d.]+); 0.00 % of the words", printed)
+        assert found, printed
+        perplexities[order] = float(found[2])
+        lm = load_lm(tmp_path / "words.lm")
+        log_probs = [p for line in test.read_text().splitlines() for p in lm.log_probs(line.split())]
+        assert math.exp(-sum(log_probs) / len(log_probs)) == pytest.approx(perplexities[order], rel=0.02)
+        assert (tmp_path / "words.lm").stat().st_size < 0.03e6
+    assert perplexities["2"] < 32  # of 41 words, were they all alike
+    assert perplexities["3"] < 0.7 * perplexities["2"]
+    assert perplexities["3"] == pytest.approx(float(found[1]), rel=0.1)  # of the model before it was pruned
+
+
+@pytest.mark.parametrize("order", ["2", "3", "5"])
+def test_pruning_keeps_to_the_size_asked_for_at_any_order(order: str, tmp_path: Path) -> None:
+    text = toy_text(tmp_path / "train.txt", 3000, 0)
+    for kilobytes in (10, 30):
+        command = ["lm", "train", str(text), "--order", order, "--megabytes", str(kilobytes / 1000)]
+        assert main([*command, "-o", str(tmp_path / "words.lm")]) == 0
+        size = (tmp_path / "words.lm").stat().st_size
+        assert size < 1000 * kilobytes + 1000  # the heading and spellings
+
+
+def test_marks_in_the_text_are_unknown_words(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("A <s> B </s> C\n" * 50)
+    assert main(["lm", "train", str(tmp_path / "text.txt"), "-o", str(tmp_path / "words.lm")]) == 0
+    lm = load_lm(tmp_path / "words.lm")
+    assert lm.num_ngrams[0] == 6
+    after_a, after_b = lm.log_probs(["A", "<unk>", "B"])[1:3]
+    assert after_a > -0.7 and after_b > -0.7
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "message"),
+    [
+        (["--order", "10"], "A", "--order 10"),
+        (["--num-words", "0"], "A", "--num-words"),
+        ([], "\n\n", "there is no word"),
+        ([], "caf\udce9", "is not UTF-8 text"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_named(
+    options: list[str], text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text(text, errors="surrogateescape")
+    assert main(["lm", "train", str(path), *options, "-o", str(tmp_path / "words.lm")]) == 1
+    assert message in capsys.readouterr().err

@@ -1,0 +1,157 @@
+"""`asr inspect`: what it says of a file, and the faults that show only when a file is run."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from asr.cli import main
+from asr.runtime.onnx_model import DECODER_INPUTS, INPUTS, OUTPUTS, OnnxModel, bundled_model
+
+
+def changed(tmp_path: Path, change: Callable[[onnx.ModelProto, dict[str, str]], None]) -> str:
+    """The bundled model with `change` made to its graph and its metadata."""
+    graph = onnx.load(bundled_model())
+    properties = {entry.key: entry.value for entry in graph.metadata_props}
+    change(graph, properties)
+    helper.set_model_props(graph, properties)
+    onnx.save(graph, tmp_path / "changed.onnx")
+    return str(tmp_path / "changed.onnx")
+
+
+def test_it_tells_people_of_the_bundled_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect"]) == 0
+    out, err = capsys.readouterr()
+    lines = dict(line.split(None, 1) for line in out.splitlines()[1:])
+    assert (out.splitlines()[0], err) == (str(bundled_model()), "")
+    meta = OnnxModel(bundled_model()).metadata
+    size = bundled_model().stat().st_size / 1e6
+    assert lines["file"] == f"{size:.1f} MB, format 1, opset 18, quantisation int8, licence {meta.licence}"
+    assert lines["encoder"].startswith(f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes ")
+    assert f" {2 * 4 * 64 * meta.num_layers * meta.dim / 1000:.0f} kB " in lines["encoder"]
+    assert "640 ms and 2560 ms of left context; trained on chunks of 4 8 16 32 frames" in lines["latency"]
+    assert lines["tokens"] == f"{meta.vocab_size}: {' '.join(meta.tokens)}"
+    assert f"{meta.rescore_ctc_weight} x CTC + " in lines["decoder"]
+    assert "80 log-mel bins, 20 to 7600 Hz, windows of 25 ms every 10 ms (povey), 16000 Hz" in lines["features"]
+    assert f"steps {meta.training['steps']}, " in lines["training"]
+    assert f"wer (full {meta.training['wer']['full']}, " in lines["training"]
+    assert f"key_cache (N, {meta.num_layers}, C, {meta.dim}) float" in lines["inputs"]
+    assert f"log_probs (N, (T-3)/4, {meta.vocab_size}) float" in lines["outputs"]
+    assert "both graphs" in lines["checked"]
+
+
+def test_it_tells_programs_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(bundled_model("float32")), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["format_version"], found["opset"]) == (1, 18)
+    assert found["num_bytes"] == bundled_model("float32").stat().st_size
+    assert tuple(node["name"] for node in found["inputs"]) == INPUTS
+    assert tuple(node["name"] for node in found["outputs"]) == OUTPUTS
+    meta = found["metadata"]
+    cache = {"name": "key_cache", "type": "tensor(float)", "shape": ["N", meta["num_layers"], "C", meta["dim"]]}
+    assert found["inputs"][2] == cache
+    assert tuple(node["name"] for node in found["decoder"]["inputs"]) == DECODER_INPUTS
+    assert meta["quantization"] == "none" and meta["tokens"][0] == "<blk>"
+
+
+def test_a_file_without_decoder_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = changed(tmp_path, lambda _, properties: properties.update(decoder_onnx="", training="{}", licence=""))
+    assert main(["inspect", path]) == 0
+    out = capsys.readouterr().out
+    assert "none: search greedy or beam" in out and "licence not stated" in out and "training  not stated" in out
+    assert main(["inspect", path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["decoder"] is None
+
+
+def test_a_terminal_without_the_tokens_script_still_reads_it() -> None:
+    command = [sys.executable, "-m", "asr.cli", "inspect"]
+    done = subprocess.run(command, capture_output=True, env={"PYTHONIOENCODING": "ascii"}, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert rb"<sos/eos> \u2581 ' A" in done.stdout
+
+
+def test_it_imports_no_pytorch() -> None:
+    program = "import sys, asr.cli; asr.cli.main(['inspect']); sys.exit(bool({'torch', 'onnx'} & set(sys.modules)))"
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=120)
+
+
+def _fill(value: float) -> Callable[[onnx.ModelProto, dict[str, str]], None]:
+    def change(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
+        # The bias of the CTC head is all that is as long as the vocabulary.
+        size = len(properties["tokens"].split("\n"))
+        bias = next(t for t in graph.graph.initializer if list(t.dims) == [size] and t.data_type == 1)
+        bias.CopyFrom(numpy_helper.from_array(np.full(size, value, np.float32), bias.name))
+
+    return change
+
+
+def _no_softmax(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
+    last = next(node for node in graph.graph.node if node.output[0] == "log_probs")
+    last.op_type = "Identity"
+    del last.attribute[:]
+
+
+def _no_cache(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
+    last = next(node for node in graph.graph.node if node.output[0] == "new_num_frames")
+    last.CopyFrom(helper.make_node("Identity", ["num_frames"], ["new_num_frames"]))
+
+
+def _stuck(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
+    last = next(node for node in graph.graph.node if node.output[0] == "new_num_frames")
+    last.CopyFrom(helper.make_node("Gather", ["num_frames", "num_valid"], ["new_num_frames"]))
+
+
+def _other_features(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
+    properties["feature_overlap"] = "7"
+
+
+def _half_a_decoder(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
+    decoder = properties["decoder_onnx"]
+    properties["decoder_onnx"] = decoder[: len(decoder) // 8 * 4]
+
+
+def _another_graph(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
+    decoder = onnx.load_from_string(base64.b64decode(properties["decoder_onnx"]))
+    decoder.graph.input[2].type.tensor_type.shape.dim[2].dim_value = 9
+    properties["decoder_onnx"] = base64.b64encode(decoder.SerializeToString()).decode()
+
+
+def _deep(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
+    properties["training"] = '{"a":' * 450 + "1" + "}" * 450
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_fill(float("nan")), "sum to nan, not 1"),
+        (_no_softmax, "sum to .*, not 1"),
+        (_stuck, r"changed\.onnx cannot be run: ONNX Runtime says "),
+        (_no_cache, "does not count its frames"),
+        (_other_features, "feature_overlap is 7, it must be 3"),
+        (_half_a_decoder, "the decoder in .* is damaged.*early"),
+        (_another_graph, "the decoder in .* is damaged"),
+        (_deep, "nests too deep"),
+    ],
+)
+def test_what_does_not_work_is_one_line(
+    change: Callable[[onnx.ModelProto, dict[str, str]], None],
+    message: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    path = changed(tmp_path, change)
+    assert main(["inspect", path]) == 1
+    out, err = capfd.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert path in err and "asr export" in err
+    assert re.match(f"asr inspect: .*{message}", err), err

@@ -1,0 +1,138 @@
+"""docs/onnx.md: its recogniser hears what ours hears, and its tables are those of the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import soundfile
+from conftest import SAMPLE
+from support.recognition import recognize
+from support.synth import hum, speech
+
+from asr import Recognizer
+from asr._core import Fbank
+from asr.runtime.metadata import FRONT_END, ModelMetadata
+from asr.runtime.onnx_model import (
+    DECODER_INPUTS,
+    DECODER_OUTPUTS,
+    INPUTS,
+    OUTPUTS,
+    OnnxModel,
+    bundled_model,
+    decoder_tensors,
+    step_tensors,
+)
+from asr.streaming import Final
+
+PAGE = (Path(__file__).parents[2] / "docs" / "onnx.md").read_text(encoding="utf-8")
+TYPES = {
+    "int": "integer",
+    "float": "number",
+    "bool": "truth value",
+    "str": "text",
+    "tuple[str, ...]": "list of text",
+    "tuple[float, ...]": "list of numbers",
+    "dict[str, Any]": "JSON object",
+    "bytes": "base64",
+}
+
+
+def program() -> str:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    return code
+
+
+@pytest.fixture(scope="module")
+def page() -> ModuleType:
+    module = ModuleType("page")
+    exec(program(), module.__dict__)
+    return module
+
+
+def features(samples: np.ndarray) -> np.ndarray:
+    """Ours, of float32 in ±1: (num_frames, 80) float32."""
+    fbank = Fbank()
+    fbank.accept_waveform(np.ascontiguousarray(samples, np.float32))
+    fbank.input_finished()
+    return fbank.get_frames(0, fbank.num_frames_ready)
+
+
+def tables(header: str) -> list[list[list[str]]]:
+    """Rows of cells of each table whose first heading is `header`."""
+    found = re.findall(rf"^\| {header} \|.*\n\|[-|]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    return [
+        [[cell.strip(" `") for cell in row.strip("|").split(" | ")] for row in table.splitlines()] for table in found
+    ]
+
+
+def test_its_program_imports_nothing_of_ours() -> None:
+    assert set(re.findall(r"^(?:import|from) (\w+)", program(), re.MULTILINE)) == {
+        "sys", "wave", "numpy", "onnxruntime"
+    }  # fmt: skip
+
+
+# The int8 model turns the sixth digit of a feature into the first of a log-probability, and a near tie falls the
+# other way: there the two must agree on the same features.
+@pytest.mark.parametrize("name", ["float32", "int8"])
+def test_its_program_hears_what_we_hear(
+    name: str, page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "int8":
+        monkeypatch.setattr(page, "fbank", features)
+    recognizer = Recognizer(bundled_model(name), search="greedy", second_pass=False)
+    pause = np.zeros(20000, np.float32)
+    spoken = np.concatenate([speech("yes " * 30), pause, speech("good morning to all of you")])
+    soundfile.write(tmp_path / "spoken.wav", spoken, 16000, subtype="PCM_16")
+    for wav in (SAMPLE, tmp_path / "spoken.wav"):
+        events = recognize(recognizer, soundfile.read(wav, dtype="int16")[0])
+        text = " ".join(event.text for event in events if isinstance(event, Final))
+        assert len(text) > 30
+        assert page.transcribe(str(bundled_model(name)), str(wav)) == text
+
+
+def test_its_program_runs_as_it_says() -> None:
+    command = [sys.executable, "-c", program(), str(bundled_model()), str(SAMPLE)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert len(done.stdout.split()) > 3 and done.stderr == ""
+
+
+@pytest.mark.parametrize("num_samples", [0, 79, 80, 399, 16000, 50001])
+def test_its_features_are_ours(num_samples: int, page: ModuleType) -> None:
+    for samples in (hum(4.0)[:num_samples], np.zeros(num_samples, np.float32), speech("features")[:num_samples]):
+        np.testing.assert_allclose(page.fbank(samples), features(samples), rtol=0, atol=1e-3)
+
+
+def test_its_tables_of_inputs_and_outputs_are_the_codes() -> None:
+    model = OnnxModel(bundled_model())
+    meta = model.metadata
+    sizes = {str(getattr(meta, name)): name for name in ("num_layers", "dim", "num_mel_bins", "vocab_size")}
+    assert len(sizes) == 4
+    nodes = (step_tensors(meta), decoder_tensors(meta))
+    names = ((INPUTS, OUTPUTS), (DECODER_INPUTS, DECODER_OUTPUTS))
+    for direction, header in enumerate(("input", "output")):
+        for number, table in enumerate(tables(header)):
+            expected = []
+            for name in names[number][direction]:
+                kind, shape = nodes[number][name]
+                expected.append([name, kind[7:-1], ", ".join(sizes.get(str(size), str(size)) for size in shape)])
+            assert [row[:3] for row in table] == expected
+        assert number == 1
+
+
+def test_its_table_of_metadata_is_the_codes() -> None:
+    properties = OnnxModel(bundled_model()).metadata.to_properties()
+    (table,) = tables("key")
+    kinds = {"model_type": "text", "format_version": "integer"} | {
+        f.name: TYPES[str(f.type)] for f in fields(ModelMetadata)
+    }
+    assert [row[:2] for row in table] == [[key, kinds[key]] for key in properties]
+    for key, _, value in table:
+        if key in (*FRONT_END, "model_type", "format_version"):
+            assert value.replace("`", "").split(",")[0] == properties[key], key

@@ -1,0 +1,230 @@
+"""Damaged and hostile model files: one line at every door, and nothing read that the file points to."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from asr._core import ONNX_OPSET, read_onnx_properties
+from asr.runtime.onnx_model import bundled_model
+
+# Every file of a folder at the doors that Python has. What is printed past Python shows on the process's own stderr.
+DOORS = """
+import contextlib, io, json, sys
+from pathlib import Path
+import asr.cli, asr.streaming.terminal.cli
+from asr.runtime.onnx_model import ModelError, OnnxModel
+
+def said(main, arguments):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(arguments)
+    return status, err.getvalue()
+
+heard = {}
+for number, path in enumerate(sorted(Path(sys.argv[1]).glob("*.onnx"))):
+    try:
+        OnnxModel(path)
+        opened = ""
+    except ModelError as error:
+        opened = str(error)
+    inspected = said(asr.cli.main, ["inspect", str(path)])
+    streamed = inspected[0], ""
+    if opened and number % 4 == 0:
+        streamed = said(asr.streaming.terminal.cli.main, ["--sample", "--model", str(path)])
+    heard[path.name] = opened, *inspected, *streamed
+print(json.dumps(heard))
+"""
+
+
+def at_the_doors(folder: Path) -> dict[str, bool]:
+    """Whether `asr inspect` refused each file; every refusal has been one line that names the file and the way out."""
+    done = subprocess.run([sys.executable, "-c", DOORS, str(folder)], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    refused = {}
+    for name, (opened, inspected, said, streamed, complained) in json.loads(done.stdout).items():
+        refused[name] = inspected == 1
+        assert inspected == streamed == (1 if said else 0), name
+        assert not opened or said == f"asr inspect: {opened}\n"
+        assert not complained or complained == f"asr-stream: {opened}\n"
+        if said:
+            assert said.count("\n") == 1 and len(said) < 600 and said.rstrip("\n").isprintable(), name
+            assert f"{folder / name}" in said and "asr export" in said, said
+    return refused
+
+
+def test_a_file_cut_off_at_every_64th_is_refused(tmp_path: Path) -> None:
+    whole = bundled_model().read_bytes()
+    for part in range(64):
+        (tmp_path / f"{part:02}.onnx").write_bytes(whole[: len(whole) * part // 64])
+    refused = at_the_doors(tmp_path)
+    assert len(refused) == 64 and all(refused.values())
+
+
+def test_random_bytes_are_refused(tmp_path: Path) -> None:
+    source = random.Random(0)
+    for number in range(64):
+        (tmp_path / f"{number:02}.onnx").write_bytes(source.randbytes(int(1.22**number)))
+    refused = at_the_doors(tmp_path)
+    assert len(refused) == 64 and all(refused.values())
+
+
+def test_flipped_bits_of_the_metadata_are_refused_or_harmless(tiny_onnx: Path, tmp_path: Path) -> None:
+    whole = tiny_onnx.read_bytes()
+    begin, decoder, end = (whole.index(key) for key in (b"model_type", b"decoder_onnx", b"sample_rate"))
+    source = random.Random(2)
+    for number in range(64):
+        damaged = bytearray(whole)
+        spans = ((begin, decoder), (decoder, end), (end, len(whole)))
+        damaged[source.randrange(*spans[number % 3])] ^= 1 << source.randrange(8)
+        (tmp_path / f"{number:02}.onnx").write_bytes(damaged)
+    refused = at_the_doors(tmp_path)
+    assert len(refused) == 64 and sum(refused.values()) > 30
+
+
+def test_every_metadata_key_is_needed_and_read(tiny_onnx: Path, tmp_path: Path) -> None:
+    graph = onnx.load(tiny_onnx)
+    keys = {entry.key: entry.value for entry in graph.metadata_props}
+    assert len(keys) == 28
+    for key in keys:
+        for damage, value in (("missing", None), ("odd", "?\x1b[2J\n")):
+            helper.set_model_props(graph, {k: v for k, v in (keys | {key: value}).items() if v is not None})
+            onnx.save(graph, tmp_path / f"{damage}-{key}.onnx")
+    refused = at_the_doors(tmp_path)
+    assert [name for name, was in refused.items() if not was] == ["odd-licence.onnx"]
+
+
+def external(graph: onnx.ModelProto, location: str) -> onnx.ModelProto:
+    """The same with the data of one tensor elsewhere."""
+    tensor = max(graph.graph.initializer, key=lambda t: len(t.raw_data))
+    size = str(len(tensor.raw_data))
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("length", size)):
+        tensor.external_data.add(key=key, value=value)
+    return graph
+
+
+def test_other_opsets_and_data_outside_the_file_are_refused(tiny_onnx: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")  # who reads it waits for ever
+    largest = max(len(t.raw_data) for t in onnx.load(tiny_onnx).graph.initializer)
+    for name in ("models/beside", "x"):
+        (tmp_path / name).write_bytes(bytes(largest))
+    for number, location in enumerate(("/etc/passwd", "../x", "beside", "pipe")):
+        data = external(onnx.load(tiny_onnx), location).SerializeToString()
+        (folder / f"external-{number}.onnx").write_bytes(data)
+        with pytest.raises(ValueError, match="external data"):  # before ONNX Runtime, of any release, sees it
+            read_onnx_properties(data)
+    for version in (0, 17, 99, 2**40):
+        graph = onnx.load(tiny_onnx)
+        graph.opset_import[0].version = version
+        onnx.save(graph, folder / f"opset-{version}.onnx")
+        with pytest.raises(ValueError, match=f"opset is {version}, .* {ONNX_OPSET}"):
+            read_onnx_properties(graph.SerializeToString())
+    refused = at_the_doors(folder)
+    assert len(refused) == 8 and all(refused.values())
+
+
+def _graph(*nodes: onnx.NodeProto) -> onnx.GraphProto:
+    return helper.make_graph(nodes, "hostile", [], [])
+
+
+def _places() -> Iterator[tuple[str, Callable[[onnx.ModelProto, TensorProto], None]]]:
+    def constant(tensor: TensorProto) -> onnx.NodeProto:
+        return helper.make_node("Constant", [], ["c"], value=tensor)
+
+    def sparse(tensor: TensorProto) -> onnx.SparseTensorProto:
+        return onnx.SparseTensorProto(values=tensor)
+
+    yield "attribute", lambda model, t: model.graph.node.append(constant(t))
+    yield "tensors", lambda model, t: model.graph.node.append(helper.make_node("N", [], [], list=[t]))
+    yield "sparse", lambda model, t: model.graph.sparse_initializer.append(sparse(t))
+    yield (
+        "sparse attribute",
+        lambda model, t: model.graph.node.append(helper.make_node("Constant", [], ["c"], sparse_value=sparse(t))),
+    )
+    yield (
+        "training",
+        lambda model, t: model.training_info.append(onnx.TrainingInfoProto(algorithm=onnx.GraphProto(initializer=[t]))),
+    )
+
+
+@pytest.mark.parametrize("put", [pytest.param(put, id=place) for place, put in _places()])
+def test_data_outside_the_file_is_found_wherever_a_tensor_may_be(
+    put: Callable[[onnx.ModelProto, TensorProto], None],
+) -> None:
+    model = helper.make_model(_graph(), opset_imports=[helper.make_opsetid("", ONNX_OPSET)])
+    put(model, TensorProto(data_type=1, dims=[1], raw_data=b"\0\0\0\0"))
+    read_onnx_properties(model.SerializeToString())
+    for tensor in (TensorProto(data_location=TensorProto.EXTERNAL), TensorProto(external_data=[{"key": "location"}])):
+        put(model, tensor)
+        with pytest.raises(ValueError, match="external data"):
+            read_onnx_properties(model.SerializeToString())
+
+
+def test_control_flow_and_functions_are_refused(tiny_onnx: Path, tmp_path: Path) -> None:
+    """ONNX Runtime folds constants when it loads a file: a loop of 2^62 trips would never end."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["going"], ["goes_on"])],
+        "body",
+        [
+            helper.make_tensor_value_info("trip", TensorProto.INT64, []),
+            helper.make_tensor_value_info("going", TensorProto.BOOL, []),
+        ],
+        [helper.make_tensor_value_info("goes_on", TensorProto.BOOL, [])],
+    )
+    loop = onnx.load(tiny_onnx)
+    loop.graph.initializer.append(helper.make_tensor("trips", TensorProto.INT64, [], [2**62]))
+    loop.graph.node.append(helper.make_node("Loop", ["trips", ""], [], body=body))
+    graphs = onnx.load(tiny_onnx)
+    graphs.graph.node.append(helper.make_node("N", [], [], branches=[body]))
+    training = onnx.load(tiny_onnx)
+    node = helper.make_node("Loop", ["trips", ""], [], body=body)
+    training.training_info.append(onnx.TrainingInfoProto(algorithm=onnx.GraphProto(node=[node])))
+    function = onnx.load(tiny_onnx)
+    function.functions.append(onnx.FunctionProto(name="F", domain="example"))
+    for model in (loop, graphs, training):
+        with pytest.raises(ValueError, match=r"runs a graph of its own \(Loop, If, Scan\)"):
+            read_onnx_properties(model.SerializeToString())
+    with pytest.raises(ValueError, match="defines functions of its own"):
+        read_onnx_properties(function.SerializeToString())
+    onnx.save(loop, tmp_path / "loop.onnx")
+    assert at_the_doors(tmp_path) == {"loop.onnx": True}
+
+
+def _field(number: int, data: bytes) -> bytes:
+    size, length = bytearray(), len(data)
+    while length > 127:
+        size.append(length & 127 | 128)
+        length >>= 7
+    return bytes([number << 3 | 2, *size, length]) + data
+
+
+def test_bytes_that_are_no_protocol_buffer_are_refused() -> None:
+    opset = _field(8, b"\x10" + bytes([ONNX_OPSET]))
+    read_onnx_properties(opset)
+    read_onnx_properties(opset + _field(8, _field(1, b"com.example") + b"\x10\x63"))  # of another domain than ours
+    for data, message in (
+        (b"", "opset is unknown"),
+        (opset + opset, "opset is 18 and 18"),
+        (opset + b"\x3b\x3c", "byte 4 begins no field"),  # a group
+        (opset + b"\x00", "byte 4 begins no field"),
+        (opset + b"\xba\x80\x80\x80\x10\x00", "byte 4 begins no field"),  # a parser of 32 bits would see the graph
+        (opset + b"\xff" * 20, "no whole number"),
+        (opset + b"\x08", "no whole number"),
+        (opset + b"\x3a\x09abc", "ends 6 bytes early"),
+        (opset + b"\x09abc", "ends 5 bytes early"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_onnx_properties(data)

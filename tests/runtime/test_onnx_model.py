@@ -1,0 +1,347 @@
+"""The model file as an app meets it: metadata, hostile files, wrong arrays, threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from asr.runtime.metadata import MetadataError, ModelMetadata
+from asr.runtime.onnx_model import Cache, ModelError, OnnxModel, bundled_model
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+names = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=6)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | finite | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+metadata = st.builds(
+    ModelMetadata,
+    tokens=st.lists(names, min_size=4, max_size=12, unique=True).map(tuple),
+    num_layers=st.integers(1, 99),
+    dim=st.integers(1, 4096),
+    default_chunk_size=st.integers(1, 128),
+    default_left_context=st.integers(0, 1024),
+    rescore_ctc_weight=st.floats(0, 1),
+    quantization=st.sampled_from(["none", "int8"]),
+    licence=st.text(max_size=12),
+    cmvn_mean=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
+    cmvn_std=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
+    config=st.dictionaries(st.text(max_size=5), json_values, max_size=4),
+    training=st.dictionaries(st.text(max_size=5), json_values, max_size=4),
+    decoder_onnx=st.binary(max_size=40),
+    low_freq=st.floats(0, 100),
+    snip_edges=st.booleans(),
+)
+PLAIN = ModelMetadata(tokens=("<blk>", "<unk>", "<sos/eos>", "A"), num_layers=2, dim=8, decoder_onnx=b"\0\1")
+
+
+@pytest.fixture(scope="module")
+def model(tiny_onnx: Path) -> OnnxModel:
+    return OnnxModel(tiny_onnx)
+
+
+@given(metadata)
+def test_metadata_survives_the_file(meta: ModelMetadata) -> None:
+    properties = meta.to_properties()
+    assert all(type(key) is str and type(value) is str for key, value in properties.items())
+    assert ModelMetadata.from_properties(properties | {"another tool's key": "left alone"}) == meta
+
+
+@pytest.mark.parametrize("key", sorted(PLAIN.to_properties()))
+def test_a_missing_key_is_named(key: str) -> None:
+    properties = PLAIN.to_properties()
+    del properties[key]
+    with pytest.raises(MetadataError, match=rf"{key}.*asr export"):
+        ModelMetadata.from_properties(properties)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model_type", "zipformer2"),
+        ("format_version", "2"),
+        ("dim", "wide"),
+        ("dim", "0"),
+        ("num_layers", ""),
+        ("snip_edges", "False"),
+        ("dither", "nan"),
+        ("tokens", ""),
+        ("tokens", "<blk>\n<unk>\n<sos/eos>\nA\nA"),
+        ("tokens", "<blk>\n<unk>\n<sos/eos>\nA\n"),
+        ("cmvn_mean", "1.0,2.0"),
+        ("cmvn_std", "1.0;2.0"),
+        ("config", "[]"),
+        ("config", "{"),
+        ("config", "[" * 100_000),
+        ("decoder_onnx", "not base64!"),
+        ("decoder_onnx", "AAAA!"),
+        ("quantization", "int3"),
+        ("rescore_ctc_weight", "1.5"),
+        ("default_left_context", "-1"),
+    ],
+)
+def test_a_damaged_key_is_named(key: str, value: str) -> None:
+    with pytest.raises(MetadataError, match=rf"{key}.*(asr export|update)"):
+        ModelMetadata.from_properties(PLAIN.to_properties() | {key: value})
+
+
+def test_flipped_bytes_never_crash(tiny_onnx: Path, tmp_path: Path) -> None:
+    # In a process of its own: a crash would take the tests with it. A flip in a weight may well go unnoticed.
+    program = """
+import random, sys
+from pathlib import Path
+from asr.runtime.onnx_model import ModelError, OnnxModel
+whole, target = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2])
+source, refused = random.Random(1), 0
+for _ in range(60):
+    damaged = bytearray(whole)
+    for _ in range(20):
+        damaged[source.choice((source.randrange(len(whole)), source.randrange(2000)))] = source.randrange(256)
+    target.write_bytes(damaged)
+    try:
+        OnnxModel(target)
+    except ModelError:
+        refused += 1
+print(refused)
+"""
+    arguments = [sys.executable, "-c", program, str(tiny_onnx), str(tmp_path / "flipped.onnx")]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 30
+
+
+def test_a_foreign_graph_is_refused(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "foreign", [value], [out])
+    foreign = tmp_path / "foreign.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), foreign)
+    with pytest.raises(ModelError, match=r"foreign\.onnx is no model of asr-stream: its graph takes x and gives y"):
+        OnnxModel(foreign)
+
+
+def test_metadata_that_contradicts_the_graph_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
+    graph = onnx.load(tiny_onnx)
+    entry = next(p for p in graph.metadata_props if p.key == "num_layers")
+    entry.value = "9"
+    onnx.save(graph, tmp_path / "odd.onnx")
+    with pytest.raises(ModelError, match=r"odd\.onnx is damaged: its key_cache .* 9, "):
+        OnnxModel(tmp_path / "odd.onnx")
+
+
+def test_a_damaged_decoder_is_found_when_it_is_used(tiny_onnx: Path, tmp_path: Path) -> None:
+    graph = onnx.load(tiny_onnx)
+    entry = next(p for p in graph.metadata_props if p.key == "decoder_onnx")
+    entry.value = entry.value[: len(entry.value) // 8 * 4]
+    onnx.save(graph, tmp_path / "odd.onnx")
+    model = OnnxModel(tmp_path / "odd.onnx")
+    with pytest.raises(ModelError, match=r"the decoder in .*odd\.onnx"):
+        model.score([[3]], np.zeros((5, model.metadata.dim), np.float32))
+
+
+def test_a_missing_file_a_folder_and_options_are_named(tiny_onnx: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"no model file .*none\.onnx"):
+        OnnxModel(tmp_path / "none.onnx")
+    with pytest.raises(ModelError, match="no model file"):
+        OnnxModel(tmp_path)
+    with pytest.raises(ModelError, match=r"'tpu'.*cpu, cuda"):
+        OnnxModel(tiny_onnx, provider="tpu")
+    with pytest.raises(ModelError, match="num_threads -1"):
+        OnnxModel(tiny_onnx, num_threads=-1)
+    with pytest.raises(ModelError, match=r"'huge'.*int8, float32"):
+        bundled_model("huge")
+
+
+def test_names_that_are_no_text_are_damage(tiny_onnx: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "odd.onnx"
+    odd.write_bytes(tiny_onnx.read_bytes().replace(b"num_valid", b"num_val\xff\xfe"))
+    with pytest.raises(ModelError, match=r"odd\.onnx is damaged: .*can't decode byte 0xff"):
+        OnnxModel(odd)
+
+
+def test_a_missing_cuda_provider_says_what_to_install(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(ModelError, match="pip install --force-reinstall --no-deps onnxruntime-gpu "):
+        OnnxModel(tiny_onnx, provider="cuda")
+
+
+def test_a_cuda_that_does_not_start_is_no_silent_cpu(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    start = onnxruntime.InferenceSession
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(
+        onnxruntime, "InferenceSession", lambda *args, **_: start(*args, providers=["CPUExecutionProvider"])
+    )
+    with pytest.raises(ModelError, match="cuDNN"):
+        OnnxModel(tiny_onnx, provider="cuda")
+
+
+def test_the_cuda_libraries_of_pip_are_found_and_nothing_is_printed(
+    tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import onnxruntime
+
+    loaded: list[str] = []
+
+    def preload() -> None:
+        print("Failed to load libcudnn.so.9")
+        loaded.append("cuda")
+
+    def start(*_: object, **__: object) -> None:
+        loaded.append("session")
+        raise RuntimeError("CUDA failure 100: no CUDA-capable device is detected ; GPU=-1")
+
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "preload_dlls", preload)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", start)
+    with pytest.raises(ModelError, match="no CUDA-capable device"):
+        OnnxModel(tiny_onnx, provider="cuda")
+    assert loaded == ["cuda", "session"] and capsys.readouterr() == ("", "")
+
+
+def test_a_gpu_that_fails_is_not_blamed_on_the_file(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    said = (
+        "/onnxruntime_src/cuda_call.cc:154 void onnxruntime::CudaCall(int) [with ERRTYPE = cudaError] "
+        "CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=-1 ; hostname=vm ; "
+        "file=/onnxruntime_src/cuda_execution_provider.cc ; line=355 ; expr=cudaSetDevice(info_.device_id); "
+    )
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", fail)
+    with pytest.raises(ModelError) as raised:
+        OnnxModel(tiny_onnx, provider="cuda")
+    assert str(raised.value) == (
+        "the GPU cannot be used: CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version; "
+        "see nvidia-smi, or use provider cpu"
+    )
+
+
+def _chunk(model: OnnxModel, num_frames: int = 19, seed: int = 0, batch_size: int = 1) -> np.ndarray:
+    shape = (batch_size, num_frames, model.metadata.num_mel_bins)
+    return np.random.default_rng(seed).normal(-9, 3, shape).astype(np.float32)
+
+
+def test_step_returns_the_documented_shapes(model: OnnxModel) -> None:
+    meta = model.metadata
+    for batch_size, chunk, left_context in ((1, 1, 0), (2, 4, 9), (3, 16, 64)):
+        cache = model.init_cache(batch_size, left_context)
+        features = _chunk(model, 4 * chunk + 3, batch_size=batch_size)
+        num_valid = np.full(batch_size, 4 * chunk + 3)
+        log_probs, encoder_out, new, _ = model.step(features, num_valid, cache)
+        assert log_probs.shape == (batch_size, chunk, meta.vocab_size) and log_probs.dtype == np.float32
+        assert encoder_out.shape == (batch_size, chunk, meta.dim)
+        assert [a.shape for a in new] == [a.shape for a in cache] and [a.dtype for a in new] == [a.dtype for a in cache]
+        assert new.num_frames.tolist() == [chunk] * batch_size
+        np.testing.assert_allclose(np.exp(log_probs).sum(-1), 1, atol=1e-5)
+        assert cache.num_frames.tolist() == [0] * batch_size, "the old cache is a value and stays as it was"
+
+
+def test_what_lies_beyond_num_valid_does_not_matter(model: OnnxModel) -> None:
+    features, cache = _chunk(model), model.init_cache(1, 8)
+    for number in (0, 3, 11):
+        other = features.copy()
+        other[0, number:] = np.nan
+        a = model.step(features, np.array([number]), cache)
+        b = model.step(other, np.array([number]), cache)
+        assert a[2].num_frames.tolist() == [number // 4]
+        assert np.array_equal(a[0][0, : number // 4], b[0][0, : number // 4])
+
+
+def test_threads_share_one_model(model: OnnxModel) -> None:
+    def stream(seed: int) -> np.ndarray:
+        cache, out = model.init_cache(1, 16), []
+        for index in range(10):
+            log_probs, _, cache, _ = model.step(_chunk(model, seed=100 * seed + index), np.array([19]), cache)
+            out.append(log_probs)
+        scores = model.score([[4, 5], [6]], np.full((4, model.metadata.dim), seed / 8, np.float32))
+        return np.concatenate([*(o.ravel() for o in out), scores])
+
+    alone = [stream(seed) for seed in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(stream, range(6)))
+    for a, b in zip(alone, together, strict=True):
+        assert np.array_equal(a, b)
+
+
+def _wrong_calls() -> list[tuple[str, dict[str, object]]]:
+    keys = np.zeros((1, 3, 8, 64), np.float32)
+    count = np.zeros(1, np.int64)
+    return [
+        ("features are float64", {"features": np.zeros((1, 19, 80))}),
+        (r"features are float32 of shape \(19, 80\)", {"features": np.zeros((19, 80), np.float32)}),
+        (r"\(1, 18, 80\).*4c \+ 3", {"features": np.zeros((1, 18, 80), np.float32)}),
+        (r"\(1, 3, 80\).*at least 1", {"features": np.zeros((1, 3, 80), np.float32)}),
+        (r"\(N, 4c \+ 3, 80\)", {"features": np.zeros((1, 19, 40), np.float32)}),
+        ("num_valid is int32", {"num_valid": np.array([19], np.int32)}),
+        (r"num_valid is int64 of shape \(2,\)", {"num_valid": np.array([19, 19])}),
+        (r"num_valid is \[20\]; expected 0 to 19", {"num_valid": np.array([20])}),
+        (r"num_valid is \[-1\]", {"num_valid": np.array([-1])}),
+        ("cache has shapes.*init_cache", {"cache": Cache(keys[:, :2], keys, count)}),
+        ("cache has shapes", {"cache": Cache(keys, keys[:, :, :7], count)}),
+        ("cache has shapes", {"cache": Cache(keys[0], keys[0], count)}),
+        ("cache has dtypes float64", {"cache": Cache(keys.astype(np.float64), keys, count)}),  # type: ignore[arg-type]
+    ]
+
+
+@pytest.mark.parametrize(("message", "changes"), _wrong_calls())
+def test_step_names_the_wrong_array(model: OnnxModel, message: str, changes: dict[str, object]) -> None:
+    arguments = {"features": _chunk(model), "num_valid": np.array([19]), "cache": model.init_cache(1, 8)}
+    model.step(**arguments)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=message):
+        model.step(**(arguments | changes))  # type: ignore[arg-type]
+
+
+def test_score_checks_what_it_is_given(model: OnnxModel) -> None:
+    dim = model.metadata.dim
+    heard = np.zeros((5, dim), np.float32)
+    assert model.score([], heard).shape == (0,)
+    assert np.isfinite(model.score([[], [4]], heard[:0])).all(), "nothing heard still has scores"
+    assert model.score([[], []], heard).tolist() == [model.score([[]], heard)[0]] * 2
+    with pytest.raises(ValueError, match=f"token id {model.metadata.vocab_size} is outside"):
+        model.score([[4, model.metadata.vocab_size]], heard)
+    with pytest.raises(ValueError, match="token id -1"):
+        model.score([[-1]], heard)
+    for wrong in (heard[None], heard[:, 1:], heard.astype(np.float64)):
+        with pytest.raises(ValueError, match=rf"expected float32 \(T, {dim}\)"):
+            model.score([[4]], wrong)
+
+
+def test_padding_of_hypotheses_does_not_change_their_scores(model: OnnxModel) -> None:
+    heard = np.random.default_rng(4).standard_normal((9, model.metadata.dim)).astype(np.float32)
+    tokens = [[4], [5, 6, 7], list(range(4, 24)), []]
+    together = model.score(tokens, heard)
+    alone = [float(model.score([row], heard)[0]) for row in tokens]
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-4)
+
+
+def test_init_cache_names_the_wrong_size(model: OnnxModel) -> None:
+    for arguments in ((0, 4), (1, -1)):
+        with pytest.raises(ValueError, match=f"batch_size {arguments[0]}.*left_context {arguments[1]}"):
+            model.init_cache(*arguments)
+
+
+def test_nothing_heavy_is_imported_before_a_model_is_opened() -> None:
+    program = (
+        "import sys, asr.runtime.onnx_model, asr.runtime.search\n"
+        "heavy = {'torch', 'onnxruntime', 'onnx', 'lhotse', 'scipy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

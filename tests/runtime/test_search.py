@@ -1,0 +1,170 @@
+"""Search of one utterance: words with times and confidence, rescoring."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asr._core import Hypothesis
+from asr.runtime.search import Word, decode, new_search, rescore, text, words
+from asr.text import detokenize
+
+TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B", "▁C")
+
+
+def spoken(tokens: list[int], log_prob: float = 0.0, lm_score: float = 0.0) -> Hypothesis:
+    """A hypothesis made by hand: token i occupies frames [10 i, 10 i + 2) with a confidence of 1 / 2^i."""
+    places = range(len(tokens))
+    return Hypothesis(
+        tokens,
+        log_prob=log_prob,
+        lm_score=lm_score,
+        start_frames=[10 * i for i in places],
+        end_frames=[10 * i + 2 for i in places],
+        confidences=[2.0**-i for i in places],
+    )
+
+
+def path(*ids: int) -> np.ndarray:
+    """Log-probabilities (T, V) that are sure of these ids."""
+    out = np.full((len(ids), len(TOKENS)), np.log(0.01 / (len(TOKENS) - 1)), np.float32)
+    out[range(len(ids)), ids] = np.log(0.99)
+    return out
+
+
+def sure(bias: float, least: float, mean: float) -> object:
+    return pytest.approx(1 / (1 + math.exp(-(bias + least + mean))))
+
+
+def test_words_end_a_frame_before_their_last_token_does() -> None:
+    found = words(spoken([4, 5, 3, 6, 5]), TOKENS, with_lm=True)
+    assert found == [
+        Word("AB", 0.0, pytest.approx(11 * 0.04), sure(-1.40, 1.85 / 2, 2.51 * 3 / 4)),
+        Word("CB", pytest.approx(30 * 0.04), pytest.approx(41 * 0.04), sure(-1.40, 1.85 / 16, 2.51 * 3 / 32)),
+    ]
+
+
+def test_without_a_language_model_a_word_needs_more_to_be_believed() -> None:
+    hypothesis = spoken([4, 5])
+    (word,) = words(hypothesis, TOKENS)
+    assert word.confidence == sure(-7.34, 6.85 / 2, 3.58 * 3 / 4)
+    assert word.confidence < words(hypothesis, TOKENS, with_lm=True)[0].confidence
+
+
+@pytest.mark.parametrize(("gap", "start"), [(0, 3), (1, 3), (3, 3), (4, 8), (20, 24)])
+def test_in_fluent_speech_a_word_begins_where_the_one_before_it_ends(gap: int, start: int) -> None:
+    hypothesis = Hypothesis(
+        [6, 6], log_prob=0, lm_score=0, start_frames=[0, 4 + gap], end_frames=[4, 6 + gap], confidences=[1, 1]
+    )
+    first, second = words(hypothesis, TOKENS)
+    assert (first.start_s, first.end_s) == (0, pytest.approx(3 * 0.04))
+    assert (second.start_s, second.end_s) == (pytest.approx(start * 0.04), pytest.approx((5 + gap) * 0.04))
+
+
+def test_no_word_is_without_length() -> None:
+    spans = {"start_frames": [5, 6, 7], "end_frames": [6, 7, 8], "confidences": [1, 1, 1]}
+    found = words(Hypothesis([6, 6, 6], log_prob=0, lm_score=0, **spans), TOKENS)
+    times = [(round(word.start_s / 0.04), round(word.end_s / 0.04)) for word in found]
+    assert times == [(5, 6), (6, 7), (7, 8)]
+
+
+def test_sentence_marks_are_in_no_word() -> None:
+    hypothesis = spoken([2, 4, 2, 5, 2])
+    assert [word[:3] for word in words(hypothesis, TOKENS)] == [("AB", 0.4, pytest.approx(1.24))]
+    assert text(hypothesis, TOKENS) == "AB"
+
+
+def test_nothing_said_is_no_word() -> None:
+    assert words(spoken([]), TOKENS) == []
+    assert words(spoken([3, 2]), TOKENS) == []
+
+
+def test_a_token_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="token id 7 is outside 0 to 7 - 1"):
+        words(spoken([7]), TOKENS)
+    with pytest.raises(ValueError, match="every token needs a start"):
+        Hypothesis([4], log_prob=0.0, lm_score=0.0, start_frames=[], end_frames=[1], confidences=[1.0])
+
+
+@given(st.lists(st.sampled_from(["▁", "▁A", "B", "▁CD", "'", "<unk>"]), max_size=12))
+def test_words_equal_the_text(pieces: list[str]) -> None:
+    tokens = ["<blk>", "<unk>", "<sos/eos>", "▁", "▁A", "B", "▁CD", "'"]
+    found = words(spoken([tokens.index(piece) for piece in pieces]), tokens)
+    assert " ".join(word.word for word in found) == detokenize(pieces)
+    heard = [i for i, piece in enumerate(pieces) if piece != "▁"]
+    assert [round(word.start_s / 0.4) for word in found] == [
+        i for i in heard if i == heard[0] or pieces[i].startswith("▁") or pieces[i - 1] == "▁"
+    ]
+
+
+@pytest.mark.parametrize(("weight", "best"), [(0.0, 2), (0.5, 1), (1.0, 0)])
+def test_rescoring_weighs_ctc_against_the_decoder(weight: float, best: int) -> None:
+    hypotheses = [spoken([4], -1.0), spoken([5], -2.0), spoken([6], -9.0)]
+    scores = np.array([-9.0, -2.0, -1.0], np.float32)
+    assert rescore(hypotheses, scores, weight) == best
+
+
+def test_rescoring_counts_the_language_model_to_the_first_pass() -> None:
+    hypotheses = [spoken([4], -2.0, lm_score=-5.0), spoken([5], -4.0, lm_score=-1.0)]
+    assert rescore(hypotheses, [0.0, 0.0], 0.5) == 1
+    assert rescore(hypotheses, [0.0, -1.9], 0.5) == 1
+    assert rescore(hypotheses, [0.0, -2.1], 0.5) == 0
+
+
+def test_rescoring_keeps_the_order_of_equals() -> None:
+    assert rescore([spoken([4], -1.0), spoken([5], -1.0)], [-3.0, -3.0], 0.3) == 0
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "scores", "weight"),
+    [
+        ([], [], 0.5),
+        ([spoken([4])], [-1.0, -2.0], 0.5),
+        ([spoken([4])], [-1.0], -0.1),
+        ([spoken([4])], [-1.0], 1.01),
+    ],
+)
+def test_rescoring_refuses_what_it_cannot_weigh(hypotheses: list, scores: list, weight: float) -> None:
+    with pytest.raises(ValueError, match=r"score|ctc_weight"):
+        rescore(hypotheses, scores, weight)
+
+
+@pytest.mark.parametrize("name", ["greedy", "beam"])
+def test_words_said_again_survive(name: str) -> None:
+    log_probs = path(4, 4, 0, 4, 3, 0, 5, 0, 0)
+    hypothesis = decode(log_probs, name)
+    assert text(hypothesis, TOKENS) == "AA B"
+    first, second = words(hypothesis, TOKENS)
+    assert (first.start_s, first.end_s) == (0.0, pytest.approx(0.12))
+    assert (second.start_s, second.end_s) == (pytest.approx(0.12), pytest.approx(0.24))
+    assert 0.9 < first.confidence < 1.0
+
+
+def test_rescoring_takes_the_decoders_word_for_it() -> None:
+    log_probs = path(4, 0, 5)
+    log_probs[2] = np.log(1e-6)
+    log_probs[2, 5], log_probs[2, 4] = np.log(0.55), np.log(0.449)  # A B before A A
+
+    def score(hypotheses: list[list[int]]) -> np.ndarray:
+        assert hypotheses[0] == [4, 5]
+        return np.array([0.0 if h == [4, 4] else -50.0 for h in hypotheses], np.float32)
+
+    assert decode(log_probs, "beam").tokens == [4, 5]
+    assert decode(log_probs, "rescore", score=score).tokens == [4, 4]
+    assert decode(log_probs, "rescore", score=score, ctc_weight=1.0).tokens == [4, 5]
+
+
+def test_an_utterance_without_frames_is_empty() -> None:
+    empty = np.zeros((0, len(TOKENS)), np.float32)
+    assert decode(empty, "greedy").tokens == decode(empty, "beam").tokens == []
+
+
+def test_unknown_search_and_missing_decoder_are_named() -> None:
+    with pytest.raises(ValueError, match=r"'viterbi'.*greedy, beam, rescore"):
+        new_search("viterbi")
+    with pytest.raises(ValueError, match="search beam"):
+        decode(path(4), "rescore")

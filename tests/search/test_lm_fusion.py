@@ -1,0 +1,214 @@
+"""Fusion of a word language model with the beam search, against its definition over all hypotheses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
+from asr.lm.packed import pack, read_arpa
+from asr.runtime.search import BEAM_THRESHOLD, new_search
+from asr.text import detokenize
+
+CHARACTERS = ["", "\u2581", "A", "B"]
+PIECES = ["", "\u2581A", "B", "\u2581AB"]
+ARPA = """\\data\\
+ngram 1=7
+ngram 2=4
+
+\\1-grams:
+-99 <s> -0.2
+-1.2 </s>
+-2.0 <unk> -0.1
+-0.6 A -0.3
+-0.9 AB -0.2
+-1.5 B -0.1
+-2.5 BAA 0
+
+\\2-grams:
+-0.2 <s> AB
+-1.9 AB A
+-0.3 A B
+-0.4 B </s>
+
+\\end\\
+"""
+OPTIONS = {"weight": 0.8, "word_bonus": 0.4, "oov_penalty": 1.5, "prior_weight": 0.3}
+
+
+def letter_gains() -> dict[str, float]:
+    """What every letter of a known word gains, and the space behind it."""
+    counts: dict[str, float] = defaultdict(float)
+    for word, log10 in (("A", -0.6), ("AB", -0.9), ("B", -1.5), ("BAA", -2.5)):
+        for letter in word + " ":
+            counts[letter] += 10**log10
+    return {letter: -0.3 * math.log(max(count / sum(counts.values()), 0.01)) for letter, count in counts.items()}
+
+
+GAINS = letter_gains()
+
+
+@pytest.fixture(scope="module")
+def lm() -> NgramLm:
+    return NgramLm(np.frombuffer(pack(*read_arpa(iter(ARPA.splitlines()))), np.uint8))
+
+
+def definition(lm: NgramLm, tokens: list[str], hypothesis: tuple[int, ...]) -> float:
+    words = detokenize(tokens[t] for t in hypothesis).split()
+    unknown = sum(word not in lm for word in words)
+    letters = sum(GAINS[letter] for word in words if word in lm for letter in word + " ")
+    return 0.8 * sum(lm.log_probs(words)) + 0.4 * len(words) - 1.5 * unknown + letters
+
+
+@pytest.mark.parametrize("tokens", [CHARACTERS, PIECES])
+def test_a_wide_beam_finds_the_best_of_all_hypotheses(lm: NgramLm, tokens: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    fusion = LmFusion(lm, tokens, **OPTIONS)
+    differs = 0
+    for _ in range(30):
+        log_probs = np.log(rng.dirichlet(np.full(4, 0.7), size=6)).astype(np.float32)
+        totals: dict[tuple[int, ...], float] = defaultdict(float)
+        for path in itertools.product(range(4), repeat=6):
+            collapsed = tuple(k for k, _ in itertools.groupby(path) if k)
+            totals[collapsed] += math.exp(log_probs[range(6), path].astype(np.float64).sum())
+        scored = {h: math.log(p) + definition(lm, tokens, h) for h, p in totals.items()}
+        best = max(scored, key=scored.__getitem__)
+        search = CtcPrefixBeamSearch(beam_size=1024, lm=fusion)
+        search.advance(log_probs)
+        found = search.hypotheses(5, finished=True)
+        assert tuple(found[0].tokens) == best
+        for hypothesis in found:
+            h = tuple(hypothesis.tokens)
+            assert hypothesis.log_prob == pytest.approx(math.log(totals[h]), abs=1e-4)
+            assert hypothesis.lm_score == pytest.approx(definition(lm, tokens, h), abs=1e-4)
+        plain = CtcPrefixBeamSearch(beam_size=1024)
+        plain.advance(log_probs)
+        differs += plain.hypotheses()[0].tokens != found[0].tokens
+    assert differs > 5  # the language model had a say
+
+
+def test_the_word_under_way_counts_as_the_likeliest_it_can_become(lm: NgramLm) -> None:
+    fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
+
+    def score(text: str, finished: bool = False) -> float:
+        search = CtcPrefixBeamSearch(beam_size=64, lm=fusion)
+        rows = [CHARACTERS.index(c) for c in text for c in (c, "")]
+        search.advance(np.log(np.eye(4, dtype=np.float32)[rows] * 0.97 + 0.01).astype(np.float32))
+        wanted = [CHARACTERS.index(c) for c in text]
+        return next(h.lm_score for h in search.hypotheses(64, finished) if h.tokens == wanted)
+
+    unigram = {word: log10 * math.log(10) for word, log10 in (("A", -0.6), ("B", -1.5), ("unk", -2.0))}
+    a, b, border = GAINS["A"], GAINS["B"], GAINS[" "]
+    assert score("A") == pytest.approx(0.8 * unigram["A"] + 0.4 + a, abs=1e-5)
+    assert score("B") == pytest.approx(0.8 * unigram["B"] + 0.4 + b, abs=1e-5)
+    assert score("BA") == pytest.approx(0.8 * -2.5 * math.log(10) + 0.4 + a + b, abs=1e-5)
+    assert score("BB") == pytest.approx(0.8 * unigram["unk"] + 0.4 - 1.5, abs=1e-5)
+    assert score("AB\u2581") == pytest.approx(0.8 * -0.2 * math.log(10) + 0.4 + a + b + border, abs=0.01)
+    whole = 0.8 * sum(lm.log_probs(["AB"])) + 0.4 + a + b + border
+    assert score("AB", finished=True) == pytest.approx(whole, abs=1e-5)
+    assert (
+        score("BA\u2581")
+        == score("BA\u2581\u2581")
+        == pytest.approx(0.8 * lm.log_probs(["<unk>"])[0] + 0.4 - 1.5, abs=1e-5)
+    )
+
+
+def test_a_rare_letter_counts_as_one_in_a_hundred() -> None:
+    arpa = "\\data\\\nngram 1=5\n\n\\1-grams:\n-99 <s>\n-1 </s>\n-1 <unk>\n-0.1 A\n-5 Q\n\n\\end\\\n"
+    lm = NgramLm(np.frombuffer(pack(*read_arpa(iter(arpa.splitlines()))), np.uint8))
+    search = CtcPrefixBeamSearch(
+        lm=LmFusion(lm, ["", "Q"], weight=0.0, word_bonus=0.0, oov_penalty=0.0, prior_weight=1.0)
+    )
+    search.advance(np.log(np.array([[0.01, 0.99]], np.float32)))
+    assert search.hypotheses()[0].lm_score == pytest.approx(math.log(100), abs=1e-5)
+
+
+def test_of_hypotheses_with_one_future_the_best_is_kept(lm: NgramLm) -> None:
+    """The model is a 2-gram: it remembers the last whole word, and the letters since."""
+
+    def future(hypothesis: Hypothesis) -> tuple[str, ...]:
+        spelled = "".join(CHARACTERS[t] for t in hypothesis.tokens).replace("\u2581", " ")
+        words, under_way = spelled.split(), "" if spelled.endswith(" ") else spelled.split(" ")[-1]
+        last = [*["<s>"], *(words[:-1] if under_way else words)][-1]
+        known = [w for w in ("A", "AB", "B", "BAA") if w.startswith(under_way)]
+        return last if last in lm else "<unk>", under_way if known else "<unk>", spelled[-1:]
+
+    rng = np.random.default_rng(5)
+    fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
+    gain, repeated = 0.0, 0
+    for _ in range(20):
+        log_probs = np.log(rng.dirichlet(np.full(4, 0.5), size=30)).astype(np.float32)
+        plain, merged = (CtcPrefixBeamSearch(beam_size=6, recombine=r, lm=fusion) for r in (False, True))
+        plain.advance(log_probs)
+        merged.advance(log_probs)
+        futures = [future(h) for h in merged.hypotheses(6)]
+        assert len(set(futures)) == len(futures) > 1
+        repeated += 6 - len({future(h) for h in plain.hypotheses(6)})
+        best = [search.hypotheses(1)[0] for search in (plain, merged)]
+        gain += (best[1].log_prob + best[1].lm_score) - (best[0].log_prob + best[0].lm_score)
+    assert repeated > 20 and gain > 1.0  # with as many hypotheses it finds better ones
+
+
+def test_the_recogniser_searches_so(lm: NgramLm) -> None:
+    fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
+    log_probs = np.log(np.random.default_rng(5).dirichlet(np.full(4, 0.5), size=30)).astype(np.float32)
+
+    def found(search: CtcPrefixBeamSearch | CtcGreedySearch) -> list[list[int]]:
+        search.advance(log_probs)
+        return [h.tokens for h in search.hypotheses(40)]
+
+    threshold = {"beam_threshold": BEAM_THRESHOLD}
+    expected = found(CtcPrefixBeamSearch(beam_size=40, recombine=True, lm=fusion, **threshold))
+    assert found(new_search("beam", 40, fusion)) == expected
+    assert found(CtcPrefixBeamSearch(beam_size=40, lm=fusion, **threshold)) != expected
+    assert found(CtcPrefixBeamSearch(beam_size=40, recombine=True, lm=fusion)) != expected
+
+
+@pytest.mark.parametrize("with_lm", [False, True])
+def test_what_is_far_below_the_best_is_dropped(lm: NgramLm, with_lm: bool) -> None:
+    log_probs = np.log(np.random.default_rng(2).dirichlet(np.full(4, 0.5), size=20)).astype(np.float32)
+    fusion = LmFusion(lm, CHARACTERS, **OPTIONS) if with_lm else None
+
+    def scores(threshold: float) -> list[float]:
+        search = CtcPrefixBeamSearch(beam_size=200, beam_threshold=threshold, lm=fusion)
+        search.advance(log_probs)
+        return [h.log_prob + h.lm_score for h in search.hypotheses(200)]
+
+    everything, near = scores(0.0), scores(2.0)
+    assert 1 < len(near) < len(everything) == 200
+    assert near[0] == pytest.approx(everything[0], abs=0.5) and near[0] - near[-1] <= 2.0
+    with pytest.raises(ValueError, match="beam_threshold must be at least 0"):
+        scores(math.nan)
+
+
+def test_chunks_and_resets_change_nothing(lm: NgramLm) -> None:
+    fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
+    log_probs = np.log(np.random.default_rng(1).dirichlet(np.full(4, 0.5), size=40)).astype(np.float32)
+    whole = CtcPrefixBeamSearch(beam_size=8, lm=fusion)
+    whole.advance(log_probs)
+    parts = CtcPrefixBeamSearch(beam_size=8, lm=fusion)
+    parts.advance(log_probs[:13])
+    parts.reset()  # another utterance before it
+    for row in log_probs:
+        parts.advance(row[None])
+    expected = [(h.tokens, h.log_prob, h.lm_score) for h in whole.hypotheses(8, finished=True)]
+    assert [(h.tokens, h.log_prob, h.lm_score) for h in parts.hypotheses(8, finished=True)] == expected
+
+
+def test_what_does_not_fit_is_named(lm: NgramLm) -> None:
+    for name, value in (
+        ("weight", -0.1),
+        ("weight", math.nan),
+        ("word_bonus", 21.0),
+        ("oov_penalty", -1.0),
+        ("prior_weight", 2.5),
+    ):
+        with pytest.raises(ValueError, match=f"{name} must be in"):
+            LmFusion(lm, CHARACTERS, **{**OPTIONS, name: value})
+    search = CtcPrefixBeamSearch(lm=LmFusion(lm, CHARACTERS, **OPTIONS))
+    with pytest.raises(ValueError, match="vocab_size is 5, but the language model or hotwords were given 4 tokens"):
+        search.advance(np.full((1, 5), -2.0, np.float32))

@@ -1,0 +1,339 @@
+"""The server's scheduler and sessions: many streams on few threads, each as if it were alone."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from support.recognition import finals, recognize
+
+from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
+from asr.streaming import Event, Partial
+from asr.streaming.resampler import SAMPLE_RATE
+from asr.streaming.server import scheduler as scheduler_module
+from asr.streaming.server.scheduler import Job, Report, Scheduler
+from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.server import Refused, Server
+from asr.streaming.server.session import MAX_QUEUED, Session, SessionFailed
+
+WAIT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def recognizer() -> Recognizer:
+    return Recognizer(bundled_model("float32"), search="greedy", chunk_ms=320)
+
+
+@pytest.fixture
+def scheduler() -> Iterator[Scheduler]:
+    scheduler = Scheduler(num_threads=2, max_batch=8)
+    yield scheduler
+    scheduler.close()
+
+
+class Listener:
+    """Collects the reports of a job."""
+
+    def __init__(self, recognizer: Recognizer) -> None:
+        self.events: list[Event] = []
+        self.num_done = 0
+        self.done_s = 0.0
+        self.failed = False
+        self.changed = threading.Condition()
+        self.job = Job(recognizer, self.report)
+
+    def report(self, report: Report) -> None:
+        with self.changed:
+            self.events += report.events
+            self.num_done += report.num_done
+            self.done_s += report.done_s
+            self.failed |= report.failed
+            self.changed.notify_all()
+
+    def wait(self, num_done: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.num_done >= num_done or self.failed, WAIT_S)
+
+
+class Gate:
+    """Holds a thread of the scheduler until it is opened."""
+
+    def __init__(self, scheduler: Scheduler, recognizer: Recognizer) -> None:
+        self._open = threading.Event()
+        self._reached = threading.Event()
+        self._listener = Listener(recognizer)
+        scheduler.say(self._listener.job, self._hold)
+        assert self._reached.wait(WAIT_S)
+
+    def _hold(self, stream: object) -> None:
+        self._reached.set()
+        self._open.wait(WAIT_S)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def test_streams_that_came_together_are_run_together(recognizer: Recognizer, sample: np.ndarray) -> None:
+    scheduler = Scheduler(num_threads=1, max_batch=8)
+    gate = Gate(scheduler, recognizer)
+    listeners = [Listener(recognizer) for _ in range(12)]
+    for index, listener in enumerate(listeners):
+        for piece in np.array_split(sample[1000 * index :], 5):
+            scheduler.say(listener.job, lambda stream, piece=piece: stream.accept_waveform(piece), len(piece) / 16000)
+        scheduler.say(listener.job, lambda stream: stream.finish())
+    gate.open()
+    for listener in listeners:
+        listener.wait(6)
+    scheduler.close()
+    assert scheduler.num_runs < scheduler.num_served / 3
+    for index, listener in enumerate(listeners):
+        audio = sample[1000 * index :]
+        assert finals(listener.events) == finals(recognize(recognizer, audio)) != ""
+        assert listener.done_s == pytest.approx(len(audio) / 16000)
+
+
+def test_batches_have_a_limit_and_one_kind(recognizer: Recognizer, sample: np.ndarray, monkeypatch) -> None:
+    batches: list[list[int]] = []
+
+    def compute(segments, original=scheduler_module.compute):
+        batches.append([segment.work.num_frames for segment in segments])
+        original(segments)
+
+    monkeypatch.setattr(scheduler_module, "compute", compute)
+    scheduler = Scheduler(num_threads=1, max_batch=2)
+    gate = Gate(scheduler, recognizer)
+    listeners = [Listener(recognizer) for _ in range(3)] + [Listener(recognizer.with_options(chunk_ms=160))]
+    for listener in listeners:
+        scheduler.say(listener.job, lambda stream: stream.accept_waveform(sample[:16000]))
+    gate.open()
+    for listener in listeners:
+        listener.wait(1)
+    scheduler.close()
+    assert {len(batch) for batch in batches} == {1, 2} and all(len(set(batch)) == 1 for batch in batches)
+
+
+def test_a_stream_that_breaks_takes_no_other_along(
+    scheduler: Scheduler, recognizer: Recognizer, sample: np.ndarray
+) -> None:
+    broken, sound = Listener(recognizer), Listener(recognizer)
+
+    def fail(stream: object) -> None:
+        raise OSError("broken")
+
+    scheduler.say(broken.job, fail)
+    scheduler.say(sound.job, lambda stream: stream.accept_waveform(sample))
+    scheduler.say(sound.job, lambda stream: stream.finish())
+    broken.wait(1)
+    sound.wait(2)
+    assert broken.failed and not sound.failed and finals(sound.events) == finals(recognize(recognizer, sample))
+
+
+def test_a_dropped_stream_is_done_with(scheduler: Scheduler, recognizer: Recognizer, sample: np.ndarray) -> None:
+    gates = [Gate(scheduler, recognizer), Gate(scheduler, recognizer)]
+    dropped, other = Listener(recognizer), Listener(recognizer)
+    for listener in (dropped, other):
+        scheduler.say(listener.job, lambda stream: stream.accept_waveform(sample))
+    scheduler.drop(dropped.job)
+    for gate in gates:
+        gate.open()
+    other.wait(1)
+    assert dropped.num_done == 0 and dropped.events == []
+
+
+def test_a_session_gives_the_events_of_a_stream(recognizer: Recognizer, conversation: np.ndarray) -> None:
+    async def run() -> list[Event]:
+        async with Server(recognizer) as server, server.open("test") as session:
+            for piece in np.array_split(conversation, 50):
+                await session.accept_waveform(piece)
+            await session.finish()
+            events = [event async for event in session.events()]
+            assert session.audio_s == pytest.approx(len(conversation) / SAMPLE_RATE)
+        return events
+
+    alone = [event for event in recognize(recognizer, conversation) if not isinstance(event, Partial)]
+    assert [e.text for e in asyncio.run(run()) if not isinstance(e, Partial)] == [e.text for e in alone] != []
+
+
+def test_partials_are_coalesced_and_finals_never(recognizer: Recognizer, conversation: np.ndarray) -> None:
+    async def run() -> tuple[list[Event], list[Event]]:
+        async with Server(recognizer) as server, server.open("test") as session:
+            await session.accept_waveform(conversation[:24000])
+            first = await session.settle()
+            await session.accept_waveform(conversation[24000:])
+            await session.finish()
+            rest = await session.settle()
+        return first, rest
+
+    first, rest = asyncio.run(run())
+    alone = recognize(recognizer, conversation)
+    assert [event.type for event in first] == ["partial"]
+    assert [e.text for e in rest if e.type == "final"] == [e.text for e in alone if e.type == "final"]
+    assert len(rest) < len(alone) - 5
+    assert all(b.type not in ("partial", "final") for a, b in itertools.pairwise(rest) if a.type == "partial")
+
+
+def test_a_partial_is_not_taken_back_by_an_error(recognizer: Recognizer, sample: np.ndarray) -> None:
+    audio = sample[:24000].astype(np.float32) / 32768
+    audio[19000] = np.nan
+
+    async def run() -> list[str]:
+        async with Server(recognizer) as server, server.open("test") as session:
+            await session.accept_waveform(audio)
+            return [event.type for event in await session.settle()]
+
+    assert asyncio.run(run()) == ["partial", "error"]
+
+
+@pytest.mark.parametrize("sample_rate", [16000, 24000])
+def test_short_pieces_take_few_turns_and_are_answered_as_soon(
+    recognizer: Recognizer, sample: np.ndarray, sample_rate: int
+) -> None:
+    pieces = np.array_split(sample[:48000], 300)
+
+    async def run() -> tuple[list[list[str]], int]:
+        num_turns = 0
+
+        def say(*args: object, original=Scheduler.say) -> None:
+            nonlocal num_turns
+            num_turns += 1
+            original(server.scheduler, *args)
+
+        async with Server(recognizer) as server, server.open("test") as session:
+            server.scheduler.say = say
+            answers = []
+            for index, piece in enumerate(pieces):
+                await session.accept_waveform(piece, sample_rate)
+                answers.append([event.text for event in await session.settle()])
+                if index == 100:
+                    await session.end_utterance()
+            return answers, num_turns
+
+    stream, expected = recognizer.stream(), []
+    for index, piece in enumerate(pieces):
+        stream.accept_waveform(piece, sample_rate)
+        expected.append([event.text for event in stream.events()])
+        if index == 100:
+            stream.end_utterance()
+    answers, num_turns = asyncio.run(run())
+    assert answers == expected and sum(map(len, answers)) >= 5
+    assert num_turns < 30
+
+
+def test_audio_waits_while_too_much_is_queued(recognizer: Recognizer, sample: np.ndarray) -> None:
+    async def run() -> None:
+        limits = Limits(max_queued_s=1.0)
+        async with Server(recognizer, limits, num_threads=1) as server, server.open("test") as session:
+            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
+            await session.accept_waveform(sample[:17000])
+            pushing = asyncio.create_task(session.accept_waveform(sample[:1000]))
+            done, _ = await asyncio.wait({pushing}, timeout=0.2)
+            assert not done
+            gate.open()
+            await asyncio.wait_for(pushing, WAIT_S)
+
+    asyncio.run(run())
+
+
+def test_pieces_wait_while_too_many_are_queued(recognizer: Recognizer) -> None:
+    """However short they are: each takes more memory than its samples."""
+
+    async def run() -> None:
+        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
+
+            async def flood() -> None:
+                for _ in range(MAX_QUEUED):
+                    await session.accept_waveform(np.zeros(1, np.int16))
+                await session.end_utterance()
+
+            flooding = asyncio.create_task(flood())
+            done, _ = await asyncio.wait({flooding}, timeout=0.5)
+            assert not done and session.audio_s == pytest.approx(MAX_QUEUED / SAMPLE_RATE)
+            gate.open()
+            await asyncio.wait_for(flooding, WAIT_S)
+
+    asyncio.run(run())
+
+
+def test_sessions_are_counted_and_refused(recognizer: Recognizer) -> None:
+    async def run() -> None:
+        server = Server(recognizer, Limits(max_sessions=1), num_threads=1)
+        async with server.open("one"):
+            with pytest.raises(Refused, match="all 1 streams are taken"):
+                async with server.open("two"):
+                    pass
+        async with server.open("three"):
+            metrics = server.metrics.text().decode()
+        assert 'asr_stream_refused_total{reason="full"} 1.0' in metrics and "asr_stream_sessions 1.0" in metrics
+        with pytest.raises(ValueError, match="chunk_ms"):
+            async with server.open("four", chunk_ms=7):
+                pass
+        assert not server.sessions
+        await server.stop()
+        with pytest.raises(Refused, match="about to end"):
+            async with server.open("five"):
+                pass
+
+    asyncio.run(run())
+
+
+def test_a_session_refuses_what_a_stream_refuses(recognizer: Recognizer) -> None:
+    async def run() -> None:
+        async with Server(recognizer) as server, server.open("test") as session:
+            with pytest.raises(ValueError, match="expected float32"):
+                await session.accept_waveform(np.zeros(10))
+            with pytest.raises(ValueError, match="sample_rate"):
+                await session.accept_waveform(np.zeros(10, np.int16), 5)
+            await session.finish()
+            await session.finish()
+            with pytest.raises(ValueError, match="finished"):
+                await session.accept_waveform(np.zeros(10, np.int16))
+            assert [event async for event in session.events()] == []
+
+    asyncio.run(run())
+
+
+def test_who_waits_when_the_server_ends_is_told_so(recognizer: Recognizer, sample: np.ndarray) -> None:
+    async def run() -> None:
+        server = Server(recognizer, Limits(shutdown_s=0.05), num_threads=1)
+        async with server.open("test") as session:
+            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
+            await session.accept_waveform(sample)
+            settling, stopping = asyncio.create_task(session.settle()), asyncio.create_task(server.stop())
+            with pytest.raises(SessionFailed, match="the server ends before"):
+                await asyncio.wait_for(settling, WAIT_S)
+            gate.open()
+            await stopping
+
+    asyncio.run(run())
+
+
+def test_a_session_that_failed_says_so(recognizer: Recognizer, sample: np.ndarray, monkeypatch) -> None:
+    def fail(segments: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(scheduler_module, "compute", fail)
+
+    async def run(session: Session) -> None:
+        await session.accept_waveform(sample)
+        with pytest.raises(SessionFailed):
+            await asyncio.wait_for(session.settle(), WAIT_S)
+        with pytest.raises(SessionFailed):
+            await session.accept_waveform(sample)
+
+    async def serve() -> None:
+        async with Server(recognizer) as server, server.open("test") as session:
+            await run(session)
+
+    asyncio.run(serve())
+
+
+@pytest.mark.parametrize(("name", "value"), [("max_sessions", 0), ("idle_s", float("inf")), ("max_batch", True)])
+def test_limits_have_limits(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} is {value}"):
+        Limits(**{name: value})

@@ -1,0 +1,68 @@
+"""Who may talk to the server: pages of other origins, names that were made to point here, tokens."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from support.raw_sockets import HANDSHAKE, health, tcp, until
+from support.server import RunningServer, serving
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[RunningServer]:
+    with serving("--allow-origin", "https://example.org", token="correct horse") as running:
+        yield running
+
+
+def knock(server: RunningServer, headers: dict[str, str]) -> int:
+    """HTTP status for who asks for a WebSocket with these headers."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    with tcp(server.port, HANDSHAKE.replace(b"Host: localhost\r\n", lines.encode("latin-1"))) as client:
+        return int(client.recv(12).decode()[9:12])
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 101),
+        ({"Origin": "http://localhost:{port}"}, 101),
+        ({"Origin": "https://example.org"}, 101),
+        ({"Origin": "https://example.com"}, 403),
+        ({"Origin": "http://localhost:1"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://[::1"}, 403),
+        ({"Host": "attacker.example:{port}"}, 421),
+        ({"Host": "attacker.example:{port}", "Origin": "http://attacker.example:{port}"}, 421),
+        ({"Host": "localhost.attacker.example"}, 421),
+        ({"Host": "[::1"}, 421),
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer correct"}, 401),
+        ({"Authorization": "Bearer correct horsf"}, 401),
+        ({"Authorization": "Bearer \xff\xe9"}, 401),
+        ({"Authorization": "", "Sec-WebSocket-Protocol": "vosk, openai-insecure-api-key.wrong"}, 401),
+    ],
+)
+def test_who_is_let_in(locked: RunningServer, headers: dict[str, str], status: int) -> None:
+    usual = {"Host": "localhost:{port}", "Authorization": "Bearer correct horse"}
+    said = {name: value.format(port=locked.port) for name, value in (usual | headers).items()}
+    assert knock(locked, said) == status
+
+
+def test_metrics_want_the_token_and_health_does_not(locked: RunningServer) -> None:
+    assert health(locked)["status"] == "ok"
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{locked.url}/metrics")
+    assert refused.value.code == 401
+
+
+def test_who_is_refused_leaves_nothing_in_the_log(locked: RunningServer) -> None:
+    before = len(locked.log)
+    for _ in range(3):
+        assert knock(locked, {"Host": f"localhost:{locked.port}", "Authorization": "Bearer wrong"}) == 401
+    with tcp(locked.port, HANDSHAKE.replace(b"\r\n\r\n", b"\r\nAuthorization: Bearer correct horse\r\n\r\n")) as client:
+        assert client.recv(12).endswith(b"101")
+    assert until(lambda: len(locked.log) > before)  # of the last one, who was let in
+    assert all("vosk: 0.0 s of audio" in line for line in locked.log[before:])

@@ -1,0 +1,366 @@
+"""The server against those who mean ill, or are merely broken: it leaves them, and goes on serving the others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+from support.raw_sockets import (
+    BINARY,
+    CONTINUATION,
+    HANDSHAKE,
+    TEXT,
+    close_code,
+    closed,
+    frame,
+    health,
+    leave,
+    rest,
+    tcp,
+    websocket,
+)
+from support.server import RunningServer, serving
+from test_server_wyoming import event, wyoming_port
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from asr.streaming.server.security.guard import guarded_protocols
+from asr.streaming.server.security.limits import Limits
+
+AT_16K = '{"config": {"sample_rate": 16000}}'
+FORMAT = {"rate": 16000, "width": 2, "channels": 1}
+IDLE_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    """With little patience and few streams. In the end its log tells of no accident, and nothing of what was said."""
+    with serving("--idle-s", str(IDLE_S), "--max-sessions", "4", "--wyoming-port", "0") as running:
+        yield running
+    log = "\n".join(running.log)
+    assert running.process.returncode == 0
+    assert "Traceback" not in log and "rror" not in log, log
+    assert "old man" not in log.lower() and "{" not in log, log
+
+
+@pytest.fixture(autouse=True)
+def goes_on(server: RunningServer) -> Iterator[None]:
+    """After each test the server serves as if nothing had been, and holds no session."""
+    yield
+    wait_until(lambda: health(server)["status"] == "ok" and health(server)["sessions"] == 0)
+
+
+def wait_until(condition, timeout_s: float = 8.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "this did not come true in time"
+        time.sleep(0.005)
+
+
+# ---- too much ----
+
+
+def test_a_message_of_1_gb_is_refused_by_its_header(server: RunningServer) -> None:
+    with websocket(server, frame(BINARY, b"", length=1 << 30)) as client:
+        assert close_code(rest(client)) == 1009
+
+
+def test_a_message_of_many_pieces_is_refused_when_they_are_too_much(server: RunningServer) -> None:
+    pieces = [frame(CONTINUATION if i else BINARY, bytes(30000), last=False) for i in range(3)]
+    with websocket(server, b"".join(pieces)) as client:
+        assert close_code(rest(client)) == 1009
+
+
+def test_a_head_without_end_is_refused(server: RunningServer) -> None:
+    with tcp(server.port, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + bytes(200_000).replace(b"\0", b"x")) as client:
+        assert rest(client)[:12] in (b"HTTP/1.1 400", b"")
+
+
+def test_no_more_streams_than_allowed(server: RunningServer) -> None:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connect(f"{server.ws_url}/vosk")) for _ in range(4)]
+        with pytest.raises(InvalidStatus) as refused:
+            connect(f"{server.ws_url}/vosk")
+        assert refused.value.response.status_code == 503
+        assert "all 4 streams are taken" in json.loads(refused.value.response.body)["error"]["message"]
+        with tcp(wyoming_port(server), event("audio-start", **FORMAT)) as client:
+            assert b"all 4 streams are taken" in rest(client)
+        clients[0].close()
+        wait_until(lambda: health(server)["sessions"] == 3)
+        stack.enter_context(connect(f"{server.ws_url}/vosk"))
+
+
+@pytest.mark.parametrize("port", ["http", "wyoming"])
+def test_no_more_connections_than_allowed(server: RunningServer, port: str) -> None:
+    number = server.port if port == "http" else wyoming_port(server)
+    silent = [tcp(number) for _ in range(80)]  # 72 are allowed
+    wait_until(lambda: any(closed(client) for client in silent[72:]))
+    assert not any(closed(client) for client in silent[:8])  # it is not for their silence
+    wait_until(lambda: all(closed(client) for client in silent))
+    for client in silent:
+        client.close()
+
+
+# ---- too slow ----
+
+
+def test_half_open_connections_end(server: RunningServer) -> None:
+    """One that says nothing, and those that stop in the middle, at every place there is."""
+    wyoming = wyoming_port(server)
+    chunk = event("audio-chunk", bytes(2000), **FORMAT)
+    clients = [
+        tcp(server.port),
+        tcp(server.port, b"GET /heal"),
+        tcp(server.port, b"GET /healthz HTTP/1.1\r\nHost: loc"),
+        tcp(server.port, b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc"),
+        tcp(server.port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /hea"),
+        websocket(server),
+        websocket(server, frame(BINARY, bytes(3200)) + frame(BINARY, bytes(100), length=3200)),
+        websocket(server, frame(TEXT, b'{"config"', last=False)),
+        tcp(wyoming),
+        tcp(wyoming, b'{"type": "ping"'),
+        tcp(wyoming, chunk[:40]),
+        tcp(wyoming, chunk + chunk[:-10]),
+    ]
+    begin = time.monotonic()
+    alive = set(range(len(clients)))
+    while alive:
+        health(server)
+        assert time.monotonic() - begin < 4 * IDLE_S, f"still open: {alive}"
+        for index in sorted(alive):
+            try:
+                clients[index].setblocking(False)
+                if not clients[index].recv(65536):
+                    alive.discard(index)
+            except BlockingIOError:
+                pass
+            except ConnectionError:
+                alive.discard(index)
+        time.sleep(0.05)
+    assert time.monotonic() - begin > 0.8 * IDLE_S
+
+
+@pytest.mark.parametrize("port", ["http", "wyoming"])
+def test_who_sends_byte_by_byte_is_not_waited_for(server: RunningServer, port: str) -> None:
+    number = server.port if port == "http" else wyoming_port(server)
+    with tcp(number, b'{"type": "p') as client:
+        begin = time.monotonic()
+        while not closed(client):
+            client.send(b"x")
+            time.sleep(0.1)
+            assert time.monotonic() - begin < 3 * IDLE_S
+
+
+def test_a_session_that_idles_has_its_final_and_the_reason(server: RunningServer, sample: np.ndarray) -> None:
+    with connect(f"{server.ws_url}/vosk") as client:
+        client.send(AT_16K)
+        client.send(sample[:32000].tobytes())
+        heard = json.loads(client.recv(5))["partial"]
+        final = json.loads(client.recv(5))["text"]
+        assert heard and final.startswith(heard.split()[0])
+        with pytest.raises(ConnectionClosed) as end:
+            client.recv(5)
+    assert end.value.rcvd is not None
+    assert (end.value.rcvd.code, end.value.rcvd.reason) == (1008, "nothing came for 1 s")
+
+
+def test_who_never_reads_is_left(server: RunningServer, sample: np.ndarray) -> None:
+    """Replies pile up until the client's buffers are full; then it is read no further, and left."""
+    before = resident_mb(server)
+    client = websocket(server, frame(TEXT, AT_16K.encode()) + frame(BINARY, sample[:32000].tobytes()))
+    num_sent = 0
+    with client, pytest.raises(ConnectionError):
+        while True:
+            client.sendall(1000 * frame(BINARY, b""))
+            num_sent += 1000
+            health(server)
+            assert num_sent < 80_000
+    assert resident_mb(server) - before < 16
+
+
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_last_words_that_nobody_takes_do_not_keep_the_connection(kind: str) -> None:
+    """They are too few to stop the server from saying them."""
+    limits = Limits(idle_s=0.5)
+    http, websocket_protocol = guarded_protocols(limits)
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if kind == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"60000")]})
+            await send({"type": "http.response.body", "body": bytes(60000)})
+        else:
+            await send({"type": "websocket.accept"})
+            await send({"type": "websocket.send", "bytes": bytes(60000)})
+            await send({"type": "websocket.close"})
+
+    async def run() -> None:
+        config = uvicorn.Config(app, http=http, ws=websocket_protocol, lifespan="off", log_level="error")
+        server = uvicorn.Server(config)
+        listening = socket.create_server(("127.0.0.1", 0))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        serving = asyncio.create_task(server.serve([listening]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        request = HANDSHAKE if kind == "websocket" else b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with tcp(listening.getsockname()[1], request):
+            for present in (True, False):
+                end = time.monotonic() + 5
+                while bool(server.server_state.connections) is not present:
+                    assert time.monotonic() < end
+                    await asyncio.sleep(0.01)
+                assert present or time.monotonic() - end + 5 > 0.3
+        server.should_exit = True
+        await serving
+
+    asyncio.run(run())
+
+
+def resident_mb(server: RunningServer) -> float:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+# ---- gone ----
+
+
+@pytest.mark.parametrize("abruptly", [False, True])
+def test_a_client_gone_in_mid_utterance_leaves_nothing(
+    server: RunningServer, sample: np.ndarray, abruptly: bool
+) -> None:
+    audio = sample[:24000].tobytes()
+    clients = [
+        websocket(server, frame(BINARY, audio)),
+        tcp(wyoming_port(server), event("audio-chunk", audio, **FORMAT)),
+    ]
+    wait_until(lambda: health(server)["sessions"] == 2)
+    for client in clients:
+        leave(client, abruptly)
+    wait_until(lambda: health(server)["sessions"] == 0, IDLE_S / 2)
+
+
+def test_a_thousand_connects_and_disconnects_leave_nothing(server: RunningServer, sample: np.ndarray) -> None:
+    wyoming = wyoming_port(server)
+    audio = sample[:3200].tobytes()
+
+    def come_and_go(count: int) -> None:
+        for index in range(count):
+            kinds = [
+                lambda: tcp(server.port),
+                lambda: websocket(server),
+                lambda: websocket(server, frame(BINARY, audio)),
+                lambda: tcp(wyoming, event("audio-chunk", audio, **FORMAT)),
+            ]
+            leave(kinds[index % 4](), abruptly=index % 8 < 4)
+            if index % 4 == 3:  # there are four streams
+                wait_until(lambda: health(server)["status"] == "ok" and health(server)["sessions"] == 0)
+
+    come_and_go(100)
+    before, files = resident_mb(server), num_files(server)
+    come_and_go(1000)
+    wait_until(lambda: num_files(server) <= files + 1)
+    assert resident_mb(server) - before < 8
+
+
+def num_files(server: RunningServer) -> int:
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+# ---- nonsense ----
+
+
+def test_odd_bytes(server: RunningServer) -> None:
+    noise = random.Random(0)
+    for _ in range(20):
+        data = noise.randbytes(noise.randrange(1, 3000))
+        for client in (tcp(server.port, data + b"\r\n\r\n"), tcp(wyoming_port(server), data + b"\n")):
+            with client:
+                client.shutdown(socket.SHUT_WR)
+                rest(client)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (frame(TEXT, b"\xff\xfe{}"), 1007),
+        (frame(3, b"abc"), 1002),
+        (frame(CONTINUATION, b"abc"), 1002),
+        (b"\x82\x03abc", 1002),  # not masked
+        (frame(9, bytes(200)), 1002),  # a ping may have 125 bytes
+        (b"\xf2\x80\0\0\0\0", 1002),
+    ],
+)
+def test_odd_frames(server: RunningServer, data: bytes, code: int) -> None:
+    with websocket(server, data) as client:
+        assert close_code(rest(client)) == code
+
+
+def test_a_second_start_says_that_the_port_is_taken(server: RunningServer) -> None:
+    for option, port in (("--port", server.port), ("--wyoming-port", wyoming_port(server))):
+        command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", "0", option, str(port)]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        assert result.returncode == 1
+        complaint = f"cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with {option}"
+        assert complaint in result.stderr
+
+
+# ---- the end ----
+
+
+def test_sigterm_has_every_final_said(sample: np.ndarray) -> None:
+    """Of a client that waits, of one that speaks without pause, and of a voice assistant."""
+    with serving("--wyoming-port", "0") as server, ExitStack() as stack:
+        waits: ClientConnection = stack.enter_context(connect(f"{server.ws_url}/vosk"))
+        waits.send(AT_16K)
+        waits.send(sample[:32000].tobytes())
+        heard = json.loads(waits.recv(10))["partial"]
+        speaks = stack.enter_context(websocket(server, frame(TEXT, AT_16K.encode())))
+        assistant = stack.enter_context(
+            tcp(wyoming_port(server), event("audio-chunk", sample[:32000].tobytes(), **FORMAT))
+        )
+        told = bytearray()
+
+        def speak() -> None:
+            with suppress(OSError):
+                while True:
+                    speaks.sendall(frame(BINARY, sample[:3200].tobytes()))
+
+        def hear() -> None:
+            with suppress(OSError):
+                while piece := speaks.recv(65536):
+                    told.extend(piece)
+
+        threads = [threading.Thread(target=speak), threading.Thread(target=hear)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: told.count(b"partial") > 20)
+        begin = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        final = json.loads(waits.recv(10))["text"]
+        assert heard and final.startswith(heard.split()[0])
+        with pytest.raises(ConnectionClosed) as end:
+            waits.recv(10)
+        assert end.value.rcvd is not None
+        assert (end.value.rcvd.code, end.value.rcvd.reason) == (1001, "the server is about to end")
+        said = rest(assistant)
+        assert b'"transcript"' in said and final.split()[0].encode() in said
+        for thread in threads:
+            thread.join(10)
+        assert b'"text"' in told and b"the server is about to end" in told
+        assert server.process.wait(10) == 0
+        assert time.monotonic() - begin < 10
+    assert "Traceback" not in "\n".join(server.log), server.log

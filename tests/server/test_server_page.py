@@ -1,0 +1,148 @@
+"""The server's page in headless Chromium, with a WAV as its microphone: what a person sees, and what they can save."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.testclient import TestClient
+from support.c_build import lock
+from support.recognition import recognize
+from support.synth import speech, write_audio
+
+from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import Word
+from asr.streaming.events import Final
+from asr.streaming.server import page
+from asr.streaming.server.security.access import Access
+from asr.streaming.terminal.subtitles import srt
+
+JS = Path(__file__).parents[2] / "js"
+FIRST, SECOND = "she walked to the sea", "the children ran down the road"
+
+
+def drive(scenario: str, *args: str | Path) -> Any:
+    with lock("npm"):
+        subprocess.run(["make", "node_modules/.package-lock.json"], cwd=JS, check=True, capture_output=True)
+    command = ["node", "tests/server_page.mjs", scenario, sys.executable, *map(str, args)]
+    result = subprocess.run(command, cwd=JS, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def random_finals() -> list[Final]:
+    """Of all lengths, with pauses, a word longer than a line, and times beyond ten hours."""
+    rng = np.random.default_rng(7)
+    found, now = [], 0.0
+    for _ in range(60):
+        words = []
+        for _ in range(rng.integers(1, 40)):
+            start = now + float(rng.choice([0.02, 0.1, 0.7])) * rng.random()
+            now = start + 0.6 * rng.random()
+            words.append(Word("a" * int(rng.choice([1, 4, 9, 50], p=[0.2, 0.5, 0.29, 0.01])), start, now, 1.0))
+        found.append(Final(" ".join(word.word for word in words), words[0].start_s, now, tuple(words)))
+        now += 1200 * rng.random()
+    return found
+
+
+def shifted(final: Final, start_s: float) -> Final:
+    """As vosk-server's protocol tells it, in a stream that began at `start_s`."""
+    words = [
+        Word(word.word.lower(), round(word.start_s, 3) + start_s, round(word.end_s, 3) + start_s, word.confidence)
+        for word in final.words
+    ]
+    return Final(final.text.lower(), words[0].start_s, words[-1].end_s, tuple(words))
+
+
+def test_captions_survive_the_server(tmp_path: Path) -> None:
+    pause = np.zeros(20000, np.float32)
+    audio = np.concatenate([speech(FIRST), pause, speech(SECOND), pause])
+    given = random_finals()
+    (tmp_path / "finals.json").write_text(json.dumps([final.to_dict() for final in given]))
+    wav = write_audio(tmp_path / "speech.wav", audio)
+    seen = drive("live", wav, tmp_path / "finals.json", tmp_path)
+    assert seen["complaints"] == seen["moved"] == []
+
+    # When the server ended there were a final and a partial: they stayed on the page.
+    gone = r"The server (is about to end|does not answer)\. What is said is kept, and becomes text when it is back\."
+    assert re.fullmatch(gone, seen["gone"])
+    assert seen["during"][0] == seen["finals"][:1]
+    assert seen["during"][1]
+    assert seen["over"] == ""
+    assert seen["full"] == "All 1 streams of the server are taken."
+    assert re.fullmatch(r"\d+ ms", seen["latency"])
+
+    # The second connection began in the silence after the first final's last word, and went on without a hole.
+    sent = [np.fromfile(tmp_path / f"{i}.s16", np.int16) for i in (0, 1)]
+    recognizer = Recognizer(bundled_model("float32"), search="greedy", second_pass=False)
+    heard = [[event for event in recognize(recognizer, samples) if isinstance(event, Final)] for samples in sent]
+    begins = [k for k in range(0, len(sent[0]), 1600) if np.array_equal(sent[0][k:], sent[1][: len(sent[0]) - k])]
+    assert len(begins) == 1
+    start_s = begins[0] / 16000
+    assert 0.2 <= start_s - heard[0][0].end <= 0.5
+
+    # Each connection's audio is the text that Python finds in it, on the page and in what is saved.
+    expected = [shifted(heard[0][0], 0.0), *(shifted(final, start_s) for final in heard[1])]
+    assert seen["finals"] == [final.text for final in expected]
+    assert len(seen["finals"]) == 2
+    assert (tmp_path / "saved.text").read_text() == "".join(f"{final.text}\n" for final in expected)
+    assert (tmp_path / "saved.srt").read_text() == srt(expected)
+    names = [re.sub(r"\d", "0", seen["saved"][kind]) for kind in ("text", "srt")]
+    assert names == ["captions 0000-00-00 00.00.txt", "captions 0000-00-00 00.00.srt"]
+    assert seen["cleared"] == 0  # and then it was undone
+
+    # Of partials, stable words come first and stand firm.
+    assert all(text.startswith(stable) for stable, text in seen["partials"])
+    assert any(stable for stable, _ in seen["partials"])
+
+    assert seen["remembered"]
+    assert seen["givenUp"][0] == "Stopped."
+    assert re.fullmatch(r"The last \d+ s of what was said are not recognised\.", seen["givenUp"][1])
+
+    # The page's subtitles are Python's.
+    rounded = [shifted(final, 0.0) for final in given]
+    assert (tmp_path / "finals.srt").read_text() == srt(rounded)
+
+
+def test_files_of_the_page_are_kept_but_asked_for() -> None:
+    client = TestClient(Starlette(routes=page.routes))
+    assert set(page.PAGE_PATHS) == {"/"} | {
+        f"/{name}"
+        for name in (
+            "style.css",
+            *(f"{n}.js" for n in ["app", "captions", "capture", "engine", "microphone", "outbox", "subtitles"]),
+        )
+    }
+    for path in page.PAGE_PATHS:
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert answer.headers["cache-control"] == "no-cache"
+        again = client.get(path, headers={"if-none-match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        assert client.get(path, headers={"if-none-match": '"other"'}).status_code == 200
+
+
+def test_the_page_opens_without_a_token_and_nothing_else_does() -> None:
+    access = Access(token="of ours")
+    for path in (*page.PAGE_PATHS, "/healthz"):
+        assert access.refusal(path, Headers({"host": "localhost"}), websocket=False) is None
+        # Behind a proxy that calls the server by its own name the page's scripts come with another origin.
+        foreign = access.refusal(path, Headers({"host": "localhost", "origin": "https://example.org"}), websocket=False)
+        assert (foreign is None) == (path in page.PAGE_PATHS)
+        refused = access.refusal(path, Headers({"host": "localhost"}), websocket=True)
+        assert refused is not None
+        assert refused[0] == 401
+    for path in ("/metrics", "/app.js/", "/engine.json"):
+        refused = access.refusal(path, Headers({"host": "localhost"}), websocket=False)
+        assert refused is not None
+        assert refused[0] == 401

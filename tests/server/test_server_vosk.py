@@ -1,0 +1,239 @@
+"""vosk-server's protocol, spoken by the `websockets` client: the documented dialogue, and what nobody documented."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soxr
+from support.recognition import finals, recognize
+from support.server import RunningServer, serving
+from support.synth import speech
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
+
+Replies = list[dict[str, Any]]
+AT_16K = json.dumps({"config": {"sample_rate": 16000}})
+PAUSE = np.zeros(24000, np.float32)
+EOF = '{"eof" : 1}'
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def expected(sample: np.ndarray) -> str:
+    """What the server's recogniser makes of the sample."""
+    recognizer = Recognizer(bundled_model("float32"), search="greedy", second_pass=False)
+    return finals(recognize(recognizer, sample)).lower()
+
+
+def pieces(samples: np.ndarray, num_bytes: int = 8000) -> list[bytes]:
+    data = (samples if samples.dtype == np.int16 else (samples * 32767).astype(np.int16)).tobytes()
+    return [data[begin : begin + num_bytes] for begin in range(0, len(data), num_bytes)]
+
+
+def converse(url: str, *messages: str | bytes) -> Replies:
+    """One after the other, as Vosk's own clients do: a reply is awaited after each but the config."""
+
+    async def client(socket: ClientConnection) -> Replies:
+        replies = []
+        for message in messages:
+            await socket.send(message)
+            if isinstance(message, bytes) or "config" not in message:
+                replies.append(json.loads(await socket.recv()))
+        return replies
+
+    return connected(url, client)
+
+
+def connected(url: str, client: Callable[[ClientConnection], Awaitable[Replies]]) -> Replies:
+    async def run() -> Replies:
+        async with connect(url, max_size=None) as socket:
+            return await asyncio.wait_for(client(socket), 30)
+
+    return asyncio.run(run())
+
+
+def text(replies: Replies) -> str:
+    return " ".join(reply["text"] for reply in replies if reply.get("text"))
+
+
+@pytest.mark.parametrize("path", ["/", "/vosk"])
+def test_the_documented_dialogue(server: RunningServer, sample: np.ndarray, expected: str, path: str) -> None:
+    async def client(socket: ClientConnection) -> Replies:
+        await socket.send('{ "config" : { "sample_rate" : 16000.0 } }')
+        replies = []
+        for piece in pieces(sample):
+            await socket.send(piece)
+            replies.append(json.loads(await socket.recv()))
+        await socket.send(EOF)
+        replies.append(json.loads(await socket.recv()))
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1000
+        return replies
+
+    *partials, final = connected(server.ws_url + path, client)
+    assert final["text"] == expected and len(expected.split()) > 10
+    assert all(set(reply) == {"partial"} for reply in partials)
+    shown = [reply["partial"] for reply in partials]
+    assert shown[0] == "" and shown[-1] and expected.startswith(shown[len(shown) // 2])
+    assert " ".join(word["word"] for word in final["result"]) == expected
+    assert all(set(word) == {"conf", "start", "end", "word"} for word in final["result"])
+    assert all(0 <= word["conf"] <= 1 and 0 <= word["start"] < word["end"] < 6 for word in final["result"])
+
+
+def test_whoever_says_no_rate_sends_8000_hz(server: RunningServer, sample: np.ndarray) -> None:
+    halved = soxr.resample(sample, 16000, 8000)
+    implied = converse(server.ws_url, *pieces(halved), EOF)
+    said = converse(server.ws_url, '{"config": {"sample_rate": 8000}}', *pieces(halved), EOF)
+    assert implied == said
+    assert 5 < implied[-1]["result"][-1]["end"] < 6
+
+
+def test_a_reply_covers_the_audio_of_its_message(server: RunningServer, sample: np.ndarray) -> None:
+    whole = sample[:32000]
+    replies = converse(server.ws_url, AT_16K, whole.tobytes(), whole[:0].tobytes())
+    assert replies[0]["partial"] and replies[0] == replies[1]
+
+
+def test_utterances_that_end_in_one_message_have_one_reply(server: RunningServer) -> None:
+    spoken = np.concatenate([speech("good morning"), PAUSE, speech("good morning"), PAUSE])
+    (message,) = pieces(soxr.resample(spoken, 16000, 4000), 65536)
+    reply, rest = converse(server.ws_url, '{"config": {"sample_rate": 4000}}', message, EOF)
+    assert rest == {"text": ""}
+    starts = [word["start"] for word in reply["result"]]
+    assert starts == sorted(starts) and max(np.diff(starts)) > 1
+    assert reply["text"] == " ".join(word["word"] for word in reply["result"])
+
+
+def test_who_sends_ahead_has_as_many_replies(server: RunningServer, sample: np.ndarray, expected: str) -> None:
+    messages = pieces(sample, 3200)
+
+    async def client(socket: ClientConnection) -> Replies:
+        for message in (AT_16K, *messages, EOF):
+            await socket.send(message)
+        return [json.loads(reply) async for reply in socket]
+
+    replies = connected(server.ws_url, client)
+    assert len(replies) == len(messages) + 1
+    assert text(replies) == expected
+
+
+def test_messages_may_be_cut_anywhere(server: RunningServer, sample: np.ndarray, expected: str) -> None:
+    assert text(converse(server.ws_url, AT_16K, *pieces(sample, 4097), EOF)) == expected
+
+
+def test_words_and_alternatives_as_asked_for(server: RunningServer, sample: np.ndarray, expected: str) -> None:
+    def last(config: dict[str, Any]) -> dict[str, Any]:
+        order = json.dumps({"config": {"sample_rate": 16000} | config})
+        return converse(server.ws_url, order, *pieces(sample, 65536), EOF)[-1]
+
+    assert last({"words": 0}) == last({"words": False}) == {"text": expected}
+    (alternative,) = last({"max_alternatives": 3})["alternatives"]
+    assert alternative["text"] == expected and 0 < alternative["confidence"] < 1
+    assert set(alternative["result"][0]) == {"start", "end", "word"}
+    assert list(last({"max_alternatives": 1, "words": 0})["alternatives"][0]) == ["confidence", "text"]
+
+
+def test_reset_ends_the_utterance_and_the_dialogue_goes_on(server: RunningServer, sample: np.ndarray) -> None:
+    audio, reset = sample[:32000].tobytes(), '{"reset" : 1}'
+    before, first, nothing, after, second = converse(server.ws_url, AT_16K, audio, reset, reset, audio, EOF)
+    assert set(before) == set(after) == {"partial"}
+    assert first["text"] == second["text"] != "" and nothing == {"text": ""}
+    assert second["result"][0]["start"] > first["result"][-1]["end"]
+
+
+def test_a_phrase_list_is_all_that_is_heard_until_it_is_empty(server: RunningServer) -> None:
+    spoken = pieces(np.concatenate([speech("stop the music"), PAUSE]), 65536)
+    listed = '{"config": {"sample_rate": 16000, "phrase_list": ["play some jazz", "stop the music", "[unk]"]}}'
+    free = '{"config": {"phrase_list": []}}'
+    replies = converse(server.ws_url, listed, *spoken, free, *spoken, EOF)
+    heard = [reply["text"] for reply in replies if reply.get("text")]
+    assert len(heard) == 2 and heard[0] == "stop the music" != heard[1]
+    other = pieces(np.concatenate([speech("she walked to the sea"), PAUSE]), 65536)
+    assert "[unk]" in text(converse(server.ws_url, listed, *other, EOF))
+
+
+@pytest.mark.parametrize(
+    ("option", "line", "said"),
+    [
+        ("--hotwords", "Brankovik:1.5", "they went to the town of brankovik"),
+        ("--phrases", "turn on the light", "turn on the light"),
+    ],
+)
+def test_a_list_of_the_server_holds_until_a_client_brings_one(
+    tmp_path: Path, option: str, line: str, said: str
+) -> None:
+    (tmp_path / "list.txt").write_text(line)
+    spoken = pieces(np.concatenate([speech(said), PAUSE]), 65536)
+    listed, free = ('{"config": {"phrase_list": ["stop the music"]}}', '{"config": {"phrase_list": []}}')
+    with serving(option, str(tmp_path / "list.txt"), "--search", "beam") as server:
+        replies = converse(server.ws_url, AT_16K, *spoken, listed, *spoken, free, *spoken, EOF)
+    first, restricted, again = (reply["text"] for reply in replies if reply.get("text"))
+    assert first == again and first.split()[-1] == said.split()[-1]
+    assert set(restricted.split()) <= {"stop", "the", "music", "[unk]"}
+
+
+def test_silence_says_nothing(server: RunningServer) -> None:
+    assert converse(server.ws_url, AT_16K, bytes(32000), EOF) == [{"partial": ""}, {"text": ""}]
+
+
+@pytest.mark.parametrize(
+    ("message", "complaint"),
+    [
+        ("hello", "not JSON"),
+        ("[" * 60000, "nested too deeply"),
+        ('{"config":' * 6000, "nested too deeply"),
+        ("[1]", "a list is no object"),
+        ("{}", "none of config, eof, reset"),
+        ('{"config": 5}', "config is 5"),
+        ('{"config": {"sample_rate": "16000"}}', "sample_rate is '16000'; it must be a whole number in [1000, 768000]"),
+        ('{"config": {"sample_rate": 1e999}}', "sample_rate is inf"),
+        ('{"config": {"sample_rate": NaN}}', "sample_rate is nan"),
+        ('{"config": {"sample_rate": -1}}', "sample_rate is -1"),
+        ('{"config": {"sample_rate": 1' + 5000 * "0" + "}}", "not JSON"),
+        ('{"config": {"words": "no"}}', "words is 'no'"),
+        ('{"config": {"words": {"a": 1}}}', "words is an object"),
+        ('{"config": {"max_alternatives": 1e18}}', "max_alternatives is 1e+18"),
+        ('{"config": {"phrase_list": "/etc/passwd"}}', "phrase_list is '/etc/passwd'; it must be a list of strings"),
+        ('{"config": {"phrase_list": ["yes", ["no"]]}}', "phrase_list is a list; it must be a list of strings"),
+        ('{"config": {"phrase_list": ["[unk]"]}}', "phrase_list: "),
+        ('{"config": {"phrase_list": ["语音"]}}', "phrase_list: "),
+        ('{"' + 60000 * "x" + '": 1}', f"but '{60 * 'x'}'"),
+        ('{"\\ud800": 1}', "lone surrogate"),
+        ('{"config": {"phrase_list": ["turn on", "\\ud800"]}}', "lone surrogate"),
+        ('{"' + '\\u0061": {"' * 900 + '": 1' + "}" * 901, "none of config, eof, reset"),
+        ('{"' + 60 * "語" + '": 1}', "語語"),
+    ],
+)
+def test_nonsense_is_answered_and_left(server: RunningServer, message: str, complaint: str) -> None:
+    async def client(socket: ClientConnection) -> Replies:
+        await socket.send(message)
+        replies = [json.loads(await socket.recv())]
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
+        return replies
+
+    (reply,) = connected(server.ws_url, client)
+    assert list(reply) == ["error"] and complaint in reply["error"] and len(reply["error"]) < 200
+    assert sessions(server) == 0
+
+
+def sessions(server: RunningServer) -> int:
+    with urllib.request.urlopen(f"{server.url}/healthz") as answer:
+        return json.load(answer)["sessions"]

@@ -1,0 +1,218 @@
+"""Wyoming, spoken by the `wyoming` package as Home Assistant speaks it; and by nobody's package at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+
+import numpy as np
+import pytest
+import soxr
+from support.recognition import finals, recognize
+from support.server import RunningServer, serving
+from support.synth import speech
+from wyoming.asr import Transcribe, Transcript, TranscriptChunk
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.client import AsyncTcpClient
+from wyoming.event import Event
+from wyoming.info import Describe, Info
+from wyoming.ping import Ping, Pong
+
+import asr
+from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
+
+PAUSE = np.zeros(24000, np.int16)
+
+
+def wyoming_port(server: RunningServer) -> int:
+    found = re.search(r"tcp://127.0.0.1:(\d+) for Wyoming", "\n".join(server.log))
+    assert found
+    return int(found[1])
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with serving("--wyoming-port", "0", "--search", "beam", "--lm", "none") as server:
+        yield wyoming_port(server)
+
+
+@pytest.fixture(scope="module")
+def recognizer() -> Recognizer:
+    """As the server's."""
+    return Recognizer(bundled_model("float32"), search="beam", second_pass=False, lm=None)
+
+
+def connected(port: int, talk: Callable[[AsyncTcpClient], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with AsyncTcpClient("127.0.0.1", port, connect_timeout=5, read_timeout=20) as client:
+            await talk(client)
+
+    asyncio.run(run())
+
+
+async def send_audio(client: AsyncTcpClient, samples: np.ndarray, rate: int = 16000, channels: int = 1) -> None:
+    data = samples.astype(np.int16).tobytes()
+    for begin in range(0, len(data), 4096):
+        await client.write_event(AudioChunk(rate, 2, channels, data[begin : begin + 4096]).event())
+
+
+async def transcribe(client: AsyncTcpClient, samples: np.ndarray, rate: int = 16000, channels: int = 1) -> str:
+    """As Home Assistant does: it sends everything, and reads to the transcript."""
+    await client.write_event(Transcribe(language="en").event())
+    await client.write_event(AudioStart(rate, 2, channels).event())
+    await send_audio(client, samples, rate, channels)
+    await client.write_event(AudioStop().event())
+    while event := await client.read_event():
+        if Transcript.is_type(event.type):
+            return Transcript.from_event(event).text
+    raise AssertionError("no transcript came")
+
+
+def test_what_the_server_says_of_itself(port: int) -> None:
+    async def talk(client: AsyncTcpClient) -> None:
+        await client.write_event(Describe().event())
+        event = await client.read_event()
+        assert event is not None and Info.is_type(event.type)
+        info = Info.from_event(event)
+        (program,) = info.asr
+        (model,) = program.models
+        assert program.name == "asr-stream" and program.installed and program.version == asr.__version__
+        assert program.supports_transcript_streaming
+        assert model.languages == ["en"] and model.installed and model.attribution.name
+        assert not info.tts and not info.wake
+
+    connected(port, talk)
+
+
+def test_a_transcript_and_another_on_the_same_connection(port: int, sample: np.ndarray, recognizer: Recognizer) -> None:
+    async def talk(client: AsyncTcpClient) -> None:
+        expected = finals(recognize(recognizer, sample)).lower()
+        assert len(expected.split()) > 10
+        assert await transcribe(client, sample) == expected
+        assert await transcribe(client, sample[:32000]) == finals(recognize(recognizer, sample[:32000])).lower()
+
+    connected(port, talk)
+
+
+def test_two_channels_at_44100_hz(port: int, sample: np.ndarray, recognizer: Recognizer) -> None:
+    left = soxr.resample(sample, 16000, 44100)
+    right = (left * 0.5).astype(np.int16)
+    both = np.stack([left, right], axis=1)
+    mono = both.mean(axis=1, dtype=np.float32) / np.float32(32768.0)
+
+    async def talk(client: AsyncTcpClient) -> None:
+        assert await transcribe(client, both, 44100, 2) == finals(recognize(recognizer, mono, rate=44100)).lower()
+
+    connected(port, talk)
+
+
+def test_chunks_come_while_one_speaks_and_make_the_transcript(port: int) -> None:
+    first, second = ((speech(text) * 32767).astype(np.int16) for text in ("the boy went home", "she walked to the sea"))
+
+    async def talk(client: AsyncTcpClient) -> None:
+        await client.write_event(AudioStart(16000, 2, 1).event())
+        await send_audio(client, np.concatenate([first, PAUSE]))
+        start = await client.read_event()
+        assert start is not None and start.type == "transcript-start"
+        chunk = await client.read_event()  # before the end of the audio
+        assert chunk is not None and TranscriptChunk.is_type(chunk.type)
+        await send_audio(client, np.concatenate([second, PAUSE]))
+        await client.write_event(AudioStop().event())
+        chunks, rest = [chunk], []
+        while not rest or rest[-1].type != "transcript-stop":
+            event = await client.read_event()
+            assert event is not None
+            (chunks if TranscriptChunk.is_type(event.type) else rest).append(event)
+        assert [event.type for event in rest] == ["transcript", "transcript-stop"]
+        text = Transcript.from_event(rest[0]).text
+        assert "".join(TranscriptChunk.from_event(event).text for event in chunks) == text == text.lower()
+        assert len(chunks) == 2 and "went" in text and "she" in text
+
+    connected(port, talk)
+
+
+def test_names_that_the_client_expects_are_heard(port: int) -> None:
+    audio = (speech("please call jarvis now") * 32767).astype(np.int16)
+
+    async def talk(client: AsyncTcpClient) -> None:
+        plain = await transcribe(client, audio)
+        names = ["Jarvis", "TV/AC 5", "", "语音"]  # but for the first they cannot be spelled
+        await client.write_event(Transcribe(transcript_names=names, transcript_terms=["call"]).event())
+        await send_audio(client, audio)
+        await client.write_event(AudioStop().event())
+        while (event := await client.read_event()) and not Transcript.is_type(event.type):
+            pass
+        assert event is not None
+        assert "call" not in plain and "call" in Transcript.from_event(event).text
+
+    connected(port, talk)
+
+
+def test_silence_has_an_empty_transcript(port: int) -> None:
+    async def talk(client: AsyncTcpClient) -> None:
+        assert await transcribe(client, PAUSE) == ""
+
+    connected(port, talk)
+
+
+def test_pings_are_answered_and_the_unknown_is_ignored(port: int) -> None:
+    async def talk(client: AsyncTcpClient) -> None:
+        await client.write_event(Event("select-program", {"name": "nobody"}))
+        await client.write_event(AudioStop().event())
+        await client.write_event(Ping("still there?").event())
+        event = await client.read_event()
+        assert event is not None and Pong.from_event(event).text == "still there?"
+
+    connected(port, talk)
+
+
+def event(type: str, payload: bytes = b"", **data: object) -> bytes:
+    body = json.dumps(data).encode()
+    header = {"type": type, "data_length": len(body), "payload_length": len(payload)}
+    return json.dumps(header).encode() + b"\n" + body + payload
+
+
+FORMAT = {"rate": 16000, "width": 2, "channels": 1}
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "not JSON"),
+        (b"\xff\xfe\x00\n", "not JSON"),
+        (b"[" * 60000 + b"\n", "nested too deeply"),
+        (b"x" * 70000, "more than 65536 bytes"),
+        (b"[]\n", "a list is no object"),
+        (b"{}\n", "type is None"),
+        (b'{"type": 5}\n', "type is 5"),
+        (b'{"type": "ping", "data": [1]}\n', "data is a list"),
+        (b'{"type": "ping", "data_length": 1e9}\n', "data_length is 1000000000.0"),
+        (b'{"type": "ping", "data_length": -1}\n', "data_length is -1"),
+        (b'{"type": "ping", "data_length": 2}\n[]', "a list is no object"),
+        (b'{"type": "audio-chunk", "payload_length": 1073741824}\n', "payload_length is 1073741824"),
+        (b'{"type": "audio-chunk", "payload_length": "many"}\n', "payload_length is 'many'"),
+        (b'{"type": "audio-chunk", "data_length": 40000, "payload_length": 40000}\n', "payload_length is 40000"),
+        (event("transcribe", language="de"), "language is 'de'; this server recognizes 'en' only"),
+        (event("transcribe", language=["en"]), "language is a list"),
+        (event("transcribe", transcript_names="all"), "transcript_names is 'all'; it must be a list of strings"),
+        (event("audio-start", **FORMAT | {"rate": 100}), "rate is 100"),
+        (event("audio-chunk", b"abcd", rate=16000, channels=1), "width, bytes of a sample, is None"),
+        (event("audio-chunk", b"abcd", **FORMAT | {"width": 4}), "width, bytes of a sample, is 4"),
+        (event("audio-chunk", b"abcd", **FORMAT | {"channels": 3}), "channels is 3"),
+        (event("audio-chunk", b"abc", **FORMAT), "a chunk has 3 bytes; it must have 2 for each frame"),
+    ],
+)
+def test_nonsense_is_answered_and_left(port: int, data: bytes, complaint: str) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        client.sendall(data)
+        answer = b""
+        while piece := client.recv(65536):
+            answer += piece
+    header, body = answer.splitlines()
+    assert json.loads(header)["type"] == "error"
+    text = json.loads(body)["text"]
+    assert complaint in text and len(text) < 200

@@ -1,0 +1,378 @@
+"""`POST /v1/audio/transcriptions`: with OpenAI's own client, and with what no client would send."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import io
+import json
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+import soundfile
+from support.raw_sockets import until
+from support.recognition import recognize
+from support.server import RunningServer, serving
+
+from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
+from asr.streaming import Final
+from asr.streaming.terminal.subtitles import srt, vtt
+
+TOKEN = "open sesame"
+MAX_UPLOAD = 8_000_000
+BOUNDARY = "mimosa"
+ORIGIN = "https://captions.example.org"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    limits = (
+        "--allow-origin",
+        ORIGIN,
+        "--max-upload-bytes",
+        str(MAX_UPLOAD),
+        "--max-upload-s",
+        "1800",
+        "--max-sessions",
+        "2",
+        "--idle-s",
+        "2",
+    )
+    with serving("--search", "beam", "--lm", "none", *limits, token=TOKEN) as server:
+        yield server
+        assert open_sessions(server) == 0
+
+
+@pytest.fixture(scope="module")
+def client(server: RunningServer) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, max_retries=0, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def finals(conversation: np.ndarray) -> list[Final]:
+    """What the server's recogniser makes of the conversation."""
+    recognizer = Recognizer(bundled_model("float32"), search="beam", lm=None, second_pass=False)
+    events = recognize(recognizer, conversation)
+    return [event for event in events if isinstance(event, Final)]
+
+
+def audio_file(samples: np.ndarray, rate: int = 16000, format: str = "FLAC", subtype: str | None = "PCM_16") -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, samples, rate, format=format, subtype=subtype)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def recording(conversation: np.ndarray) -> bytes:
+    return audio_file(conversation, format="WAV", subtype="FLOAT")
+
+
+def form(*fields: tuple[str, str], file: bytes | None = None) -> bytes:
+    """A multipart body."""
+    parts = [f'Content-Disposition: form-data; name="{name}"\r\n\r\n{value}'.encode() for name, value in fields]
+    if file is not None:
+        parts.append(b'Content-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n' + file)
+    lines = [b"--%s\r\n%s\r\n" % (BOUNDARY.encode(), part) for part in parts]
+    return b"".join(lines) + f"--{BOUNDARY}--\r\n".encode()
+
+
+def post(server: RunningServer, body: Any, token: str = TOKEN, **headers: str) -> tuple[int, dict[str, Any]]:
+    """Status and answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Type": f"multipart/form-data; boundary={BOUNDARY}",
+    } | headers
+    try:
+        connection.request("POST", "/v1/audio/transcriptions", body, headers)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+# ---- what comes back ----
+
+
+def test_each_format_holds_what_the_recogniser_hears(
+    client: openai.OpenAI, recording: bytes, finals: list[Final]
+) -> None:
+    def transcribe(**options: Any) -> Any:
+        return client.audio.transcriptions.create(file=("talk.wav", recording), model="whisper-1", **options)
+
+    text = " ".join(final.text for final in finals)
+    assert len(finals) == 3
+    answer = transcribe(language="en", temperature=0.3, prompt="HELLO")
+    assert answer.text == text and answer.usage.seconds == pytest.approx(13.728, abs=0.001)
+    assert transcribe(response_format="text") == text + "\n"
+    assert transcribe(response_format="srt") == srt(finals)
+    assert transcribe(response_format="vtt") == vtt(finals)
+    verbose = transcribe(response_format="verbose_json")
+    assert verbose.text == text and verbose.words is None and verbose.duration == answer.usage.seconds
+    assert [(s.id, s.start, s.end, s.text) for s in verbose.segments] == [
+        (i, round(final.start, 3), round(final.end, 3), final.text) for i, final in enumerate(finals)
+    ]
+    assert all(-5 < segment.avg_logprob < 0 for segment in verbose.segments)
+    verbose = transcribe(response_format="verbose_json", timestamp_granularities=["word"])
+    words = [word for final in finals for word in final.words]
+    assert [(w.word, w.start, w.end) for w in verbose.words] == [
+        (word.word, round(word.start_s, 3), round(word.end_s, 3)) for word in words
+    ]
+    assert verbose.segments is None
+
+
+def test_deltas_together_are_the_text(client: openai.OpenAI, recording: bytes, finals: list[Final]) -> None:
+    stream = client.audio.transcriptions.create(file=("talk.wav", recording), model="any", stream=True)
+    *deltas, done = list(stream)
+    assert [event.type for event in deltas] == ["transcript.text.delta"] * 3
+    assert done.type == "transcript.text.done"
+    assert "".join(event.delta for event in deltas) == done.text == " ".join(final.text for final in finals)
+
+
+def test_keywords_are_expected(client: openai.OpenAI, sample: np.ndarray) -> None:
+    file = ("a", audio_file(sample))
+    assert "WALKED SLOWLY" not in client.audio.transcriptions.create(file=file, model="any").text
+    keywords = ["walked:2", "slowly:2"]
+    assert "WALKED SLOWLY" in client.audio.transcriptions.create(file=file, model="any", keywords=keywords).text
+
+
+def test_silence_has_no_text(client: openai.OpenAI) -> None:
+    silence = ("silence.flac", audio_file(np.zeros(32000, np.float32)))
+    assert client.audio.transcriptions.create(file=silence, model="any").text == ""
+    assert client.audio.transcriptions.create(file=silence, model="any", response_format="vtt") == "WEBVTT\n\n"
+    assert [e.type for e in client.audio.transcriptions.create(file=silence, model="any", stream=True)] == [
+        "transcript.text.done"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rate", "num_channels", "format", "subtype"),
+    [(16000, 1, "MP3", None), (48000, 1, "OGG", "OPUS"), (16000, 2, "FLAC", "PCM_24"), (48000, 2, "WAV", "FLOAT")],
+)
+def test_files_of_every_sort(
+    client: openai.OpenAI, sample: np.ndarray, rate: int, num_channels: int, format: str, subtype: str | None
+) -> None:
+    """The last of them is larger than what is kept in memory."""
+    audio = np.repeat(sample.astype(np.float32)[:, None] / 32768, num_channels, 1).repeat(rate // 16000, 0)
+    plain = client.audio.transcriptions.create(file=("a", audio_file(sample)), model="any").text
+    file = ("recording", audio_file(audio, rate, format, subtype))
+    text = client.audio.transcriptions.create(file=file, model="any").text
+    assert SequenceMatcher(None, text, plain).ratio() > 0.8
+
+
+def test_models(client: openai.OpenAI) -> None:
+    (model,) = client.models.list()
+    assert model.id == bundled_model("float32").stem
+    assert client.models.retrieve(model.id) == model
+    assert client.models.retrieve("whisper-1").id == "whisper-1"
+    with pytest.raises(openai.NotFoundError, match="there is no model 'gpt-2'; this server has tiny, also as whisper-1"):
+        client.models.retrieve("gpt-2")
+
+
+def test_a_language_may_have_a_region(client: openai.OpenAI, sample: np.ndarray) -> None:
+    file = ("a", audio_file(sample[:32000]))
+    for language in ("en-US", "en_gb", "EN"):
+        assert client.audio.transcriptions.create(file=file, model="any", language=language).text
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(
+    ("fields", "file", "param", "message"),
+    [
+        ([("language", "de")], b"", "language", "language is 'de'; this server recognizes 'en' only"),
+        ([("language", "eng")], b"", "language", "language is 'eng'"),
+        ([("response_format", "diarized_json")], b"", "response_format", "choose one of json, text, srt"),
+        ([("timestamp_granularities[]", "word")], b"", "timestamp_granularities", "response_format 'verbose_json'"),
+        ([("timestamp_granularities[]", "day")], b"", "timestamp_granularities", "'day'; choose from word, segment"),
+        ([("stream", "true"), ("response_format", "srt")], b"", "stream", "'json' or 'text', not 'srt'"),
+        ([("stream", "maybe")], b"", "stream", "stream is 'maybe'; it must be true or false"),
+        ([("response_format", "x" * 1000)], b"", "response_format", r"^response_format is 'x{60}'; choose"),
+        ([("keywords[]", "C3PO")], b"", "keywords", "'C3PO' cannot be written by this model"),
+        ([("keywords", "walk\nrun")], b"", "keywords", "at most 500 strings of one line each"),
+        ([("keywords", "x" * 101)], b"", "keywords", r"'x{60}'; a keyword has at most 100 letters"),
+        ([("model", "tiny")], None, "file", "the audio is missing"),
+        ([("file", "RIFF")], None, "file", "the audio is missing"),
+        ([], b"", "file", "cannot read the file"),
+        ([], b"ID3" + bytes(range(256)) * 10, "file", "cannot read the file"),
+        ([], audio_file(np.zeros(0, np.int16), format="WAV"), "file", "the file holds no audio"),
+        ([], audio_file(np.ones(9000, np.int16))[:-60], "file", "cannot read the file|is cut short"),
+        ([], audio_file(np.zeros(10, np.int16), 2**31 - 1, "WAV"), "file", "sample_rate is 2147483647"),
+        ([], audio_file(np.zeros(16000, np.int16), 8, "WAV"), "file", r"lasts 2000 s; at most 1800 s are taken"),
+        ([("model", "x" * 70000)], b"", None, "the form cannot be read: Part exceeded maximum size of 64KB"),
+        ([("model", "x")] * 65, b"", None, "the form cannot be read: Too many fields"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    server: RunningServer, fields: list[tuple[str, str]], file: bytes | None, param: str | None, message: str
+) -> None:
+    status, answer = post(server, form(*fields, file=file))
+    error = answer["error"]
+    assert status == 400 and error["type"] == "invalid_request_error" and error["param"] == param
+    assert re.search(message, error["message"]) and len(error["message"]) < 300
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"{}", "application/json", 415),
+        (b"", "", 415),
+        (form(file=b"")[:-20], "multipart/form-data", 400),
+        (b"\xff" * 1000, f"multipart/form-data; boundary={BOUNDARY}", 400),
+        (b"--mimosa\r\n\r\n\r\n--mimosa--\r\n", f"multipart/form-data; boundary={BOUNDARY}", 400),
+        (form(file=b""), f"multipart/form-data; boundary={'x' * 5000}", 400),
+        (form(("a", "b")), f"multipart/form-data; charset=rot13; boundary={BOUNDARY}", 400),
+    ],
+)
+def test_what_is_no_form(server: RunningServer, body: bytes, kind: str, status: int) -> None:
+    found, answer = post(server, body, **{"Content-Type": kind})
+    assert found == status and answer["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("charset", ["punycode", "unicode_escape", "idna"])
+def test_a_form_is_utf_8(server: RunningServer, charset: str) -> None:
+    """Python decodes punycode in quadratic time: these 600 kB would take a second of everybody's."""
+    body = form(*[("model", "\xe9" * 60000)] * 5, ("keywords[]", "\\ud800"), file=b"")
+    kind = f"multipart/form-data; charset={charset}; boundary={BOUNDARY}"
+    status, answer = post(server, body, **{"Content-Type": kind})
+    assert status == 400
+    assert answer["error"]["message"] == f"the charset of the form is '{charset}'; it must be UTF-8: leave it out"
+
+
+def test_an_error_in_mid_stream_is_an_event(client: openai.OpenAI, conversation: np.ndarray) -> None:
+    file = ("cut.flac", audio_file(conversation)[:-20000])
+    deltas = []
+    with pytest.raises(openai.APIError, match="the file"):
+        for event in client.audio.transcriptions.create(file=file, model="any", stream=True):
+            deltas.append(event.delta)
+    assert deltas
+
+
+def test_a_token_is_needed(server: RunningServer) -> None:
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0)
+    for call in (client.models.list, lambda: client.audio.transcriptions.create(file=("a", b"x"), model="any")):
+        with pytest.raises(openai.AuthenticationError, match="a token is needed"):
+            call()
+
+
+@pytest.mark.parametrize(("origin", "allowed"), [(ORIGIN, True), ("https://example.org", False)])
+def test_pages_of_other_origins(server: RunningServer, origin: str, allowed: bool) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    connection.request("OPTIONS", "/v1/audio/transcriptions", headers={"Origin": origin} | asked)
+    response = connection.getresponse()
+    response.read()
+    assert (response.status == 200) == allowed
+    connection.request("GET", "/v1/models", headers={"Origin": origin, "Authorization": f"Bearer {TOKEN}"})
+    response = connection.getresponse()
+    response.read()
+    assert response.status == (200 if allowed else 403)
+    assert response.headers["Access-Control-Allow-Origin"] == (origin if allowed else None)
+    connection.close()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["length", "chunked"])
+def test_an_upload_has_a_limit(server: RunningServer, known: bool) -> None:
+    body = form(file=bytes(MAX_UPLOAD + 100_000))
+    pieces = (body[i : i + 50_000] for i in range(0, len(body), 50_000))
+    status, answer = post(server, body if known else pieces)
+    assert status == 413 and f"larger than {MAX_UPLOAD} bytes" in answer["error"]["message"]
+    assert answer["error"]["code"] == "too_large"
+
+
+# ---- who goes away ----
+
+
+def open_sessions(server: RunningServer) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request("GET", "/healthz")
+    sessions = json.loads(connection.getresponse().read())["sessions"]
+    connection.close()
+    return sessions
+
+
+def files_without_name(server: RunningServer) -> int:
+    count = 0
+    for file in Path(f"/proc/{server.process.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed in the meantime
+            count += "(deleted)" in os.readlink(file)
+    return count
+
+
+def send_head(server: RunningServer, length: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    lines = (
+        "POST /v1/audio/transcriptions HTTP/1.1",
+        f"Host: 127.0.0.1:{server.port}",
+        f"Authorization: Bearer {TOKEN}",
+        f"Content-Type: multipart/form-data; boundary={BOUNDARY}",
+        f"Content-Length: {length}",
+    )
+    connection.sendall("\r\n".join((*lines, "", "")).encode())
+    return connection
+
+
+def test_a_client_gone_in_mid_upload_leaves_nothing(server: RunningServer) -> None:
+    body = form(file=bytes(3_000_000))
+    assert files_without_name(server) == 0
+    with send_head(server, len(body)) as connection:
+        connection.sendall(body[:2_000_000])
+        assert until(lambda: files_without_name(server) == 1) and open_sessions(server) == 1
+    assert until(lambda: files_without_name(server) == 0 and open_sessions(server) == 0, 2)
+
+
+def test_a_client_that_falls_silent_in_mid_upload_is_told_so(server: RunningServer) -> None:
+    with send_head(server, 1000) as connection:
+        received = b""
+        while b"nothing came for 2 s" not in received:
+            piece = connection.recv(10000)
+            assert piece, received
+            received += piece
+    assert until(lambda: open_sessions(server) == 0, 2)
+
+
+@pytest.mark.parametrize("stream", ["true", "false"])
+def test_a_client_gone_in_mid_answer_leaves_nothing(
+    server: RunningServer, conversation: np.ndarray, stream: str
+) -> None:
+    """While there are 13 minutes of audio to go, which take far longer than this test waits."""
+    file = audio_file(np.tile(conversation[::2], 60), 8000, "WAV", "ULAW")
+    body = form(("stream", stream), file=file)
+    with send_head(server, len(body)) as connection:
+        connection.sendall(body)
+        if stream == "true":
+            answer = b""
+            while b"transcript.text.delta" not in answer:
+                answer += connection.recv(10000)
+        else:
+            time.sleep(0.3)
+        assert open_sessions(server) == 1 and files_without_name(server) == 1
+    assert until(lambda: files_without_name(server) == 0 and open_sessions(server) == 0, 4)
+
+
+def test_no_more_uploads_than_sessions(server: RunningServer, client: openai.OpenAI) -> None:
+    with send_head(server, 100), send_head(server, 100):
+        assert until(lambda: open_sessions(server) == 2)
+        with pytest.raises(openai.InternalServerError, match="all 2 streams are taken") as refused:
+            client.audio.transcriptions.create(file=("a", b"x"), model="any")
+        assert refused.value.status_code == 503 and refused.value.response.headers["retry-after"] == "1"
+    assert until(lambda: open_sessions(server) == 0)
+
+
+def test_the_log_holds_no_text(server: RunningServer, finals: list[Final]) -> None:
+    assert any("transcriptions: 13." in line for line in server.log)
+    words = {word for final in finals for word in final.text.split() if len(word) > 3}
+    assert words and not any(word in line for line in server.log for word in words)
+    assert not any("Traceback" in line for line in server.log)

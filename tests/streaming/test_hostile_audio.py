@@ -1,0 +1,117 @@
+"""Audio that no microphone should give, to the bundled model: what it makes of it, and of what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from support.recognition import shifted
+
+from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
+from asr.streaming import Error, Final
+from asr.streaming.stream import Stream
+
+TEXT = "THE OLD MAN WALKED SLOWLY DOWN THE ROAD AND THE CHILDREN RAN AFTER"
+PAUSE = np.zeros(32000, np.float32)
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Recognizer:
+    # In float32: what int8 makes of unclear words depends on the processor.
+    return Recognizer(bundled_model("float32"), lm="bundled")
+
+
+@pytest.fixture(scope="module")
+def speech(sample: np.ndarray) -> np.ndarray:
+    return sample.astype(np.float32) / 32768
+
+
+def texts(stream: Stream) -> tuple[list[str], list[str]]:
+    """Of the finals, and of the errors."""
+    events = stream.events()
+    return tuple([event.text for event in events if isinstance(event, kind)] for kind in (Final, Error))
+
+
+def noise(speech: np.ndarray) -> np.ndarray:
+    return np.random.default_rng(0).uniform(-9e8, 9e8, len(speech)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def heard_after_silence(bundled: Recognizer, speech: np.ndarray) -> list[str]:
+    """Finals of the speech where nothing was before it."""
+    stream = bundled.stream()
+    stream.accept_waveform(np.concatenate([np.zeros_like(speech), PAUSE, speech]))
+    stream.finish()
+    return texts(stream)[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "understood", "complaint"),
+    [
+        (lambda x: x + 0.5, TEXT, ""),
+        (lambda x: x + 100, TEXT, ""),
+        (lambda x: 0.03 * x, "WALKED SLOWLY DOWN THE ROAD AND THE CHILDREN", ""),
+        (lambda x: 1e4 * x, "WALKED SLOWLY DOWN THE ROAD", ""),
+        (lambda x: -1e4 * x, "WALKED SLOWLY DOWN THE ROAD", ""),
+        (lambda x: np.clip(100 * x, -1, 1), "MAN", ""),
+        (lambda x: 1e-4 * x, "", ""),
+        (lambda x: np.float32(1e-40) * np.sign(x), "", ""),  # denormal
+        (lambda x: np.full_like(x, np.nan), "", "were not finite"),
+        (lambda x: np.where(np.arange(len(x)) % 1000 < 5, np.inf, x), "MAN", "were not finite"),
+        (lambda x: 3e38 * np.sign(x), "", "were not finite"),
+        (noise, None, ""),  # words or none, as it takes it
+    ],
+    ids=[
+        *("offset", "big-offset", "gain-0.03", "gain-1e4", "gain--1e4", "clipped", "gain-1e-4", "denormal"),
+        *("nan", "inf", "overflow", "noise-1e9"),
+    ],
+)
+def test_the_cache_stays_finite_and_what_follows_is_understood(
+    bundled: Recognizer,
+    speech: np.ndarray,
+    change: Callable[[np.ndarray], np.ndarray],
+    understood: str | None,
+    complaint: str,
+    heard_after_silence: list[str],
+) -> None:
+    stream = bundled.stream()
+    stream.accept_waveform(change(speech).astype(np.float32))
+    cache = stream.pasts[False]
+    assert cache.num_frames > 0 and np.isfinite(cache.keys).all() and np.isfinite(cache.values).all()
+    stream.accept_waveform(PAUSE)
+    finals, errors = texts(stream)
+    if understood is not None:
+        assert understood in "".join(finals) if understood else finals == []
+    assert complaint in "".join(errors) if complaint else errors == []
+    stream.accept_waveform(speech)
+    stream.finish()
+    assert texts(stream) == (heard_after_silence, [])
+    assert heard_after_silence[0].startswith("THE OLD MAN WALKED SLOWLY DOWN THE ROAD AND THE")
+
+
+def after_silence(recognizer: Recognizer, seconds: int, speech: np.ndarray) -> list[dict[str, object]]:
+    """The events of `speech` after so much digital silence, their times counted from the speech."""
+    stream = recognizer.stream()
+    stream.accept_waveform(np.zeros(16000 * seconds, np.float32))
+    assert stream.events() == []
+    stream.accept_waveform(speech)
+    stream.finish()
+    return shifted(stream.events(), -seconds)
+
+
+def test_after_five_minutes_of_digital_silence_speech_is_understood_as_after_a_second(
+    bundled: Recognizer, speech: np.ndarray
+) -> None:
+    """16 s are 25 chunks: the speech falls on chunks alike."""
+    first, second = (after_silence(bundled, seconds, speech)[-1] for seconds in (1, 1 + 19 * 16))
+    assert first["type"] == "final" and str(first["text"]).startswith(TEXT)
+    assert [first[key] for key in ("text", "start", "end")] == [second[key] for key in ("text", "start", "end")]
+
+
+def test_once_the_context_is_full_of_silence_its_length_does_not_show_at_all(speech: np.ndarray) -> None:
+    """What the encoder sees of the past is ten layers of 2.56 s; 80 s are whole chunks and whole empty utterances."""
+    recognizer = Recognizer(search="greedy", second_pass=False)
+    first, second = (after_silence(recognizer, seconds, speech) for seconds in (41, 41 + 80))
+    assert len(first) > 5 and first == second

@@ -1,0 +1,128 @@
+"""Hotwords and closed phrases in live recognition, with the bundled model and synthetic speech."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.recognition import finals, recognize
+from support.synth import speech, write_audio
+
+from asr import Recognizer
+from asr._core import Hypothesis
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import list_text, rescore
+from asr.streaming import Event, Partial
+from asr.streaming.terminal.cli import main
+
+COMMANDS = ["turn on the light", "turn off the light", "open the door", "stop", "[unk]"]
+
+
+@pytest.fixture(scope="module")
+def recognizer() -> Recognizer:
+    # In float32: what int8 makes of unclear words depends on the processor.
+    return Recognizer(bundled_model("float32"), lm="bundled")
+
+
+def hear(recognizer: Recognizer, text: str) -> list[Event]:
+    pause = np.zeros(16000, np.float32)
+    return recognize(recognizer, np.concatenate([pause[:4000], speech(text), pause]))
+
+
+def partials(events: list[Event]) -> str:
+    return " / ".join(event.text for event in events if isinstance(event, Partial))
+
+
+@pytest.mark.parametrize("lm", ["auto", None])
+def test_a_word_that_no_model_knows_is_recognised_as_a_hotword(recognizer: Recognizer, lm: str | None) -> None:
+    """In partials, in the second pass, and by the decoder that picks the final."""
+    town = "they went to the town of brankovik"
+    plain = recognizer if lm == "auto" else recognizer.with_options(lm=lm)
+    hot = plain.with_options(hotwords=["Brankovik:1.5" if lm else "Brankovik:3"])
+    assert "BRANKOVIK" not in finals(hear(plain, town)) + partials(hear(plain, town))
+    events = hear(hot, town)
+    assert finals(events).endswith("BRANKOVIK")
+    assert "BRANKOVIK" in partials(events)
+
+
+def test_hotwords_change_nothing_where_they_are_not_spoken(recognizer: Recognizer) -> None:
+    text = "the old man walked slowly down the road"
+    hot = recognizer.with_options(hotwords=["Brankovik", "New York", "Nubians:2"])
+    assert finals(hear(hot, text)) == finals(hear(recognizer, text)) != ""
+
+
+def test_the_decoder_takes_no_hotword_away() -> None:
+    def hypothesis(log_prob: float, hotword_score: float) -> Hypothesis:
+        lists = {"start_frames": [0], "end_frames": [1], "confidences": [0.5]}
+        return Hypothesis([3], log_prob=log_prob, lm_score=0.0, hotword_score=hotword_score, **lists)
+
+    plain, hot, also_hot = hypothesis(-10.0, 0.0), hypothesis(-12.0, 5.0), hypothesis(-13.0, 5.0)
+    assert rescore([plain, hot, also_hot], [-1.0, -90.0, -50.0], 0.5) == 2
+    assert rescore([plain, hot], [-1.0, -90.0], 0.5) == 1
+    assert rescore([plain, hypothesis(-16.0, 5.0)], [-5.0, -5.5], 0.5) == 1  # a hotword counts in full
+    assert rescore([plain, hypothesis(-16.0, 5.0)], [-5.0, -15.0], 0.5) == 0
+
+
+def test_commands_of_a_closed_list_and_unk_for_all_else(recognizer: Recognizer) -> None:
+    closed = recognizer.with_options(phrases=COMMANDS)
+    assert (
+        finals(hear(closed, "turn off the light"))
+        == "TURN OFF THE LIGHT"
+        != finals(hear(recognizer, "turn off the light"))
+    )
+    assert finals(hear(closed, "turn off the light stop")) == "TURN OFF THE LIGHT STOP"
+    assert finals(hear(closed, "her mother was a very good woman")) == "[unk]"
+    events = hear(closed, "open the door")
+    shown = {word for event in events for word in event.text.split()}
+    assert shown == {"OPEN", "THE", "DOOR"}  # whole words only
+    (final,) = (event for event in events if finals([event]))
+    ends = [(word.start_s, word.end_s) for word in final.words]
+    assert all(start < end for start, end in ends) and ends == sorted(ends) and 0.15 < ends[0][0] < 0.4
+    assert all(0 < word.confidence < 1 for word in final.words)
+    assert finals(hear(closed.with_options(phrases=None), "stop")) == finals(hear(recognizer, "stop"))
+
+
+def test_unk_is_rarer_the_more_it_costs(recognizer: Recognizer) -> None:
+    cheap, dear = (recognizer.with_options(phrases=COMMANDS, unknown_cost=cost) for cost in (0.1, 50.0))
+    assert finals(hear(cheap, "turn on the light")) == "[unk]"
+    assert "[unk]" not in finals(hear(dear, "my sister lives in another country"))
+
+
+def test_lists_come_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hotwords, phrases = tmp_path / "hotwords.txt", tmp_path / "phrases.txt"
+    hotwords.write_text("\ufeffNew York\r\n\r\nBrankovik:1.5\r\n", encoding="utf-8")
+    phrases.write_text("\n".join(COMMANDS), encoding="utf-8")
+    town = write_audio(tmp_path / "town.wav", speech("they went to the town of brankovik"))
+    light = write_audio(tmp_path / "light.wav", speech("turn on the light"))
+    assert main(["--file", str(town), "--hotwords", str(hotwords)]) == 0
+    assert "BRANKOVIK" in capsys.readouterr().out
+    assert main(["--file", str(light), "--phrases", str(phrases)]) == 0
+    assert "TURN ON THE LIGHT" in capsys.readouterr().out
+    for option in ("--hotwords", "--phrases"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["--file", str(light), option, str(tmp_path / "none.txt")])
+        assert "there is no file" in capsys.readouterr().err
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    with pytest.raises(ValueError, match=r"hotwords: .*latin\.txt cannot be read as UTF-8"):
+        list_text("hotwords", tmp_path / "latin.txt")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hotwords": ["R2-D2"]}, "hotword 'R2-D2' cannot be written by this model: it has no '2', '-'; write it as"),
+        ({"hotwords": ["AC:DC"]}, r"hotword line 'AC:DC': the boost .* must be a number in \(0, 20\]"),
+        ({"hotwords": ["Ada"], "hotword_boost": 0.0}, r"hotword boost must be in \(0, 20\], got 0"),
+        ({"hotwords": ["Ada"], "search": "greedy"}, "search greedy takes no language model and no hotwords"),
+        ({"hotwords": ["Ada"], "phrases": ["stop"]}, "give one of the two"),
+        ({"phrases": []}, "the list of phrases has no phrase; give one or more, or no list"),
+        ({"phrases": ["[unk]", " "]}, "has no phrase"),
+        ({"phrases": ["go", "room 5"]}, "phrase '5' cannot be written by this model: it has no '5'; write it as"),
+        ({"phrases": ["go"], "unknown_cost": 0.0}, r"unknown_cost must be in \(0, 100\], got 0"),
+        ({"phrases": ["go"], "search": "greedy"}, "search greedy takes no language model, hotwords or phrases"),
+    ],
+)
+def test_what_is_wrong_is_named(recognizer: Recognizer, options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        recognizer.with_options(**options)

@@ -1,0 +1,195 @@
+"""The live recogniser: what it recognises, and when it says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import TOKENS
+from support.recognition import finals, recognize
+
+from asr import Recognizer, _core
+from asr._core import CtcPrefixBeamSearch, EncoderStep
+from asr.features import fbank, num_frames
+from asr.lm.packed import LmError, load_lm
+from asr.model.model import AsrModel
+from asr.runtime.onnx_model import OnnxModel
+from asr.runtime.search import LmWeights
+from asr.streaming import Final, Partial
+from asr.text import detokenize
+
+
+def test_partials_grow_into_finals_one_for_each_utterance(recognizer: Recognizer, conversation: np.ndarray) -> None:
+    events = recognize(recognizer, conversation)
+    ends = [i for i, event in enumerate(events) if isinstance(event, Final)]
+    assert len(ends) == 3
+    assert all(isinstance(event, Partial) for i, event in enumerate(events) if i not in ends)
+    assert all(isinstance(events[i - 1], Partial) for i in ends)
+    for event in events:
+        assert event.text == " ".join(word.word for word in event.words) != ""
+        assert (event.start, event.end) == (event.words[0].start_s, event.words[-1].end_s)
+        times = [t for word in event.words for t in (word.start_s, word.end_s)]
+        assert times == sorted(times)
+        assert all(0 < word.confidence <= 1 for word in event.words)
+    speech = [(0.2, 5.6), (7.2, 9.8), (11.2, len(conversation) / 16000)]
+    for i, (start, end) in zip(ends, speech, strict=True):
+        assert start <= events[i].start < events[i].end <= end + 0.2
+
+
+@pytest.mark.parametrize("chunk_ms", [160, 640, 1280])
+def test_equals_the_masked_full_pass_in_pytorch(
+    onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray, chunk_ms: int
+) -> None:
+    """Endpoints and ragged tail included: the encoder keeps its context, no frame is lost or used twice."""
+    events = recognize(Recognizer(onnx, search="greedy", second_pass=False, chunk_ms=chunk_ms), conversation)
+    features = fbank(conversation)[None]
+    with torch.no_grad():
+        log_probs = tiny_model(features, torch.tensor([features.shape[1]]), chunk_ms // 40, 64)[0][0]
+    best = log_probs.argmax(-1)
+    kept = [int(t) for t, before in zip(best, [-1, *best[:-1].tolist()], strict=True) if t != before and t != 0]
+    # An utterance that ends is a word that ends, whether or not the model wrote a boundary.
+    assert finals(events).replace(" ", "") == detokenize(TOKENS[t] for t in kept).replace(" ", "")
+
+
+def test_rescoring_takes_the_hypothesis_that_search_and_decoder_like_best(
+    onnx: OnnxModel, conversation: np.ndarray
+) -> None:
+    audio = conversation[:80000]  # one utterance
+    features = fbank(audio).numpy()
+    search, outputs, cache = CtcPrefixBeamSearch(beam_size=8), [], onnx.init_cache(1, 64)
+    for start in range(0, len(features) - 3, 64):
+        valid = min(67, len(features) - start)
+        piece = np.zeros((1, 67, 80), np.float32)
+        piece[0, :valid] = features[start : start + 67]
+        log_probs, encoder_out, cache, _ = onnx.step(piece, np.array([valid]), cache)
+        search.advance(log_probs[0, : min(valid // 4, 16)])
+        outputs.append(encoder_out[0, : min(valid // 4, 16)])
+    hypotheses = search.hypotheses(8)
+    scores = onnx.score([h.tokens for h in hypotheses], np.concatenate(outputs))
+    weight = onnx.metadata.rescore_ctc_weight
+    best = max(zip(hypotheses, scores, strict=True), key=lambda p: weight * p[0].log_prob + (1 - weight) * p[1])[0]
+    assert best.tokens != hypotheses[0].tokens  # or this test could not tell
+    assert finals(recognize(Recognizer(onnx, search="rescore", second_pass=False), audio)) == detokenize(
+        TOKENS[t] for t in best.tokens
+    )
+    beam = detokenize(TOKENS[t] for t in hypotheses[0].tokens)
+    assert finals(recognize(Recognizer(onnx, search="beam", second_pass=False), audio)) == beam
+
+
+@pytest.mark.parametrize("search", ["beam", "rescore"])
+def test_the_language_model_takes_part(onnx: OnnxModel, pairs_lm: Path, conversation: np.ndarray, search: str) -> None:
+    weights = LmWeights(weight=0.5, word_bonus=0.0, oov_penalty=30.0)
+    plain = finals(recognize(Recognizer(onnx, search=search), conversation)).split()
+    pairs = finals(recognize(Recognizer(onnx, search=search, lm=pairs_lm, lm_weights=weights), conversation))
+    assert sum(len(word) == 2 for word in plain) < 0.4 * len(plain)
+    assert sum(len(word) == 2 for word in pairs.split()) > 0.6 * len(pairs.split()) > 0
+    shared = Recognizer(onnx, search=search, lm=load_lm(pairs_lm), lm_weights=weights)
+    assert finals(recognize(shared, conversation)) == pairs
+
+
+def test_which_language_model_is_the_default(onnx: OnnxModel, pairs_lm: Path) -> None:
+    assert Recognizer(onnx).fusion is None
+    assert Recognizer().fusion is not None
+    assert Recognizer(lm=None).fusion is None and Recognizer(search="greedy").fusion is None
+    with pytest.raises(ValueError, match="greedy takes no language model"):
+        Recognizer(onnx, search="greedy", lm=pairs_lm)
+    with pytest.raises(LmError, match=r"none\.lm cannot be read"):
+        Recognizer(onnx, lm=pairs_lm.with_name("none.lm"))
+    with pytest.raises(LmError, match="damaged"):
+        Recognizer(onnx, lm=Path(__file__))
+
+
+def test_the_decoder_hears_each_frame_in_one_utterance(onnx: OnnxModel, conversation: np.ndarray) -> None:
+    heard = []
+
+    class Listening(OnnxModel):
+        def score(self, tokens: Sequence[Sequence[int]], encoder_out: np.ndarray) -> np.ndarray:
+            heard.append(encoder_out)
+            return super().score(tokens, encoder_out)
+
+    recognizer = Recognizer(Listening(onnx.path), second_pass=False)
+    heard.clear()
+    recognize(recognizer, conversation)
+    assert len(heard) == 3
+    features = fbank(conversation).numpy()
+    outputs, cache = [], onnx.init_cache(1, 64)
+    for start in range(0, len(features) - 3, 64):
+        valid = min(67, len(features) - start)
+        piece = np.zeros((1, 67, 80), np.float32)
+        piece[0, :valid] = features[start : start + 67]
+        _, encoder_out, cache, _ = onnx.step(piece, np.array([valid]), cache)
+        outputs.append(encoder_out[0, : min(valid // 4, 16)])
+    np.testing.assert_allclose(np.concatenate(heard), np.concatenate(outputs), atol=1e-3)
+
+
+def test_the_last_words_are_never_cut(onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray) -> None:
+    """Whatever the length of the tail, all of its frames are decoded."""
+    recognizer = Recognizer(onnx, search="greedy", second_pass=False)
+    for num_samples in range(30000, 42000, 617):
+        features = fbank(conversation[:num_samples])[None]
+        with torch.no_grad():
+            best = tiny_model(features, torch.tensor([features.shape[1]]), 16, 64)[0][0].argmax(-1).tolist()
+        kept = [TOKENS[t] for t, before in zip(best, [-1, *best[:-1]], strict=True) if t != before and t != 0]
+        assert finals(recognize(recognizer, conversation[:num_samples])) == detokenize(kept)
+
+
+def test_every_length_of_audio_gives_every_frame_it_has(onnx: OnnxModel) -> None:
+    """One encoder frame for every four feature frames, also where the last ones overflow a chunk."""
+    recognizer = Recognizer(onnx, search="greedy", chunk_ms=80)
+    for num_samples in range(0, 3 * 1280, 40):
+        stream = recognizer.stream()
+        stream.accept_waveform(np.zeros(num_samples, np.int16))
+        stream.finish()
+        assert stream._core.num_frames == num_frames(num_samples) // 4
+
+
+@pytest.mark.parametrize("num_samples", [0, 1, 79, 80, 400, 559, 560, 561, 640])
+def test_very_short_audio(recognizer: Recognizer, conversation: np.ndarray, num_samples: int) -> None:
+    recognize(recognizer, conversation[8000 : 8000 + num_samples])
+
+
+def test_text_is_there_before_the_audio_ends_and_knows_nothing_of_what_follows(
+    recognizer: Recognizer, conversation: np.ndarray
+) -> None:
+    whole = recognize(recognizer, conversation)
+    for seconds in (1.0, 2.5, 6.0, 9.0):
+        stream = recognizer.stream()
+        stream.accept_waveform(conversation[: int(seconds * 16000)])
+        early = stream.events()
+        assert early and early == whole[: len(early)]
+
+
+def test_a_second_pass_that_finds_nothing_takes_the_partial_back(recognizer: Recognizer) -> None:
+    stream = _core.Stream(recognizer.segment_options)
+    blanks, letter = (np.full((16, len(TOKENS)), -20, np.float32) for _ in range(2))
+    blanks[:, 0] = letter[:, 0] = 0
+    letter[5, [0, TOKENS.index("A")]] = -20, 0
+    encoder_out = np.zeros((16, recognizer.onnx.metadata.dim), np.float32)
+    stream.accept(np.zeros(16000, np.int16))
+    stream.stepped(letter, encoder_out)
+    stream.finish()
+    steps = 0
+    while (step := stream.work()) is not None:
+        assert isinstance(step, EncoderStep)
+        num_frames = len(step.features) // 4
+        assert step.begins == step.second_pass
+        stream.stepped(
+            np.resize(blanks, (num_frames, len(TOKENS))), np.resize(encoder_out, (num_frames, encoder_out.shape[1]))
+        )
+        steps += 1
+    assert steps == 2  # what was left of the second, and the second pass
+    assert [event[:2] for event in stream.take_events()] == [("partial", "A"), ("partial", "")]
+
+
+def test_a_variant_shares_what_is_big() -> None:
+    recognizer = Recognizer()
+    variant = recognizer.with_options(chunk_ms=160, silence_after_speech_s=0.4)
+    assert variant.chunk_ms == 160
+    assert variant.onnx is recognizer.onnx and variant.language_model is recognizer.language_model is not None
+    assert recognizer.with_options(search="greedy").fusion is None
+    assert recognizer.with_options(lm_weights=LmWeights(weight=0.5)).language_model is recognizer.language_model
+    with pytest.raises(ValueError, match="chunk_ms is 100"):
+        recognizer.with_options(chunk_ms=100)

@@ -1,0 +1,183 @@
+"""Audio on its way into the recogniser, cut in any way, lost or broken: the text depends on it alone."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soxr
+from support.recognition import finals, random_cuts, recognize, shifted
+
+from asr import Recognizer
+from asr.runtime.onnx_model import OnnxModel
+from asr.streaming import Error, Event, Final, Gap
+
+
+def test_text_does_not_depend_on_200_random_splits(onnx: OnnxModel, conversation: np.ndarray) -> None:
+    recognizer = Recognizer(onnx, search="beam")
+    audio = conversation[60000:140000]
+    expected = recognize(recognizer, audio)
+    assert finals(expected)
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        assert recognize(recognizer, audio, random_cuts(rng, len(audio))) == expected
+
+
+def test_text_does_not_depend_on_pushes_of_one_sample(recognizer: Recognizer, conversation: np.ndarray) -> None:
+    audio = conversation[4000:40000]
+    assert recognize(recognizer, audio, list(range(1, len(audio)))) == recognize(recognizer, audio)
+
+
+def test_a_ten_minute_push(onnx: OnnxModel, conversation: np.ndarray) -> None:
+    recognizer = Recognizer(onnx, search="greedy")
+    audio = np.resize(conversation, 600 * 16000)
+    events = recognize(recognizer, audio)
+    assert len(finals(events)) > 1000
+    assert events == recognize(recognizer, audio, list(range(1600, len(audio), 1600)))
+
+
+@pytest.mark.parametrize("rate", [22050, 44100, 48000])
+def test_any_sample_rate_in_any_split(recognizer: Recognizer, conversation: np.ndarray, rate: int) -> None:
+    audio = soxr.resample(conversation[:100000], 16000, rate)
+    events = recognize(recognizer, audio, rate=rate)
+    expected = recognize(recognizer, conversation[:100000])[-1]
+    assert events[-1].end == pytest.approx(expected.end, abs=0.3) and expected.end > 4
+    assert len(events[-1].text) > 0.7 * len(expected.text)
+    rng = np.random.default_rng(rate)
+    for _ in range(10):
+        assert recognize(recognizer, audio, random_cuts(rng, len(audio)), rate) == events
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 48000])
+def test_the_resampler_keeps_nothing_back_at_the_end(recognizer: Recognizer, rate: int) -> None:
+    stream = recognizer.stream()
+    for _ in range(100):
+        stream.accept_waveform(np.zeros(rate // 100, np.float32), rate)
+    stream.finish()
+    assert stream._core.num_samples == round(100 * (rate // 100) * 16000 / rate)
+
+
+def test_int16_and_float32_and_strided_arrays_give_the_same(recognizer: Recognizer, sample: np.ndarray) -> None:
+    events = recognize(recognizer, sample)
+    assert finals(events)
+    assert events == recognize(recognizer, sample.astype(np.float32) / 32768)
+    assert events == recognize(recognizer, np.repeat(sample, 2)[::2])
+
+
+def test_streams_in_threads_do_not_disturb_each_other(recognizer: Recognizer, conversation: np.ndarray) -> None:
+    audios = [conversation[i * 16000 : 160000] for i in range(4)]
+    expected = [recognize(recognizer, audio) for audio in audios]
+    found: dict[int, list[Event]] = {}
+
+    def run(i: int) -> None:
+        found[i] = recognize(recognizer, audios[i], list(range(0, len(audios[i]), 800)))
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[i] for i in range(4)] == expected
+
+
+def test_a_gap_ends_the_utterance_and_what_follows_is_as_new_at_its_true_time(
+    recognizer: Recognizer, conversation: np.ndarray
+) -> None:
+    before, after = conversation[:37000], conversation[37000:90000]
+    stream = recognizer.stream()
+    stream.accept_waveform(before)
+    assert stream.sample_offset == 37000
+    stream.gap(8000)
+    assert stream.sample_offset == 45000
+    stream.accept_waveform(after)
+    stream.finish()
+    events = [event.to_dict() for event in stream.events()]
+    gap = {"type": "gap", "text": "0.500 s of audio were lost", "start": 2.312, "end": 2.812, "words": []}
+    expected = [event.to_dict() for event in recognize(recognizer, before)]
+    assert expected[-1]["type"] == "final"
+    assert events == [*expected, gap, *shifted(recognize(recognizer, after), 45000 / 16000)]
+
+
+@pytest.mark.parametrize("bits", [31, 32])
+def test_times_stay_true_when_positions_pass_32_bits(
+    recognizer: Recognizer, conversation: np.ndarray, bits: int
+) -> None:
+    """Days of a stream, most of which were lost: seconds before a power of two the speech begins."""
+    audio = conversation[:90000]
+    stream = recognizer.stream()
+    stream.gap(2**bits - 16000)
+    stream.accept_waveform(audio)
+    assert stream.sample_offset == 2**bits + 74000
+    stream.finish()
+    expected = shifted(recognize(recognizer, audio), 2**bits / 16000 - 1)
+    assert [event.to_dict() for event in stream.events()[1:]] == expected and len(expected) > 5
+
+
+def test_gaps_and_changes_of_the_sample_rate_keep_the_clock_true(
+    recognizer: Recognizer, conversation: np.ndarray
+) -> None:
+    stream = recognizer.stream()
+    stream.accept_waveform(soxr.resample(conversation[:44100], 16000, 44100), 44100)
+    stream.gap(44100, 44100)
+    stream.gap(44101, 44100)
+    stream.accept_waveform(np.zeros(48001, np.float32), 48000)
+    stream.accept_waveform(np.zeros(16000, np.float32))
+    seconds = len(soxr.resample(conversation[:44100], 16000, 44100)) / 44100 + 1 + 44101 / 44100 + 48001 / 48000 + 1
+    assert stream.sample_offset == round(seconds * 16000)
+    gaps = [event for event in stream.events() if isinstance(event, Gap)]
+    assert gaps[0].end == gaps[1].start == pytest.approx(gaps[0].start + 1)
+
+
+def test_samples_that_are_not_finite_are_silence_and_reported_once(
+    recognizer: Recognizer, conversation: np.ndarray
+) -> None:
+    broken, silent = conversation.copy(), conversation.copy()
+    broken[5000:5003] = np.nan, np.inf, -np.inf
+    broken[90000:95000] = np.nan
+    silent[5000:5003] = silent[90000:95000] = 0
+    events = recognize(recognizer, broken)
+    errors = [event for event in events if isinstance(event, Error)]
+    assert len(errors) == 1 and errors[0].text.startswith("3 samples were not finite")
+    assert [event for event in events if not isinstance(event, Error)] == recognize(recognizer, silent)
+    assert recognize(recognizer, broken, random_cuts(np.random.default_rng(0), len(broken))) == events
+
+
+def test_one_nan_does_not_spoil_resampled_audio(recognizer: Recognizer, conversation: np.ndarray) -> None:
+    broken, silent = (soxr.resample(conversation[:90000], 16000, 48000) for _ in range(2))
+    broken[20000], silent[20000] = np.nan, 0
+    events = recognize(recognizer, broken, rate=48000)
+    assert [event.text[:24] for event in events if isinstance(event, Error)] == ["1 sample was not finite "]
+    assert finals(events) == finals(recognize(recognizer, silent, rate=48000)) != ""
+
+
+def test_an_hour_of_silence_takes_no_memory(onnx: OnnxModel) -> None:
+    def resident() -> float:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * 4096 / 1e6
+
+    stream = Recognizer(onnx, chunk_ms=5120, search="beam").stream()
+    silence = np.zeros(16000 * 60, np.float32)
+    for _ in range(5):
+        stream.accept_waveform(silence)
+    before = resident()
+    for _ in range(55):
+        stream.accept_waveform(silence)
+    assert resident() - before < 8
+    assert stream.events() == []
+
+
+@pytest.mark.parametrize("second_pass", [False, True])
+def test_what_is_kept_of_an_utterance_is_bounded_without_any_pause(
+    onnx: OnnxModel, conversation: np.ndarray, second_pass: bool
+) -> None:
+    recognizer = Recognizer(onnx, max_utterance_s=3, silence_after_speech_s=float("inf"), second_pass=second_pass)
+    stream = recognizer.stream()
+    speech = conversation[4000:80000]
+    for _ in range(10):
+        stream.accept_waveform(speech)
+        segment = stream._core
+        assert segment.num_frames_kept <= (0 if second_pass else 1.5 * 3 / 0.04 + 16)
+        assert segment.num_features_kept <= 100 * 1.5 * 3 + 67
+    assert sum(isinstance(event, Final) for event in stream.events()) >= 9

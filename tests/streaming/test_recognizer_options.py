@@ -1,0 +1,152 @@
+"""The doors of the recogniser: its options, its errors, its events as dictionaries, and what it imports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.recognition import recognize
+
+from asr import Recognizer
+from asr.runtime.onnx_model import ModelError, OnnxModel
+
+
+def test_events_as_dictionaries(recognizer: Recognizer, conversation: np.ndarray) -> None:
+    for event in recognize(recognizer, conversation):
+        plain = event.to_dict()
+        more = {"partial": ["num_stable"], "final": ["endpoint"]}
+        assert list(plain) == ["type", "text", "start", "end", "words", *more[event.type]]
+        assert all(list(word) == ["word", "start", "end", "confidence"] for word in plain["words"])
+        assert json.loads(json.dumps(plain)) == plain
+        assert all(word["start"] == round(word["start"], 3) for word in plain["words"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chunk_ms": 0}, r"chunk_ms is 0; it must be a multiple of 40 in \[40, 5120\]"),
+        ({"chunk_ms": 100}, "chunk_ms is 100"),
+        ({"chunk_ms": 5160}, "chunk_ms is 5160"),
+        ({"chunk_ms": 640.0}, "chunk_ms is 640.0"),
+        ({"left_context_ms": -40}, r"left_context_ms is -40; it must be a multiple of 40 in \[0, 20480\]"),
+        ({"left_context_ms": 20520}, "left_context_ms is 20520"),
+        ({"search": "best"}, "search 'best' is not known: choose one of greedy, beam, rescore"),
+        ({"beam_size": 0}, "beam_size"),
+        ({"beam_size": 1025}, "beam_size"),
+        ({"max_utterance_s": 121}, r"max_utterance_s is 121; it must be in \(0, 120\]"),
+        ({"max_utterance_s": float("nan")}, "max_utterance_s is nan"),
+        ({"silence_after_speech_s": 0}, "silence_after_speech_s"),
+    ],
+)
+def test_options_out_of_range(onnx: OnnxModel, options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Recognizer(onnx, **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"chunk_ms": 40, "left_context_ms": 0}, {"chunk_ms": 5120, "left_context_ms": 20480}]
+)
+def test_options_at_their_limits(onnx: OnnxModel, conversation: np.ndarray, options: dict[str, int]) -> None:
+    assert recognize(Recognizer(onnx, **options), conversation)
+
+
+def test_a_model_with_other_features_is_refused(onnx: OnnxModel) -> None:
+    import copy
+    import dataclasses
+
+    other = copy.copy(onnx)
+    other.metadata = dataclasses.replace(onnx.metadata, window="hamming")
+    with pytest.raises(ModelError, match="window is 'hamming'"):
+        Recognizer(other)
+
+
+def test_a_model_without_decoder_can_do_beam_search_only(onnx: OnnxModel) -> None:
+    import copy
+    import dataclasses
+
+    other = copy.copy(onnx)
+    other.metadata = dataclasses.replace(onnx.metadata, decoder_onnx=b"")
+    with pytest.raises(ValueError, match="search='beam'"):
+        Recognizer(other)
+    Recognizer(other, search="beam")
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ([0.0, 0.1], "samples are a list; expected a NumPy array"),
+        (np.zeros(10), "dtype float64; expected float32 in ±1 or int16"),
+        (np.zeros(10, np.int32), "dtype int32"),
+        (np.zeros((10, 2), np.float32), r"shape \(10, 2\); expected \(num_samples,\)"),
+    ],
+)
+def test_samples_of_another_kind(recognizer: Recognizer, samples: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        recognizer.stream().accept_waveform(samples)
+
+
+@pytest.mark.parametrize("rate", [0, -16000, 999, 768001, 22050.5, "16000", True])
+def test_sample_rates_out_of_range(recognizer: Recognizer, rate: int) -> None:
+    with pytest.raises(ValueError, match=r"sample_rate is .* whole number of Hz in \[1000, 768000\]"):
+        recognizer.stream().accept_waveform(np.zeros(10, np.float32), rate)
+    with pytest.raises(ValueError, match="sample_rate"):
+        recognizer.stream().gap(10, rate)
+
+
+def test_after_finish_nothing_more_is_taken(recognizer: Recognizer) -> None:
+    stream = recognizer.stream()
+    with pytest.raises(ValueError, match="num_samples is -1; it must be in "):
+        stream.gap(-1)
+    stream.finish()
+    stream.finish()
+    with pytest.raises(ValueError, match="finished"):
+        stream.accept_waveform(np.zeros(10, np.float32))
+    with pytest.raises(ValueError, match="finished"):
+        stream.gap(10)
+
+
+def test_recognition_never_imports_torch(tiny_onnx: Path) -> None:
+    code = f"""
+import sys
+import asr
+assert "numpy" not in sys.modules and "onnxruntime" not in sys.modules, "import asr is not cheap"
+from asr import Recognizer
+import asr.streaming.terminal.captions, asr.streaming.terminal.cli
+import asr.streaming.audio.microphone, asr.streaming.audio.audio_file
+from asr.streaming import *
+import numpy as np
+stream = Recognizer({str(tiny_onnx)!r}).stream()
+stream.accept_waveform(np.random.default_rng(0).standard_normal(48000).astype(np.float32) * 0.1)
+stream.accept_waveform(np.zeros(48000, np.int16), 48000)
+stream.finish()
+heavy = ("torch", "torchaudio", "lhotse")
+print(sorted(m for m in sys.modules if m.split(".")[0] in heavy or m == "asr.export"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    import asr
+    import asr.streaming
+
+    for module in (asr, asr.streaming):
+        assert all(hasattr(module, name) for name in module.__all__)
+        with pytest.raises(AttributeError, match="Recogniser"):
+            _ = module.Recogniser
+
+
+def test_what_a_model_file_says_holds_where_nothing_is_asked_for(
+    file_with_defaults: Path, conversation: np.ndarray
+) -> None:
+    recognizer = Recognizer(file_with_defaults)
+    assert (recognizer.chunk_ms, recognizer.left_context_ms) == (320, 640)
+    events = recognize(recognizer, conversation)
+    assert events == recognize(Recognizer(file_with_defaults, chunk_ms=320, left_context_ms=640), conversation)
+    assert events != recognize(Recognizer(file_with_defaults, chunk_ms=640, left_context_ms=2560), conversation)
+    variant = recognizer.with_options(chunk_ms=160)
+    assert (variant.chunk_ms, variant.left_context_ms) == (160, 640)

@@ -1,0 +1,43 @@
+"""libasr_stream built for the tests: once for all of them, and anew only where a source has changed."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from filelock import FileLock
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*command: str, **options: object) -> str:
+    """Standard output of a command, which must succeed."""
+    done = subprocess.run(command, capture_output=True, text=True, **options)  # type: ignore[call-overload]
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def cmake(*arguments: str) -> str:
+    beside_python = Path(sys.executable).parent / "cmake"
+    program = str(beside_python) if beside_python.exists() else shutil.which("cmake")
+    assert program, "the tests build with CMake: pip install 'asr-stream[test]'"
+    return run(program, *arguments)
+
+
+def lock(name: str) -> FileLock:
+    """For what the processes of pytest-xdist build in one place: held by one of them at a time."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    return FileLock(ROOT / "build" / f"{name}.lock")
+
+
+@functools.cache
+def build() -> Path:
+    """The folder with libasr_stream.so, built as it is for users."""
+    folder = ROOT / "build" / "c_library"
+    with lock("c_library"):
+        cmake("-S", str(ROOT), "-B", str(folder))
+        cmake("--build", str(folder), "--parallel", "2")
+    return folder

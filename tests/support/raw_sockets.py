@@ -1,0 +1,95 @@
+"""Bare sockets to the server, for bytes that no client would send."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+
+from support.server import RunningServer
+
+BINARY, TEXT, CONTINUATION = 2, 1, 0
+
+HANDSHAKE = (
+    b"GET /vosk HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
+def tcp(port: int, data: bytes = b"") -> socket.socket:
+    client = socket.socket()
+    for direction in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        client.setsockopt(socket.SOL_SOCKET, direction, 4096)  # soon full
+    client.settimeout(10)
+    client.connect(("127.0.0.1", port))
+    with suppress(ConnectionError):
+        client.sendall(data)
+    return client
+
+
+def websocket(server: RunningServer, data: bytes = b"") -> socket.socket:
+    """A bare socket after the handshake, for frames that no client would send."""
+    client = tcp(server.port, HANDSHAKE)
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += client.recv(1)
+    assert answer.startswith(b"HTTP/1.1 101")
+    client.sendall(data)
+    return client
+
+
+def frame(opcode: int, payload: bytes, last: bool = True, length: int | None = None) -> bytes:
+    """Masked with zeros. `length`: what it claims to have."""
+    size = len(payload) if length is None else length
+    head = struct.pack("!BBQ", opcode | 0x80 * last, 0xFF, size)
+    return head + bytes(4) + payload
+
+
+def rest(client: socket.socket) -> bytes:
+    """All that comes until the server closes."""
+    data = b""
+    try:
+        while piece := client.recv(65536):
+            data += piece
+    except ConnectionError:
+        pass
+    client.close()
+    return data
+
+
+def close_code(data: bytes) -> int:
+    """Of the close frame at the beginning of `data`."""
+    assert data[0] == 0x88
+    return int.from_bytes(data[2:4], "big")
+
+
+def closed(client: socket.socket) -> bool:
+    client.setblocking(False)
+    try:
+        return not client.recv(1)
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def leave(client: socket.socket, abruptly: bool) -> None:
+    if abruptly:  # with a reset
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+def health(server: RunningServer) -> dict[str, object]:
+    with urllib.request.urlopen(f"{server.url}/healthz", timeout=3) as answer:
+        return json.load(answer)
+
+
+def until(condition: Callable[[], bool], seconds: float = 10) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()

@@ -1,0 +1,71 @@
+"""The real server, as a process, for tests: `with serving() as server: ... server.url`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class RunningServer:
+    """A process of `asr-stream serve` that listens on 127.0.0.1. `log`: lines of its stderr so far."""
+
+    process: subprocess.Popen[str]
+    port: int = 0
+    log: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def ws_url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def serving(*args: str, token: str = "", second_pass: bool = False) -> Iterator[RunningServer]:
+    """`asr-stream serve` on a free port, fast unless `args` say otherwise; ended by SIGTERM."""
+    quick = ("serve", "--port", "0", "--search", "greedy", "--threads", "1")
+    quick += () if second_pass else ("--no-second-pass",)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "asr.streaming.terminal.cli", *quick, *args],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"ASR_STREAM_TOKEN": token},
+    )
+    server = RunningServer(process)
+    ready = threading.Event()
+
+    def read() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            server.log.append(line.rstrip("\n"))
+            if found := re.search(r"Listening on http://\S+:(\d+)", line):
+                server.port = int(found[1])
+                ready.set()
+        ready.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        ready.wait(30)
+        assert server.port, "the server does not start:\n" + "\n".join(server.log)
+        yield server
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        reader.join()
+        if process.stderr is not None:
+            process.stderr.close()

@@ -1,0 +1,170 @@
+"""Captions: what a person sees on the terminal."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from rich.text import Text
+from support.terminal import Terminal
+
+from asr.streaming.events import Event, Final, Partial
+from asr.streaming.terminal.captions import Captions
+
+LONG = " ".join(f"WORD{i}" for i in range(60))
+
+
+def partial(text: str, num_stable: int = 0) -> Event:
+    return Partial(text, 0.0, 1.0, num_stable=num_stable)
+
+
+def final(text: str) -> Event:
+    return Final(text, 0.0, 1.0)
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_the_partial_changes_in_place_and_the_final_takes_its_place(width: int) -> None:
+    terminal = Terminal(width)
+    with Captions(terminal, width) as captions:
+        captions.show(partial("HELLO"))
+        assert terminal.text == ["HELLO"]
+        captions.show(partial("HELLO THERE"))
+        assert terminal.text == ["HELLO THERE"]
+        captions.show(final("HELLO THERE YOU"))
+        assert terminal.text == ["HELLO THERE YOU"]
+        captions.show(partial("NEXT"))
+        assert terminal.text == ["HELLO THERE YOU", "NEXT"]
+        captions.show(partial(""))
+        assert terminal.text == ["HELLO THERE YOU"]
+    assert terminal.text == ["HELLO THERE YOU"]
+
+
+def test_the_partial_is_dimmed_and_the_final_is_not() -> None:
+    terminal = Terminal(80)
+    with Captions(terminal, 80) as captions:
+        captions.show(partial("SOFT"))
+        captions.show(final("FIRM"))
+    assert "\x1b[2mSOFT\x1b[0m" in terminal.raw
+    assert re.search(r"(?<!m)FIRM(?!\x1b\[0m)", terminal.raw)
+
+
+def test_what_is_stable_in_a_partial_is_firm() -> None:
+    terminal = Terminal(20)
+    with Captions(terminal, 20) as captions:
+        captions.show(partial("HERE IT STANDS", 2))
+        assert "HERE IT \x1b[2mSTANDS\x1b[0m" in terminal.raw
+        captions.show(partial("WORDS THAT LEFT THE LINE AND", 4))  # two of them have
+        assert "… LEFT THE \x1b[2mLINE AND\x1b[0m" in terminal.raw
+        captions.show(partial("WORDS THAT LEFT THE LINE AND", 2))
+        assert "\x1b[2m… LEFT THE LINE AND\x1b[0m" in terminal.raw
+        captions.show(partial("ALL FIRM", 2))
+    assert terminal.raw.count("\x1b[2m") == 3
+
+
+def test_no_color_means_no_attributes_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal(80)
+    with Captions(terminal, 80) as captions:
+        captions.show(partial("SOFT"))
+        captions.warn("trouble")
+        captions.show(final("FIRM"))
+    assert not re.search(r"\x1b\[[0-9;]*m", terminal.raw)
+    assert terminal.text == ["trouble", "FIRM"]
+
+
+@pytest.mark.parametrize("width", [20, 80, 81, 120, 200])
+def test_a_long_partial_shows_its_end_in_one_line(width: int) -> None:
+    terminal = Terminal(width)
+    words = LONG.split()
+    with Captions(terminal, width) as captions:
+        for count in range(1, len(words) + 1):
+            captions.show(partial(" ".join(words[:count])))
+            (line,) = terminal.text
+            assert len(line) < width
+            assert line.endswith(words[count - 1])
+            assert line == " ".join(words[:count]) or re.fullmatch(r"… (WORD\d+ ?)+", line)
+        captions.show(final(LONG))
+    assert " ".join(terminal.text) == LONG and len(terminal.text) > 1
+
+
+def test_a_word_longer_than_the_line_and_wide_characters() -> None:
+    terminal = Terminal(80)
+    with Captions(terminal, 80) as captions:
+        captions.show(partial("A" * 300 + "END"))
+        assert len(terminal.text[0]) == 79 and terminal.text[0].endswith("AEND")
+        captions.show(partial("字" * 100))
+        assert terminal.text == ["… " + "字" * 38]  # two columns each
+
+
+def test_nothing_is_drawn_between_events_and_no_screen_is_without_its_text() -> None:
+    """No flicker: the text is never taken away in one write to be put back by the next."""
+    terminal = Terminal(80)
+    with Captions(terminal, 80) as captions:
+        captions.show(partial("ONE"))
+        first = len(terminal.screens)
+        captions.show(partial("ONE TWO"))
+        captions.warn("trouble")
+        captions.show(final("ONE TWO THREE"))
+        shown = terminal.screens[first - 1 :]
+    assert len(shown) <= 5
+    assert all(any("ONE" in line for line in screen) for screen in shown)
+
+
+def test_troubles_stand_above_the_partial() -> None:
+    terminal = Terminal(80)
+    with Captions(terminal, 80) as captions:
+        captions.begin("a.wav")
+        captions.show(partial("STILL TALKING"))
+        captions.warn("the microphone [bold]stopped[/bold]")
+        assert terminal.text == [
+            "== a.wav ==",
+            "the microphone [bold]stopped[/bold]",
+            "STILL TALKING",
+        ]
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 20])
+def test_the_narrowest_terminals(width: int) -> None:
+    """Terminal itself fails where a line wraps."""
+    terminal = Terminal(width)
+    with Captions(terminal, width) as captions:
+        captions.status(Text("status")[: captions.width])
+        for text in ("A", "AB CD", "WORD AFTER WORD", "字" * 30, LONG):
+            captions.show(partial(text))
+    assert terminal.text == []
+
+
+def test_the_status_stands_below_the_partial_and_goes_at_the_end() -> None:
+    terminal = Terminal(80)
+    with Captions(terminal, 80) as captions:
+        captions.status(Text("-20 dB", "green"))
+        captions.show(partial("HELLO"))
+        assert terminal.text == ["HELLO", "-20 dB"]
+        captions.show(final("HELLO THERE"))
+        captions.print("1\n00:00:00,000 --> 00:00:01,000\n" + "X" * 79 + "\n\n")
+        assert [line for line in terminal.text if line != "X" * 79] == [
+            "HELLO THERE",
+            "1",
+            "00:00:00,000 --> 00:00:01,000",
+            "-20 dB",
+        ]
+        captions.status(None)
+        captions.show(partial("NEXT"))
+        assert terminal.text[-1] == "NEXT"
+    assert terminal.text[-1] == "X" * 79
+
+
+def test_no_color_is_also_for_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal(80)
+    with Captions(terminal, 80) as captions:
+        captions.status(Text("-20 dB", "green"))
+        assert terminal.text == ["-20 dB"]
+    assert not re.search(r"\x1b\[[0-9;]*m", terminal.raw)

@@ -1,0 +1,211 @@
+"""Where text goes: files, folders, pipes, terminals; and where it goes when one of them takes no more."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.terminal import Terminal
+
+from asr.runtime.search import Word
+from asr.streaming.events import Error, Event, Final, Gap, Partial
+from asr.streaming.terminal.formats import format_of
+from asr.streaming.terminal.output import Output, OutputError
+
+
+def final(text: str) -> Event:
+    words = tuple(Word(word, i, i + 0.5, 0.5) for i, word in enumerate(text.split()))
+    return Final(text, 0.0, len(words) - 0.5, words)
+
+
+PARTIAL = Partial("A", 0.0, 0.5)
+TROUBLE = Error("trouble", 1.0, 1.0)
+GAP = Gap("0.500 s of audio were lost", 2.0, 2.5)
+EVENTS = (PARTIAL, final("A B"), TROUBLE, GAP, final("É C"))
+CUES = "1\n00:00:00,000 --> 00:00:01,500\nA B\n\n2\n00:00:01,500 --> 00:00:02,500\nÉ C\n\n"
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def show(output: Output, *events: Event, name: str = "a.wav", several: bool = False) -> None:
+    output.begin(name, several)
+    for event in events:
+        output.show(event)
+
+
+# ---- without a terminal ----
+
+
+@pytest.mark.parametrize(("format", "written"), [("text", "A B\nÉ C\n"), ("srt", CUES)])
+def test_finals_are_written_and_troubles_are_told(
+    format: str, written: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Output(format) as output:
+        show(output, *EVENTS)
+    told = "asr-stream: trouble\nasr-stream: 0.500 s of audio were lost at 2.00 s\n"
+    assert capsys.readouterr() == (written, told)
+    assert not output.failed and not output.wants_partials
+
+
+def test_json_has_every_event_and_the_name_of_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with Output("json") as output:
+        assert output.wants_partials
+        show(output, *EVENTS)
+        show(output, GAP, name="b.wav", several=True)
+    out, err = capsys.readouterr()
+    *first, last = (json.loads(line) for line in out.splitlines())
+    assert first == [event.to_dict() for event in EVENTS] and "É" in out and err == ""
+    assert last == GAP.to_dict() | {"file": "b.wav"}
+
+
+def test_nothing_waits_in_a_buffer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(written, 1 << 16)))
+    with Output("text") as output, Output("text", str(tmp_path / "a.txt")) as file:
+        show(output, *EVENTS)
+        show(file, *EVENTS)
+        assert written.getvalue().decode() == (tmp_path / "a.txt").read_text() == "A B\nÉ C\n"
+
+
+def test_a_folder_takes_a_file_for_each_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "new" / "subtitles"
+    with Output("srt", f"{folder}/") as output:
+        for name in ("somewhere/talk.mp3", "-", "silent.wav"):
+            show(output, *(EVENTS[:2] if name != "silent.wav" else ()), name=name, several=True)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {
+        "talk.srt": CUES[: CUES.index("2\n00")],
+        "stdin.srt": CUES[: CUES.index("2\n00")],
+        "silent.srt": "",
+    }
+    with Output("text", str(folder)) as output:
+        show(output, *EVENTS[:2], several=True)
+    assert (folder / "a.txt").read_text() == "A B\n"  # its name says what it is about
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_output_that_cannot_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (f"{tmp_path}/missing/notes.txt", f"{tmp_path}/file/"):
+        with pytest.raises(OutputError, match=f"cannot write {path}: "):
+            Output("text", path)
+
+
+@pytest.mark.parametrize(
+    ("path", "format"),
+    [(None, "text"), ("notes", "text"), ("a.SRT", "srt"), ("a.vtt", "vtt"), ("a.json", "json"), ("a.jsonl", "json")],
+)
+def test_the_name_of_the_output_says_its_format(path: str | None, format: str) -> None:
+    assert format_of(path) == format
+
+
+# ---- what takes no more ----
+
+
+def test_what_a_full_file_does_not_take_goes_to_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.srt"
+    blocks = [f"{block}\n\n" for block in CUES.rstrip().split("\n\n")]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Output("srt", str(path)) as output:
+        output.begin("a.wav", several=False)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(CUES) - 5, before[1]))  # takes a part of the second cue
+        try:
+            for event in EVENTS:
+                output.show(event)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    out, err = capsys.readouterr()
+    assert path.read_text() == blocks[0]  # no half cue is left
+    assert out == blocks[1] and output.failed
+    assert err.splitlines()[-1].startswith(f"asr-stream: cannot write {path}: File too large; ")
+
+
+def test_full_disks_everywhere(tiny_onnx: Path) -> None:
+    command = [sys.executable, "-m", "asr.streaming.terminal.cli", "--model", str(tiny_onnx), "--sample"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*command, "--output", "/dev/full"], stdout=full, stderr=subprocess.PIPE, text=True)
+    first, second, *rest = done.stderr.splitlines(keepends=True)
+    assert done.returncode == 1 and "".join(rest) == said
+    assert "cannot write /dev/full: No space left" in first and "cannot write to standard output: No space" in second
+
+
+# ---- on a terminal ----
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Not as a fixture: pytest sets standard output anew for each phase of a test."""
+    terminal = Terminal(80)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    return terminal
+
+
+def test_text_becomes_captions(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with Output("text") as output:
+        assert output.wants_partials
+        show(output, *EVENTS, PARTIAL, several=True)
+        gap = "0.500 s of audio were lost at 2.00 s"
+        assert terminal.text == ["== a.wav ==", "A B", "trouble", gap, "É C", "A"]
+
+
+def test_captions_are_shown_beside_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    terminal = on_terminal(monkeypatch)
+    with Output("vtt", str(tmp_path / "a.vtt")) as output:
+        show(output, PARTIAL, final("A B"), TROUBLE, PARTIAL)
+        assert terminal.text == ["A B", "trouble", "A"]
+    assert (tmp_path / "a.vtt").read_text() == "WEBVTT\n\n00:00:00.000 --> 00:00:01.500\nA B\n\n"
+
+
+def test_other_formats_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with Output("srt") as output:
+        show(output, EVENTS[0], EVENTS[1], TROUBLE, EVENTS[4])
+    first, second = CUES.split("2\n00")
+    expected = f"{first}trouble\n2\n00{second}".splitlines()
+    assert [line.rstrip() for line in terminal.lines[: len(expected)]] == expected
+
+
+def test_text_that_a_file_did_not_take_is_already_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with Output("text", "/dev/full") as output:
+        show(output, final("A B"), final("C"))
+    assert [line for line in terminal.text if "/dev/full" not in line and "output" not in line] == ["A B", "C"]
+
+
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    with Output("text", of_files=True) as output:
+        show(output, PARTIAL, final("A B"))
+    assert terminal.raw == "A B\n"
+
+
+def test_progress_of_files_is_told_on_stderr_where_only_text_goes_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal(80))
+    with Output("text") as output:
+        assert output.captions is None
+    with Output("text", of_files=True) as output:
+        assert output.captions is not None
+        show(output, *EVENTS, several=True)
+    assert capsys.readouterr().out == "== a.wav ==\nA B\nÉ C\n"
+    assert sys.stderr.text == ["trouble", "0.500 s of audio were lost at 2.00 s"]  # type: ignore[attr-defined]
+
+
+def test_dev_null_is_an_output_like_others(tmp_path: Path) -> None:
+    with Output("text", os.devnull) as output:
+        show(output, *EVENTS)
+    assert not output.failed

@@ -1,0 +1,148 @@
+"""`asr record`: what is kept is on disk at once, what is spoilt is said, and a session goes on where the last ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from support.virtual_microphone import VirtualMicrophone
+
+from asr.cli import main
+from asr.data.manifests import Utterance, read_table
+from asr.streaming.terminal.record import PROMPTS, Recorder, fault, read_prompts
+
+TONE = (0.3 * np.sin(np.arange(16000) * 0.1)).astype(np.float32)
+
+
+def test_recordings_and_their_lines_make_a_manifest(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "new", "anna")
+    recorder.keep(TONE, "ONE TWO")
+    Recorder(tmp_path / "new", "anna").keep(0.5 * TONE, "THREE")  # another session
+    first, second = read_table(tmp_path / "new" / "manifest.tsv")
+    assert isinstance(first, Utterance) and isinstance(second, Utterance)
+    assert [(u.text, u.speaker, u.audio.name) for u in (first, second)] == [
+        ("ONE TWO", "anna", "0001.flac"), ("THREE", "anna", "0002.flac")
+    ]  # fmt: skip
+    samples, rate = soundfile.read(second.audio, dtype="float32")
+    assert rate == 16000
+    np.testing.assert_allclose(samples, 0.5 * TONE, atol=1e-4)
+
+
+def test_a_recording_that_lost_its_line_is_not_overwritten(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, "me")
+    (tmp_path / "0001.flac").write_bytes(b"precious")
+    assert recorder.keep(TONE, "ONE").name == "0002.flac"
+    assert (tmp_path / "0001.flac").read_bytes() == b"precious"
+
+
+def test_a_strange_manifest_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.tsv").write_text("file\twords\nx.wav\tONE\n")
+    with pytest.raises(ValueError, match=r"not a manifest of `asr record`"):
+        Recorder(tmp_path, "me")
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (TONE[:4000], "only 0.2 s long"),
+        (np.zeros(0, np.float32), "only 0.0 s long"),
+        (0.01 * TONE, "too quiet"),
+        (np.sign(TONE), "too loud"),
+        (TONE, ""),
+    ],
+)
+def test_what_spoils_a_recording(samples: np.ndarray, message: str) -> None:
+    assert message in fault(samples) if message else fault(samples) == ""
+
+
+def test_prompts(tmp_path: Path) -> None:
+    assert 40 <= len(read_prompts(PROMPTS)) == len(set(read_prompts(PROMPTS)))
+    (tmp_path / "empty.txt").write_text("# nothing\n\n")
+    with pytest.raises(ValueError, match="holds no prompt"):
+        read_prompts(tmp_path / "empty.txt")
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_prompts(tmp_path / "none.txt")
+
+
+def test_the_channel_is_the_microphones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["record", "--out", str(tmp_path), "--channel", "0"]) == 1
+    assert "channel is 0; it must be a whole number in [1, " in capsys.readouterr().err
+
+
+class Session:
+    """`asr record` in a process of its own, with the virtual microphone."""
+
+    def __init__(self, microphone: VirtualMicrophone, folder: Path, prompts: Path) -> None:
+        command = [sys.executable, "-m", "asr.cli", "record", "--out", str(folder), "--prompts", str(prompts)]
+        self.process = subprocess.Popen(
+            command, env=microphone.env | {"PYTHONUNBUFFERED": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text.encode())
+        self.process.stdin.flush()
+
+    def expect(self, text: str) -> None:
+        """Waits until `text` is printed; what came before it is used up."""
+        assert self.process.stdout is not None
+        os.set_blocking(self.process.stdout.fileno(), False)
+        deadline = time.monotonic() + 60
+        while text not in self.seen:
+            assert time.monotonic() < deadline and self.process.poll() is None, f"no {text!r} in: {self.seen}"
+            self.seen += (self.process.stdout.read() or b"").decode()
+            time.sleep(0.02)
+        self.seen = self.seen.split(text, 1)[1]
+
+    def end(self) -> str:
+        assert self.process.stdout is not None
+        os.set_blocking(self.process.stdout.fileno(), True)
+        self.process.wait(60)
+        return self.seen + self.process.stdout.read().decode()
+
+
+def test_prompts_are_read_into_a_microphone(virtual_microphone: VirtualMicrophone, tmp_path: Path) -> None:
+    prompts, out, played = tmp_path / "prompts.txt", tmp_path / "out", tmp_path / "tone.wav"
+    prompts.write_text("FIRST THING\nSECOND THING\nTHIRD THING\n")
+    soundfile.write(played, np.concatenate([np.zeros(8000, np.float32), TONE, TONE]), 16000)
+
+    session = Session(virtual_microphone, out, prompts)
+    session.expect("[1/3]  FIRST THING")
+    session.type("\n")
+    session.expect("recording")
+    session.type("\n")
+    session.expect("Enter records again")  # nothing but silence, and hardly that
+    session.type("\n")
+    session.expect("recording")
+    virtual_microphone.play(played).wait()
+    session.type("\n")
+    session.expect("Enter keeps it")
+    session.type("\n")
+    session.expect("[2/3]  SECOND THING")
+    session.type("s\n")
+    session.expect("[3/3]  THIRD THING")
+    session.process.send_signal(signal.SIGINT)
+    assert "1 recordings" in session.end()
+    assert session.process.returncode == 130
+
+    (kept,) = read_table(out / "manifest.tsv")
+    assert isinstance(kept, Utterance) and kept.text == "FIRST THING"
+    samples, rate = soundfile.read(kept.audio, dtype="float32")
+    assert rate == 16000 and len(samples) > 2 * len(TONE)
+    spectrum = np.abs(np.fft.rfft(samples))
+    assert spectrum.argmax() * rate / len(samples) == pytest.approx(0.1 * 16000 / (2 * np.pi), abs=2)
+    assert np.abs(samples).max() == pytest.approx(0.3, abs=0.05)
+
+    session = Session(virtual_microphone, out, prompts)
+    session.expect("[1/2]  SECOND THING")
+    session.type("q\n")
+    assert "asr prepare manifest" in session.end() and session.process.returncode == 0

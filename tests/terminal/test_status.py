@@ -1,0 +1,183 @@
+"""The line below the captions: level meter, progress of files, costs; and the microphone's loop that feeds it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.text import Text
+from support.terminal import Terminal
+
+from asr import Recognizer
+from asr.streaming.audio.microphone import Block
+from asr.streaming.events import Final, Partial
+from asr.streaming.terminal import status
+from asr.streaming.terminal.captions import Captions
+from asr.streaming.terminal.live import Live
+from asr.streaming.terminal.output import Output
+from asr.streaming.terminal.stats import Stats
+from asr.streaming.terminal.status import FileProgress, LevelMeter, StatusLine, clock
+
+
+@contextmanager
+def line(width: int = 80) -> Iterator[tuple[Terminal, StatusLine]]:
+    terminal = Terminal(width)
+    with Captions(terminal, width) as captions:
+        yield terminal, StatusLine(captions)
+
+
+def sine(peak: float, duration_s: float = 0.1) -> np.ndarray:
+    return (peak * np.sin(np.arange(round(16000 * duration_s)) * 0.3)).astype(np.float32)
+
+
+# ---- the level ----
+
+
+@pytest.mark.parametrize(("peak", "peak_db"), [(1.0, 0.0), (0.5, -6.02), (0.01, -40.0), (1e-9, -60.0), (0.0, -60.0)])
+def test_levels_are_in_decibels_below_full_scale(peak: float, peak_db: float) -> None:
+    meter = LevelMeter()
+    for samples in np.split(sine(peak), [7, 700]):
+        meter.accept(samples, 16000)
+    meter.update(0.1)
+    assert meter.peak_db == pytest.approx(peak_db, abs=0.02)
+    assert meter.rms_db == pytest.approx(max(peak_db - 3.01, -60.0), abs=0.05)
+
+
+def test_the_mark_of_the_peak_comes_down_slowly() -> None:
+    with line() as (_, drawn):
+        meter = LevelMeter()
+        labels = []
+        for samples in (sine(0.1), sine(0.001), sine(0.001), sine(0.5)):
+            meter.accept(samples, 16000)
+            meter.update(0.5)
+            bar, label = meter.parts(drawn)
+            labels.append(label.plain.strip())
+        assert labels == ["-20 dB", "-30 dB", "-40 dB", "-6 dB"]
+        assert len(bar.plain) == 19 and bar.plain == "━" * 16 + "┃" + "─" * 2
+
+
+def test_loud_and_odd_audio() -> None:
+    with line() as (_, drawn):
+        meter = LevelMeter()
+        meter.accept(np.array([np.nan, np.inf, 7.0], np.float32), 16000)
+        meter.accept(np.zeros(0, np.float32), 16000)
+        meter.update(0.1)
+        bar, label = meter.parts(drawn)
+        assert (bar.plain, label.plain, label.style) == ("━" * 19, "too loud", "red")
+
+
+def test_a_microphone_that_is_switched_off() -> None:
+    with line() as (_, drawn):
+        meter = LevelMeter()
+        for _ in range(40):
+            meter.accept(np.zeros(1600, np.float32), 16000)
+        assert "is it switched off?" in meter.parts(drawn)[0].plain
+        meter.accept(sine(1e-4), 16000)
+        assert len(meter.parts(drawn)) == 2
+
+
+# ---- the line ----
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, "ONE  TWO  字字"), (14, "ONE  TWO"), (8, "ONE"), (3, None)])
+def test_what_does_not_fit_is_left_out(width: int, shown: str | None) -> None:
+    with line(width) as (terminal, drawn):
+        drawn.draw([Text("ONE"), Text("TWO"), Text("字字")])
+        assert terminal.text == ([shown] if shown else [])
+
+
+def test_terminals_without_unicode() -> None:
+    with line() as (_, drawn):
+        drawn.unicode = False
+        assert drawn.bar(0.5, "green", 0.8).plain == "=" * 10 + "-" * 4 + "|" + "-" * 4
+
+
+def test_progress_by_length_and_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(status.time, "monotonic", lambda: now)
+    with line(200) as (_, drawn):
+        known, unknown = FileProgress(3, 600.0), FileProgress(4, 0.0)
+        now += 10
+        shown = ["  ".join(part.plain for part in found) for found in (
+            known.parts(drawn, 1, 150.0),
+            unknown.parts(drawn, 1, 150.0),
+            FileProgress(1, 600.0).parts(drawn, 0, 900.0),
+        )]  # fmt: skip
+    bars = "━" * 8 + "─" * 22
+    assert shown[0] == f"{bars}   25 %  0:30 left  1/3 files  15× as fast as spoken"
+    assert shown[1] == f"{bars}   25 %  0:30 left  1/4 files  15× as fast as spoken"
+    assert shown[2] == f"{'━' * 30}  100 %"
+
+
+def test_clock() -> None:
+    assert [clock(seconds) for seconds in (0, 59.9, 61, 3599, 3600, 36061)] == [
+        "0:00", "0:59", "1:01", "59:59", "1:00:00", "10:01:01"
+    ]  # fmt: skip
+
+
+# ---- costs ----
+
+
+def test_stats_are_those_of_all_streams() -> None:
+    partial, final = Partial("A", 0.0, 1.0), Final("A", 0.0, 1.0)
+    one, two, total = Stats(), Stats(), Stats()
+    for number in range(1, 21):
+        one.add(0.5, number / 1000, [partial, partial], waited_s=0.02)
+    two.add(10.0, 0.1, [])
+    two.add(0.0, 0.29, [partial, final])
+    total.merge(one)
+    total.merge(two)
+    first, second, third = total.summary().splitlines()
+    assert first.startswith("20.0 s of audio in 0.00 s; real-time factor 0.0300")
+    assert second == "partials: 21; delay: median 31 ms, 95th percentile 40 ms"
+    assert third == "finals: 1; delay: median 290 ms, 95th percentile 290 ms"
+    assert [part.plain for part in two.now()] == ["delay 290 ms", "RTF 0.039"]
+    assert [part.plain for part in Stats().now()] == ["RTF 0.000"] and Stats().summary().count("\n") == 0
+
+
+# ---- from a microphone to the terminal ----
+
+
+class Recording:
+    """In place of a microphone: gives blocks of 0.1 s, and what was left in the ring after `close`."""
+
+    def __init__(self, samples: np.ndarray, num_left: int) -> None:
+        blocks = [Block(block, 16000) for block in np.split(samples, range(1600, len(samples), 1600))]
+        self.blocks, self.rest = blocks[:-num_left], blocks[-num_left:]
+
+    def read(self) -> Block | None:
+        return self.blocks.pop(0) if self.blocks else None
+
+    def close(self) -> None:
+        self.blocks, self.rest = self.rest, []
+
+
+def test_live_captions_with_level_clock_and_costs(
+    recognizer: Recognizer, conversation: np.ndarray, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    terminal = Terminal(80)
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(status, "REDRAW_S", 1e-9)
+    microphone = Recording(conversation, num_left=30)
+    with Output("text", str(tmp_path / "notes.txt")) as output:
+        live = Live(microphone, recognizer.stream(), output, with_stats=True)  # type: ignore[arg-type]
+        while live.step():
+            pass
+        *_, partial, shown = terminal.text
+        live.finish()
+    stream = recognizer.stream()
+    stream.accept_waveform(conversation)
+    stream.finish()
+    finals = [event.text for event in stream.events() if isinstance(event, Final)]
+    assert (tmp_path / "notes.txt").read_text().splitlines() == finals
+    assert " ".join(terminal.text) == " ".join(finals)  # long ones were wrapped
+    bar, decibels, time, delay, factor = re.split(" {2,}", shown)
+    assert set(bar) <= {*"━─┃"} and decibels.endswith(" dB") and time == clock(len(conversation) / 16000 - 3.0)
+    assert delay.startswith("delay ") and int(delay.split()[1]) >= 100  # what a block waited for its end is in it
+    assert factor.startswith("RTF 0.") and partial
+    assert live.stats.audio_s == pytest.approx(len(conversation) / 16000)

@@ -1,0 +1,358 @@
+"""`asr-stream`: files of every sort, signals, pipes, machines without a microphone."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr import Recognizer
+from asr.streaming import Final
+from asr.streaming.terminal.cli import SAMPLE, main
+
+COMMAND = [sys.executable, "-m", "asr.streaming.terminal.cli"]
+
+
+pytestmark = pytest.mark.usefixtures("restore_signals")
+
+
+@pytest.fixture(scope="session")
+def recording(tmp_path_factory: pytest.TempPathFactory, conversation: np.ndarray) -> Path:
+    path = tmp_path_factory.mktemp("audio") / "recording.wav"
+    soundfile.write(path, conversation, 16000, subtype="FLOAT")
+    return path
+
+
+@pytest.fixture(scope="session")
+def text(tiny_onnx: Path, conversation: np.ndarray) -> str:
+    return recognize(tiny_onnx, conversation)
+
+
+def recognize(model: Path, samples: np.ndarray, rate: int = 16000) -> str:
+    stream = Recognizer(model).stream()
+    stream.accept_waveform(samples, rate)
+    stream.finish()
+    return "".join(event.text + "\n" for event in stream.events() if isinstance(event, Final))
+
+
+def events(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+# ---- what comes out ----
+
+
+def test_a_file_becomes_one_line_per_utterance(
+    tiny_onnx: Path, recording: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--model", str(tiny_onnx), "--file", str(recording)]) == 0
+    assert capsys.readouterr() == (text, "")
+    assert text.count("\n") == 3
+
+
+def test_json_events_with_their_exact_keys(
+    tiny_onnx: Path, recording: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--model", str(tiny_onnx), "--file", str(recording), "--format", "json"]) == 0
+    found = events(capsys.readouterr().out)
+    assert {event["type"] for event in found} == {"partial", "final"}
+    more = {"partial": "num_stable", "final": "endpoint"}
+    assert all(list(e) == ["type", "text", "start", "end", "words", more[e["type"]]] for e in found)
+    assert "".join(event["text"] + "\n" for event in found if event["type"] == "final") == text
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_the_options_reach_the_recognizer(
+    tiny_onnx: Path,
+    recording: Path,
+    conversation: np.ndarray,
+    search: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--search", search, "--beam", "3", "--chunk-ms", "1280", "--left-context-ms", "640", "--format", "json"]
+    options += ["--endpoint-silence-ms", "200", "--max-utterance-s", "2"]
+    assert main(["--model", str(tiny_onnx), "--file", str(recording), *options]) == 0
+    rules = {"silence_after_speech_s": 0.2, "max_utterance_s": 2.0}
+    stream = Recognizer(tiny_onnx, search=search, beam_size=3, chunk_ms=1280, left_context_ms=640, **rules).stream()
+    stream.accept_waveform(conversation)
+    stream.finish()
+    assert events(capsys.readouterr().out) == [event.to_dict() for event in stream.events()]
+
+
+def test_several_files_are_told_apart(
+    tiny_onnx: Path, recording: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [str(recording), str(recording)]
+    assert main(["--model", str(tiny_onnx), "--file", *paths]) == 0
+    assert capsys.readouterr().out == f"== {recording} ==\n{text}" * 2
+    assert main(["--model", str(tiny_onnx), "--file", *paths, "--format", "json"]) == 0
+    assert {event["file"] for event in events(capsys.readouterr().out)} == {str(recording)}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "options"),
+    [
+        ("wav", {"subtype": "PCM_16"}),
+        ("wav", {"subtype": "PCM_24"}),
+        ("flac", {}),
+        ("ogg", {"subtype": "VORBIS"}),
+        ("opus", {"format": "OGG", "subtype": "OPUS"}),
+        ("mp3", {}),
+    ],
+)
+@pytest.mark.parametrize(("rate", "num_channels"), [(16000, 1), (48000, 2)])
+def test_formats_rates_and_channels(
+    tiny_onnx: Path,
+    conversation: np.ndarray,
+    tmp_path: Path,
+    suffix: str,
+    options: dict[str, str],
+    rate: int,
+    num_channels: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import soxr
+
+    path = tmp_path / f"speech.{suffix}"
+    audio = soxr.resample(conversation[:80000], 16000, rate)
+    soundfile.write(path, np.stack([audio] * num_channels, axis=1), rate, **options)
+    assert main(["--model", str(tiny_onnx), "--file", str(path)]) == 0
+    # In blocks as well: libsndfile decodes an MP3 a little differently in one go.
+    blocks = soundfile.blocks(path, rate // 10, dtype="float32", always_2d=True)
+    decoded = np.concatenate([block.mean(axis=1) for block in blocks])
+    assert capsys.readouterr() == (recognize(tiny_onnx, decoded, rate), "")
+
+
+def test_the_example_prints_words_with_their_times(tiny_onnx: Path, recording: Path, text: str) -> None:
+    example = Path(__file__).parents[2] / "examples" / "transcribe_file.py"
+    command = [sys.executable, str(example), str(recording), str(tiny_onnx)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line.split()[-1] for line in lines] == text.split()
+    times = [float(line.split()[0]) for line in lines]
+    assert times == sorted(times) and times[-1] > 11
+
+
+def test_the_latency_benchmark(tiny_onnx: Path, recording: Path) -> None:
+    benchmark = Path(__file__).parents[2] / "benchmarks" / "latency.py"
+    command = [sys.executable, str(benchmark), "--model", str(tiny_onnx), "--seconds", "10", "--json"]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert list(found) == ["partial_ms", "final_ms", "real_time_factor", "peak_memory_mb"]
+    assert found["partial_ms"]["n"] > 5 and found["final_ms"]["n"] >= 1
+
+
+# ---- what is wrong with files ----
+
+
+def damaged(kind: str, folder: Path, sample: np.ndarray) -> Path:
+    path = folder / f"{kind}.flac"
+    if kind == "missing":
+        return path
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "text":
+        path.write_text("RIFF is what a WAV begins with, but this is only text\n" * 100)
+    elif kind == "no-samples":
+        soundfile.write(path, np.zeros(0, np.int16), 16000)
+    elif kind == "raw":
+        path = folder / "headerless.raw"
+        path.write_bytes(sample.tobytes())
+    else:
+        soundfile.write(path, sample, 16000)
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2] if kind == "cut" else whole[:30])
+    return path
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "text", "no-samples", "raw", "cut", "header-only"])
+def test_broken_files_are_said_to_be_broken_and_the_others_are_read(
+    tiny_onnx: Path,
+    recording: Path,
+    text: str,
+    sample: np.ndarray,
+    tmp_path: Path,
+    kind: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = damaged(kind, tmp_path, sample)
+    assert main(["--model", str(tiny_onnx), "--file", str(path), str(recording)]) == 1
+    out, err = capsys.readouterr()
+    assert out.endswith(f"== {recording} ==\n{text}")
+    assert err.startswith("asr-stream: ") and str(path) in err and err.count("\n") == 1
+    assert main(["--model", str(tiny_onnx), "--file", str(path), "--format", "json"]) == 1
+    found = events(capsys.readouterr().out)
+    assert [event["type"] for event in found].count("error") == 1 and found[-1]["type"] == "error"
+    if kind == "cut":  # what is there is recognised
+        assert [event["type"] for event in found].count("final") == 1
+
+
+@pytest.mark.parametrize("size", [0, 10, 2**31 - 1, 2**32 - 1])
+def test_a_wav_whose_header_lies_about_its_length(
+    tiny_onnx: Path, sample: np.ndarray, tmp_path: Path, size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As streamed WAVs do, or recorders that were switched off: no crash, and no text that is not there."""
+    path = tmp_path / "lies.wav"
+    soundfile.write(path, sample, 16000)
+    content = bytearray(path.read_bytes())
+    start = content.index(b"data") + 4
+    content[start : start + 4] = size.to_bytes(4, "little")
+    path.write_bytes(content)
+    assert main(["--model", str(tiny_onnx), "--file", str(path)]) in (0, 1)
+    out, err = capsys.readouterr()
+    if size <= 10:  # bytes
+        assert out == "" and ("holds no audio" in err or size)
+    else:
+        assert out == recognize(tiny_onnx, sample)
+
+
+def test_nan_in_a_file_is_reported(
+    tiny_onnx: Path, conversation: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audio = conversation.copy()
+    audio[100] = np.nan
+    soundfile.write(tmp_path / "nan.wav", audio, 16000, subtype="FLOAT")
+    assert main(["--model", str(tiny_onnx), "--file", str(tmp_path / "nan.wav")]) == 0
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 3
+    assert err.startswith("asr-stream: 1 sample was not finite")
+
+
+def test_a_sample_rate_beyond_all_microphones(
+    tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    soundfile.write(tmp_path / "slow.wav", np.zeros(1000, np.int16), 100)
+    assert main(["--model", str(tiny_onnx), "--file", str(tmp_path / "slow.wav")]) == 1
+    assert "sample_rate is 100" in capsys.readouterr().err
+
+
+# ---- the command line ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--chunk-ms", "100"], "chunk_ms is 100; it must be a multiple of 40 in [40, 5120]"),
+        (["--left-context-ms", "-40"], "left_context_ms is -40"),
+        (["--beam", "0"], "beam_size"),
+        (["--endpoint-silence-ms", "0"], "'0' is no number of milliseconds above 0; inf switches the rule off"),
+        (["--max-utterance-s", "121"], "max_utterance_s is 121.0; it must be in (0, 120]"),
+        (["--search", "best"], "invalid choice: 'best'"),
+        (["--sample"], "not allowed with argument -f/--file"),
+    ],
+)
+def test_a_wrong_command_line(
+    tiny_onnx: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit:
+        main(["--model", str(tiny_onnx), "--file", str(SAMPLE), *arguments])
+    assert exit.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_model_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"not a model")
+    for path in (tmp_path / "model.onnx", tmp_path / "missing.onnx"):
+        assert main(["--model", str(path), "--file", str(SAMPLE)]) == 1
+        out, err = capsys.readouterr()
+        assert out == "" and str(path) in err and err.count("\n") == 1
+
+
+def test_help_shows_examples_and_imports_nothing_heavy() -> None:
+    code = """
+import sys
+from asr.streaming.terminal.cli import SAMPLE, main
+try:
+    main(["--help"])
+finally:
+    heavy = {"numpy", "onnxruntime", "sounddevice", "soundfile", "soxr", "rich", "torch", "asr._core"}
+    assert not heavy & set(sys.modules), heavy & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+    assert "examples:" in done.stdout and "exit status:" in done.stdout
+
+
+# ---- signals and pipes ----
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_flushes_the_tail(tiny_onnx: Path, recording: Path, number: int, status: int) -> None:
+    command = [*COMMAND, "--model", str(tiny_onnx), "--file", str(recording), "--format", "json", "--realtime"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())  # arrives while the rest has yet to be spoken
+        assert first["type"] == "partial"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (status, "")
+    last = events(out)[-1]
+    assert last["type"] == "final" and last["end"] < 5.6  # of the first utterance, which was cut off
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(tiny_onnx: Path, recording: Path) -> None:
+    command = [*COMMAND, "--model", str(tiny_onnx), "--file", *[str(recording)] * 20, "--format", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=60) == 0
+
+
+# ---- without a microphone ----
+
+
+NO_DEVICES = """
+from types import SimpleNamespace
+default = SimpleNamespace(device={"input": -1})
+query_devices = query_hostapis = lambda: []
+"""
+NO_PORTAUDIO = 'raise OSError("PortAudio library not found")'
+
+
+def run_with_sounddevice(code: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command where `import sounddevice` runs `code`."""
+    (folder / "sounddevice.py").write_text(code)
+    env = os.environ | {"PYTHONPATH": str(folder)}
+    return subprocess.run([*COMMAND, *arguments], env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_no_microphone(tmp_path: Path) -> None:
+    done = run_with_sounddevice(NO_DEVICES, tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no microphone" in done.stderr
+    assert f"asr-stream --file {SAMPLE}" in done.stderr
+    done = run_with_sounddevice(NO_DEVICES, tmp_path, "--list-devices")
+    assert done.returncode == 1 and "there is no microphone" in done.stderr
+
+
+def test_no_portaudio(tmp_path: Path, tiny_onnx: Path) -> None:
+    done = run_with_sounddevice(NO_PORTAUDIO, tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "PortAudio is not installed" in done.stderr
+    assert "sudo apt-get install libportaudio2" in done.stderr
+    assert f"asr-stream --file {SAMPLE}" in done.stderr
+    # Files are recognised all the same.
+    done = run_with_sounddevice(NO_PORTAUDIO, tmp_path, "--model", str(tiny_onnx), "--sample")
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout
+
+
+# ---- the bundled model ----
+
+
+def test_the_bundled_model_reads_the_bundled_sample(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--sample"]) == 0
+    found = " ".join(capsys.readouterr().out.split())
+    spoken = " ".join(SAMPLE.with_suffix(".txt").read_text().split())
+    # A synthetic voice, which the model has never heard: about right is right.
+    assert difflib.SequenceMatcher(None, found, spoken, autojunk=False).ratio() > 0.5, found

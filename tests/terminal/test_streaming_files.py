@@ -1,0 +1,335 @@
+"""`asr-stream` with many files, and with what other programs send into it."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from support.recognition import finals, recognize
+from support.terminal import Terminal
+
+from asr import Recognizer
+from asr.streaming.audio import audio_file
+from asr.streaming.audio.audio_file import AudioFileError, read_blocks
+from asr.streaming.terminal import files
+from asr.streaming.terminal.cli import main
+from asr.streaming.terminal.files import Transcriber
+
+COMMAND = [sys.executable, "-m", "asr.streaming.terminal.cli"]
+
+
+pytestmark = pytest.mark.usefixtures("restore_signals")
+
+
+# ---- standard input and pipes ----
+
+
+def encoded(samples: np.ndarray, **options: Any) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, samples, 16000, **options)
+    return file.getvalue()
+
+
+def endless(wav: bytes, size: int = 0xFFFFFFFF) -> bytes:
+    """As programs write that do not know yet how long it will be."""
+    at = wav.index(b"data") + 4
+    return wav[:at] + size.to_bytes(4, "little") + wav[at + 4 :]
+
+
+class Sender:
+    """A program that writes into our standard input, up to `pause_at` and, after `go_on` was set, the rest."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, content: bytes, pause_at: int = 0) -> None:
+        reader, writer = os.pipe()
+        self.go_on = threading.Event()
+        monkeypatch.setattr(sys, "stdin", os.fdopen(reader))
+
+        def send() -> None:
+            with os.fdopen(writer, "wb", buffering=0) as pipe:
+                pipe.write(content[:pause_at])
+                if pause_at:
+                    self.go_on.wait(20)
+                pipe.write(content[pause_at:])
+
+        threading.Thread(target=send, daemon=True).start()
+
+
+STREAMED: dict[str, Callable[[np.ndarray], bytes]] = {
+    "wav": lambda samples: encoded(samples, format="WAV"),
+    "endless wav": lambda samples: endless(encoded(samples, format="WAV")),
+    "aiff": lambda samples: encoded(samples, format="AIFF"),
+    "au": lambda samples: encoded(samples, format="AU"),
+    "flac": lambda samples: encoded(samples, format="FLAC"),
+    "raw": lambda samples: samples.astype("<i2").tobytes(),
+}
+
+
+@pytest.mark.parametrize("kind", STREAMED)
+def test_what_streams_is_read_as_it_comes(kind: str, sample: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = STREAMED[kind](sample)
+    sender = Sender(monkeypatch, content, pause_at=len(content) // 2)
+    found = []
+    for block, rate in read_blocks("-", 16000 if kind == "raw" else None):
+        assert rate == 16000
+        found.append(block)
+        if len(found) == 15:  # a quarter, while half is there
+            sender.go_on.set()
+    assert np.array_equal(np.concatenate(found), sample / np.float32(32768))
+
+
+@pytest.mark.parametrize("options", [{"format": "OGG", "subtype": "VORBIS"}, {"format": "MP3"}, {"format": "CAF"}])
+def test_what_does_not_stream_is_read_whole(
+    options: dict[str, str], sample: np.ndarray, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    content = encoded(sample, **options)
+    path = tmp_path / "audio"
+    path.write_bytes(content)
+    Sender(monkeypatch, content)
+    piped = np.concatenate([block for block, _ in read_blocks("-")])
+    assert np.array_equal(piped, np.concatenate([block for block, _ in read_blocks(path)])) and len(piped) > 90000
+
+
+def test_a_long_stream_takes_no_more_memory(sample: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+    read = audio_file._Pipe.read
+
+    def watched(pipe: Any, size: int) -> bytes:
+        data = read(pipe, size)
+        kept.append(len(pipe._content))
+        return data
+
+    monkeypatch.setattr(audio_file._Pipe, "read", watched)
+    audio = np.tile(sample, 40)  # 7 MB
+    Sender(monkeypatch, endless(encoded(audio, format="WAV")))
+    assert sum(len(block) for block, _ in read_blocks("-")) == len(audio)
+    assert max(kept) < 3 * audio_file._Pipe.KEPT
+
+
+def test_a_file_as_standard_input_and_a_named_pipe(
+    sample: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, fifo = tmp_path / "audio.mp3", tmp_path / "fifo"
+    path.write_bytes(encoded(sample, format="MP3"))
+    expected = np.concatenate([block for block, _ in read_blocks(path)])
+    with open(path) as file, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", file)
+        patch.setattr(audio_file._Pipe, "_receive", None)  # it can be sought in: nothing has to be kept
+        assert np.array_equal(np.concatenate([block for block, _ in read_blocks("-")]), expected)
+    os.mkfifo(fifo)
+    threading.Thread(target=lambda: fifo.write_bytes(path.read_bytes()), daemon=True).start()
+    assert np.array_equal(np.concatenate([block for block, _ in read_blocks(fifo)]), expected)
+
+
+@pytest.mark.parametrize("content", [b"", b"RIFF", b"no audio at all", endless(b"data....")])
+def test_no_audio_on_standard_input(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    Sender(monkeypatch, content)
+    with pytest.raises(AudioFileError, match=r"cannot read standard input: .*ffmpeg -i FILE -f wav -"):
+        list(read_blocks("-"))
+
+
+def test_nobody_sends_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller, terminal = os.openpty()
+    with os.fdopen(terminal) as stdin, os.fdopen(controller, "wb"):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(AudioFileError, match="standard input is a terminal; send audio into it"):
+            list(read_blocks("-"))
+
+
+def test_raw_files(tiny_onnx: Path, sample: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "audio.raw").write_bytes(sample.tobytes() + b"x")  # half a sample too much
+    command = ["--model", str(tiny_onnx), "--file", str(tmp_path / "audio.raw")]
+    assert main([*command, "--raw-rate", "16000"]) == 0
+    assert capsys.readouterr() == (finals(recognize(Recognizer(tiny_onnx), sample)) + "\n", "")
+    assert main(command) == 1
+    assert capsys.readouterr().err.endswith("for raw 16-bit samples give --raw-rate\n")
+
+
+def listening(tiny_onnx: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [*COMMAND, "--model", str(tiny_onnx), "--file", "-", "--raw-rate", "16000", *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_live_through_a_pipe_until_a_signal(tiny_onnx: Path, conversation: np.ndarray, tmp_path: Path) -> None:
+    """Finals are on the disk at once; a signal ends the wait for more, and the tail is not lost."""
+    notes = tmp_path / "notes.txt"
+    first, tail = conversation[:130000], conversation[130000:156000]  # an utterance and its pause; most of the next
+    with listening(tiny_onnx, "--output", str(notes)) as process:
+        assert process.stdin is not None
+        process.stdin.write((first * 32767).astype(np.int16).tobytes())
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not (notes.exists() and notes.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert notes.read_text().count("\n") == 1
+        process.stdin.write((tail * 32767).astype(np.int16).tobytes())
+        process.stdin.flush()
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 143  # though its standard input is still open
+        assert process.stderr is not None and process.stderr.read() == b""
+    assert notes.read_text().count("\n") == 2
+
+
+def test_what_was_heard_outlives_a_kill(tiny_onnx: Path, conversation: np.ndarray, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.srt"
+    with listening(tiny_onnx, "--output", str(notes)) as process:
+        assert process.stdin is not None
+        process.stdin.write((conversation[:130000] * 32767).astype(np.int16).tobytes())
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not (notes.exists() and notes.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+    assert notes.read_text().startswith("1\n00:00:0") and notes.read_text().endswith("\n\n")
+
+
+# ---- many files ----
+
+
+@pytest.fixture(scope="session")
+def recordings(tmp_path_factory: pytest.TempPathFactory, conversation: np.ndarray) -> list[str]:
+    """Of different lengths, the longest first."""
+    folder = tmp_path_factory.mktemp("recordings")
+    paths = []
+    for number, length in enumerate((219000, 90000, 60000, 40000)):
+        paths.append(str(folder / f"{number}.wav"))
+        soundfile.write(paths[-1], conversation[:length], 16000, subtype="FLOAT")
+    return paths
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_what_is_said_does_not_depend_on_the_number_of_jobs(
+    tiny_onnx: Path, recordings: list[str], format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs = []
+    for jobs in ("1", "3"):
+        options = ["--model", str(tiny_onnx), "--jobs", jobs, "--format", format]
+        assert main([*options, "--file", recordings[0], "missing.wav", *recordings[1:]]) == 1
+        outputs.append(capsys.readouterr())
+    assert outputs[0].out.count("\n") > 8 and "missing.wav" in outputs[0].out
+    assert outputs[0] == outputs[1]
+
+
+def test_files_are_read_side_by_side(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    meeting = threading.Barrier(2, timeout=30)
+
+    def read(path: str, *_: object) -> Iterator[tuple[np.ndarray, int]]:
+        meeting.wait()  # broken where one reads after the other
+        yield np.zeros(1600, np.float32), 16000
+
+    monkeypatch.setattr(files, "read_blocks", read)
+    with Transcriber(recognizer, ["a", "b"], 2, lambda: False) as transcriber:
+        for transcription in transcriber.transcriptions:
+            while transcription.events.get(timeout=60) != "end":
+                pass
+    assert [each.crash for each in transcriber.transcriptions] == [None, None]
+
+
+def test_the_first_final_is_shown_while_files_are_read(
+    tiny_onnx: Path, recordings: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = threading.Event()
+    original = files.read_blocks
+
+    def read(path: str, *arguments: Any) -> Iterator[tuple[np.ndarray, int]]:
+        for number, block in enumerate(original(path, *arguments)):
+            if number == 80:
+                assert held.wait(30)
+            yield block
+
+    def write(text: str) -> int:
+        if "\n" in text and "==" not in text:
+            held.set()
+        return len(text)
+
+    monkeypatch.setattr(files, "read_blocks", read)
+    monkeypatch.setattr(sys.stdout, "write", write)
+    assert main(["--model", str(tiny_onnx), "--file", *recordings[:2]]) == 0
+
+
+def test_progress_is_shown_and_goes_away(
+    tiny_onnx: Path, recordings: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(80)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("asr.streaming.terminal.status.REDRAW_S", 0.0001)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert main(["--model", str(tiny_onnx), "--stats", "--file", *recordings, "missing.wav"]) == 1
+    shown = [line for screen in terminal.screens for line in screen if " files" in line]
+    shares = [int(line.split("%")[0].split()[-1]) for line in shown]
+    assert shares == sorted(shares) and shares[0] < 40 and 90 < shares[-1] <= 100
+    assert "0/5 files" in shown[0]
+    first, *rest = terminal.text
+    assert first == "there is no audio file missing.wav"
+    assert rest[0].startswith("25.6 s of audio in ") and " finals" not in capsys.readouterr().out
+
+
+def test_an_interrupt_ends_all_files_and_begins_no_more(
+    tiny_onnx: Path, recordings: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = files.read_blocks
+
+    def read(path: str, *arguments: Any) -> Iterator[tuple[np.ndarray, int]]:
+        for number, block in enumerate(original(path, *arguments)):
+            if path == recordings[1] and number == 20:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.2)
+            yield block
+
+    monkeypatch.setattr(files, "read_blocks", read)
+    assert main(["--model", str(tiny_onnx), "--jobs", "1", "--file", *recordings]) == 130
+    out = capsys.readouterr().out
+    assert f"== {recordings[1]} ==\n" in out and recordings[2] not in out
+    assert out.splitlines()[-1] and "==" not in out.splitlines()[-1]  # two seconds of the second file
+
+
+def test_what_nobody_expects_is_not_swallowed(
+    tiny_onnx: Path, recordings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("out of memory on the device")
+
+    monkeypatch.setattr("asr.streaming.stream.Stream.accept_waveform", broken)
+    with pytest.raises(RuntimeError, match="out of memory on the device"):
+        main(["--model", str(tiny_onnx), "--file", *recordings])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
+        (["--raw-rate", "100"], "sample_rate is 100; it must be a whole number of Hz in [1000, 768000]"),
+        (["--file", "-", "-"], "can be read only once"),
+        (["--format", "srt", "--file", "a.wav", "b.wav"], "need a file each, in a folder: --output subtitles/"),
+        (["--output", "o/", "--file", "a.wav", "x/a.mp3"], "a.wav and x/a.mp3 would both be written to o/a.txt"),
+        (["--format", "ass"], "invalid choice: 'ass'"),
+    ],
+)
+def test_options_that_contradict_each_other(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "--file" not in arguments:
+        arguments = [*arguments, "--file", "a.wav"]
+    with pytest.raises(SystemExit) as exit:
+        main(arguments)
+    assert exit.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_a_recording_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"precious")
+    with pytest.raises(SystemExit):
+        main(["--file", str(path), "--output", str(tmp_path / "." / "a.wav")])
+    assert f"--output would write over the recording {path}" in capsys.readouterr().err
+    assert path.read_bytes() == b"precious"

@@ -1,0 +1,135 @@
+"""Subtitles: cues that can be read, and files that players take."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asr.runtime.search import Word
+from asr.streaming.events import Final
+from asr.streaming.terminal.subtitles import Cue, Subtitles, cues, srt, vtt
+
+
+def final(text: str, start_s: float = 0.0, word_s: float = 0.3, pauses: dict[str, float] | None = None) -> Final:
+    """Words of `word_s`, a tenth of a second between them; `pauses`: another pause after a word."""
+    words = []
+    for word in text.split():
+        words.append(Word(word, start_s, start_s + word_s, 0.9))
+        start_s += word_s + (pauses or {}).get(word, 0.1)
+    return Final(text, words[0].start_s, words[-1].end_s, tuple(words))
+
+
+@st.composite
+def finals(draw: st.DrawFn) -> list[Final]:
+    """Any words at any pace, some that are longer than a line, some that outlast a cue."""
+    found, now = [], draw(st.sampled_from([0.0, 35990.0, 400000.0]))
+    for _ in range(draw(st.integers(1, 4))):
+        words = []
+        for _ in range(draw(st.integers(1, 30))):
+            start = now + draw(st.sampled_from([0.0, 0.1, 0.4, 1.0, 3.0]))
+            now = start + draw(st.sampled_from([0.0, 0.2, 0.5, 9.0]))
+            words.append(Word("W" * draw(st.sampled_from([1, 3, 5, 8, 41, 42, 43, 100])), start, now, 0.5))
+        found.append(Final(" ".join(word.word for word in words), words[0].start_s, now, tuple(words)))
+    return found
+
+
+@given(finals())
+@settings(max_examples=40, deadline=None)
+def test_cues_hold_to_their_limits_and_lose_nothing(finals: list[Final]) -> None:
+    found = cues(finals)
+    for cue in found:
+        assert 1 <= len(cue.lines) <= 2 and all(0 < len(line) <= 42 for line in cue.lines)
+        assert 1 - 1e-6 <= cue.end_s - cue.start_s <= 7 + 1e-6
+    assert all(before.end_s <= after.start_s for before, after in pairwise(found))
+    spoken = "".join(final.text for final in finals)
+    assert "".join("".join(cue.lines) for cue in found).replace(" ", "") == spoken.replace(" ", "")
+
+
+def test_a_short_utterance_is_one_cue_that_can_be_read() -> None:
+    assert cues([final("YES", 2.0)]) == [Cue(2.0, 3.0, ("YES",))]
+
+
+def test_two_lines_are_of_like_length() -> None:
+    (cue,) = cues([final("THE OLD MAN WALKED SLOWLY DOWN THE ROAD TO TOWN")])
+    assert cue.lines == ("THE OLD MAN WALKED SLOWLY", "DOWN THE ROAD TO TOWN")
+
+
+LONG = "WE WENT OUT INTO THE GARDEN BEFORE BREAKFAST AND THERE STOOD THE GREY HORSE LOOKING OVER THE GATE AT US ALL"
+
+
+def texts(final: Final) -> list[str]:
+    return [" ".join(cue.lines) for cue in cues([final])]
+
+
+def test_a_long_utterance_is_cut_at_its_pauses() -> None:
+    assert len(LONG) > 2 * 42
+    first, second = texts(final(LONG, pauses={"BREAKFAST": 0.4, "THE": 0.15}))
+    assert first == "WE WENT OUT INTO THE GARDEN BEFORE BREAKFAST" and second.startswith("AND THERE")
+    first, second = texts(final(LONG, pauses={"HORSE": 0.4}))
+    assert first.endswith("THE GREY HORSE")
+
+
+def test_without_pauses_it_is_cut_into_parts_of_like_length() -> None:
+    lengths = [len(text) for text in texts(final(LONG))]
+    assert len(lengths) == 2 and max(lengths) - min(lengths) < 8
+
+
+def test_a_pause_within_a_short_utterance_is_a_cut() -> None:
+    one = "I THOUGHT SO THEN BUT NOW I DO NOT"
+    assert texts(final(one)) == [one]
+    assert texts(final(one, pauses={"THEN": 0.8})) == ["I THOUGHT SO THEN", "BUT NOW I DO NOT"]
+    assert texts(final("NO BUT NOW I DO", pauses={"NO": 0.6})) == ["NO BUT NOW I DO"]  # "NO" would flash by
+
+
+def test_slow_speech_is_cut_before_seven_seconds() -> None:
+    found = cues([final("ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT", word_s=1.5)])
+    assert len(found) == 2 and all(cue.end_s - cue.start_s <= 7 for cue in found)
+
+
+def test_srt() -> None:
+    assert srt([]) == ""
+    assert srt([final("YES", 0.44), final("A < B", 3.0, 0.5)]) == (
+        "1\n00:00:00,440 --> 00:00:01,440\nYES\n\n2\n00:00:03,000 --> 00:00:04,700\nA < B\n\n"
+    )
+
+
+def test_vtt() -> None:
+    assert vtt([]) == "WEBVTT\n\n"
+    assert vtt([final("A <B> --> R&D", 0.44, 0.5)]) == (
+        "WEBVTT\n\n00:00:00.440 --> 00:00:02.740\nA &lt;B&gt; --&gt; R&amp;D\n\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "time"),
+    [
+        (0.0, "00:00:00,000"),
+        (59.9996, "00:01:00,000"),
+        (36000.0 - 0.001, "09:59:59,999"),
+        (45296.7, "12:34:56,700"),
+        (360000.0, "100:00:00,000"),
+    ],
+)
+def test_times(seconds: float, time: str) -> None:
+    found = re.search(r"^(\S+) --> ", srt([final("YES", seconds)]), re.MULTILINE)
+    assert found is not None and found[1] == time
+
+
+@given(finals())
+@settings(max_examples=40, deadline=None)
+def test_a_file_grows_by_what_is_added(finals: list[Final]) -> None:
+    """What was written stays as it is: a file that is cut short by a crash lacks its end only."""
+    subtitles = Subtitles("vtt")
+    text = subtitles.header
+    for number, each in enumerate(finals, 1):
+        text += subtitles.add(each)
+        assert text == vtt(finals[:number])
+
+
+def test_an_unknown_format() -> None:
+    with pytest.raises(ValueError, match="'ass' is not known: choose srt or vtt"):
+        Subtitles("ass")

@@ -1,0 +1,172 @@
+"""Saving a checkpoint: whatever stops it, the one before stays, and the reason is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from asr.config import Config, ModelConfig
+from asr.model.model import AsrModel
+from asr.tokenizer import Tokenizer
+from asr.training.checkpoint import Checkpoint, CheckpointError, average_newest, checkpoint_path, checkpoints
+
+TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B")
+
+SAVES_AND_IS_KILLED = """
+import os, random, signal, sys, time
+from itertools import count
+from pathlib import Path
+from asr.training.checkpoint import Checkpoint, checkpoints
+
+folder, generator = Path(sys.argv[1]), random.Random(1)
+checkpoint = Checkpoint.load(checkpoints(folder)[-1])
+started, num_interrupted = time.monotonic(), 0
+for checkpoint.training["step"] in range(2, 5):
+    checkpoint.save_step(folder, 2)
+save_s = (time.monotonic() - started) / 3
+found = checkpoints(folder)
+for kill in range(50):
+    step = checkpoint.training["step"]
+    child = os.fork()
+    if child == 0:
+        for checkpoint.training["step"] in count(checkpoint.training["step"] + 1):
+            checkpoint.save_step(folder, 2)
+    time.sleep(generator.uniform(0, 3 * save_s))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    num_interrupted += bool(list(folder.glob("*.part")))
+    before, found = len(found), checkpoints(folder)
+    # A kill between the rename and the tidying leaves one too many, and so may the next one.
+    assert 1 <= len(found) <= max(before, 2) + 1, found
+    checkpoint = [Checkpoint.load(path) for path in found][-1]  # every one of them is whole
+    save_s *= 0.95 if checkpoint.training["step"] > step else 1.1  # the machine may be busier, or idler, than at first
+checkpoint.save_step(folder, 2)
+assert len(checkpoints(folder)) == 2
+print(num_interrupted, -4 + checkpoint.training["step"])
+"""
+
+
+def checkpoint_of_step(step: int) -> Checkpoint:
+    config = Config(model=ModelConfig(dim=32, num_heads=2, encoder_layers=1, encoder_ff_dim=64, decoder_ff_dim=64))
+    tokenizer = Tokenizer("char", TOKENS)
+    torch.manual_seed(0)
+    weights = AsrModel(Checkpoint(config, tokenizer, {}, {}, {}).model_config).state_dict()
+    return Checkpoint(config, tokenizer, weights, weights, {"step": step})
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The folder of a run that has saved step 1."""
+    checkpoint_of_step(1).save_step(tmp_path, 2)
+    return tmp_path
+
+
+def assert_step_1_is_left(folder: Path) -> None:
+    assert [path.name for path in folder.iterdir()] == ["checkpoint-1.pt"]
+    assert Checkpoint.load(checkpoint_path(folder, 1)).training["step"] == 1
+
+
+def test_the_newest_checkpoints_stay(run: Path) -> None:
+    for step in (2, 10):
+        checkpoint_of_step(step).save_step(run, 2)
+    assert [path.name for path in checkpoints(run)] == ["checkpoint-2.pt", "checkpoint-10.pt"]
+
+
+def test_fifty_kills_while_saving_leave_a_loadable_checkpoint(run: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", SAVES_AND_IS_KILLED, str(run)], capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stderr
+    num_interrupted, num_saved = map(int, result.stdout.split())
+    assert num_interrupted >= 5 and num_saved >= 5
+    assert not list(run.glob("*.part"))
+
+
+def test_a_full_disk_keeps_the_old_checkpoint(run: Path) -> None:
+    (run / "checkpoint-2.pt.part").symlink_to("/dev/full")  # the system's own device without space
+    with pytest.raises(OSError, match=r"cannot write .*checkpoint-2\.pt: No space left on device"):
+        checkpoint_of_step(2).save_step(run, 2)
+    assert_step_1_is_left(run)
+
+
+def test_a_file_cut_off_in_its_middle_keeps_the_old_checkpoint(run: Path) -> None:
+    size = checkpoint_path(run, 1).stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, hard))
+    try:
+        with pytest.raises(OSError, match=r"cannot write .*checkpoint-2\.pt: File too large"):
+            checkpoint_of_step(2).save_step(run, 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert_step_1_is_left(run)
+
+
+def test_a_read_only_directory_keeps_the_old_checkpoint(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = checkpoint_of_step(2)
+    monkeypatch.chdir(run)
+    run.chmod(0o555)
+    try:
+        with as_nobody(), pytest.raises(OSError, match=r"cannot write checkpoint-2\.pt: Permission denied"):
+            checkpoint.save_step(Path("."), 2)
+    finally:
+        run.chmod(0o755)
+    assert_step_1_is_left(run)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without the rights of root, who may write anywhere."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_the_newest_checkpoints_are_averaged_as_trained(tmp_path: Path) -> None:
+    for step in (8, 9, 10, 11):  # in the order of their numbers, not of their names
+        checkpoint = checkpoint_of_step(step)
+        checkpoint.weights = {name: value + step**2 for name, value in checkpoint.weights.items()}
+        checkpoint.save_step(tmp_path, 4)
+    start = checkpoint_of_step(0).weights
+    for count, mean in ((1, 121), (3, (81 + 100 + 121) / 3)):
+        averaged = average_newest(tmp_path, count)
+        assert averaged.training["step"] == 11
+        assert torch.equal(averaged.weights["ctc.bias"], start["ctc.bias"] + 121)
+        weights = averaged.model().state_dict()
+        assert all(torch.allclose(weights[name], value + mean) for name, value in start.items())
+
+
+def test_what_cannot_be_averaged_is_refused(run: Path) -> None:
+    checkpoint_of_step(2).save_step(run, 2)
+    for count in (0, 3):
+        with pytest.raises(CheckpointError, match=rf"average {count} checkpoints .* holds 2: choose 1 to 2, .*keep_c"):
+            average_newest(run, count)
+    with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt is not the folder"):
+        average_newest(checkpoint_path(run, 2), 1)
+    (run / "empty").mkdir()
+    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+        average_newest(run / "empty", 1)
+
+    checkpoint = checkpoint_of_step(3)
+    checkpoint.tokenizer = Tokenizer("char", (*TOKENS[:-1], "C"))
+    checkpoint.save_step(run, 2)
+    with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt writes other text units than .*checkpoint-3\.pt"):
+        average_newest(run, 2)
+    shape = dataclasses.replace(checkpoint.config.model, norm="post")
+    checkpoint.config = dataclasses.replace(checkpoint.config, model=shape)
+    checkpoint.save_step(run, 2)
+    with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt .*model\.norm is 'pre' there, 'post' here"):
+        average_newest(run, 2)

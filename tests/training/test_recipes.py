@@ -1,0 +1,81 @@
+"""Every bundled recipe from the corpus to word error rates, on a LibriSpeech tree of a few toy utterances."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.synth import write_audio
+from support.tones import say, sentence
+
+from asr.cli import main
+from asr.config import RECIPES, load_config
+from asr.model.model import AsrModel, with_vocab
+
+PARTS = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other")
+
+# The recipe's own losses, augmentation, kind of units and schedule; sizes and amounts for a test.
+SMALL = [
+    *("model.dim=32", "model.num_heads=2", "model.encoder_ff_dim=64", "model.decoder_ff_dim=64"),
+    *(
+        "model.subsampling_channels=4",
+        "model.encoder_layers=2",
+        "model.condition_layers=[1]",
+        "model.decoder_layers=1",
+        "tokenizer.vocab_size=12",
+    ),
+]
+SHORT = [
+    *("data.max_batch_s=10", "data.max_utterance_s=10", "data.min_utterance_s=0.1", "data.num_workers=0"),
+    *("train.max_steps=2", "train.valid_every=2"),
+]
+TINY_DATA = ["data.train=data/train-clean-100.jsonl.gz", "data.valid=data/dev-clean.jsonl.gz"]
+
+RECIPE_NAMES = sorted(path.stem for path in RECIPES.glob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Prepared as the heads of the recipes say; what they name lies in `data` here."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for number, part in enumerate(PARTS):
+        chapter = folder / "LibriSpeech" / part / str(100 + number) / "7"
+        lines = []
+        for index in range(12):
+            id, text = f"{100 + number}-7-{index:04d}", sentence(100 * number + index)
+            write_audio(chapter / f"{id}.flac", say(text))
+            lines.append(f"{id} {text}\n")
+        (chapter / f"{100 + number}-7.trans.txt").write_text("".join(lines))
+    prepare = ["prepare", "librispeech", str(folder), "--out", str(folder / "data"), "--jobs", "1", "--parts"]
+    assert main([*prepare, "train-clean-100"]) == 0
+    assert main([*prepare, "dev-clean", "dev-other"]) == 0
+    assert main([*prepare, *PARTS[:3], "--name", "train-960"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("recipe", RECIPE_NAMES)
+def test_a_recipe_runs_from_corpus_to_word_error_rates(
+    recipe: str, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(corpus)
+    config = load_config(recipe)
+    data = [] if config.data.train else TINY_DATA
+    run, model, result = tmp_path / "run", tmp_path / "model.onnx", tmp_path / "result.json"
+    small = [] if config.train.init else SMALL  # what goes on from weights has their size
+    assert main(["train", recipe, *data, *small, *SHORT, f"train.output={run}"]) == 0
+    assert main(["export", str(run), "-o", str(model)]) == 0
+    evaluate = ["evaluate", str(model), "--data", "data/dev-clean.jsonl.gz", "--chunk-ms", "full,640"]
+    assert main([*evaluate, "--search", "rescore", "--json", str(result)]) == 0
+    assert json.loads(result.read_text())
+
+
+@pytest.mark.parametrize(("recipe", "millions"), [("librispeech-100h", 17.9), ("librispeech-960h", 74.8)])
+def test_recipes_have_the_sizes_that_they_state(recipe: str, millions: float) -> None:
+    import torch
+
+    config = load_config(recipe)
+    with torch.device("meta"):
+        model = AsrModel(with_vocab(config.model, config.tokenizer.vocab_size))
+    assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.1)
+    assert f"{millions:g} M parameters" in (RECIPES / f"{recipe}.yaml").read_text()

@@ -1,0 +1,407 @@
+"""Training end to end: it learns, it resumes to the bit, it survives interruption, it says what is wrong."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from asr.cli import main
+from asr.config import ChunkConfig, LossConfig, ModelConfig, OptimConfig, load_config
+from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches
+from asr.model.model import AsrModel, consistency_loss
+from asr.runtime.onnx_model import bundled_model
+from asr.training.checkpoint import Checkpoint, CheckpointError, checkpoint_path, checkpoints, resolve
+from asr.training.optim import WeightAverage, learning_rate
+from asr.training.pretrained import load_pretrained
+from asr.training.progress import TrainingProgress
+from asr.training.train import Trainer, draw_chunk
+
+
+def test_a_small_model_learns_the_toy_language(arguments: list[str], tmp_path: Path) -> None:
+    assert main([*arguments, "train.max_steps=260", "train.valid_every=260"]) == 0
+    history = Checkpoint.load(tmp_path / "run" / "best.pt").training["history"]
+    assert set(history[0]["wer"]) == {"full", "640ms", "320ms"}
+    assert max(history[0]["wer"].values()) < 0.1
+    assert list((tmp_path / "run" / "tensorboard").iterdir())
+
+
+@pytest.mark.parametrize(
+    "extra", [[], ["loss.cr_ctc_weight=0.2", "loss.scheduled_sampling=0.2", "train.precision=bf16"]]
+)
+def test_resume_is_exact(arguments: list[str], tmp_path: Path, extra: list[str]) -> None:
+    arguments = [*arguments, *extra, "train.save_every=7"]
+    assert main([*arguments, "train.max_steps=24", f"train.output={tmp_path / 'straight'}", "optim.schedule=noam"]) == 0
+    for steps in (7, 16, 24):  # 16 is in the second epoch
+        assert main([*arguments, "optim.schedule=noam", "--resume", f"train.max_steps={steps}"]) == 0
+    straight = Checkpoint.load(checkpoint_path(tmp_path / "straight", 24))
+    resumed = Checkpoint.load(checkpoint_path(tmp_path / "run", 24))
+    assert straight.training["epoch"] >= 1
+    for name, value in straight.weights.items():
+        assert torch.equal(value, resumed.weights[name]), name
+        assert torch.equal(straight.average[name], resumed.average[name]), name
+
+
+KILLED_IN_STEP_14 = """
+import os, signal, sys
+from asr.cli import main
+from asr.training.train import Trainer
+
+train_step = Trainer._train_step
+
+def dying_step(self, batches):
+    if self.step == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return train_step(self, batches)
+
+Trainer._train_step = dying_step
+main(sys.argv[1:])
+"""
+
+
+def test_twenty_steps_equal_ten_a_kill_and_ten(arguments: list[str], tmp_path: Path) -> None:
+    arguments = [*arguments, "train.max_steps=20", "train.save_every=10"]
+    straight = tmp_path / "straight"
+    assert main([*arguments, f"train.output={straight}"]) == 0
+    killed = subprocess.run([sys.executable, "-c", KILLED_IN_STEP_14, *arguments, "data.num_workers=1"], timeout=300)
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.name for path in checkpoints(tmp_path / "run")] == ["checkpoint-10.pt"]
+    assert main([*arguments, "--resume"]) == 0
+    first, second = (Checkpoint.load(checkpoint_path(folder, 20)) for folder in (straight, tmp_path / "run"))
+    assert_equal(first.weights, second.weights)
+    assert_equal(first.average, second.average)
+    assert_equal(first.training, second.training)
+
+
+def assert_equal(one: Any, other: Any) -> None:
+    """To the bit, in all that the two hold."""
+    assert type(one) is type(other)
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert_equal(one[key], other[key])
+    elif isinstance(one, (list, tuple)):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert_equal(a, b)
+    else:
+        assert one == other
+
+
+def test_two_processes_train_the_model_of_one(arguments: list[str], tmp_path: Path) -> None:
+    """The same batches a step, so the same losses at every step; and one process can go on where two stopped."""
+    arguments = [*arguments, "train.batches_per_step=2", "train.log_every=1", "optim.schedule=noam"]
+    single = tmp_path / "single"
+    assert main([*arguments, "train.max_steps=8", f"train.output={single}"]) == 0
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone", "-m", "asr.cli"]
+    command = [*torchrun, *arguments, "train.max_steps=6", "train.valid_every=6"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    checkpoint = Checkpoint.load(checkpoint_path(tmp_path / "run", 6))
+    assert checkpoint.training["world_size"] == 2
+    assert checkpoint.training["history"][0]["step"] == 6
+    assert main([*arguments, "train.max_steps=8", "--resume"]) == 0
+
+    for name in ("total", "ctc", "attention", "grad_norm"):
+        alone, together = (curve(folder, name) for folder in (single, tmp_path / "run"))
+        assert list(alone) == list(together) == list(range(1, 9))
+        assert list(together.values()) == pytest.approx(list(alone.values()), rel=1e-4), name
+    assert curve(single, "total")[1] != pytest.approx(curve(single, "total")[2], rel=1e-2)
+
+
+def curve(run: Path, name: str) -> dict[int, float]:
+    """What TensorBoard would show of a run, by step."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(run / "tensorboard")).Reload()
+    return {event.step: event.value for event in events.Scalars(f"train/{name}")}
+
+
+def test_processes_must_share_the_batches_of_a_step_evenly(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    with pytest.raises(ValueError, match=r"train\.batches_per_step = 3 .* multiple of 2"):
+        Trainer(load_config(arguments[1], [*arguments[2:], "train.batches_per_step=3"]), False, Console())
+
+
+class NoHostSynchronisation(TorchDispatchMode):
+    """Fails on every `item`, `float` and `if` of a tensor: they wait for the device."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func not in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default), func
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_step_never_waits_for_the_device(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = new_trainer([*arguments, "loss.cr_ctc_weight=0.2", "train.batches_per_step=2", "train.log_every=50"])
+    own = first_batches(trainer, 2)
+    with TrainingProgress(tmp_path, 100, 0, Console(), 50, visible=True) as progress:
+        for name in ("tolist", "cpu", "numpy"):
+            monkeypatch.setattr(torch.Tensor, name, None)
+        with NoHostSynchronisation():
+            figures, lr = trainer._train_step(own)
+            progress.update(1, 0, figures, lr, 1.0)
+        with pytest.raises(AssertionError, match=r"is_nonzero|_local_scalar_dense"), NoHostSynchronisation():
+            assert figures.grad_norm > 0
+        with pytest.raises(TypeError, match="not callable"):
+            progress.update(50, 0, figures, lr, 1.0)
+        monkeypatch.undo()
+
+
+def test_a_step_whose_gradient_is_not_finite_changes_nothing(arguments: list[str], tmp_path: Path) -> None:
+    trainer = new_trainer(arguments)
+    (batch,) = first_batches(trainer, 1)
+    trainer._train_step([batch])
+    before, state = copy.deepcopy((trainer.model.state_dict(), trainer.optimizer.state_dict()["state"]))
+    figures, lr = trainer._train_step([batch._replace(features=batch.features + torch.nan)])
+    assert_equal(dict(trainer.model.state_dict()), dict(before))
+    assert_equal(trainer.optimizer.state_dict()["state"], state)
+    with TrainingProgress(tmp_path / "log", 100, 0, Console(), 2, visible=True) as progress:
+        progress.update(1, 0, figures, lr, 1.0)
+        good, lr = trainer._train_step([batch])
+        progress.update(2, 0, good, lr, 1.0)
+    assert curve(tmp_path / "log", "skipped_steps") == {2: 1}
+    assert curve(tmp_path / "log", "total")[2] == pytest.approx(float(good.losses.total))
+    assert not torch.equal(trainer.model.ctc.weight, before["ctc.weight"])
+
+
+def new_trainer(arguments: list[str]) -> Trainer:
+    return Trainer(load_config(arguments[1], arguments[2:]), False, Console())
+
+
+def first_batches(trainer: Trainer, count: int) -> list[Batch]:
+    sampler = BatchSampler(trainer.parts, trainer.config.data, 1, Position(), count)
+    dataset = SpeechDataset(trainer.tokenizer, trainer.config.augment, trainer.num_views)
+    return list(itertools.islice(batches(sampler, dataset, 0), count))
+
+
+def test_interruption_saves_and_says_how_to_go_on(arguments: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "asr.cli", *arguments, "train.max_steps=100000", "data.num_workers=1"]
+    command += ["train.log_every=1"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert any(line.startswith("epoch 0  step ") for line in process.stdout), "it ended without a step"
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "--resume" in output and "Traceback" not in output
+    (saved,) = checkpoints(tmp_path / "run")
+    assert Checkpoint.load(saved).training["step"] > 0
+
+
+def test_a_second_run_does_not_overwrite_the_first(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, "train.max_steps=1"]) == 0
+    assert main([*arguments, "train.max_steps=1"]) == 1
+    assert "--resume" in capsys.readouterr().err
+
+
+def test_init_takes_the_weights_of_another_run(arguments: list[str], tmp_path: Path) -> None:
+    assert main([*arguments, "train.max_steps=2"]) == 0
+    second = tmp_path / "second"
+    assert (
+        main(
+            [
+                *arguments,
+                "train.max_steps=1",
+                f"train.output={second}",
+                f"train.init={tmp_path / 'run'}",
+                "optim.lr=1e-9",
+            ]
+        )
+        == 0
+    )
+    before = Checkpoint.load(checkpoint_path(tmp_path / "run", 2)).average
+    after = Checkpoint.load(checkpoint_path(second, 1)).weights
+    assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
+
+
+def test_init_from_an_exported_file_recovers_every_weight(arguments: list[str], tmp_path: Path) -> None:
+    assert main([*arguments, "train.max_steps=2"]) == 0
+    exported = tmp_path / "model.onnx"
+    assert main(["export", str(tmp_path / "run"), "-o", str(exported)]) == 0
+    checkpoint, pretrained = Checkpoint.load(resolve(tmp_path / "run")), load_pretrained(exported)
+    assert pretrained.tokenizer == checkpoint.tokenizer
+    assert pretrained.weights.keys() == checkpoint.average.keys()
+    for name, value in checkpoint.average.items():  # the decoder travels in half precision
+        assert torch.allclose(pretrained.weights[name], value, rtol=1e-3, atol=1e-5), name
+
+
+def test_the_bundled_model_can_be_trained_further(tones: tuple[Path, Path], tmp_path: Path) -> None:
+    """Its letters are a superset of the toy language's."""
+    output = tmp_path / "mine"
+    arguments = [f"data.train={tones[0]}", f"train.output={output}", "train.init=bundled", "data.curriculum_epochs=0"]
+    assert main(["train", "tiny", *arguments, "data.min_utterance_s=0.1", "train.max_steps=1"]) == 0
+    assert Checkpoint.load(checkpoint_path(output, 1)).tokenizer.vocab_size == 31
+
+
+def test_a_quantised_file_is_no_start(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, f"train.init={bundled_model('int8')}"]) == 1
+    assert "quantised" in capsys.readouterr().err
+
+
+def test_init_of_another_shape_is_refused(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "train.max_steps=1"]) == 0
+    other = [
+        *arguments,
+        f"train.output={tmp_path / 'other'}",
+        f"train.init={tmp_path / 'run'}",
+        "model.dim=64",
+    ]
+    assert main(other) == 1
+    assert "do not fit this configuration: model.dim is" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("data.max_utterance_s=0.15", "no training data"),
+        ("optim.learning_rate=1", "did you mean"),
+        ("data.train=nowhere.jsonl.gz", "nowhere.jsonl.gz"),
+    ],
+)
+def test_what_cannot_work_is_one_clear_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], override: str, message: str
+) -> None:
+    assert main([*arguments, override]) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_damaged_checkpoints_are_refused(arguments: list[str], tmp_path: Path) -> None:
+    assert main([*arguments, "train.max_steps=1"]) == 0
+    path = checkpoint_path(tmp_path / "run", 1)
+    content = path.read_bytes()
+    broken = tmp_path / "broken.pt"
+    for cut in [0, 1, *range(len(content) // 8, len(content), len(content) // 8)]:
+        broken.write_bytes(content[:cut])
+        with pytest.raises(CheckpointError, match=r"broken\.pt"):
+            Checkpoint.load(broken)
+    torch.save({"format_version": 99}, broken)
+    with pytest.raises(CheckpointError, match="format 99"):
+        Checkpoint.load(broken)
+    torch.save({"format_version": 1, "code": Evil()}, broken)
+    with pytest.raises(CheckpointError):
+        Checkpoint.load(broken)
+    assert not (tmp_path / "evil").exists()
+
+
+class Evil:
+    """Runs code when unpickled by a loader that allows it."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("evil",)
+
+
+def test_learning_rate_schedules() -> None:
+    for schedule in ("noam", "linear", "cosine"):
+        config = OptimConfig(lr=1.0, warmup_steps=10, schedule=schedule)
+        rates = [learning_rate(config, step, 100) for step in range(1, 101)]
+        assert rates[4] == pytest.approx(0.5) and max(rates) == rates[9] == pytest.approx(1.0)
+        assert all(a > b for a, b in itertools.pairwise(rates[9:]))
+    assert rates[99] == pytest.approx(0, abs=1e-6)
+    assert learning_rate(OptimConfig(lr=1.0, warmup_steps=10, schedule="noam"), 40, 100) == pytest.approx(0.5)
+
+
+def test_chunks_are_drawn_by_seed_and_cover_the_choices() -> None:
+    config = ChunkConfig(full_probability=0.5, sizes=(4, 8), left_contexts=(16, -1))
+    draws = [draw_chunk(config, f"1 {step}") for step in range(200)]
+    assert set(draws) == {(0, -1), (4, 16), (4, -1), (8, 16), (8, -1)}
+    assert draws == [draw_chunk(config, f"1 {step}") for step in range(200)]
+    assert 60 < draws.count((0, -1)) < 140
+
+
+def test_weight_average_follows_the_weights() -> None:
+    model = torch.nn.Linear(1, 1, bias=False)
+    average = WeightAverage(model, 0.5)
+    before = average.weights["weight"].clone()
+    with torch.no_grad():
+        model.weight += 1
+    average.update(model)
+    assert torch.allclose(average.weights["weight"], before + (1 - 2 / 11))
+
+
+def test_losses_ignore_what_padding_holds() -> None:
+    torch.manual_seed(0)
+    model = AsrModel(
+        ModelConfig(dim=32, num_heads=2, encoder_layers=2, encoder_ff_dim=64, decoder_ff_dim=64, vocab_size=10)
+    ).eval()
+    features, num_frames = torch.randn(2, 120, 80), torch.tensor([120, 64])
+    targets, lengths = torch.tensor([[3, 4, 5, 5], [6, 7, -1, -1]]), torch.tensor([4, 2])
+    losses = model.losses(features, num_frames, targets, lengths, LossConfig())
+    features[1, 64:] = 100.0
+    again = model.losses(features, num_frames, targets, lengths, LossConfig())
+    assert torch.allclose(losses.total, again.total, atol=1e-5)
+    alone = [
+        model.losses(
+            features[i : i + 1, :n],
+            num_frames[i : i + 1],
+            targets[i : i + 1, :u],
+            lengths[i : i + 1],
+            LossConfig(),
+        )
+        for i, (n, u) in enumerate(((120, 4), (64, 2)))
+    ]
+    assert torch.allclose(losses.total * 6, alone[0].total * 4 + alone[1].total * 2, atol=1e-3)
+
+
+def test_consistency_loss_is_zero_for_equal_views_only() -> None:
+    view = torch.randn(2, 5, 7).log_softmax(-1)
+    lengths = torch.tensor([5, 3, 5, 3])
+    assert consistency_loss(torch.cat((view, view)), lengths) == pytest.approx(0, abs=1e-6)
+    other = view.clone()
+    other[1, 3:] = torch.randn(2, 7).log_softmax(-1)  # beyond the end of the second utterance
+    assert consistency_loss(torch.cat((view, other)), lengths) == pytest.approx(0, abs=1e-6)
+    other[1, 2] = torch.randn(7).log_softmax(-1)
+    assert consistency_loss(torch.cat((view, other)), lengths) > 1e-3
+
+
+@torch.no_grad()
+def test_views_of_an_utterance_have_chunks_of_their_own() -> None:
+    torch.manual_seed(0)
+    model = AsrModel(
+        ModelConfig(dim=32, num_heads=2, encoder_layers=2, encoder_ff_dim=64, decoder_ff_dim=64, vocab_size=10)
+    ).eval()
+    features, num_frames = torch.randn(1, 120, 80), torch.tensor([120])
+    targets, lengths = torch.tensor([[3, 4, 5, 5]]), torch.tensor([4])
+    full, chunked = (
+        model.losses(features, num_frames, targets, lengths, LossConfig(), [chunk]) for chunk in ((0, -1), (4, 0))
+    )
+    assert abs(full.ctc - chunked.ctc) > 1e-3
+    twice = (features.repeat(2, 1, 1), num_frames.repeat(2), targets.repeat(2, 1), lengths.repeat(2))
+    both = model.losses(*twice, LossConfig(cr_ctc_weight=0.2), [(0, -1), (4, 0)])
+    assert both.ctc.item() == pytest.approx((full.ctc + chunked.ctc).item() / 2, rel=1e-5)
+    assert both.consistency > 1e-4
+    same = model.losses(*twice, LossConfig(cr_ctc_weight=0.2), [(4, 0), (4, 0)])
+    assert same.consistency == pytest.approx(0, abs=1e-6)
+
+
+def test_training_ends_when_it_gets_no_better(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["train.valid_every=2", "train.patience=3", "train.max_steps=100", "optim.lr=1e-9"]
+    assert main([*arguments, *options]) == 0
+    (saved,) = checkpoints(tmp_path / "run")
+    history = Checkpoint.load(saved).training["history"]
+    assert len(history) == 4 and saved == checkpoint_path(tmp_path / "run", 8)
+    assert Checkpoint.load(tmp_path / "run" / "best.pt").training["step"] == 2
+    assert "no better for 3 validations" in " ".join(capsys.readouterr().out.split())
