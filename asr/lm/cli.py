@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     train.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, plain")
     train.add_argument("--order", type=int, default=3, metavar="N", help=f"2 to {MAX_ORDER} (%(default)s)")
     train.add_argument("--num-words", type=int, default=100_000, metavar="N", help="vocabulary (%(default)s)")
+    train.add_argument(
+        "--vocabulary", type=Path, metavar="WORDS", help="words to know, in place of the text's most frequent ones"
+    )
     train.add_argument("--megabytes", type=float, default=15.0, metavar="MB", help="size to prune to (%(default)s)")
     train.add_argument("--test", type=Path, metavar="TEXT", help="print the perplexity of this text")
     packed = commands.add_parser("pack", help="pack an ARPA file of another tool")
@@ -94,7 +97,11 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
         raise LmError(f"--order {args.order} must be in [2, {MAX_ORDER}]")
     if args.num_words < 1 or not args.megabytes > 0:
         raise LmError("--num-words and --megabytes must be above 0")
-    words = ngram.vocabulary(args.text, args.num_words)
+    if args.vocabulary:
+        known = {word for line in ngram.sentences([args.vocabulary]) for word in line}.difference(SPECIAL_WORDS)
+        words = [SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, *sorted(known)]
+    else:
+        words = ngram.vocabulary(args.text, args.num_words)
     ids = ngram.encode(args.text, words)
     if len(words) == 3:
         raise LmError(f"there is no word in {', '.join(map(str, args.text))}")

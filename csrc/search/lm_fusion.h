@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "contract.h"
 #include "search/hotwords.h"
 #include "search/ngram_lm.h"
 
@@ -30,10 +31,11 @@ namespace asr_stream {
 
 // The defaults are tuned for the bundled models.
 struct LmFusionOptions {
-  float weight = 0.8f;        // of the language model's log-probabilities; 0 .. 10
-  float word_bonus = -1.6f;   // added for each word; -20 .. 20
-  float oov_penalty = 8.0f;   // taken off for a word outside the lexicon, beside P(<unk>); 0 .. 100
-  float prior_weight = 0.5f;  // of the letters' own log-probabilities, taken off; 0 .. 2
+  float weight = static_cast<float>(option("lm_weight").fallback);  // of the language model's log-probabilities
+  float word_bonus = static_cast<float>(option("lm_word_bonus").fallback);  // added for each word
+  // Taken off for a word outside the lexicon, beside P(<unk>).
+  float oov_penalty = static_cast<float>(option("lm_oov_penalty").fallback);
+  float prior_weight = static_cast<float>(option("lm_prior_weight").fallback);  // of the letters' own, taken off
 };
 
 // Immutable, for any number of searches.
@@ -92,12 +94,15 @@ class LmFusion {
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
   // How a word of a search over phones is written; empty: unknown.
   std::string_view text(std::int32_t word) const;
-  // What one more token may raise the score by, about: the letters' priors, a word that is likelier in its context than
-  // alone, the letters of a hotword.
-  float highest_gain() const noexcept { return highest_gain_; }
+  // What a token may raise the score by: the priors of its letters, the letters of a hotword, and, about, a word that is
+  // likelier in its context than alone.
+  float highest_gain(std::int32_t token) const { return highest_gains_[static_cast<std::size_t>(token)]; }
+  // The same from where the word before is finished.
+  float highest_beginning() const noexcept { return highest_beginning_; }
   std::size_t num_tokens() const noexcept { return spellings_.size(); }
 
  private:
+  void bound_gains();
   void spell_phones(const std::vector<std::string>& phones);
   bool is_known(std::int32_t word) const noexcept;
   void finish_word(Path& path) const;
@@ -113,7 +118,8 @@ class LmFusion {
   LmFusionOptions options_;
   std::array<float, 256> letter_gains_{};  // of each letter or phone, and of the border
   float hotword_log_prob_ = 0.0f;  // of a word of theirs, at least
-  float highest_gain_ = 0.0f;
+  std::vector<float> highest_gains_;  // of tokens
+  float highest_beginning_ = 0.0f;
 };
 
 }  // namespace asr_stream
