@@ -269,6 +269,7 @@ void bind_lm(py::module_& m) {
             return result;
           },
           "word"_a)
+      .def_property_readonly("pronunciations_size", &NgramLm::pronunciations_size)
       .def_property_readonly("g2p",
                              [](const NgramLm& lm) {
                                return py::bytes(reinterpret_cast<const char*>(lm.g2p().first), lm.g2p().second);

@@ -61,7 +61,7 @@ def serving(*args: str, token: str = "", second_pass: bool = False, max_files: i
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        ready.wait(30)
+        ready.wait(120)
         assert server.port, "the server does not start:\n" + "\n".join(server.log)
         yield server
     finally:
