@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.streaming.events import Error, Event, Gap
-from asr.streaming.resampler import SAMPLE_RATE, Resampler, check_sample_rate, check_samples
+from asr.streaming.resampler import SAMPLE_RATE, Resampler, check_sample_rate, mono
 from asr.streaming.segment import Segment, compute
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ class Stream:
     def accept_waveform(
         self, samples: npt.NDArray[np.float32] | npt.NDArray[np.int16], sample_rate: int = SAMPLE_RATE
     ) -> None:
-        """Continue with `samples`, shape (num_samples,), float32 in ±1 or int16, mono, of any length.
+        """Continue with `samples`, shape (num_samples,), float32 in ±1 or int16, of any length.
+
+        Shape (num_samples, num_channels), as soundfile.read gives it, is averaged over its channels.
 
         `sample_rate` in Hz, in [4000, 384000]; anything but 16000 is resampled.
         Samples that are not finite, or beyond 1e9, count as silence; an Error event says so, once until the next gap.
@@ -62,7 +64,7 @@ class Stream:
         Raises ValueError for another shape, dtype or rate, and after `finish`.
         """
         self._check_open()
-        check_samples(samples)
+        samples = mono(samples)
         check_sample_rate(sample_rate)
         self._say(self._accept(samples, sample_rate))
 

@@ -14,7 +14,7 @@ namespace asr_stream {
 namespace {
 
 constexpr std::int64_t kMaxSize = 1 << 20;  // far beyond any model; products of two stay in range
-constexpr std::size_t kSosEosId = 2;        // as in asr/tokenizer.py
+constexpr std::size_t kNumUnspoken = 3;     // <blk>, <unk>, <sos/eos>: as in asr/tokenizer.py
 
 struct FrontEnd {
   const char* key;
@@ -127,8 +127,7 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
 
 std::vector<std::string> ModelMetadata::heard() const {
   std::vector<std::string> spellings = tokens;
-  spellings[0].clear();
-  spellings[kSosEosId].clear();
+  for (std::size_t id = 0; id < kNumUnspoken; ++id) spellings[id].clear();
   return spellings;
 }
 

@@ -7,7 +7,7 @@ import { Segment } from "./segment.js";
 import { Stream } from "./stream.js";
 
 const ENCODER_FRAME_MS = 40;
-const UNSPOKEN_IDS = [0, 2]; // CTC blank and end of sentence: in no text
+const UNSPOKEN_IDS = [0, 1, 2]; // CTC blank, <unk>, end of sentence: in no text
 const SEARCHES = ["greedy", "beam", "rescore"];
 const LM_WEIGHTS = ["weight", "wordBonus", "oovPenalty", "priorWeight"];
 
