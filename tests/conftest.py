@@ -31,7 +31,7 @@ TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "
 @pytest.fixture
 def restore_signals() -> Iterator[None]:
     """For tests that call a command's `main`, which sets its own handlers."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -89,6 +89,19 @@ def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) ->
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
             export_tiny(tiny_model, path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def file_with_defaults(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a chunk of 320 ms and a left context of 640 ms as its own defaults."""
+    import onnx
+
+    proto = onnx.load(tiny_onnx)
+    for entry in proto.metadata_props:
+        entry.value = {"default_chunk_size": "8", "default_left_context": "16"}.get(entry.key, entry.value)
+    path = tmp_path_factory.mktemp("defaults") / "model.onnx"
+    onnx.save(proto, path)
     return path
 
 

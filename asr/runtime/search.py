@@ -19,6 +19,7 @@ from asr._core import (
     BEAM_THRESHOLD,
     HOTWORD_BOOST,
     NUM_RESCORED,
+    OPTION_RANGES,
     CtcGreedySearch,
     CtcPrefixBeamSearch,
     Hotwords,
@@ -27,28 +28,30 @@ from asr._core import (
     NgramLm,
 )
 from asr.runtime.metadata import ModelMetadata
-from asr.tokenizer import BLANK_ID, SOS_EOS_ID
+from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
+MAX_LIST = 1 << 22
+"""Characters of a list of hotwords or phrases."""
 SEARCHES = ("greedy", "beam", "rescore")
 
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
 """Decoder scores (N,) of N token sequences against the utterance at hand."""
 
-_UNSPOKEN_IDS = (BLANK_ID, SOS_EOS_ID)
-"""In no text."""
+_UNSPOKEN_IDS = (BLANK_ID, UNK_ID, SOS_EOS_ID)
+"""In no text; training refuses text that would be `<unk>`, so only a model that has hardly begun writes it."""
 
 
 @dataclass(frozen=True)
 class LmWeights:
     """What a language model counts beside the CTC log-probability; tuned for the bundled models on `dev`."""
 
-    weight: float = 0.8
+    weight: float = OPTION_RANGES["lm_weight"][3]
     """Of the natural log-probability of the words."""
-    word_bonus: float = -1.6
+    word_bonus: float = OPTION_RANGES["lm_word_bonus"][3]
     """Added for each word."""
-    oov_penalty: float = 8.0
+    oov_penalty: float = OPTION_RANGES["lm_oov_penalty"][3]
     """Taken off for each word outside the vocabulary."""
-    prior_weight: float = 0.5
+    prior_weight: float = OPTION_RANGES["lm_prior_weight"][3]
     """Of the log-probability that letters have by themselves, taken off: both models know it."""
 
     def fusion(
@@ -82,11 +85,15 @@ def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
     if not isinstance(lines, str | Path):
         return "\n".join(lines)
     try:
-        return Path(lines).read_text(encoding="utf-8")
+        with open(lines, encoding="utf-8") as file:
+            text = file.read(MAX_LIST + 1)
     except FileNotFoundError:
         raise ValueError(f"{name}: there is no file {lines} (words themselves go into a list)") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name}: {lines} cannot be read as UTF-8 text: {error}") from error
+    if len(text) > MAX_LIST:
+        raise ValueError(f"{name}: {lines} has more than {MAX_LIST} characters, which is no list of words and phrases")
+    return text
 
 
 def heard(tokens: Sequence[str]) -> list[str]:

@@ -93,7 +93,7 @@ def record(microphone: Microphone, stopped: Callable[[], bool]) -> tuple[np.ndar
             continue
         if block.error or block.gap:
             return np.zeros(0, np.float32), block.error or f"{block.gap} samples were lost"
-        pieces.append(resampler.accept(block.samples)[0] if resampler else block.samples)
+        pieces.append(resampler.accept(block.samples) if resampler else block.samples)
     if resampler:
         pieces.append(resampler.finish())
     samples = np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
@@ -204,7 +204,9 @@ def run(args: argparse.Namespace) -> int:
         status = 130
     except MicrophoneError as error:
         raise ValueError(str(error)) from error
-    print(f"\n{recorder.manifest}: {len(recorder.texts)} recordings.")
-    if recorder.texts:
+    if not recorder.texts:
+        print("\nNothing was recorded.")
+    else:
+        print(f"\n{recorder.manifest}: {len(recorder.texts)} recordings.")
         print(f"Next:  asr prepare manifest {recorder.manifest} --out data --name mine")
     return status
