@@ -189,6 +189,9 @@ class NgramLm:
     def pronunciations(self, word: str) -> list[list[str]]:
         """The pronunciations of a word, in phones; none for a word outside the vocabulary."""
     @property
+    def pronunciations_size(self) -> int:
+        """Bytes of the file that are about pronunciations; 0: none."""
+    @property
     def g2p(self) -> bytes:
         """The file of the model that pronounces other words; empty: none."""
     @property

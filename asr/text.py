@@ -123,3 +123,8 @@ def is_punctuation(character: str) -> bool:
     """Whether the character is punctuation or invisible, so that a reader does not say it."""
     category = unicodedata.category(character)
     return (category[0] == "P" and character not in _SPOKEN_PUNCTUATION) or category in ("Sk", "Cf", "Cc")
+
+
+def printable(text: str) -> str:
+    """On one line, and without what would move a terminal's cursor: names of files and in files may hold anything."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -19,7 +19,7 @@ from asr.evaluation.alignment import word_tokens
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import matched_words
 from asr.features import fbank
-from asr.runtime.search import decode, words
+from asr.runtime.search import decode, phone_words, words
 from asr.streaming import Final
 
 NUM_BINS = 10
@@ -85,17 +85,25 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
     onnx = recognizer.onnx
     for cut in progress(cuts, "fit"):
         features = fbank(cut.load_audio()[0]).numpy()
-        log_probs, encoder_out, _ = onnx.encode(features, len(features) // 4, 0)
-        best = decode(
-            log_probs,
-            recognizer.search,
-            recognizer.beam_size,
-            lambda tokens, heard=encoder_out: onnx.score(tokens, heard),
-            onnx.metadata.rescore_ctc_weight,
-            recognizer.fusion,
-        )
-        right = is_right(cut, [word.word for word in words(best, onnx.tokens)])
-        for places, flag in zip(word_tokens(best.tokens, onnx.tokens), right, strict=True):
+        encoded, fusion = onnx.encode(features, len(features) // 4, 0), recognizer.fusion
+        if fusion and fusion.over_phones:
+            best = decode(encoded.phone_log_probs, "beam", recognizer.beam_size, fusion=fusion)
+            found, tokens = phone_words(best, fusion, encoded.log_probs, onnx.tokens), fusion.tokens
+        else:
+            best = decode(
+                encoded.log_probs,
+                recognizer.search,
+                recognizer.beam_size,
+                lambda tokens, heard=encoded.encoder_out: onnx.score(tokens, heard),
+                onnx.metadata.rescore_ctc_weight,
+                fusion,
+            )
+            found, tokens = words(best, onnx.tokens), onnx.tokens
+        right = is_right(cut, [word.word for word in found])
+        groups = word_tokens(best.tokens, tokens)
+        if len(groups) != len(right):  # a word outside the vocabulary for which the letters wrote nothing
+            continue
+        for places, flag in zip(groups, right, strict=True):
             certain = [best.confidences[place] for place in places]
             yield 1.0, min(certain), float(np.mean(certain)), flag
 

@@ -71,7 +71,7 @@ class Speaker:
         self._position += size
         self._said.append(self.due)
         self.due += self._chunk_s
-        self._scheduler.say(self._job, lambda stream: stream.accept_waveform(piece), len(piece) / SAMPLE_RATE)
+        self._scheduler.submit(self._job, lambda stream: stream.accept_waveform(piece), len(piece) / SAMPLE_RATE)
 
     def _report(self, report: Report) -> None:
         now = time.monotonic()

@@ -24,14 +24,14 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from asr._core import HOTWORD_BOOST, Hotwords, NgramLm
+from asr._core import HOTWORD_BOOST, NgramLm
 from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.engine import Engine, open_engine
 from asr.evaluation.plots import new_axes
 from asr.features import ENCODER_FRAME_MS
 from asr.lm.packed import load_lm
-from asr.runtime.onnx_model import bundled_model
-from asr.runtime.search import LmWeights, decode, heard, text
+from asr.runtime.onnx_model import Encoded, bundled_model
+from asr.runtime.search import LmWeights, decode_words, new_hotwords
 
 LEFT_CONTEXT = 64  # encoder frames, 2560 ms
 
@@ -81,25 +81,33 @@ def rare_words(texts: Iterable[str], lm: NgramLm, below: float) -> frozenset[str
 
 def measure(
     engine: Engine,
-    utterances: Sequence[tuple[str, np.ndarray, np.ndarray]],
+    utterances: Sequence[tuple[str, Encoded]],
     lm: NgramLm,
     rare: frozenset[str],
     hotwords: Sequence[str],
     boost: float,
 ) -> Counts:
-    """One row: utterances (reference, log_probs, encoder_out) decoded with `hotwords`, none for an empty list."""
+    """One row: utterances (reference, what the model gives) decoded with `hotwords`, none for an empty list."""
     counts = Counts(boost=boost if hotwords else 0.0, list_size=len(hotwords))
-    graph = Hotwords("\n".join(hotwords), heard(engine.tokens), boost) if hotwords else None
-    fusion = LmWeights().fusion(lm, engine.tokens, graph)
-    for reference, log_probs, encoder_out in utterances:
+    graph = new_hotwords(hotwords, engine.tokens, boost, lm, engine.phones) if hotwords else None
+    fusion = LmWeights().fusion(lm, engine.tokens, graph, engine.phones)
+    for reference, encoded in utterances:
         started = time.thread_time()
 
-        def score(tokens: list[list[int]], encoder_out: np.ndarray = encoder_out) -> np.ndarray:
+        def score(tokens: list[list[int]], encoder_out: np.ndarray = encoded.encoder_out) -> np.ndarray:
             return engine.score(tokens, encoder_out)
 
-        best = decode(log_probs, "rescore", score=score, ctc_weight=engine.rescore_ctc_weight, fusion=fusion)
+        found = decode_words(
+            encoded.log_probs,
+            engine.tokens,
+            "rescore",
+            score=score,
+            ctc_weight=engine.rescore_ctc_weight,
+            fusion=fusion,
+            phone_log_probs=encoded.phone_log_probs,
+        )
         counts.search_s += time.thread_time() - started
-        counts.count(reference, text(best, engine.tokens), rare, frozenset(hotwords))
+        counts.count(reference, " ".join(word.word for word in found), rare, frozenset(hotwords))
     return counts
 
 
@@ -141,7 +149,7 @@ def main() -> None:
     utterances: list[Any] = []
     for cut in track(cuts, "encoding", console=Console(stderr=True)):
         (encoded,) = engine.encode([cut.load_features()], args.chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
-        utterances.append((cut.supervisions[0].text, *encoded))
+        utterances.append((cut.supervisions[0].text, encoded))
     rare = rare_words((u[0] for u in utterances), lm, args.rare)
     others = sorted(rare_words(args.distractors.read_text(encoding="utf-8").splitlines(), lm, args.rare) - rare)
     random.Random(0).shuffle(others)

@@ -1,7 +1,7 @@
 """What each weight of the search is worth, and the best ones: python benchmarks/search_weights.py data/dev.jsonl.gz
 
-Encodes a data set once, then decodes it under many weights. One utterance in two is for tuning, the others are for
-reporting. From the defaults, round by round, the one change that saves the most errors is made (`--rounds 0`: none);
+Encodes data sets once, then decodes them under many weights. One utterance in two is for tuning, the others are for
+reporting; of several sets the mean of their error rates counts. A search over phones is not rescored. From the defaults, round by round, the one change that saves the most errors is made (`--rounds 0`: none);
 the table then takes the best found and changes each weight on its own, which shows what it is worth.
 """
 
@@ -16,14 +16,14 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from asr._core import CtcPrefixBeamSearch, NgramLm
+from asr._core import CtcPrefixBeamSearch, LmFusion, NgramLm
 from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.engine import Engine, open_engine
 from asr.evaluation.wer import count_errors
 from asr.features import ENCODER_FRAME_MS
 from asr.lm.packed import load_lm
-from asr.runtime.onnx_model import bundled_model
-from asr.runtime.search import BEAM_SIZE, BEAM_THRESHOLD, NUM_RESCORED, LmWeights, rescore, text
+from asr.runtime.onnx_model import Encoded, bundled_model
+from asr.runtime.search import BEAM_SIZE, BEAM_THRESHOLD, NUM_RESCORED, LmWeights, decode_words, rescore, text
 
 LEFT_CONTEXT = 64  # encoder frames, 2560 ms
 
@@ -47,9 +47,10 @@ class Setting:
 
 @dataclass
 class Utterance:
+    data: str
+    """Name of the set that it is of."""
     reference: str
-    log_probs: np.ndarray
-    encoder_out: np.ndarray
+    encoded: Encoded
     scores: dict[tuple[int, ...], float] = field(default_factory=dict)
     """Of the decoder, for every hypothesis that it was ever asked about."""
 
@@ -61,22 +62,35 @@ class Search:
         self.engine, self.lm = engine, lm
 
     def errors(self, utterances: Sequence[Utterance], setting: Setting) -> float:
-        fusion = self.lm and setting.lm.fusion(self.lm, self.engine.tokens)
+        """Mean over the data sets."""
+        fusion = self.lm and setting.lm.fusion(self.lm, self.engine.tokens, phones=self.engine.phones)
+        names = dict.fromkeys(utterance.data for utterance in utterances)
+        sets = [[utterance for utterance in utterances if utterance.data == name] for name in names]
+        return float(np.mean([self._errors(one, setting, fusion) for one in sets]))
+
+    def _errors(self, utterances: Sequence[Utterance], setting: Setting, fusion: LmFusion | None) -> float:
         found = []
         for utterance in utterances:
+            if fusion and fusion.over_phones:
+                heads = utterance.encoded.log_probs, utterance.encoded.phone_log_probs
+                words = decode_words(
+                    heads[0], self.engine.tokens, "beam", setting.beam_size, fusion=fusion, phone_log_probs=heads[1]
+                )
+                found.append(" ".join(word.word for word in words))
+                continue
             search = CtcPrefixBeamSearch(
                 beam_size=setting.beam_size,
                 beam_threshold=BEAM_THRESHOLD,
                 recombine=setting.recombine,
                 lm=fusion,
             )
-            search.advance(utterance.log_probs)
+            search.advance(utterance.encoded.log_probs)
             hypotheses = search.hypotheses(setting.num_rescored, finished=True)
             best = hypotheses[0]
             if len(hypotheses) > 1:
                 tokens = [tuple(h.tokens) for h in hypotheses]
                 if new := [t for t in tokens if t not in utterance.scores]:
-                    scores = self.engine.score([list(t) for t in new], utterance.encoder_out)
+                    scores = self.engine.score([list(t) for t in new], utterance.encoded.encoder_out)
                     utterance.scores.update(zip(new, scores, strict=True))
                 best = hypotheses[rescore(hypotheses, [utterance.scores[t] for t in tokens], setting.ctc_weight)]
             found.append(text(best, self.engine.tokens))
@@ -91,7 +105,7 @@ def neighbours(setting: Setting, with_lm: bool) -> Iterator[Setting]:
         for value in (getattr(setting.lm, name) - step, getattr(setting.lm, name) + step):
             if value >= low:
                 yield replace(setting, lm=replace(setting.lm, **{name: round(value, 3)}))
-    for weight in (setting.ctc_weight - 0.1, setting.ctc_weight + 0.1):
+    for weight in (setting.ctc_weight - 0.1, setting.ctc_weight + 0.1) if setting.num_rescored > 1 else ():
         if 0 <= weight <= 1:
             yield replace(setting, ctc_weight=round(weight, 3))
 
@@ -120,31 +134,33 @@ def ablations(best: Setting, with_lm: bool) -> Iterator[tuple[str, Setting]]:
         yield "without recombination", replace(best, recombine=False)
     for size in (16, 32, 64, 128):
         yield f"beam of {size}", replace(best, beam_size=size)
-    for number in (1, 4, 8, 16, 32):
+    for number in (1, 4, 8, 16, 32) if best.num_rescored > 1 else ():
         yield f"{number} rescored" if number > 1 else "no rescoring", replace(best, num_rescored=number)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="written by `asr prepare`")
+    parser.add_argument("data", type=Path, nargs="+", help="written by `asr prepare`")
     parser.add_argument("--model", type=Path, default=bundled_model(), help="default: the bundled one")
     parser.add_argument("--lm", default="bundled", help="a file of `asr lm`, or none (default: the bundled one)")
     parser.add_argument("--chunk-ms", type=int, default=0, help="0 is full context, as in the second pass (default)")
     parser.add_argument(
-        "--num-utterances", type=int, metavar="N", help="evenly spread, half of them to tune on; default: all"
+        "--num-utterances", type=int, metavar="N", help="of a set, evenly spread, half of them to tune on; default: all"
     )
     parser.add_argument("--rounds", type=int, default=4, help="of tuning (default: 4)")
     args = parser.parse_args()
 
-    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
     engine = open_engine(args.model)
     utterances = []
-    for cut in track(cuts, "encoding", console=Console(stderr=True)):
-        (encoded,) = engine.encode([cut.load_features()], args.chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
-        utterances.append(Utterance(cut.supervisions[0].text, *encoded[:2]))
+    for data in args.data:
+        cuts = evenly_spread(list(load_cuts(data)), args.num_utterances)
+        for cut in track(cuts, f"encoding {data.name}", console=Console(stderr=True)):
+            (encoded,) = engine.encode([cut.load_features()], args.chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
+            utterances.append(Utterance(str(data), cut.supervisions[0].text, encoded))
     search = Search(engine, None if args.lm == "none" else load_lm(args.lm))
     with_lm = search.lm is not None
-    start = Setting(ctc_weight=engine.rescore_ctc_weight)
+    over_phones = bool(search.lm and search.lm.phones and engine.phones)
+    start = Setting(ctc_weight=engine.rescore_ctc_weight, num_rescored=1 if over_phones else NUM_RESCORED)
     best = descend(start, lambda setting: search.errors(utterances[::2], setting), args.rounds, with_lm)
     print(f"best: {best}")
     for name, setting in ablations(best, with_lm):

@@ -23,6 +23,7 @@ FORBIDDEN = {
     "asr.model": ("asr.data", "asr.training", "asr.evaluation", "asr.lm", "asr.runtime"),
     "asr.data": ("asr.training", "asr.evaluation", "asr.lm", "asr.runtime"),
     "asr.lm": (*WITH_PYTORCH, "asr.runtime", *TRAINING),
+    "asr.lexicon": (*WITH_PYTORCH, "asr.runtime", *TRAINING),
     "asr.runtime": (*WITH_PYTORCH, "asr.lm", *TRAINING),
 }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-SHAPES = ((1, 0), (1, 1), (1, 2), (2, 1))
+SHAPES = ((1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2))
 """Letters and phones of a pair."""
 
 Pair = tuple[str, tuple[str, ...]]

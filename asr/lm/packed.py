@@ -147,15 +147,13 @@ def pack(
     pronunciations: Mapping[str, Sequence[Sequence[str]]] | None = None,
     g2p: bytes = b"",
 ) -> bytes:
-    """The packed file.
+    """The packed file, with pronunciations where there are phones (see `with_pronunciations`).
 
-    phones: names of all phones; none: the model has no pronunciations. pronunciations: of each word, any number, each
-    a sequence of phones. g2p: the file of the model that pronounces other words.
-    Raises LmError for an n-gram whose beginning is none, and for a pronunciation that cannot be packed.
+    Raises LmError for an n-gram whose beginning is none.
     """
     text = "\n".join(words).encode()
     order, base = len(levels), len(words)
-    heads = [MAGIC, _u32(2 if phones else 1, order, *(len(level.words) for level in levels), len(text)), text]
+    heads = [MAGIC, _u32(1, order, *(len(level.words) for level in levels), len(text)), text]
     sections: list[bytes] = []
     keys: list[npt.NDArray[np.int64]] = []  # of each order: index of the beginning * base + last word, ascending
     for n, level in enumerate(levels, 1):
@@ -181,35 +179,45 @@ def pack(
         sections.append(natural.astype("<f4").tobytes() if n == 1 else _quantised(natural))
         if n < order:
             sections.append(_quantised(math.log(10) * level.backoffs[sort]))
-    if phones:
-        sections.append(_pack_pronunciations(words, phones, pronunciations or {}))
-        sections += [_u32(len(g2p)), g2p]
-    elif pronunciations or g2p:
-        raise LmError("pronunciations need the names of the phones")
-    return b"".join(heads + sections)
+    packed = b"".join(heads + sections)
+    return with_pronunciations(packed, phones, pronunciations or {}, g2p) if phones else packed
 
 
-def _pack_pronunciations(
-    words: list[str], phones: Sequence[str], pronunciations: Mapping[str, Sequence[Sequence[str]]]
+def with_pronunciations(
+    packed: bytes,
+    phones: Sequence[str],
+    pronunciations: Mapping[str, Sequence[Sequence[str]]],
+    g2p: bytes = b"",
 ) -> bytes:
+    """A packed file with pronunciations of its words, in place of those that it has.
+
+    phones: names of all phones. pronunciations: of each word, any number, each a sequence of phones. g2p: the file of
+    the model that pronounces other words. Raises LmError for a pronunciation that cannot be packed.
+    """
+    old = NgramLm(np.frombuffer(packed, np.uint8))
     numbers = {phone: number for number, phone in enumerate(phones)}
-    if len(numbers) != len(phones) or len(phones) > MAX_PHONES or any(not p or "\n" in p for p in phones):
+    if not 1 <= len(numbers) == len(phones) <= MAX_PHONES or any(not phone or "\n" in phone for phone in phones):
         raise LmError(f"phones must be 1 to {MAX_PHONES} different names, got {len(phones)}")
+    order = len(old.num_ngrams)
+    size_at = len(MAGIC) + 4 * (2 + order)
+    text_at = size_at + 4
+    text_size = int(np.frombuffer(packed, "<u4", 1, size_at)[0])
     names = "\n".join(phones).encode()
-    packed = bytearray(_u32(len(names)) + names)
-    for word in words:
-        variants = list(dict.fromkeys(tuple(variant) for variant in pronunciations.get(word, ())))
+    section = bytearray(_u32(len(names)) + names)
+    for word in packed[text_at : text_at + text_size].decode().split("\n"):
+        variants = list(dict.fromkeys(map(tuple, pronunciations.get(word, ()))))
         if len(variants) > MAX_PRONUNCIATIONS:
             raise LmError(f"{word} has {len(variants)} pronunciations; at most {MAX_PRONUNCIATIONS} can be packed")
-        packed.append(len(variants))
+        section.append(len(variants))
         for variant in variants:
             if not 1 <= len(variant) <= MAX_PRONUNCIATIONS:
                 raise LmError(f"a pronunciation of {word} has {len(variant)} phones; 1 to 255 can be packed")
             try:
-                packed += bytes([len(variant), *(numbers[phone] for phone in variant)])
+                section += bytes([len(variant), *(numbers[phone] for phone in variant)])
             except KeyError as error:
                 raise LmError(f"{word} is pronounced with {error}, which is none of the phones") from None
-    return bytes(packed)
+    version_1 = packed[len(MAGIC) + 4 : len(packed) - old.pronunciations_size]
+    return MAGIC + _u32(2) + version_1 + bytes(section) + _u32(len(g2p)) + g2p
 
 
 def _u32(*values: int) -> bytes:

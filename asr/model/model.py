@@ -165,11 +165,12 @@ def consistency_loss(log_probs: Tensor, lengths: Tensor) -> Tensor:
         log_probs: (2N, T, V) float32, view one and view two of the same utterances in the two halves.
         lengths: (2N,) int64
     Returns:
-        scalar, summed over frames and both directions.
+        scalar, summed over frames and both directions: like the CTC of both views, it is divided by the tokens of
+        both, which leaves the mean.
     """
     swapped = torch.cat(log_probs.chunk(2)[::-1]).detach()
     divergence = (swapped.exp() * (swapped - log_probs)).sum(-1)
-    return torch.where(length_mask(lengths, log_probs.shape[1]), divergence, 0.0).sum() / 2
+    return torch.where(length_mask(lengths, log_probs.shape[1]), divergence, 0.0).sum()
 
 
 def with_vocab(config: ModelConfig, vocab_size: int, phones: Sequence[str] | None = None) -> ModelConfig:

@@ -27,7 +27,7 @@ from asr.runtime.onnx_model import (
     decoder_tensors,
     step_tensors,
 )
-from asr.runtime.onnx_session import printable
+from asr.text import printable
 
 SILENCE = float(np.log(np.finfo(np.float32).eps))
 """Log-mel energy of digital silence."""

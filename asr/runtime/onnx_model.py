@@ -20,7 +20,8 @@ from asr._core import ENCODER_INPUTS as INPUTS
 from asr._core import ENCODER_OUTPUTS as OUTPUTS
 from asr.runtime.cache_arena import CacheArena, Row
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
-from asr.runtime.onnx_session import PROVIDERS, ModelError, cannot_run, open_session, printable, run
+from asr.runtime.onnx_session import PROVIDERS, ModelError, cannot_run, open_session, run
+from asr.text import printable
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]

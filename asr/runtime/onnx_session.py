@@ -12,6 +12,7 @@ from io import StringIO
 from typing import Any
 
 from asr.runtime.metadata import EXPORT_AGAIN
+from asr.text import printable
 
 PROVIDERS: dict[str, tuple[str, dict[str, str]]] = {
     "cpu": ("CPUExecutionProvider", {}),
@@ -87,8 +88,3 @@ def _reason(error: Exception) -> str:
     # Its kind, and the line of the source with its function: "[ONNXRuntimeError] : 1 : FAIL : /a/b.cc:256 f(int) ".
     first = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (/\S+\.(cc|h):\d+ .*?\) (?=\S))?", "", first)
     return f"{printable(first):.200}"
-
-
-def printable(text: str) -> str:
-    """On one line, and without what would move a terminal's cursor: a damaged file's names may hold anything."""
-    return "".join(character if character.isprintable() else "?" for character in text)

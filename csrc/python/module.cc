@@ -268,6 +268,7 @@ void bind_lm(py::module_& m) {
             return result;
           },
           "word"_a)
+      .def_property_readonly("pronunciations_size", &NgramLm::pronunciations_size)
       .def_property_readonly("g2p",
                              [](const NgramLm& lm) {
                                return py::bytes(reinterpret_cast<const char*>(lm.g2p().first), lm.g2p().second);
@@ -283,7 +284,9 @@ void bind_lm(py::module_& m) {
              const py::array array = require_array(data, 1, "data");
              if (!py::isinstance<py::array_t<std::uint8_t>>(array)) throw_dtype_error(array, "data", "uint8");
              const auto* bytes = static_cast<const std::uint8_t*>(array.data());
-             return std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
+             auto g2p = std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
+             py::cast(g2p->phones());  // UnicodeDecodeError, a ValueError, for names that are no UTF-8
+             return g2p;
            }),
            "data"_a)
       .def_property_readonly("phones", &G2p::phones)

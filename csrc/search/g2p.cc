@@ -80,7 +80,7 @@ G2p::G2p(const std::uint8_t* data, std::size_t size) : lm_(data, size) {
       }
       max_letters_ = std::max(max_letters_, num_letters);
       std::vector<Pair>& pairs = pairs_[letters];
-      if (pairs.size() == kMaxPairs) throw_damaged("more than " + std::to_string(kMaxPairs) + " pairs of the same letters");
+      if (pairs.size() == kMaxPairs) throw_damaged("too many pairs of the same letters");
       pairs.push_back({i, {}});
       for (const std::string_view phone : phones) {
         const auto found = std::lower_bound(phones_.begin(), phones_.end(), phone);

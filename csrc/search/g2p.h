@@ -1,7 +1,7 @@
 // Pronunciations of words that no dictionary has: a joint n-gram model over pairs of letters and phones (Bisani and
-// Ney 2008, "Joint-sequence models for grapheme-to-phoneme conversion"). `asr lexicon train` writes the file, a language
-// model as of ngram_lm.h whose words are the pairs: letters, '}', and phones with '|' between them, as in `PH}F`,
-// `X}K|S` and, for letters that stand for nothing, `E}`.
+// Ney 2008, "Joint-sequence models for grapheme-to-phoneme conversion"). `asr lexicon train` writes the file, a
+// language model as of ngram_lm.h whose words are the pairs: letters, '}', and phones with '|' between them, as in
+// `PH}F`, `X}K|S` and, for letters that stand for nothing, `E}`.
 #pragma once
 
 #include <cstddef>

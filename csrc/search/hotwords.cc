@@ -3,23 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <locale>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 
-#if __has_include("search/g2p.h")
 #include "search/g2p.h"
-#else
-#include <memory>
-#include <utility>
-namespace asr_stream {
-struct G2p {  // until it lands
-  struct Pronunciation { std::vector<std::int32_t> phones; double log_prob; };
-  G2p(const std::uint8_t*, std::size_t) {}
-  const std::vector<std::string>& phones() const { static const std::vector<std::string> none; return none; }
-  std::vector<Pronunciation> pronounce(std::string_view, int) const { return {}; }
-};
-}
-#endif
 #include "search/spelling.h"
 
 namespace asr_stream {

@@ -125,6 +125,7 @@ NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) : data_(data, data 
 }
 
 void NgramLm::read_pronunciations(Reader& reader) {
+  pronunciations_size_ = reader.left();
   const std::size_t names_size = reader.number("size of phones");
   const std::string_view names(reinterpret_cast<const char*>(reader.take(names_size, "phones")), names_size);
   for (std::size_t start = 0; start < names.size();) {

@@ -54,6 +54,8 @@ class NgramLm {
   const std::vector<std::string>& phones() const noexcept { return phones_; }
   // Of a word, a byte kFirstPhone + i for phone i; may be none.
   std::vector<std::string_view> pronunciations(std::int32_t word) const;
+  // Bytes of the file that are about pronunciations; 0: none.
+  std::size_t pronunciations_size() const noexcept { return pronunciations_size_; }
   // The file of the model that pronounces other words; of size 0: none.
   std::pair<const std::uint8_t*, std::size_t> g2p() const noexcept { return g2p_; }
 
@@ -104,6 +106,7 @@ class NgramLm {
   std::vector<std::string> phones_;
   std::vector<std::uint32_t> pronunciations_;  // num_words: where those of each word begin in data_
   std::pair<const std::uint8_t*, std::size_t> g2p_{nullptr, 0};
+  std::size_t pronunciations_size_ = 0;
   mutable std::once_flag lexicon_once_, phone_lexicon_once_;
   mutable std::unique_ptr<const Lexicon> lexicon_, phone_lexicon_;
   State begin_{};

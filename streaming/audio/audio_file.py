@@ -1,7 +1,8 @@
-"""Audio files as a live source: any format libsndfile reads (WAV, FLAC, Ogg, Opus, MP3), block by block.
+"""Audio files as a live source: WAV, FLAC, Ogg, Opus, MP3 and others that libsndfile reads, block by block.
 
-So is standard input. What comes through a pipe as WAV, AIFF, AU, FLAC or raw samples is read as it comes; the other
-formats cannot be read before they have ended.
+ffmpeg, where it is installed, reads what libsndfile cannot: WebM, MP4, M4A, AAC, WMA, AMR. Standard input is a source
+as well. WAV, AIFF, AU, FLAC and raw samples are read from a pipe as they come; the other formats cannot be read before
+they have ended.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ import contextlib
 import io
 import os
 import select
+import stat
 import sys
-from collections.abc import Callable, Generator
+import tempfile
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+
+from asr.streaming.audio.containers import FFMPEG_KINDS, UNKNOWN_FRAMES, kind_of, knows_length, parts, share_present
+from asr.text import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,9 +27,14 @@ if TYPE_CHECKING:
 BLOCK_S = 0.1
 MAX_BLOCK_SIZE = 1 << 20
 """Of samples in all channels: bounds memory, whatever rate and number of channels a file claims."""
+MAX_PIPED = 1 << 29
+"""Bytes of a format that cannot be read as it comes, which have to be kept until it has ended."""
 STDIN = "-"
 _STREAMED = (b"RIFF", b"RF64", b"FORM", b".snd", b"fLaC")
 """How formats begin that libsndfile reads without looking at the end first."""
+_HEAD = 16
+_TOLERANCE = 2 * 1152
+"""Samples by which an MP3 may be shorter than its header says: its last frames are padding."""
 
 
 class AudioFileError(ValueError):
@@ -44,51 +55,45 @@ def read_blocks(
     stopped: asked while a pipe keeps the reader waiting; when true, the audio has ended.
     max_s: longest audio that is taken, in seconds.
 
+    Several Ogg or MP3 recordings in one file follow each other.
     Raises AudioFileError for what cannot be read; where a file ends before it should, after its last block.
     """
-    import soundfile
-
-    num_frames = 0
     name = name_of(path)
+    done_s = 0.0
     try:
-        with (
-            _open(path, raw_rate is not None, stopped) as source,
-            soundfile.SoundFile(source, closefd=False, **_raw(raw_rate)) as file,
-        ):
-            promised, sample_rate = file.frames, file.samplerate
-            piped = isinstance(source, _Pipe)
-            if promised > max_s * sample_rate and not piped:
-                raise AudioFileError(f"{name} lasts {promised / sample_rate:.0f} s; at most {max_s:g} s are taken")
-            block_size = max(1, min(int(block_s * sample_rate), MAX_BLOCK_SIZE // file.channels))
-            while len(block := file.read(block_size, dtype="float32", always_2d=True)):
-                num_frames += len(block)
-                yield block.mean(axis=1) if block.shape[1] > 1 else block[:, 0], sample_rate
+        with _open(path, raw_rate is not None, stopped) as (sources, whole):
+            for source in sources:
+                for samples, sample_rate in _read(source, name, raw_rate, block_s, max_s - done_s):
+                    done_s += len(samples) / sample_rate
+                    if done_s > max_s:
+                        raise AudioFileError(f"{name} lasts more than {max_s:g} s; at most {max_s:g} s are taken")
+                    yield samples, sample_rate
+            if done_s == 0 and not stopped():
+                raise AudioFileError(f"{name} holds no audio")
+            if not whole and not stopped():
+                raise AudioFileError(f"{name} is cut short: it ends in the middle of a recording, after {done_s:.1f} s")
     except (RuntimeError, TypeError, OSError) as error:  # TypeError: a headerless format, known by its suffix
-        if num_frames:
-            raise AudioFileError(f"cannot read {name} after {num_frames / sample_rate:.1f} s: {error}") from error
-        if isinstance(error, soundfile.LibsndfileError):
+        reason = getattr(error, "error_string", "") or str(error)
+        if done_s:
+            raise AudioFileError(f"cannot read {name} after {done_s:.1f} s: {printable(reason)}") from error
+        if "does not exist" in reason:  # libsndfile of a damaged MP3
+            reason = "It is damaged, or no audio."
+        hint = ""
+        if isinstance(error, TypeError):
+            hint = "; for raw 16-bit samples give --raw-rate"
+        elif isinstance(path, (str, Path)) and hasattr(error, "error_string"):
             hint = " Another program may: ffmpeg -i FILE -f wav - | asr-stream --file -"
-            hint = hint if isinstance(path, (str, Path)) else ""
-            raise AudioFileError(f"cannot read {name}: {error.error_string}{hint}") from error
-        hint = "; for raw 16-bit samples give --raw-rate" if isinstance(error, TypeError) else ""
-        raise AudioFileError(f"cannot read {name}: {error}{hint}") from error
-    if num_frames == 0 and not stopped():
-        raise AudioFileError(f"{name} holds no audio")
-    if num_frames < promised and not piped:
-        raise AudioFileError(
-            f"{name} is cut short: it holds {num_frames / sample_rate:.1f} s of the "
-            f"{promised / sample_rate:.1f} s it promises"
-        )
+        raise AudioFileError(f"cannot read {name}: {printable(reason)}{hint}") from error
 
 
 def duration_s(path: str | Path, raw_rate: int | None = None) -> float:
     """How long a file says it is, in seconds; 0 where that cannot be known."""
     import soundfile
 
-    with contextlib.suppress(RuntimeError, TypeError, OSError):
+    with contextlib.suppress(RuntimeError, TypeError, OSError, ValueError):
         if Path(path).is_file():  # not a pipe, whose header would be gone
-            with soundfile.SoundFile(path, **_raw(raw_rate)) as file:
-                return file.frames / file.samplerate
+            with soundfile.SoundFile(os.fsencode(path), **_raw(raw_rate)) as file:
+                return file.frames / file.samplerate if file.frames < UNKNOWN_FRAMES else 0.0
     return 0.0
 
 
@@ -96,7 +101,33 @@ def name_of(path: str | Path | IO[bytes]) -> str:
     """For people."""
     if not isinstance(path, (str, Path)):
         return "the file"
-    return "standard input" if path == STDIN else str(path)
+    return "standard input" if path == STDIN else printable(str(path))
+
+
+def _read(
+    source: Any, name: str, raw_rate: int | None, block_s: float, max_s: float
+) -> Iterator[tuple[np.ndarray, int]]:
+    """The blocks of one recording; an error after the last one where it is shorter than its header says."""
+    from asr.streaming.audio.sequential_file import SequentialFile
+
+    num_frames = 0
+    with SequentialFile(source, closefd=False, **_raw(raw_rate)) as file:
+        promised, sample_rate = file.frames, file.samplerate
+        if isinstance(source, _Pipe) or promised >= UNKNOWN_FRAMES or (file.format == "MP3" and not _is_exact(source)):
+            promised = 0
+        elif promised > max_s * sample_rate:
+            raise AudioFileError(f"{name} lasts {promised / sample_rate:.0f} s; at most {max_s:g} s are taken")
+        block_size = max(1, min(int(block_s * sample_rate), MAX_BLOCK_SIZE // file.channels))
+        while len(block := file.read(block_size, dtype="float32", always_2d=True)):
+            num_frames += len(block)
+            yield block.mean(axis=1) if block.shape[1] > 1 else block[:, 0], sample_rate
+        present_s = num_frames / sample_rate
+        promised_s = promised / sample_rate
+        if promised and (share := share_present(file.extra_info)) < 1:
+            promised_s = present_s / max(share, 1e-9)
+        elif promised <= num_frames + (_TOLERANCE if file.format == "MP3" else 0):
+            return
+    raise AudioFileError(f"{name} is cut short: it holds {present_s:.1f} s of the {promised_s:.1f} s it promises")
 
 
 def _raw(rate: int | None) -> dict[str, Any]:
@@ -105,24 +136,106 @@ def _raw(rate: int | None) -> dict[str, Any]:
     return {"format": "RAW", "subtype": "PCM_16", "endian": "LITTLE", "channels": 1, "samplerate": rate}
 
 
-def _open(path: str | Path | IO[bytes], raw: bool, stopped: Callable[[], object]) -> Any:
-    """What libsndfile can seek in: a path, a file, or the number of one, which it reads without Python's help."""
-    if not isinstance(path, (str, Path)):
-        return contextlib.nullcontext(path.fileno())
-    if path == STDIN:
-        if sys.stdin.isatty():
-            raise AudioFileError("standard input is a terminal; send audio into it: ffmpeg -i FILE -f wav - | ...")
-        file = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115, closed by _Pipe
-        if file.seekable():
-            return file
-    elif Path(path).is_fifo():
-        file = open(path, "rb", buffering=0)  # noqa: SIM115, closed by _Pipe
-    elif Path(path).is_file():
-        return contextlib.nullcontext(path)
-    else:
-        raise AudioFileError(f"there is no audio file {path}")
-    pipe = _Pipe(file, stopped)
-    return pipe if raw or pipe.peek(4).startswith(_STREAMED) else io.BytesIO(pipe.read_all())
+def _is_exact(source: Any) -> bool:
+    """Whether an MP3 says how long it is."""
+    if isinstance(source, bytes):
+        with open(source, "rb") as file:
+            return knows_length(file, 0)
+    if isinstance(source, int):
+        position = os.lseek(source, 0, os.SEEK_CUR)
+        with open(source, "rb", closefd=False) as file:
+            exact = knows_length(file, 0)
+        os.lseek(source, position, os.SEEK_SET)
+        return exact
+    position = source.tell()
+    exact = knows_length(source, 0)
+    source.seek(position)
+    return exact
+
+
+@contextlib.contextmanager
+def _open(path: str | Path | IO[bytes], raw: bool, stopped: Callable[[], object]) -> Iterator[tuple[list[Any], bool]]:
+    """What libsndfile can read, a recording each, and whether the last one is whole, as far as the file tells."""
+    with contextlib.ExitStack() as stack:
+        file: Any
+        if not isinstance(path, (str, Path)):
+            file = stack.enter_context(open(path.fileno(), "rb", closefd=False))
+            file.seek(0)
+        elif path == STDIN:
+            file = _open_stdin()
+        elif Path(path).is_fifo():
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not wait for a writer
+            file = open(descriptor, "rb", buffering=0)  # noqa: SIM115, closed by _Pipe
+            os.set_blocking(file.fileno(), True)
+        elif Path(path).is_file():
+            file = stack.enter_context(open(path, "rb"))
+        else:
+            raise AudioFileError(f"there is no audio file {name_of(path)}")
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            pipe = stack.enter_context(_Pipe(file, stopped))
+            head = pipe.peek(_HEAD)
+            if raw or head.startswith(_STREAMED):
+                yield [pipe], True
+                return
+            # What begins with zeros is no audio, and may have no end: /dev/zero.
+            content = pipe.read_all() if head.strip(b"\0") else head
+            if kind_of(head) in FFMPEG_KINDS:
+                file = stack.enter_context(tempfile.TemporaryFile())
+                file.write(content)
+                file.seek(0)
+            else:
+                file = io.BytesIO(content)
+        if raw:
+            yield [file.fileno()], True
+            return
+        kind = kind_of(file.read(_HEAD))
+        if kind in FFMPEG_KINDS:
+            from asr.streaming.audio.ffmpeg import Ffmpeg
+
+            ffmpeg = stack.enter_context(Ffmpeg(file, kind, name_of(path)))
+            yield [stack.enter_context(_Pipe(ffmpeg.output, stopped))], True
+            if not stopped():
+                ffmpeg.check()
+            return
+        size = file.seek(0, os.SEEK_END)
+        sections, whole = parts(file, kind, size)
+        file.seek(0)
+        if len(sections) > 1:
+            yield [Section(file, begin, end) for begin, end in sections], whole
+        elif isinstance(path, (str, Path)) and path != STDIN and Path(path).is_file():
+            yield [os.fsencode(path)], whole  # libsndfile knows headerless formats by their suffix
+        else:
+            yield [file if isinstance(file, io.BytesIO) else file.fileno()], whole
+
+
+def _open_stdin() -> io.FileIO:
+    if sys.stdin is None:
+        raise AudioFileError("standard input is closed; send audio into it: ffmpeg -i FILE -f wav - | ...")
+    if sys.stdin.isatty():
+        raise AudioFileError("standard input is a terminal; send audio into it: ffmpeg -i FILE -f wav - | ...")
+    return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
+
+
+class Section:
+    """A part of a file, as a file."""
+
+    def __init__(self, file: IO[bytes], begin: int, end: int) -> None:
+        self._file, self._begin, self._end = file, begin, end
+        self._position = 0
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        origin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._end - self._begin}[whence]
+        self._position = origin + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def read(self, size: int) -> bytes:
+        self._file.seek(self._begin + self._position)
+        data = self._file.read(max(0, min(size, self._end - self._begin - self._position)))
+        self._position += len(data)
+        return data
 
 
 class _Pipe:
@@ -169,8 +282,13 @@ class _Pipe:
         return data
 
     def read_all(self) -> bytes:
+        """All that comes; AudioFileError when that is more than is kept."""
         while self._receive():
-            pass
+            if len(self._content) > MAX_PIPED:
+                raise AudioFileError(
+                    f"more than {MAX_PIPED >> 20} MB came through a pipe, in a format that cannot be read before it "
+                    "has ended; write it to a file"
+                )
         return bytes(self._content)
 
     def _receive(self) -> bool:

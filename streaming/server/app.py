@@ -1,4 +1,4 @@
-"""The server as an ASGI application: the protocols at their paths, behind one door.
+"""The server as an ASGI application: the protocols at their paths, behind the access rules.
 
 POST /v1/audio/transcriptions   OpenAI's transcription of files, whole or as a stream of events
 WS   /v1/realtime               OpenAI's Realtime transcription
@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from asr.streaming.server import page
 from asr.streaming.server.protocols import realtime, transcriptions, vosk
-from asr.streaming.server.security.access import Access, Doorkeeper
+from asr.streaming.server.security.access import Access, AccessMiddleware
 from asr.streaming.server.server import Server
 
 
@@ -43,11 +43,11 @@ def create_app(server: Server, access: Access) -> Starlette:
             *vosk.routes,
         ],
         middleware=[
-            # Outside: a browser asks before it brings its token. Without it pages that are let in could read nothing.
+            # Outermost: a browser's preflight request has no token. Without it, allowed pages could read no response.
             Middleware(
                 CORSMiddleware, allow_origins=access.origins, allow_methods=("GET", "POST"), allow_headers=("*",)
             ),
-            Middleware(Doorkeeper, access=access),
+            Middleware(AccessMiddleware, access=access),
         ],
         lifespan=lifespan,
     )

@@ -1,11 +1,11 @@
-"""`asr-stream serve`: the recogniser for other programs, and for browsers."""
+"""`asr-stream serve`: the command line of the server."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -14,8 +14,9 @@ from dataclasses import fields
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from asr.streaming.server.security.access import LOOPBACK
+from asr.streaming.server.security.descriptors import BACKLOG, provide
 from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.security.log import set_up_logging
 from asr.streaming.terminal.options import add_recognition_options, new_recognizer
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ EPILOG = """\
 examples:
   asr-stream serve                                  on this machine only, http://127.0.0.1:8000
   asr-stream serve --chunk-ms 320 --port 9000       text sooner
-  asr-stream serve --hotwords names.txt             names and terms that your users say
+  asr-stream serve --hotwords names.txt             names and terms to be recognized more readily
   asr-stream serve --wyoming-port 10300 --wyoming-host 0.0.0.0    for Home Assistant on another machine
   ASR_STREAM_TOKEN=secret asr-stream serve --host 0.0.0.0 --allow-origin https://example.org
 
 exit status:
-  0   ended by SIGTERM or Ctrl-C, all finals said
+  0   ended by SIGTERM, SIGHUP or Ctrl-C, after all finals were sent
   1   the model cannot be used, or the address is taken
   2   the command line is wrong
 """
@@ -41,6 +42,7 @@ def main(argv: Sequence[str]) -> int:
     parser = _parser()
     args = parser.parse_args(argv)
     try:
+        import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
         return _complain("the server needs more packages: pip install 'asr-stream[server]'")
@@ -48,10 +50,12 @@ def main(argv: Sequence[str]) -> int:
         limits = Limits(**{field.name: getattr(args, field.name) for field in fields(Limits)})
     except ValueError as error:
         parser.error(str(error))
+    from asr.streaming.server.security.access import LOOPBACK
+
     token = os.environ.get("ASR_STREAM_TOKEN", "")
     if args.host not in LOOPBACK and not token:
         print(f"asr-stream: anyone who reaches {args.host} may use this server: set ASR_STREAM_TOKEN", file=sys.stderr)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
+    set_up_logging()
     return _serve(args, parser, limits, token)
 
 
@@ -59,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="asr-stream serve",
         description="Serve live transcription: OpenAI's API (files and Realtime), vosk-server's protocol, Wyoming, "
-        "and a page for browsers. Where the environment variable ASR_STREAM_TOKEN is set, clients must bring it.",
+        "and a page for browsers. Where the environment variable ASR_STREAM_TOKEN is set, clients must send it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -70,18 +74,18 @@ def _parser() -> argparse.ArgumentParser:
         "--wyoming-host",
         default="127.0.0.1",
         metavar="HOST",
-        help="address for Wyoming, which knows no tokens: whoever reaches it may use it (default 127.0.0.1)",
+        help="address for Wyoming, which has no authentication: whoever reaches it may use it (default 127.0.0.1)",
     )
     parser.add_argument(
-        "--allow-origin", action="append", default=[], metavar="URL", help="let pages of this origin use the server"
+        "--allow-origin", action="append", default=[], metavar="URL", help="allow pages of this origin to use the server"
     )
     add_recognition_options(
         parser,
-        model="a file from `asr export`; default: the bundled one in float32, because streams share runs of the "
-        "network, and in int8 what one says would change the digits of another",
+        model="a file from `asr export`; default: the bundled one in float32, because streams share batches, and in "
+        "int8 one stream's audio would change the rounding of another's",
     )
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="of recognition (default: one for each core)"
+        "--threads", type=int, default=0, metavar="N", help="threads of recognition (default: one for each core)"
     )
     limits = parser.add_argument_group("limits")
     for field in fields(Limits):
@@ -106,6 +110,7 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
 
     try:
         listening = _listen(args.host, args.port, "--port")
+        provide(limits, num_ports=1 + (args.wyoming_port is not None))
         wyoming = None
         if args.wyoming_port is not None:
             wyoming = _listen(args.wyoming_host, args.wyoming_port, "--wyoming-port")
@@ -122,16 +127,16 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
 
 
 def _listen(host: str, port: int, option: str) -> socket.socket:
-    """Raises ValueError for an address that cannot be had."""
+    """Raises ValueError for an address that cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Of each client, what nobody takes: left to itself the system would keep megabytes, in either direction.
+    # Bounds what the kernel buffers for each client, which would otherwise grow to megabytes in either direction.
     for direction in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         listening.setsockopt(socket.SOL_SOCKET, direction, 128 * 1024)
     try:
         listening.bind((host, port))
-        listening.listen(128)
+        listening.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         listening.close()
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -157,26 +162,13 @@ async def _run(
     from asr.streaming.server.app import create_app
     from asr.streaming.server.protocols import wyoming
     from asr.streaming.server.security.access import Access
-    from asr.streaming.server.security.guard import CLOSING_S, guarded_protocols, is_closing
+    from asr.streaming.server.security.connections import CLOSE_TIMEOUT_S, is_closing, server_config
     from asr.streaming.server.server import Server
 
     server = Server(recognizer, limits, args.threads)
     app = create_app(server, Access(args.host, tuple(args.allow_origin), token))
-    http, websocket = guarded_protocols(limits)
-    config = uvicorn.Config(
-        app,
-        http=http,
-        ws=websocket,
-        ws_max_size=limits.max_message_bytes,
-        ws_per_message_deflate=False,  # audio would not get smaller, only cost memory
-        limit_concurrency=limits.max_connections,
-        timeout_graceful_shutdown=1,
-        log_level="error",
-        server_header=False,
-    )
-
     class Uvicorn(uvicorn.Server):
-        """Ends only when the sessions have said their finals."""
+        """Ends only after the sessions have sent their finals."""
 
         ending: asyncio.Task | None = None
 
@@ -189,17 +181,21 @@ async def _run(
 
         async def _stop(self) -> None:
             await server.stop()
-            # A connection that is cut while the client still sends takes its last words with it.
-            end = loop.time() + CLOSING_S
+            # Closing a connection while the client still sends would discard replies that it has not read.
+            end = loop.time() + CLOSE_TIMEOUT_S
             while any(map(is_closing, self.server_state.connections)) and loop.time() < end:
                 await asyncio.sleep(0.02)
             self.should_exit = True
 
     loop = asyncio.get_running_loop()
+    uvicorn_server = Uvicorn(server_config(app, limits, server.connections))
+    # A terminal that closes; uvicorn handles SIGTERM and SIGINT. Under nohup it is ignored, and stays so.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, uvicorn_server.handle_exit, signal.SIGHUP, None)
     async with AsyncExitStack() as stack:
         print(f"limits: {limits}", file=sys.stderr)
         if wyoming_listening is not None:
             await stack.enter_async_context(wyoming.listening(server, wyoming_listening))
             print(f"Listening on tcp://{_shown(wyoming_listening)} for Wyoming", file=sys.stderr)
         print(f"Listening on http://{_shown(listening)} ... Ctrl-C ends", file=sys.stderr, flush=True)
-        await Uvicorn(config).serve(sockets=[listening])
+        await uvicorn_server.serve(sockets=[listening])

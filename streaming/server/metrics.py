@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: how much is asked of the server, and how it keeps up. Nothing of what was said."""
+"""Prometheus metrics: the load of the server, and how it keeps up with it. They hold no text."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Metrics:
         def gauge(name: str, what: str, value: Callable[[], float]) -> None:
             Gauge(name, what, registry=registry).set_function(value)
 
-        gauge("asr_stream_sessions", "Sessions that are open", lambda: len(server.sessions))
-        gauge("asr_stream_max_sessions", "Sessions that may be open", lambda: server.limits.max_sessions)
-        gauge("asr_stream_streams_waiting", "Streams that wait for a thread", lambda: scheduler.num_waiting)
-        gauge("asr_stream_network_runs", "Runs of the network since the start", lambda: scheduler.num_runs)
-        gauge("asr_stream_network_streams", "Streams that those served, in all", lambda: scheduler.num_served)
-        self._ended = Counter("asr_stream_sessions_ended", "Sessions that ended", ["protocol"], registry=registry)
-        self._refused = Counter("asr_stream_refused", "Clients that were refused", ["reason"], registry=registry)
-        self._audio = Counter("asr_stream_audio_seconds", "Audio of ended sessions", ["protocol"], registry=registry)
+        gauge("asr_stream_sessions", "Open sessions", lambda: len(server.sessions))
+        gauge("asr_stream_max_sessions", "Limit on open sessions", lambda: server.limits.max_sessions)
+        gauge("asr_stream_streams_waiting", "Streams waiting for a thread", lambda: scheduler.num_waiting)
+        gauge("asr_stream_network_runs", "Batches computed since the start", lambda: scheduler.num_runs)
+        gauge("asr_stream_network_streams", "Streams in these batches, in total", lambda: scheduler.num_served)
+        self._ended = Counter("asr_stream_sessions_ended", "Ended sessions", ["protocol"], registry=registry)
+        self._refused = Counter("asr_stream_refused", "Refused clients", ["reason"], registry=registry)
+        self._audio = Counter("asr_stream_audio_seconds", "Seconds of audio of ended sessions", ["protocol"], registry=registry)
         self.delay = Histogram(
             "asr_stream_recognition_seconds",
-            "From a piece of audio's arrival until all that it says has been reported",
+            "Time from receiving an audio chunk to reporting its events",
             buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30),
             registry=registry,
         )
@@ -45,5 +45,5 @@ class Metrics:
         self._audio.labels(protocol).inc(session.audio_s)
 
     def text(self) -> bytes:
-        """In Prometheus' own format."""
+        """In the Prometheus text format."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""What all protocols of the server share: the recogniser, its threads, the sessions that are open, and their limits."""
+"""What all protocols of the server share: the recognizer, its threads, the open sessions and connections, the limits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from asr.cores import num_cores
 from asr.streaming.server.metrics import Metrics
 from asr.streaming.server.scheduler import Scheduler
+from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.session import Session
 
@@ -22,29 +23,30 @@ logger = logging.getLogger("asr_stream.server")
 
 
 class Refused(Exception):
-    """No session for this client, now. The text is for the client."""
+    """There is no session for a client now. The text is for the client."""
 
 
 class Server:
     """Open sessions and what they run on. For one event loop; `async with` ends its threads."""
 
     def __init__(self, recognizer: Recognizer, limits: Limits | None = None, num_threads: int = 0) -> None:
-        """num_threads: of recognition; 0: one for each core that this process may use."""
+        """num_threads: threads of recognition; 0: one for each core that this process may use."""
         self.recognizer = recognizer
         self.limits = limits or Limits()
         self.scheduler = Scheduler(num_threads or num_cores(), self.limits.max_batch)
         self.sessions: set[Session] = set()
         self.metrics = Metrics(self)
+        self.connections = OpenConnections(self.limits.max_connections, lambda: self.metrics.refused("connections"))
         self.stopping = asyncio.Event()
-        """Set when the server is about to end: sessions say their finals and take leave."""
+        """Set when the server is about to end: sessions send their finals and close."""
 
     @asynccontextmanager
     async def open(self, protocol: str, **changes: Any) -> AsyncIterator[Session]:
         """A session for a client of `protocol`, while the context lasts.
 
-        changes: what differs from the server's recogniser, see `Recognizer.with_options`; it raises ValueError.
-        Raises Refused when there are as many sessions as the limits allow, or the server is about to end: before
-        anything is set aside for the client.
+        changes: options that differ from the server's recognizer, see `Recognizer.with_options`; it raises ValueError.
+        Raises Refused, before anything is allocated for the client, when there are as many sessions as the limits
+        allow, or the server is about to end.
         """
         if self.stopping.is_set():
             self.metrics.refused("stopping")
@@ -71,7 +73,7 @@ class Server:
         await self.stop()
 
     async def stop(self) -> None:
-        """Lets sessions say their finals, for as long as the limits allow; then gives them up and ends the threads."""
+        """Waits for the sessions' finals, for as long as the limits allow; then closes the sessions and the threads."""
         self.stopping.set()
         end = time.monotonic() + self.limits.shutdown_s
         while self.sessions and time.monotonic() < end:

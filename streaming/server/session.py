@@ -1,4 +1,4 @@
-"""A client's stream, for asyncio: audio goes in with back-pressure, events come out, partials coalesced."""
+"""A client's stream for asyncio: audio goes in with back-pressure, events come out, partials coalesced."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ if TYPE_CHECKING:
 
 
 MAX_QUEUED = 1000
-"""Pieces of audio, and what else was said, that wait to be recognised, however short they are."""
+"""Queued calls, however short their audio is."""
 MAX_HELD = 256
-"""Pieces of audio that wait for more to come."""
+"""Pieces of audio that are held until there is a chunk of it."""
 
 
 class SessionFailed(RuntimeError):
-    """Recognition broke down, and the server's log says how, or was given up. The session is of no more use."""
+    """Recognition failed, and the server's log has the reason, or the session was closed. It cannot be used further."""
 
 
 class Session:
-    """Made by `Server.open`. For the event loop in which it was made.
+    """Made by `Server.open`, for the event loop in which it was made.
 
-    `say`-ing methods wait while more than `max_queued_s` of audio, or MAX_QUEUED pieces, are not recognised yet: do not
-    read the client further until they return. Events wait for the reader: of partials only the newest, all others in
-    full.
+    Methods that add work wait while more than `max_queued_s` of audio, or MAX_QUEUED calls, are queued: do not read the
+    client further until they return. Events are kept until they are read; of consecutive partials only the newest.
     """
 
     def __init__(
         self, recognizer: Recognizer, scheduler: Scheduler, max_queued_s: float, observe: Callable[[float], None]
     ) -> None:
-        """observe: is told, of each piece of audio, the seconds from its arrival until it was recognised."""
+        """observe: called for each piece of audio with the seconds from its arrival until it was recognized."""
         self.recognizer = recognizer
         self._observe = observe
         self._arrivals: deque[float] = deque()
@@ -49,7 +48,7 @@ class Session:
         self._max_queued_s = max_queued_s
         self._job = Job(recognizer, self._reported)
         self._queued_s = 0.0
-        # Audio that completes no chunk is not worth a thread's turn.
+        # Audio that completes no chunk is not worth a scheduling turn.
         self._held: list[tuple[np.ndarray, int]] = []
         self._held_s = 0.0
         self._wanted_s = 0.0
@@ -58,7 +57,7 @@ class Session:
         self._finished = False
         self._failure = ""
         self.audio_s = 0.0
-        """Seconds of audio that came so far."""
+        """Seconds of audio received so far."""
 
     async def accept_waveform(self, samples: np.ndarray, sample_rate: int = SAMPLE_RATE) -> None:
         """As `Stream.accept_waveform`; raises what it raises, at once."""
@@ -70,30 +69,30 @@ class Session:
         self._held.append((samples, sample_rate))
         self._held_s += seconds
         if self._held_s >= self._wanted_s or len(self._held) == MAX_HELD:
-            await self._pass_on()
+            await self._flush()
 
     async def end_utterance(self) -> None:
         """As `Stream.end_utterance`."""
-        await self._say(lambda stream: stream.end_utterance())
+        await self._submit(lambda stream: stream.end_utterance())
 
     async def change(self, **changes: Any) -> None:
-        """Ends the utterance; what follows is recognised with `changes`, see `Recognizer.with_options`: ValueError."""
+        """Ends the utterance, and changes options from here on, see `Recognizer.with_options`, which raises ValueError."""
         recognizer = self.recognizer.with_options(**changes)
-        await self._say(lambda stream: stream.change(recognizer))
+        await self._submit(lambda stream: stream.change(recognizer))
         self.recognizer = recognizer
 
     async def report(self, event: Event) -> None:
-        """`event`, one of the protocol's own, comes out of `events` when all that was said before is recognised."""
-        await self._say(lambda stream: stream.report(event))
+        """Has `event`, one of the protocol's own, come out of `events` when all audio before it is recognized."""
+        await self._submit(lambda stream: stream.report(event))
 
     async def finish(self) -> None:
-        """As `Stream.finish`: `events` ends after what is still to come."""
+        """As `Stream.finish`: `events` ends after the events of the queued audio."""
         if not self._finished:
-            await self._say(lambda stream: stream.finish())
+            await self._submit(lambda stream: stream.finish())
             self._finished = True
 
     async def settle(self) -> list[Event]:
-        """Waits until all that was said is recognised; the events that nobody has taken yet."""
+        """Waits until everything queued is recognized; returns the events that were not read yet."""
         await self._wait_until(lambda: not self._arrivals)
         return self._take()
 
@@ -108,7 +107,7 @@ class Session:
                 return
 
     def close(self, why: str = "this session is closed; open a new one") -> None:
-        """Gives up what is not done yet; who waits for it gets SessionFailed."""
+        """Discards queued work; whoever waits for it gets SessionFailed."""
         self._scheduler.drop(self._job)
         self._failure = self._failure or why
         self._changed.set()
@@ -123,8 +122,8 @@ class Session:
         if self._finished:
             raise ValueError("this session is finished; open a new one")
 
-    async def _pass_on(self) -> None:
-        """Passes on the audio that was held back."""
+    async def _flush(self) -> None:
+        """Submits the audio that was held back."""
         held, seconds = self._held, self._held_s
         self._held, self._held_s = [], 0.0
 
@@ -135,17 +134,17 @@ class Session:
         if held:
             await self._put(accept, seconds)
 
-    async def _say(self, what: Callable[[Stream], None]) -> None:
-        await self._pass_on()
-        await self._put(what, 0.0)
+    async def _submit(self, call: Callable[[Stream], None]) -> None:
+        await self._flush()
+        await self._put(call, 0.0)
 
-    async def _put(self, what: Callable[[Stream], None], seconds: float) -> None:
+    async def _put(self, call: Callable[[Stream], None], seconds: float) -> None:
         await self._wait_until(lambda: self._queued_s <= self._max_queued_s and len(self._arrivals) < MAX_QUEUED)
         self._check_open()
         self._wanted_s = 0.0
         self._arrivals.append(self._loop.time())
         self._queued_s += seconds
-        self._scheduler.say(self._job, what, seconds)
+        self._scheduler.submit(self._job, call, seconds)
 
     async def _wait_until(self, condition: Callable[[], bool]) -> None:
         while not self._failure and not condition():
@@ -160,7 +159,7 @@ class Session:
 
     def _reported(self, report: Report) -> None:
         """On a thread of the scheduler."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to hear
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._add, report)
 
     def _add(self, report: Report) -> None:

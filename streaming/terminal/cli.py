@@ -55,7 +55,8 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if args.list_devices:
         return _list_devices()
     if args.file or args.sample:
-        recognizer = _recognizer(args, parser)
+        # As the server: int8 rounds otherwise on other processors and in batches, and a word may change with it.
+        recognizer = _recognizer(args, parser, "float32")
         return 1 if recognizer is None else _files(recognizer, args, interrupt)
     return _microphone(args, parser, interrupt)
 
@@ -81,13 +82,13 @@ def _complain(message: object) -> None:
     print(f"asr-stream: {message}", file=sys.stderr, flush=True)
 
 
-def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Recognizer | None:
-    """None when the model cannot be used; what is wrong has then been said."""
+def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser, precision: str = "int8") -> Recognizer | None:
+    """None when the model cannot be used, after an error message. precision: of the bundled model."""
     from asr.lm.packed import LmError
-    from asr.runtime.onnx_model import ModelError
+    from asr.runtime.onnx_model import ModelError, bundled_model
 
     try:
-        return new_recognizer(args)
+        return new_recognizer(args, bundled_model(precision))
     except (ModelError, LmError) as error:
         _complain(error)
         return None

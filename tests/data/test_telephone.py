@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from corpora import utterances
-from synth import SAMPLE_RATE, speech
+from support.corpora import utterances
+from support.synth import SAMPLE_RATE, speech
 
 from asr.data.cuts import load_cuts
 from asr.data.noisy_room import NoisyCopies, NoisyRoom

@@ -19,7 +19,8 @@ from asr.export.graph import ExportError, decoder_graph, step_graph
 from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
 from asr.export.write import export_model
 from asr.model.model import AsrModel
-from asr.runtime.onnx_model import INPUTS, OUTPUTS, OnnxModel
+from asr.runtime.metadata import MetadataError, ModelMetadata
+from asr.runtime.onnx_model import INPUTS, OUTPUTS, PHONE_OUTPUT, OnnxModel
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, checkpoint_path
 
@@ -33,6 +34,7 @@ SMALL = ModelConfig(
     decoder_ff_dim=64,
     subsampling_channels=4,
     vocab_size=len(TOKENS),
+    phones=("AA", "B", "K"),
 )
 
 
@@ -104,10 +106,10 @@ def test_pytorch_step_equals_onnx_with_the_cache_carried(checkpoint: Checkpoint,
     features, num_frames = speech_like(model, case, seed=99)
     expected, cache = step_torch(model, features, num_frames, case)
     found, onnx_cache = step_onnx(OnnxModel(exported), features, num_frames, case)
-    for (p, e), (q, f), length in zip(expected, found, num_frames, strict=True):
-        assert len(q) == length // 4
-        np.testing.assert_allclose(q, p, rtol=0, atol=1e-3)
-        np.testing.assert_allclose(f, e, rtol=0, atol=1e-3)
+    for stream, other, length in zip(expected, found, num_frames, strict=True):
+        assert [array.shape for array in other] == [(length // 4, size) for size in (len(TOKENS), SMALL.dim, 7)]
+        for a, b in zip(stream, other, strict=True):
+            np.testing.assert_allclose(b, a, rtol=0, atol=1e-3)
     for a, b in zip(cache, onnx_cache, strict=True):
         assert a.dtype == b.dtype
         np.testing.assert_allclose(b, a, rtol=0, atol=1e-3)
@@ -142,8 +144,9 @@ def test_a_stream_alone_equals_the_same_stream_in_a_batch(checkpoint: Checkpoint
     together, _ = step_onnx(model, features, num_frames, case)
     for row in range(case.batch_size):
         alone, _ = step_onnx(model, features[row : row + 1], num_frames[row : row + 1], case._replace(batch_size=1))
-        assert np.array_equal(alone[0][0].argmax(-1), together[row][0].argmax(-1))
-        np.testing.assert_allclose(alone[0][0], together[row][0], rtol=0, atol=1e-5)
+        for head in (0, 2):
+            assert np.array_equal(alone[0][head].argmax(-1), together[row][head].argmax(-1))
+            np.testing.assert_allclose(alone[0][head], together[row][head], rtol=0, atol=1e-5)
 
 
 def test_scores_equal_the_decoder(checkpoint: Checkpoint, exported: Path) -> None:
@@ -179,9 +182,10 @@ def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelPr
         cache,
         cache,
         ["N"],
+        ["N", new, 7],
     ]
     assert [v.name for v in graph.graph.input] == list(INPUTS)
-    assert [v.name for v in graph.graph.output] == list(OUTPUTS)
+    assert [v.name for v in graph.graph.output] == [*OUTPUTS, PHONE_OUTPUT]
     text = graph.SerializeToString()
     assert b"/work" not in text and b".py" not in text, "the file tells of the machine that wrote it"
     # Waste that exporters leave: guards for rows that see nothing, random numbers of dropout, constant
@@ -192,7 +196,7 @@ def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelPr
 
 def test_metadata_says_everything(checkpoint: Checkpoint, exported: Path) -> None:
     meta = OnnxModel(exported).metadata
-    assert meta.tokens == TOKENS
+    assert meta.tokens == TOKENS and meta.phones == ("AA", "B", "K")
     assert (meta.num_layers, meta.dim, meta.default_chunk_size, meta.default_left_context) == (2, 32, 8, 32)
     assert (meta.rescore_ctc_weight, meta.licence, meta.quantization) == (0.25, "CC-BY-4.0", "none")
     np.testing.assert_allclose(meta.cmvn_mean, np.linspace(-12, -8, 80), rtol=1e-5)
@@ -352,3 +356,37 @@ def test_command_names_the_wrong_option(
     assert main(["export", "c.pt", *options]) == 1
     assert message in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["c.pt"]
+
+
+def test_damage_to_the_phone_head_alone_is_found(checkpoint: Checkpoint, exported: Path, tmp_path: Path) -> None:
+    graph = onnx.load(exported)
+    (bias,) = (i for i in graph.graph.initializer if i.name.endswith("phone_ctc.bias"))
+    values = onnx.numpy_helper.to_array(bias).copy()
+    values[5] += 0.5
+    bias.CopyFrom(onnx.numpy_helper.from_array(values, bias.name))
+    onnx.save(graph, tmp_path / "damaged.onnx")
+    with pytest.raises(ExportError, match="differs from PyTorch"):
+        check_parity(checkpoint.model(), OnnxModel(tmp_path / "damaged.onnx"))
+
+
+def test_a_model_without_phones_has_no_output_for_them(tmp_path: Path) -> None:
+    checkpoint = make_checkpoint(dataclasses.replace(SMALL, phones=()))
+    export_model(checkpoint, tmp_path / "letters.onnx")
+    model = OnnxModel(tmp_path / "letters.onnx")
+    output = model.step(np.zeros((1, 19, 80), np.float32), np.array([19]), model.init_cache(1, 4))
+    assert output.phone_log_probs is None and model.metadata.phones == () and model.metadata.num_phone_tokens == 0
+    with pytest.raises(ValueError, match="no phone head"):
+        checkpoint.model().phone_log_probs(torch.zeros(1, 1, SMALL.dim))
+
+
+def test_files_of_format_version_1_are_models_without_phones(exported: Path) -> None:
+    properties = OnnxModel(exported).metadata.to_properties()
+    assert properties["format_version"] == "2" and properties["phones"] == "AA\nB\nK"
+    with pytest.raises(MetadataError, match="phones is missing"):
+        ModelMetadata.from_properties({k: v for k, v in properties.items() if k != "phones"})
+    old = {k: v for k, v in properties.items() if k != "phones"} | {"format_version": "1"}
+    assert ModelMetadata.from_properties(old).phones == ()
+    with pytest.raises(MetadataError, match="reads 1 to 2"):
+        ModelMetadata.from_properties(properties | {"format_version": "3"})
+    with pytest.raises(MetadataError, match="different phones"):
+        ModelMetadata.from_properties(properties | {"phones": "AA\nAA"})

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "search/g2p.h"
 #include "search/ngram_lm.h"
 #include "onnx_file.h"
 #include "api/failure.h"
@@ -35,6 +36,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       asr_stream::NgramLm lm(data + 1, size - 1);
       auto state = lm.begin();
       for (std::size_t word = 0; word < lm.num_words(); ++word) lm.advance(state, static_cast<std::int32_t>(word));
+    } else if (data[0] == 'G') {
+      const asr_stream::G2p g2p(data + 1, size - 1);
+      for (const char* word : {"A", "PHA'", "\xC3\x89\x41", "\x89\xFF"}) g2p.pronounce(word, 3);
     } else if (data[0] == 'M') {
       asr_stream::ModelMetadata(properties(rest)).heard();
     } else {

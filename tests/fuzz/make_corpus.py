@@ -29,6 +29,24 @@ ngram 2=2
 
 \\end\\
 """
+G2P = """\\data\\
+ngram 1=6
+ngram 2=2
+
+\\1-grams:
+-1 <s> -0.3
+-1 </s>
+-2 <unk>
+-1 A}a -0.2
+-1 PH}f
+-1 É}e|i
+
+\\2-grams:
+-0.5 <s> PH}f
+-0.4 A}a </s>
+
+\\end\\
+"""
 
 
 def chunk(name: bytes, data: bytes, size: int | None = None) -> bytes:
@@ -63,6 +81,7 @@ def main() -> None:
         "files/external": b"O" + model(external),
         "files/metadata": b"M" + lines.encode(),
         "files/language_model": b"L" + pack(*read_arpa(iter(ARPA.splitlines()))),
+        "files/g2p": b"G" + pack(*read_arpa(iter(G2P.splitlines()))),
         # options (five bytes: chunk, search, second pass, beam, 1: as they are), then calls (see api_fuzz.cc)
         "api/live": bytes([3, 2, 1, 9, 1]) + bytes([0, 0x40, 0x1F, 7, 0, 0, 0, 0, 6]) * 3 + bytes([5, 6]),
         "api/gaps": bytes([7, 1, 0, 3, 1, 2, 0x80, 0x20, 5, 4, 0, 2, 0x80, 0x20, 6, 4, 1]) + bytes([9, *[0] * 7, 5, 6]),

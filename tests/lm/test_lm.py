@@ -245,3 +245,13 @@ def test_what_cannot_be_trained_on_is_named(
     path.write_text(text, errors="surrogateescape")
     assert main(["lm", "train", str(path), *options, "-o", str(tmp_path / "words.lm")]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_vocabulary_is_what_its_file_says(tmp_path: Path) -> None:
+    text, words, out = tmp_path / "text.txt", tmp_path / "words.txt", tmp_path / "words.lm"
+    text.write_text("THE CAT SAT\nTHE DOG SAT\n" * 20)
+    words.write_text("THE\nCAT\nZEBRA\n<unk>\n")
+    assert main(["lm", "train", str(text), "--vocabulary", str(words), "-o", str(out)]) == 0
+    lm = load_lm(out)
+    found = {word: word in lm for word in ("THE", "CAT", "ZEBRA", "DOG", "SAT")}
+    assert found == {"THE": True, "CAT": True, "ZEBRA": True, "DOG": False, "SAT": False}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asr._core import CtcPrefixBeamSearch, LmFusion, NgramLm
-from asr.lm.packed import pack, read_arpa
+from asr.lm.packed import pack, read_arpa, with_pronunciations
 from asr.runtime.search import LmWeights, decode_words
 
 PHONES = ["AA", "B", "K"]
@@ -51,8 +51,8 @@ OPTIONS = {"weight": 0.8, "word_bonus": 0.4, "oov_penalty": 1.5, "prior_weight":
 
 
 def model(phones: list[str] = PHONES, pronunciations: dict[str, list[list[str]]] = PRONUNCIATIONS) -> NgramLm:
-    words, levels = read_arpa(iter(ARPA.splitlines()))
-    return NgramLm(np.frombuffer(pack(words, levels, phones, pronunciations), np.uint8))
+    packed = pack(*read_arpa(iter(ARPA.splitlines())))
+    return NgramLm(np.frombuffer(with_pronunciations(packed, phones, pronunciations), np.uint8))
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ class Gate:
         self._open = threading.Event()
         self._reached = threading.Event()
         self._listener = Listener(recognizer)
-        scheduler.say(self._listener.job, self._hold)
+        scheduler.submit(self._listener.job, self._hold)
         assert self._reached.wait(WAIT_S)
 
     def _hold(self, stream: object) -> None:
@@ -84,8 +84,8 @@ def test_streams_that_came_together_are_run_together(recognizer: Recognizer, sam
     listeners = [Listener(recognizer) for _ in range(12)]
     for index, listener in enumerate(listeners):
         for piece in np.array_split(sample[1000 * index :], 5):
-            scheduler.say(listener.job, lambda stream, piece=piece: stream.accept_waveform(piece), len(piece) / 16000)
-        scheduler.say(listener.job, lambda stream: stream.finish())
+            scheduler.submit(listener.job, lambda stream, piece=piece: stream.accept_waveform(piece), len(piece) / 16000)
+        scheduler.submit(listener.job, lambda stream: stream.finish())
     gate.open()
     for listener in listeners:
         listener.wait(6)
@@ -109,7 +109,7 @@ def test_batches_have_a_limit_and_one_kind(recognizer: Recognizer, sample: np.nd
     gate = Gate(scheduler, recognizer)
     listeners = [Listener(recognizer) for _ in range(3)] + [Listener(recognizer.with_options(chunk_ms=160))]
     for listener in listeners:
-        scheduler.say(listener.job, lambda stream: stream.accept_waveform(sample[:16000]))
+        scheduler.submit(listener.job, lambda stream: stream.accept_waveform(sample[:16000]))
     gate.open()
     for listener in listeners:
         listener.wait(1)
@@ -125,9 +125,9 @@ def test_a_stream_that_breaks_takes_no_other_along(
     def fail(stream: object) -> None:
         raise OSError("broken")
 
-    scheduler.say(broken.job, fail)
-    scheduler.say(sound.job, lambda stream: stream.accept_waveform(sample))
-    scheduler.say(sound.job, lambda stream: stream.finish())
+    scheduler.submit(broken.job, fail)
+    scheduler.submit(sound.job, lambda stream: stream.accept_waveform(sample))
+    scheduler.submit(sound.job, lambda stream: stream.finish())
     broken.wait(1)
     sound.wait(2)
     assert broken.failed and not sound.failed and finals(sound.events) == finals(recognize(recognizer, sample))
@@ -137,7 +137,7 @@ def test_a_dropped_stream_is_done_with(scheduler: Scheduler, recognizer: Recogni
     gates = [Gate(scheduler, recognizer), Gate(scheduler, recognizer)]
     dropped, other = Listener(recognizer), Listener(recognizer)
     for listener in (dropped, other):
-        scheduler.say(listener.job, lambda stream: stream.accept_waveform(sample))
+        scheduler.submit(listener.job, lambda stream: stream.accept_waveform(sample))
     scheduler.drop(dropped.job)
     for gate in gates:
         gate.open()
@@ -198,13 +198,13 @@ def test_short_pieces_take_few_turns_and_are_answered_as_soon(
     async def run() -> tuple[list[list[str]], int]:
         num_turns = 0
 
-        def say(*args: object, original=Scheduler.say) -> None:
+        def submit(*args: object, original=Scheduler.submit) -> None:
             nonlocal num_turns
             num_turns += 1
             original(server.scheduler, *args)
 
         async with Server(recognizer) as server, server.open("test") as session:
-            server.scheduler.say = say
+            server.scheduler.submit = submit
             answers = []
             for index, piece in enumerate(pieces):
                 await session.accept_waveform(piece, sample_rate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -41,7 +42,15 @@ def knock(server: RunningServer, headers: dict[str, str]) -> int:
         ({"Authorization": ""}, 401),
         ({"Authorization": "Bearer correct"}, 401),
         ({"Authorization": "Bearer correct horsf"}, 401),
+        ({"Authorization": "Bearer correct horses"}, 401),
+        ({"Authorization": "Bearer correct hors"}, 401),
         ({"Authorization": "Bearer \xff\xe9"}, 401),
+        ({"Authorization": "correct horse"}, 401),
+        ({"Authorization": "Basic correct horse"}, 401),
+        ({"Authorization": "bearer correct horse"}, 101),
+        ({"Authorization": "BEARER  correct%20horse"}, 101),
+        ({"Authorization": "", "Sec-WebSocket-Protocol": "correct%20horse"}, 401),
+        ({"Authorization": "", "Sec-WebSocket-Protocol": "vosk, openai-insecure-api-key.correct%20horse"}, 101),
         ({"Authorization": "", "Sec-WebSocket-Protocol": "vosk, openai-insecure-api-key.wrong"}, 401),
     ],
 )
@@ -56,6 +65,16 @@ def test_metrics_want_the_token_and_health_does_not(locked: RunningServer) -> No
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"{locked.url}/metrics")
     assert refused.value.code == 401
+
+
+def test_a_token_need_not_be_utf_8() -> None:
+    """It is compared byte by byte; what is sent in its place is refused, not an error of the server."""
+    with serving(token=os.fsdecode(b"caf\xe9")) as server:
+        for token, status in (("caf\xe9", 200), ("caf\xc3\xa9", 401), ("caf%E9", 200), ("cafe", 401), ("\xff", 401)):
+            request = f"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+            with tcp(server.port, request.encode("latin-1")) as client:
+                assert int(client.recv(12).decode()[9:12]) == status
+    assert "Traceback" not in "\n".join(server.log)
 
 
 def test_who_is_refused_leaves_nothing_in_the_log(locked: RunningServer) -> None:

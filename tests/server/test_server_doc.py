@@ -59,6 +59,11 @@ def test_a_client(server: RunningServer, tmp_path: Path, sample: np.ndarray, hea
     assert "the old man" in result.stdout.lower(), result.stdout
 
 
+def test_the_limits_of_the_proxy() -> None:
+    (size,) = re.findall(r"client_max_body_size (\d+)m;", PAGE)
+    assert int(size) * 2**20 == Limits().max_upload_bytes
+
+
 def test_the_table_of_limits() -> None:
     table = dict(re.findall(r"^\| `--([a-z-]+)` \| (\d+) \|", PAGE, re.MULTILINE))
     assert table == {field.name.replace("_", "-"): f"{field.default:.0f}" for field in fields(Limits)}

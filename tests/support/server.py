@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import threading
@@ -30,8 +31,11 @@ class RunningServer:
 
 
 @contextmanager
-def serving(*args: str, token: str = "", second_pass: bool = False) -> Iterator[RunningServer]:
-    """`asr-stream serve` on a free port, fast unless `args` say otherwise; ended by SIGTERM."""
+def serving(*args: str, token: str = "", second_pass: bool = False, max_files: int = 0) -> Iterator[RunningServer]:
+    """`asr-stream serve` on a free port, fast unless `args` say otherwise; ended by SIGTERM.
+
+    max_files: file descriptors that it may have; 0: as many as this process.
+    """
     quick = ("serve", "--port", "0", "--search", "greedy", "--threads", "1")
     quick += () if second_pass else ("--no-second-pass",)
     process = subprocess.Popen(
@@ -40,6 +44,7 @@ def serving(*args: str, token: str = "", second_pass: bool = False) -> Iterator[
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"ASR_STREAM_TOKEN": token},
+        preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, 2 * (max_files,))) if max_files else None,
     )
     server = RunningServer(process)
     ready = threading.Event()
@@ -56,7 +61,7 @@ def serving(*args: str, token: str = "", second_pass: bool = False) -> Iterator[
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        ready.wait(30)
+        ready.wait(120)
         assert server.port, "the server does not start:\n" + "\n".join(server.log)
         yield server
     finally:

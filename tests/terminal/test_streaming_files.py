@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from support.recognition import finals, recognize
 from support.terminal import Terminal
 
 from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
 from asr.streaming.audio import audio_file
 from asr.streaming.audio.audio_file import AudioFileError, read_blocks
 from asr.streaming.terminal import files
@@ -153,6 +155,19 @@ def test_raw_files(tiny_onnx: Path, sample: np.ndarray, tmp_path: Path, capsys: 
     assert capsys.readouterr() == (finals(recognize(Recognizer(tiny_onnx), sample)) + "\n", "")
     assert main(command) == 1
     assert capsys.readouterr().err.endswith("for raw 16-bit samples give --raw-rate\n")
+
+
+def test_a_file_has_the_words_of_the_server(
+    sample: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both use float32, whose confidences differ from those of int8."""
+    soundfile.write(tmp_path / "audio.wav", sample, 16000)
+    assert main(["--file", str(tmp_path / "audio.wav"), "--format", "json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    expected = recognize(Recognizer(bundled_model("float32"), lm="bundled"), sample)
+    assert [event["words"] for event in found if event["type"] == "final"] == [
+        event.to_dict()["words"] for event in expected if event.type == "final"
+    ]
 
 
 def listening(tiny_onnx: Path, *arguments: str) -> subprocess.Popen[bytes]:

@@ -1,10 +1,10 @@
-"""OpenAI's transcription of files: `POST /v1/audio/transcriptions` and `GET /v1/models`.
+"""OpenAI's transcription of files: `POST /v1/audio/transcriptions`, `GET /v1/models` and `/v1/models/{id}`.
 
-An upload goes to a temporary file without a name, so that nothing of it outlives the request; from there it is decoded
-piece by piece on threads, and recognised in a session, which takes its turn with the live streams. Whoever goes away
-ends all that is done for them.
+An upload is written to an unnamed temporary file, so that nothing of it outlives the request. From there it is decoded
+piece by piece on threads, and recognized in a session, which is scheduled like the live streams. A client that
+disconnects cancels its request.
 
-Of the form's fields `model` may be any name; `prompt`, `temperature` and what is not named here change nothing.
+The field `model` may be any name; `prompt`, `temperature` and fields that are not named here are ignored.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BLOCK_S = 1.0
 
 @dataclass(frozen=True)
 class Options:
-    """What a form asks for. `granularities`: of times, for verbose_json."""
+    """The fields of a form. granularities: of times, for verbose_json."""
 
     format: str
     granularities: tuple[str, ...]
@@ -54,7 +54,7 @@ class Options:
 
     @classmethod
     def from_form(cls, form: FormData) -> Options:
-        """ApiError for what this server does not do."""
+        """ApiError for values that are not supported."""
         check_language(form.get("language"), "language")
         format = form.get("response_format") or "json"
         if format not in FORMATS:
@@ -82,7 +82,7 @@ class Options:
 
 
 class Upload:
-    """A file from a client, decoded on threads. To be closed."""
+    """An uploaded file, decoded on threads. To be closed."""
 
     def __init__(self, file: IO[bytes], max_s: float) -> None:
         self._file = file
@@ -96,7 +96,7 @@ class Upload:
         return self._reading.result()
 
     def close(self) -> None:
-        """Deletes the file, at once or when the thread that reads it is back."""
+        """Deletes the file, at once or when the thread that reads it returns."""
         if self._reading is not None and not self._reading.done():
             self._reading.add_done_callback(lambda _: self.close())
         else:
@@ -110,7 +110,7 @@ class Transcriptions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         server: Server = scope["app"].state.server
         try:
-            # First of all, so that no more clients upload than there may be sessions.
+            # Before anything is read, so that there are no more uploads than sessions.
             async with server.open("transcriptions") as session:
                 form, file = await _receive_form(Request(scope, receive), server)
                 upload = Upload(file, server.limits.max_upload_s)
@@ -150,7 +150,7 @@ class Transcriptions:
 
 
 async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[bytes]]:
-    """The form, and the file in it, which the caller closes."""
+    """The form and its file, which the caller closes."""
     limits = server.limits
     kind, parameters = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data":
@@ -198,7 +198,7 @@ async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[
 
 
 async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, None]:
-    """The finals of a file as they come. ApiError when it cannot be read to its end."""
+    """The finals of a file as they come. ApiError when the file cannot be read to its end."""
 
     async def feed() -> None:
         try:
@@ -225,7 +225,7 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
 
 
 def _whole(finals: list[Final], duration_s: float, options: Options) -> Response:
-    """The answer in the format that was asked for."""
+    """The response in the requested format."""
     text = " ".join(final.text for final in finals)
     if options.format == "text":
         return PlainTextResponse(text + "\n")
@@ -250,7 +250,7 @@ def _whole(finals: list[Final], duration_s: float, options: Options) -> Response
 
 
 def _segment(i: int, final: Final) -> dict[str, Any]:
-    """An utterance, with all fields that Whisper's have: some clients filter by them."""
+    """An utterance as a segment, with all of Whisper's fields: some clients filter by them."""
     text, words = final.text.encode(), final.words
     return {
         "id": i,
@@ -267,11 +267,11 @@ def _segment(i: int, final: Final) -> dict[str, Any]:
 
 
 async def _stream(finals: AsyncIterator[Final], send: Send) -> None:
-    """Server-sent events: a delta for each utterance, which together are the text, and at the end all of it."""
+    """Server-sent events: a delta for each utterance, and at the end the text, which is all deltas concatenated."""
     headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
 
-    async def tell(data: str, more: bool = True) -> None:
+    async def write(data: str, more: bool = True) -> None:
         await send({"type": "http.response.body", "body": f"data: {data}\n\n".encode(), "more_body": more})
 
     text = ""
@@ -279,15 +279,15 @@ async def _stream(finals: AsyncIterator[Final], send: Send) -> None:
         async for final in finals:
             delta = " " + final.text if text else final.text
             text += delta
-            await tell(json.dumps({"type": "transcript.text.delta", "delta": delta}))
-        await tell(json.dumps({"type": "transcript.text.done", "text": text}))
+            await write(json.dumps({"type": "transcript.text.delta", "delta": delta}))
+        await write(json.dumps({"type": "transcript.text.done", "text": text}))
     except ApiError as error:
-        await tell(json.dumps({"error": error.to_dict()}))
-    await tell("[DONE]", more=False)
+        await write(json.dumps({"error": error.to_dict()}))
+    await write("[DONE]", more=False)
 
 
 async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """`work`, given up when the client goes away."""
+    """Awaits `work`; cancels it when the client disconnects."""
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -299,7 +299,7 @@ async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> Non
         if tasks[0].done():
             tasks[0].result()
     except (TimeoutError, asyncio.TimeoutError) as error:
-        raise ClientDisconnect from error  # it takes nothing
+        raise ClientDisconnect from error  # it accepts no data
     finally:
         for task in tasks:
             task.cancel()

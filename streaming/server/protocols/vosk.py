@@ -1,4 +1,4 @@
-"""vosk-server's WebSocket protocol, at `/` and `/vosk`, so that its many clients work as they are.
+"""vosk-server's WebSocket protocol, at `/` and `/vosk`, so that its many clients work unmodified.
 
     client                                      server
     {"config": {"sample_rate": 16000, ...}}     nothing
@@ -6,14 +6,14 @@
     {"reset": 1}                                {"result": [...], "text": ...}: the utterance ends here
     {"eof": 1}                                  {"result": [...], "text": ...}, and the connection is closed
 
-Each reply covers the audio of its message, and what of it could be recognised: text comes once a chunk. In the config,
-with vosk-server's defaults: `sample_rate` 8000, `words` 1 (0: results are `text` alone), `max_alternatives` 0 (more:
-results are `alternatives`, of which there is always one), `phrase_list` [] (more: what follows is phrases of the list,
-and "[unk]" for what is none); and of ours `num_stable` 0 (1: partials have it too: how many leading words will hardly
-change). Other keys are ignored. Text is in lower case, as the models of Vosk write it.
+Each reply covers the audio up to its message; text changes once per chunk. Keys of the config, with vosk-server's
+defaults: `sample_rate` 8000, `words` 1 (0: results are `text` alone), `max_alternatives` 0 (more: results are
+`alternatives`, of which there is always one), `phrase_list` [] (a grammar: phrases of the list, and "[unk]" for
+anything else). An extension is `num_stable` 0 (1: partials have `num_stable`, the number of leading words that are
+unlikely to change). Other keys are ignored. Text is in lower case, as the models of Vosk write it.
 
-The protocol: https://alphacephei.com/vosk/server. It has no errors; here a client is told {"error": ...} before it is
-left.
+The protocol: https://alphacephei.com/vosk/server. It has no errors; here a client gets {"error": ...} before the
+connection is closed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_ALTERNATIVES = 1000
 
 
 async def serve(websocket: WebSocket) -> None:
-    """One client, from its handshake to its end."""
+    """Serves one client, from its handshake to its end."""
     server: Server = websocket.app.state.server
     async with AsyncExitStack() as stack:
         try:
@@ -79,7 +79,7 @@ async def _fail(client: Client, code: int, error: Exception) -> None:
 
 
 class Dialogue:
-    """What a client has asked for, and its answers."""
+    """The configuration of a client, and the replies to it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -87,37 +87,37 @@ class Dialogue:
         self._sample_rate = DEFAULT_SAMPLE_RATE
         self._words = True
         self._max_alternatives = 0
-        self._tells_stable = False
+        self._with_stable = False
         self._partial: Partial | None = None
         self._half_sample = b""
         self.ended = False
-        """The client has got its last result."""
+        """The client has its last result."""
 
     async def reply(self, message: str | bytes) -> dict[str, Any] | None:
-        """To a message; None: it wants none. Raises BadMessage and SessionFailed."""
+        """The reply to a message; None: it has none. Raises BadMessage and SessionFailed."""
         if isinstance(message, bytes):
             await self._accept(message)
             finals = await self._settle()
             return self._result(finals) if finals else self._partial_result()
-        order = parse_object(message)
-        if "config" in order:
-            await self._configure(order["config"])
+        command = parse_object(message)
+        if "config" in command:
+            await self._configure(command["config"])
             return None
-        if order.get("eof"):
+        if command.get("eof"):
             return await self.result_at_end()
-        if order.get("reset"):
+        if command.get("reset"):
             await self._session.end_utterance()
             return self._result(await self._settle())
-        raise BadMessage(f"the message has none of config, eof, reset, but {shown(next(iter(order), ''))}")
+        raise BadMessage(f"the message has none of config, eof, reset, but {shown(next(iter(command), ''))}")
 
     async def result_at_end(self) -> dict[str, Any]:
-        """Of the utterance that is under way."""
+        """The result of the current utterance."""
         await self._session.finish()
         self.ended = True
         return self._result(await self._settle())
 
     async def _accept(self, data: bytes) -> None:
-        # A message may end in the middle of a sample: the next one goes on there.
+        # A message may end in the middle of a sample; the next one continues it.
         data = self._half_sample + data
         even = len(data) // 2 * 2
         self._half_sample = data[even:]
@@ -147,7 +147,7 @@ class Dialogue:
             alternatives = config["max_alternatives"]
             self._max_alternatives = whole_number("max_alternatives", alternatives, 0, MAX_ALTERNATIVES)
         if "num_stable" in config:
-            self._tells_stable = bool(whole_number("num_stable", config["num_stable"], 0, 1))
+            self._with_stable = bool(whole_number("num_stable", config["num_stable"], 0, 1))
         if "phrase_list" in config:
             await self._restrict(config["phrase_list"])
 
@@ -156,7 +156,7 @@ class Dialogue:
             raise BadMessage(f"phrase_list is {shown(phrases)}; it must be a list of strings")
         free = self._free
         changes = {"phrases": free.phrases, "hotwords": free.hotwords, "search": free.search}
-        if phrases:  # a server that searches greedily is faster, but cannot know a list
+        if phrases:  # greedy search, which a server may use to be faster, takes no list
             changes = {"phrases": phrases, "hotwords": None, "search": "beam"}
         try:
             await self._session.change(**changes)
@@ -165,10 +165,10 @@ class Dialogue:
 
     def _partial_result(self) -> dict[str, Any]:
         text, num_stable = (self._partial.text, self._partial.num_stable) if self._partial else ("", 0)
-        return {"partial": text.lower()} | ({"num_stable": num_stable} if self._tells_stable else {})
+        return {"partial": text.lower()} | ({"num_stable": num_stable} if self._with_stable else {})
 
     def _result(self, finals: list[Final]) -> dict[str, Any]:
-        """Of all utterances that ended, as one: a message has one reply."""
+        """All utterances that ended, as one result: a message has one reply."""
         text = " ".join(final.text for final in finals).lower()
         words = [word for final in finals for word in final.words]
         if self._max_alternatives:

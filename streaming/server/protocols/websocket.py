@@ -1,4 +1,4 @@
-"""A client at a WebSocket: its messages within the limits, and how it is taken leave of."""
+"""A WebSocket client: its messages within the limits, replies, and the close frame."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from collections.abc import AsyncIterator
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from asr.streaming.server.security.patience import Patience
+from asr.streaming.server.security.timeouts import SessionTimeouts
 from asr.streaming.server.server import Refused, Server
 
 GOING_AWAY = 1001
 POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011
-TRY_AGAIN_LATER = 1013
 
 _GONE = (RuntimeError, OSError, WebSocketDisconnect)
 
 
 async def refuse(websocket: WebSocket, refused: Refused) -> None:
-    """Sends a client away that is not accepted yet: HTTP 503, so that it and those between know it may come again."""
+    """Refuses a client before the handshake: with HTTP 503, so that it and the proxies between know it may retry."""
     body = {"error": {"message": str(refused), "type": "server_error", "code": 503}}
     await websocket.send_denial_response(JSONResponse(body, 503, headers={"retry-after": "5"}))
 
@@ -31,22 +30,22 @@ class Client:
     def __init__(self, websocket: WebSocket, server: Server) -> None:
         self._websocket = websocket
         self._server = server
-        self._patience = Patience(server)
+        self._timeouts = SessionTimeouts(server)
         self.connected = True
 
     @property
     def why_ended(self) -> str:
-        """After `messages` ended and the client is still there: a sentence for it, for `close`."""
-        return self._patience.why_ended
+        """The reason for `close`, after `messages` ended while the client is still connected."""
+        return self._timeouts.why_ended
 
     @property
     def close_code(self) -> int:
-        """That goes with `why_ended`."""
+        """The code that goes with `why_ended`."""
         return GOING_AWAY if self._server.stopping.is_set() else POLICY_VIOLATION
 
     def messages(self) -> AsyncIterator[str | bytes]:
-        """Messages until the client leaves, or the server's `Patience` with it ends."""
-        return self._patience.listen(self._receive)
+        """Messages until the client leaves or a timeout ends the session."""
+        return self._timeouts.messages(self._receive)
 
     async def _receive(self) -> str | bytes | None:
         message = await self._websocket.receive()
@@ -57,9 +56,9 @@ class Client:
         return text if text is not None else data or b""
 
     async def send(self, text: str) -> None:
-        """Sends, when the client takes it; `guard` ends its connection where it does not.
+        """Sends when the client's buffers have room; the write timeout (connections.py) ends one that never has.
 
-        Raises WebSocketDisconnect when it is gone.
+        Raises WebSocketDisconnect when the client is gone.
         """
         if not self.connected:
             raise WebSocketDisconnect(GOING_AWAY)
@@ -70,7 +69,7 @@ class Client:
             raise WebSocketDisconnect(GOING_AWAY) from error
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Takes leave, if the client is still there."""
+        """Closes the connection, if the client is still there."""
         if self.connected:
             self.connected = False
             with contextlib.suppress(*_GONE):

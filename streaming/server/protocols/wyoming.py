@@ -6,14 +6,14 @@
     audio-stop                                         transcript: all of it, transcript-stop
     ping                                               pong
 
-Any sample rate, 16 bits, one channel or two. The chunks, put together, are the transcript: none is taken back. Text is
-in lower case. What the server does not know it ignores, as the protocol says. A client that errs is told so in an
-`error` event and left.
+Any sample rate, 16 bits, one channel or two. The chunks, concatenated, are the transcript: none is taken back. Text is
+in lower case. Unknown events are ignored, as the protocol demands. An invalid one is answered by an `error` event, and
+the connection is closed.
 
-An event is a line of JSON, which says how many bytes of JSON (`data_length`) and of audio (`payload_length`) follow;
-here an event in all has no more than the limits allow for a message, and that is known before it is read.
+An event is a line of JSON, which gives the number of bytes of JSON (`data_length`) and of audio (`payload_length`) that
+follow. An event of more than `max_message_bytes` in all is refused before it is read.
 
-The protocol: https://github.com/OHF-Voice/wyoming. It knows no tokens: whoever reaches the port may use it.
+The protocol: https://github.com/OHF-Voice/wyoming. It has no authentication: whoever reaches the port may use it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from asr.streaming.events import Final
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from asr.streaming.server.protocols.hotwords import usable_hotwords
 from asr.streaming.server.protocols.messages import LANGUAGE, BadMessage, check_language, parse_object, shown, whole_number
-from asr.streaming.server.security.patience import Patience
+from asr.streaming.server.security.descriptors import BACKLOG
+from asr.streaming.server.security.timeouts import SessionTimeouts
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
 
@@ -49,7 +50,7 @@ INFO = {"asr": [_ARTIFACT | {"models": [_ARTIFACT | {"languages": [LANGUAGE]}], 
 
 @dataclass(frozen=True)
 class Event:
-    """Of the protocol, in either direction."""
+    """An event of the protocol, in either direction."""
 
     type: str
     data: dict[str, Any]
@@ -57,7 +58,7 @@ class Event:
 
 
 async def read_event(reader: asyncio.StreamReader, max_bytes: int) -> Event | None:
-    """The next one; None: the client has left. Raises BadMessage for what is none, or has more than `max_bytes`.
+    """The next event; None: the client has left. Raises BadMessage for an invalid one, or more than `max_bytes`.
 
     reader: made with a limit of `max_bytes`.
     """
@@ -83,28 +84,29 @@ async def read_event(reader: asyncio.StreamReader, max_bytes: int) -> Event | No
 
 @asynccontextmanager
 async def listening(server: Server, listening: socket.socket) -> AsyncIterator[None]:
-    """Serves at `listening`, a socket that listens, while the context lasts."""
-    connections: set[asyncio.Task] = set()
+    """Serves at `listening`, a listening socket, while the context lasts."""
+    clients: set[asyncio.Task] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(connections) < server.limits.max_connections:
-            connections.add(task)
-            try:
+        clients.add(task)
+        try:
+            if server.connections.add(writer.transport):
                 await Connection(server, reader, writer).serve()
-            finally:
-                connections.discard(task)
-        writer.transport.abort()
+        finally:
+            clients.discard(task)
+            server.connections.discard(writer.transport)
+            writer.transport.abort()
 
-    port = await asyncio.start_server(connected, sock=listening, limit=server.limits.max_message_bytes)
+    port = await asyncio.start_server(connected, sock=listening, limit=server.limits.max_message_bytes, backlog=BACKLOG)
     try:
         yield
     finally:
         port.close()
-        for task in connections:
+        for task in clients:
             task.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
+        await asyncio.gather(*clients, return_exceptions=True)
 
 
 class Connection:
@@ -115,20 +117,20 @@ class Connection:
         self._reader = reader
         self._writer = writer
         self._stack = AsyncExitStack()
-        """What is to be ended with the transcription that is under way."""
+        """Closed with the transcription that is under way."""
         self._session: Session | None = None
-        self._telling: asyncio.Task[str] | None = None
+        self._sending: asyncio.Task[str] | None = None
         self._hotwords: tuple[str, ...] = ()
 
     async def serve(self) -> None:
-        """Answers until the client leaves or is left."""
+        """Answers events until the client leaves or a timeout ends the session."""
         limits = self._server.limits
-        patience = Patience(self._server)
+        timeouts = SessionTimeouts(self._server)
         try:
             async with self._stack:
-                async for event in patience.listen(lambda: read_event(self._reader, limits.max_message_bytes)):
+                async for event in timeouts.messages(lambda: read_event(self._reader, limits.max_message_bytes)):
                     await self._answer(event)
-                if patience.why_ended:
+                if timeouts.why_ended:
                     await self._end()
         except (BadMessage, Refused, SessionFailed) as error:
             with suppress(OSError):
@@ -172,10 +174,10 @@ class Connection:
                 self._session = await self._stack.enter_async_context(self._server.open("wyoming", **changes))
             except ValueError as error:
                 raise BadMessage(str(error)) from error
-            self._telling = asyncio.create_task(self._tell(self._session))
-            # Its error, if any, is the error of whoever awaits it; nobody does when the client is gone.
-            self._telling.add_done_callback(lambda task: task.cancelled() or task.exception())
-            self._stack.callback(self._telling.cancel)
+            self._sending = asyncio.create_task(self._send_chunks(self._session))
+            # Retrieves its exception, which nobody awaits when the client is gone, so that asyncio does not log it.
+            self._sending.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._stack.callback(self._sending.cancel)
         return self._session
 
     async def _accept(self, event: Event) -> None:
@@ -188,8 +190,8 @@ class Connection:
             samples = samples.reshape(-1, 2).mean(axis=1, dtype=np.float32) / np.float32(32768.0)
         await session.accept_waveform(samples, rate)
 
-    async def _tell(self, session: Session) -> str:
-        """Utterances as they end; all of them."""
+    async def _send_chunks(self, session: Session) -> str:
+        """Sends utterances as they end; returns the text of all."""
         await self._send("transcript-start", {"language": LANGUAGE})
         text = ""
         async for event in session.events():
@@ -200,15 +202,15 @@ class Connection:
         return text
 
     async def _end(self) -> None:
-        if self._session is not None and self._telling is not None:
+        if self._session is not None and self._sending is not None:
             await self._session.finish()
-            await self._send("transcript", {"text": await self._telling, "language": LANGUAGE})
+            await self._send("transcript", {"text": await self._sending, "language": LANGUAGE})
             await self._send("transcript-stop", {})
-            self._session = self._telling = None
+            self._session = self._sending = None
             await self._stack.aclose()
 
     async def _send(self, type: str, data: dict[str, Any]) -> None:
-        """Raises OSError for a client that is gone, or takes nothing for as long as it may be idle."""
+        """Raises OSError for a client that is gone, or accepts no data for `idle_s`."""
         body = json.dumps(data).encode()
         header = {"type": type, "version": __version__, "data_length": len(body)}
         self._writer.write(json.dumps(header).encode() + b"\n" + body)

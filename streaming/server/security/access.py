@@ -1,18 +1,19 @@
-"""Who may talk to the server: the door that every request passes, before any state is set aside for it.
+"""Who may use the server: checks every request before anything is allocated for it.
 
-- Browsers say where a page comes from: a page of another origin is refused, unless it is on the list. Without this any
+- Browsers send the origin of a page: a page of another origin is refused, unless it is on the list. Without this any
   page that a user visits could listen in through a server on that user's machine.
 - While the server listens on this machine only, it answers to this machine's names only: a foreign name that was made
   to point here (DNS rebinding) is refused.
-- Where a token is set, all but the page and `/healthz` want it.
+- Where a token is set, everything but the page and `/healthz` requires it.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
+import os
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,21 +22,21 @@ from asr.streaming.server.page import PAGE_PATHS
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SUBPROTOCOL_PREFIX = "openai-insecure-api-key."
-"""How browsers, which cannot set headers of a WebSocket, hand over a token: as a subprotocol. A token may come
+"""How browsers, which cannot set headers of a WebSocket, send a token: as a subprotocol. A token may be
 percent-encoded, since neither a subprotocol nor a header takes every character."""
 
 
 @dataclass(frozen=True)
 class Access:
     """host: what the server listens on. origins: pages that may use it beside its own, as `https://example.org`.
-    token: what clients must bring, as `Authorization: Bearer TOKEN`; empty: nothing."""
+    token: what clients must send, as `Authorization: Bearer TOKEN`; empty: nothing."""
 
     host: str = "127.0.0.1"
     origins: tuple[str, ...] = ()
     token: str = ""
 
     def refusal(self, path: str, headers: Headers, websocket: bool) -> tuple[int, str] | None:
-        """HTTP status and sentence for who is not let in."""
+        """HTTP status and message for a request that is refused; None: it is allowed."""
         try:
             name = urlsplit(f"//{headers.get('host', '')}").hostname
         except ValueError:
@@ -46,7 +47,7 @@ class Access:
                 f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to change that",
             )
         if path in PAGE_PATHS and not websocket:
-            return None  # anybody may see it; it is what it asks for that is checked
+            return None  # anybody may see the page; its requests are checked
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins and _netloc(origin) != headers.get("host"):
             return 403, "pages of this origin are not allowed; start the server with --allow-origin to allow them"
@@ -55,24 +56,29 @@ class Access:
         return None
 
     def _has_token(self, headers: Headers) -> bool:
-        given = [headers.get("authorization", "").removeprefix("Bearer ")]
-        for protocol in headers.get("sec-websocket-protocol", "").split(","):
-            given.append(protocol.strip().removeprefix(SUBPROTOCOL_PREFIX))
-        given += [unquote(token) for token in given]
-        # All are compared, in a time that does not tell how much of the token was right.
-        return any([hmac.compare_digest(token.encode(), self.token.encode()) for token in given])
+        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+        given = [credentials.strip(" ")] if scheme.lower() == "bearer" else []
+        for protocols in headers.getlist("sec-websocket-protocol"):
+            for protocol in map(str.strip, protocols.split(",")):
+                if protocol.startswith(SUBPROTOCOL_PREFIX):
+                    given.append(protocol.removeprefix(SUBPROTOCOL_PREFIX))
+        # As bytes, which the token need not be UTF-8 to have. All are compared, in a time that does not depend on how
+        # much of a token is right.
+        expected = os.fsencode(self.token)
+        sent = [text.encode("latin-1") for text in given]
+        return any([hmac.compare_digest(token, expected) for raw in sent for token in (raw, unquote_to_bytes(raw))])
 
 
 def _netloc(origin: str) -> str:
-    """Host and port of an origin; empty for one that is none."""
+    """Host and port of an origin; empty for one that is malformed."""
     try:
         return urlsplit(origin).netloc
     except ValueError:
         return ""
 
 
-class Doorkeeper:
-    """ASGI middleware: lets in whom `access` lets in."""
+class AccessMiddleware:
+    """ASGI middleware: passes on the requests that `access` allows, and refuses the others."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -91,7 +97,7 @@ class Doorkeeper:
 
 
 def _with_subprotocol(scope: Scope, send: Send) -> Send:
-    """Browsers give up a WebSocket whose server takes none of the subprotocols they offer: takes the first."""
+    """Browsers close a WebSocket whose server accepts none of the subprotocols they offer: accepts the first."""
 
     async def answer(message: Message) -> None:
         offered = scope.get("subprotocols")
@@ -106,5 +112,7 @@ async def _refuse(websocket: bool, send: Send, status: int, sentence: str) -> No
     kind = "websocket.http.response" if websocket else "http.response"
     body = json.dumps({"error": {"message": sentence, "type": "access_denied", "code": status}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": f"{kind}.start", "status": status, "headers": headers})
     await send({"type": f"{kind}.body", "body": body})

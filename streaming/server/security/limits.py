@@ -1,4 +1,4 @@
-"""What the server grants, in one place; it is printed at the start."""
+"""The limits of the server, in one place; they are printed at the start."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ def _limit(default: float, help: str) -> Any:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds that no client can pass. A value out of range raises ValueError."""
+    """Bounds on what clients can use. A value out of range raises ValueError."""
 
-    max_sessions: int = _limit(256, "streams at once; more are refused before anything is set aside for them")
-    max_message_bytes: int = _limit(65536, "a message from a client of a stream")
-    max_upload_bytes: int = _limit(64 * 1024 * 1024, "a file to be transcribed")
-    max_upload_s: float = _limit(4 * 3600.0, "the audio in it, in seconds")
-    max_queued_s: float = _limit(30.0, "audio that waits to be recognised; then the client is read no further")
-    idle_s: float = _limit(30.0, "seconds without a word from the client, or in which it takes nothing, that end it")
-    max_session_s: float = _limit(4 * 3600.0, "seconds after which a session ends")
-    shutdown_s: float = _limit(8.0, "seconds that sessions have to say their finals after SIGTERM")
-    max_batch: int = _limit(32, "streams in one run of the network")
+    max_sessions: int = _limit(256, "concurrent sessions; more are refused before anything is allocated for them")
+    max_message_bytes: int = _limit(65536, "size of a message from a client")
+    max_upload_bytes: int = _limit(64 * 1024 * 1024, "size of an uploaded file")
+    max_upload_s: float = _limit(4 * 3600.0, "duration of the audio in it, in seconds")
+    max_queued_s: float = _limit(30.0, "seconds of audio queued per session; more is not read from the client until some is recognized")
+    idle_s: float = _limit(30.0, "close a connection after this many seconds without sending or accepting data")
+    max_session_s: float = _limit(4 * 3600.0, "longest duration of a session, in seconds")
+    shutdown_s: float = _limit(8.0, "seconds for sessions to send their finals after SIGTERM")
+    max_batch: int = _limit(32, "streams in one batch of the network")
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -33,7 +33,7 @@ class Limits:
 
     @property
     def max_connections(self) -> int:
-        """Of each port, streams or not: room for requests beside all the streams."""
+        """Of all ports together: room for requests beside all the sessions."""
         return 2 * self.max_sessions + 64
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""How long a client is listened to: until it leaves, falls silent, has had its time, or the server is about to end."""
+"""How long a client's messages are read: until it leaves, is idle, has used up its time, or the server stops."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from asr.streaming.server.server import Server
 T = TypeVar("T")
 
 
-class Patience:
-    """Of the server with one client, from now on."""
+class SessionTimeouts:
+    """Of one client, from now on."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._began = time.monotonic()
         self.why_ended = ""
-        """After `listen` ended, and not because `receive` brought None: a sentence for the client."""
+        """A sentence for the client, after `messages` ended for another reason than that `receive` returned None."""
 
-    async def listen(self, receive: Callable[[], Awaitable[T | None]]) -> AsyncIterator[T]:
-        """What `receive` brings, again and again, until that is None or takes too long; raises what it raises."""
+    async def messages(self, receive: Callable[[], Awaitable[T | None]]) -> AsyncIterator[T]:
+        """Calls `receive` again and again, until it returns None or takes too long; raises what it raises."""
         limits = self._server.limits
         stopping = asyncio.ensure_future(self._server.stopping.wait())
         receiving: asyncio.Future[T | None] | None = None

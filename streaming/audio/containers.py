@@ -1,0 +1,159 @@
+"""What libsndfile does not tell about a file: its kind, whether it is cut short, and whether more recordings follow.
+
+Ogg and MP3 files may be written one after the other (RFC 3533, section 4; MP3 by `cat`), and libsndfile reads the
+first. Of a cut Ogg, WAV, AIFF, AU or W64 file it reads what is there without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import IO
+
+UNKNOWN_SIZE = 0x7FFF0000
+"""What claims to be this long or longer was written to a pipe, by a program that did not know its length."""
+UNKNOWN_FRAMES = 1 << 62
+"""libsndfile's number for a FLAC stream of unknown length."""
+FFMPEG_KINDS = {"matroska": "WebM or Matroska", "mov": "MP4 or M4A", "aac": "AAC", "asf": "WMA", "amr": "AMR"}
+"""Demultiplexers of ffmpeg for what libsndfile cannot read, and what people call the files."""
+
+_MP3_BITRATES = (  # kbit/s, layer III: MPEG 1, and MPEG 2 and 2.5
+    (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+)
+_MP3_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
+_MP3_SEARCHED = 1 << 14
+_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
+
+
+def kind_of(head: bytes) -> str:
+    """ "ogg", "mp3", one of FFMPEG_KINDS, or "" for what libsndfile knows best. head: at least 16 bytes."""
+    if head.startswith(b"OggS"):
+        return "ogg"
+    if head.startswith(b"\x1aE\xdf\xa3"):
+        return "matroska"
+    if head[4:8] in _BOXES:
+        return "mov"
+    if head.startswith(b"0&\xb2u\x8ef\xcf\x11"):
+        return "asf"
+    if head.startswith(b"#!AMR"):
+        return "amr"
+    if head.startswith(b"ID3") or _mp3_frame_size(head[:4]):
+        return "mp3"
+    if len(head) > 2 and head[0] == 0xFF and head[1] & 0xF6 == 0xF0:
+        return "aac"
+    return ""
+
+
+def parts(file: IO[bytes], kind: str, size: int) -> tuple[list[tuple[int, int]], bool]:
+    """The recordings of a file that can be sought in, as (begin, end) in bytes, and whether the last one is whole.
+
+    kind: see `kind_of`; a file of another kind is one recording. size: of the file, in bytes.
+    """
+    if kind == "ogg":
+        return _ogg_parts(file, size)
+    if kind == "mp3":
+        return _mp3_parts(file, size), True
+    return [(0, size)], True
+
+
+def share_present(log: str) -> float:
+    """How much of its audio a WAV, AIFF, AU or W64 file holds, in [0, 1].
+
+    log: libsndfile's, `SoundFile.extra_info`, which has the sizes that the header claims.
+    """
+    for line in log.splitlines():
+        found = re.match(r"\s*(data|SSND|Data Size|riff|Riff size) *: *(\d+) \(should be (\d+)\)", line)
+        if found:
+            claimed, present = int(found[2]), int(found[3])
+            if present < claimed < UNKNOWN_SIZE:
+                return present / claimed
+    return 1.0
+
+
+def knows_length(file: IO[bytes], begin: int) -> bool:
+    """Whether an MP3 recording says how long it is; else libsndfile guesses from the size of its first frames."""
+    return _xing(file, begin)[0] > 0
+
+
+def _ogg_parts(file: IO[bytes], size: int) -> tuple[list[tuple[int, int]], bool]:
+    begins = [0]
+    position = 0
+    unfinished: set[bytes] = set()  # serial numbers: several streams may lie beside each other
+    while True:
+        file.seek(position)
+        header = file.read(27 + 255)
+        if len(header) < 27 or not header.startswith(b"OggS"):
+            break
+        flags, serial, num_segments = header[5], header[14:18], header[26]
+        if flags & 2 and position and not unfinished:
+            begins.append(position)
+        position += 27 + num_segments + sum(header[27 : 27 + num_segments])
+        if flags & 2:
+            unfinished.add(serial)
+        if flags & 4 and position <= size:
+            unfinished.discard(serial)
+    return list(zip(begins, [*begins[1:], size], strict=True)), not unfinished
+
+
+def _mp3_parts(file: IO[bytes], size: int) -> list[tuple[int, int]]:
+    found = []
+    begin = 0
+    while True:
+        _, num_bytes = _xing(file, begin)
+        end = begin + _id3_size(file, begin) + num_bytes
+        following = _find_mp3(file, end) if num_bytes and end < size else None
+        if following is None:
+            return [*found, (begin, size)]
+        found.append((begin, end))
+        begin = following
+
+
+def _xing(file: IO[bytes], begin: int) -> tuple[int, int]:
+    """Frames and bytes of the recording as its first frame has them; 0 where it does not."""
+    file.seek(begin + _id3_size(file, begin))
+    frame = file.read(4 + 32 + 16)
+    if not _mp3_frame_size(frame[:4]):
+        return 0, 0
+    mpeg1, mono = frame[1] >> 3 & 3 == 3, frame[3] >> 6 == 3
+    at = 4 + ((17 if mono else 32) if mpeg1 else (9 if mono else 17))
+    if frame[at : at + 4] not in (b"Xing", b"Info"):
+        return 0, 0
+    flags = frame[at + 7]
+    numbers = [int.from_bytes(frame[at + 8 + 4 * i : at + 12 + 4 * i], "big") for i in range(2)]
+    num_frames = numbers.pop(0) if flags & 1 else 0
+    return num_frames, numbers[0] if flags & 2 else 0
+
+
+def _id3_size(file: IO[bytes], begin: int) -> int:
+    file.seek(begin)
+    head = file.read(10)
+    if len(head) < 10 or not head.startswith(b"ID3"):
+        return 0
+    size = 0
+    for byte in head[6:10]:
+        size = size << 7 | byte & 0x7F
+    return 10 + size + (10 if head[5] & 0x10 else 0)
+
+
+def _find_mp3(file: IO[bytes], begin: int) -> int | None:
+    """Where the next recording begins, at `begin` or soon after; None where there is none."""
+    file.seek(begin)
+    data = file.read(_MP3_SEARCHED)
+    for at in range(len(data) - 4):
+        if data.startswith(b"ID3", at):
+            return begin + at
+        size = _mp3_frame_size(data[at : at + 4])
+        if size and _mp3_frame_size(data[at + size : at + size + 4]):  # one header alone may be chance
+            return begin + at
+    return None
+
+
+def _mp3_frame_size(header: bytes) -> int:
+    """Bytes of the layer III frame that begins with these four; 0 when none does."""
+    if len(header) < 4 or header[0] != 0xFF or header[1] & 0xE6 != 0xE2:
+        return 0
+    version, bitrate, rate = header[1] >> 3 & 3, header[2] >> 4, header[2] >> 2 & 3
+    if version == 1 or bitrate in (0, 15) or rate == 3:
+        return 0
+    kbps = _MP3_BITRATES[version != 3][bitrate]
+    return (144 if version == 3 else 72) * 1000 * kbps // _MP3_RATES[version][rate] + (header[2] >> 1 & 1)

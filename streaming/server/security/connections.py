@@ -1,0 +1,211 @@
+"""uvicorn's connections with limits: slow clients, floods of frames without data, and the number of connections.
+
+uvicorn waits without limit for the head of a request and for a client to read its response, answers every ping however
+many are unread, and parses whatever one read returned before anything else runs. Here:
+
+- The head of a request must arrive within `idle_s`, and a response must be read within `idle_s` of filling the buffers.
+- A connection may send few frames that carry no data. One that exceeds its allowance is cut off without a word.
+- Reads are short, so that parsing the smallest frames holds up the event loop for milliseconds only.
+- A missing pong ends nothing: the pong of a client that sends audio faster than it is recognized waits behind that
+  audio, which is not read while too much is queued. Clients that are gone end by `idle_s`.
+
+What follows the head has its own timeouts: the body of an upload (transcriptions.py), messages (timeouts.py).
+
+The classes override internals of uvicorn, which any release may change: pyproject.toml names the releases that work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+
+from asr.streaming.server.security.descriptors import BACKLOG, OpenConnections
+from asr.streaming.server.security.limits import Limits
+
+CLOSE_TIMEOUT_S = 1.0
+"""How long a WebSocket client may take to answer a close frame when the server ends."""
+PING_INTERVAL_S = 20.0
+"""Keeps proxies from closing a connection on which nothing is said."""
+READ_SIZE = 16384
+SMALL_SIZE = 64
+"""Bytes. Fragments and chunks that are smaller count as frames without data."""
+MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S = 256, 32.0
+
+
+class Allowance:
+    """Frames without data that a connection may send: MAX_SMALL_FRAMES at once, SMALL_FRAMES_PER_S on average."""
+
+    def __init__(self) -> None:
+        self._left = float(MAX_SMALL_FRAMES)
+        self._updated_s = time.monotonic()
+
+    def spend(self) -> bool:
+        """Counts a frame; False: there were too many."""
+        now = time.monotonic()
+        self._left += (now - self._updated_s) * SMALL_FRAMES_PER_S
+        self._left = min(self._left, float(MAX_SMALL_FRAMES)) - 1
+        self._updated_s = now
+        return self._left >= 0
+
+
+class Timer:
+    """Aborts a connection unless it is stopped in time."""
+
+    def __init__(self, seconds: float, transport: asyncio.Transport) -> None:
+        self._seconds = seconds
+        self._transport = transport
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Does nothing while it runs."""
+        if self._handle is None:
+            self._handle = asyncio.get_running_loop().call_later(self._seconds, self._transport.abort)
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+
+def server_config(app: ASGIApp, limits: Limits, connections: OpenConnections) -> uvicorn.Config:
+    """uvicorn's configuration for `app`, with the connections of this module."""
+    logging.getLogger("uvicorn.error").addFilter(_is_our_fault)
+    http, websocket = limited_protocols(limits, connections)
+    return uvicorn.Config(
+        app,
+        http=http,
+        ws=websocket,
+        ws_max_size=limits.max_message_bytes,
+        ws_ping_interval=PING_INTERVAL_S,
+        ws_ping_timeout=None,
+        ws_per_message_deflate=False,  # audio would not get smaller, only cost memory
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=1,
+        log_level="error",
+        server_header=False,
+    )
+
+
+def is_closing(connection: asyncio.Protocol) -> bool:
+    """Whether `connection` is a WebSocket that waits for the client's close frame."""
+    return isinstance(connection, WebSocketsSansIOProtocol) and connection.close_timer is not None
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Drops errors that any client can cause, or they could fill the log: malformed HTTP, invalid UTF-8, and WebSockets
+    that are refused with a response, for which uvicorn misses the handshake."""
+    return not record.getMessage().startswith(("Invalid ", "ASGI callable returned without completing handshake"))
+
+
+def limited_protocols(
+    limits: Limits, connections: OpenConnections
+) -> tuple[type[asyncio.Protocol], type[asyncio.Protocol]]:
+    """`http` and `ws` for `uvicorn.Config`."""
+
+    class WriteTimeout(asyncio.Protocol):
+        """What both have: the client reads what it is sent."""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._write_timer = Timer(limits.idle_s, transport)
+            transport.max_size = READ_SIZE  # type: ignore[attr-defined]  # of asyncio's own transports
+            connections.add(transport)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._write_timer.start()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._write_timer.stop()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._write_timer.stop()
+            connections.discard(self.transport)  # type: ignore[attr-defined]
+            super().connection_lost(exc)
+
+    class Http(WriteTimeout, H11Protocol):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self._allowance = Allowance()
+            self.conn.next_event = self._counted(self.conn.next_event)  # type: ignore[method-assign]
+
+        def _counted(self, next_event: Callable[[], Any]) -> Callable[[], Any]:
+            def counted() -> Any:
+                event = next_event()
+                if isinstance(event, h11.Data) and len(event.data) < SMALL_SIZE and not self._allowance.spend():
+                    self.transport.abort()
+                    return h11.NEED_DATA
+                return event
+
+            return counted
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._head_timer = Timer(limits.idle_s, transport)
+            self._head_timer.start()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.transport.get_protocol() is not self:
+                return  # now a WebSocket
+            if self._is_responding:
+                self._head_timer.stop()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if not self._is_responding:
+                self._head_timer.start()
+
+        @property
+        def _is_responding(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def handle_websocket_upgrade(self, event: h11.Request) -> None:
+            self._head_timer.stop()
+            super().handle_websocket_upgrade(event)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._head_timer.stop()
+            super().connection_lost(exc)
+
+    class WebSocket(WriteTimeout, WebSocketsSansIOProtocol):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.close_timeout = min(self.close_timeout, limits.idle_s)
+            self._allowance = Allowance()
+
+        def handle_ping(self) -> None:
+            if self._may_go_on():
+                super().handle_ping()
+
+        def handle_pong(self, event: Frame) -> None:
+            # uvicorn would take the round trip, here often seconds, from the time to the next ping.
+            self._may_go_on()
+
+        def handle_cont(self, event: Frame) -> None:
+            if len(event.data) >= SMALL_SIZE or event.fin or self._may_go_on():
+                super().handle_cont(event)
+
+        def _may_go_on(self) -> bool:
+            if self._allowance.spend():
+                return True
+            self.transport.abort()
+            return False
+
+        def on_task_complete(self, task: asyncio.Task) -> None:
+            super().on_task_complete(task)
+            if not self.disconnected:
+                self._write_timer.start()  # for the last words
+
+    return Http, WebSocket

@@ -1,0 +1,37 @@
+"""The log on stderr: no text of clients, and no line that a client can cause at will."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from types import TracebackType
+
+_QUOTES_VALUES = (TypeError, ValueError, LookupError)
+
+
+class LogFormatter(logging.Formatter):
+    """Tracebacks without the messages of exceptions that quote the value they complain of, which may be a client's."""
+
+    def formatException(  # noqa: N802, the name is logging's
+        self,
+        ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
+    ) -> str:
+        """The exception and its causes, the first one first."""
+        chain, error = [], ei[1]
+        while error is not None and len(chain) < 10:
+            message = "(message left out)" if isinstance(error, _QUOTES_VALUES) else str(error)
+            chain.append("".join([*traceback.format_tb(error.__traceback__), f"{type(error).__name__}: {message}"]))
+            error = error.__cause__ or error.__context__
+        return "Traceback:\n" + "\nwhich led to:\n".join(reversed(chain))
+
+
+def set_up_logging() -> None:
+    """Errors of all libraries, and what the server itself tells."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter("%(asctime)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("asr_stream").setLevel(logging.INFO)
+    # Both warn of what clients do: replies to one that has left, forms that are none.
+    for name in ("asyncio", "python_multipart"):
+        logging.getLogger(name).setLevel(logging.ERROR)

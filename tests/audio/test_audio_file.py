@@ -1,0 +1,234 @@
+"""Audio files of every sort: read to their end, nothing lost without a word, and no noise on the terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from asr.streaming.audio import audio_file
+from asr.streaming.audio.audio_file import AudioFileError, duration_s, read_blocks
+
+FORMATS: dict[str, dict[str, str]] = {
+    "wav": {},
+    "aiff": {},
+    "au": {},
+    "w64": {},
+    "rf64": {"format": "RF64"},
+    "flac": {},
+    "ogg": {"subtype": "VORBIS"},
+    "opus": {"format": "OGG", "subtype": "OPUS"},
+    "mp3": {},
+}
+
+
+def read(source: Any, **options: Any) -> tuple[np.ndarray, str]:
+    """What is read, (num_samples,) float32, and what is said at its end."""
+    blocks, trouble = [np.zeros(0, np.float32)], ""
+    try:
+        for samples, _ in read_blocks(source, **options):
+            blocks.append(samples)
+    except AudioFileError as error:
+        trouble = str(error)
+    return np.concatenate(blocks), trouble
+
+
+def encode(samples: np.ndarray, suffix: str) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, samples, 16000, **({"format": suffix.upper()} | FORMATS[suffix]))
+    return file.getvalue()
+
+
+def ffmpeg(folder: Path, sample: np.ndarray, name: str, *options: str) -> Path:
+    """The recording as ffmpeg writes it to a pipe, or, where a format needs it, to a file."""
+    soundfile.write(folder / "source.wav", sample, 16000)
+    command = ["ffmpeg", "-v", "error", "-i", str(folder / "source.wav"), *options]
+    if "-f" in options:
+        (folder / name).write_bytes(subprocess.run([*command, "-"], check=True, capture_output=True).stdout)
+    else:
+        subprocess.run([*command, str(folder / name)], check=True)
+    return folder / name
+
+
+# ---- cut, and joined ----
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_cut_file_is_reported_and_a_whole_one_is_not(suffix: str, sample: np.ndarray, tmp_path: Path) -> None:
+    path, content = tmp_path / f"a.{suffix}", encode(sample, suffix)
+    for share in (0.3, 0.5, 0.9):
+        path.write_bytes(content[: int(share * len(content))])
+        samples, trouble = read(path)
+        assert 0.1 * share * len(sample) < len(samples) < 0.95 * len(sample)
+        assert f"a.{suffix} is cut short" in trouble or f"a.{suffix} after " in trouble
+    path.write_bytes(content)
+    samples, trouble = read(path)
+    assert len(samples) == len(sample) and trouble == ""
+
+
+@pytest.mark.parametrize("suffix", ["ogg", "opus", "mp3"])
+def test_recordings_one_after_the_other_are_all_read(suffix: str, sample: np.ndarray, tmp_path: Path) -> None:
+    path, one, two = tmp_path / f"a.{suffix}", encode(sample, suffix), encode(sample[:40000], suffix)
+    expected = []
+    for content in (one, two):
+        path.write_bytes(content)
+        expected.append(read(path)[0])
+    path.write_bytes(one + two + one)
+    samples, trouble = read(path)
+    assert trouble == "" and np.array_equal(samples, np.concatenate([*expected, expected[0]]))
+    with path.open("rb") as file:  # as the server has it
+        assert np.array_equal(read(file)[0], samples)
+    path.write_bytes(one + two[: len(two) * 4 // 5])
+    samples, trouble = read(path)
+    assert len(sample) < len(samples) < len(sample) + 40000 and "is cut short" in trouble
+
+
+def test_a_program_that_did_not_know_the_length(sample: np.ndarray, tmp_path: Path) -> None:
+    wav = encode(sample, "wav")
+    at = wav.index(b"data") + 4
+    for size in (0xFFFFFFFF, 0x7FFFFFD3, 0x80000000):
+        (tmp_path / "a.wav").write_bytes(wav[:at] + size.to_bytes(4, "little") + wav[at + 4 :])
+        samples, trouble = read(tmp_path / "a.wav")
+        assert len(samples) == len(sample) and trouble == ""
+
+
+def test_a_flac_of_unknown_length(sample: np.ndarray, tmp_path: Path) -> None:
+    path = ffmpeg(tmp_path, sample, "a.flac", "-f", "flac")
+    samples, trouble = read(path)
+    assert np.array_equal(samples, sample / np.float32(32768)) and trouble == ""
+    assert duration_s(path) == 0.0
+
+
+@pytest.mark.parametrize("options", [("-f", "mp3"), ("-q:a", "4", "-write_xing", "0"), ("-q:a", "4"), ("-b:a", "64k")])
+def test_mp3_with_and_without_a_header(options: tuple[str, ...], sample: np.ndarray, tmp_path: Path) -> None:
+    samples, trouble = read(ffmpeg(tmp_path, sample, "a.mp3", *options))
+    assert trouble == "" and len(sample) <= len(samples) <= len(sample) + 3 * 1152
+
+
+def test_an_mp3_is_decoded_without_noise(sample: np.ndarray, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.mp3"
+    path.write_bytes(encode(sample, "mp3"))
+    samples, _ = read(path)
+    assert capfd.readouterr() == ("", "")
+    whole = soundfile.read(path, dtype="float32")[0]
+    assert np.abs(samples - whole).max() < 1e-4
+
+
+# ---- what libsndfile cannot read ----
+
+
+@pytest.mark.parametrize("name", ["a.webm", "a.mka", "a.m4a", "a.mp4", "a.aac", "a.wma"])
+def test_ffmpeg_reads_the_rest(name: str, sample: np.ndarray, tmp_path: Path) -> None:
+    path = ffmpeg(tmp_path, sample, name, "-ar", "16000" if name != "a.webm" else "48000")
+    samples, trouble = read(path)
+    assert trouble == ""
+    rate = next(read_blocks(path))[1]
+    assert -0.01 < len(samples) / rate - len(sample) / 16000 < 0.2
+    with path.open("rb") as file:
+        assert np.array_equal(read(file)[0], samples)
+
+
+def test_ffmpeg_is_named_where_it_is_missing(
+    sample: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ffmpeg(tmp_path, sample, "a.m4a")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _, trouble = read(path)
+    assert trouble.startswith(f"{path} is MP4 or M4A, which ffmpeg reads") and "apt-get install ffmpeg" in trouble
+
+
+@pytest.mark.parametrize("name", ["a.webm", "a.m4a"])
+def test_what_ffmpeg_finds_cut_is_reported(name: str, sample: np.ndarray, tmp_path: Path) -> None:
+    path = ffmpeg(tmp_path, sample, name, *(("-movflags", "faststart") if name == "a.m4a" else ()))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+    samples, trouble = read(path)
+    assert len(samples) and trouble.startswith(f"{path} is damaged or cut short: ffmpeg says: ")
+
+
+def test_a_playlist_in_disguise_opens_no_other_file(sample: np.ndarray, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.wav"
+    soundfile.write(secret, sample, 16000)
+    for number, content in enumerate((f"#EXTM3U\n#EXTINF:5,\n{secret}\n", f"ffconcat version 1.0\nfile {secret}\n")):
+        path = tmp_path / f"{number}.webm"
+        path.write_text(content)
+        samples, trouble = read(path)
+        assert len(samples) == 0 and "cannot read" in trouble
+
+
+def test_ffmpeg_ends_with_its_reader(sample: np.ndarray, tmp_path: Path) -> None:
+    blocks = read_blocks(ffmpeg(tmp_path, np.tile(sample, 20), "a.mka"))
+    next(blocks)
+    children = f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children"
+    assert Path(children).read_text().split()
+    blocks.close()
+    assert Path(children).read_text().split() == []
+
+
+# ---- bounds ----
+
+
+def test_no_more_than_max_s_is_read_whatever_the_header_says(sample: np.ndarray, tmp_path: Path) -> None:
+    for path in (ffmpeg(tmp_path, sample, "a.flac", "-f", "flac"), ffmpeg(tmp_path, sample, "a.m4a")):
+        samples, trouble = read(path, max_s=2.0)
+        assert len(samples) <= 2.0 * 16000 and "at most 2 s are taken" in trouble
+
+
+def test_a_pipe_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audio_file, "MAX_PIPED", 1 << 20)
+    reader, writer = os.pipe()
+    process = subprocess.Popen(["sh", "-c", "printf OggS; cat /dev/zero"], stdout=writer)
+    os.close(writer)
+    try:
+        monkeypatch.setattr("sys.stdin", os.fdopen(reader))
+        assert "more than 1 MB came through a pipe" in read("-")[1]
+    finally:
+        process.kill()
+        process.wait()
+    with open("/dev/zero") as zeros:
+        monkeypatch.setattr("sys.stdin", zeros)
+        assert "cannot read standard input: " in read("-")[1]
+
+
+# ---- messages ----
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a\x1b[31m\x07.wav", b"RIFF"), (os.fsdecode(b"\xff.wav"), b"x"), ("new\nline.mp3", b"ID3\3")]
+)
+def test_messages_are_one_line_whatever_the_name(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    for path in (tmp_path / name, tmp_path / f"missing {name}"):
+        trouble = read(path)[1]
+        assert trouble and trouble.isprintable() and "does not exist" not in trouble
+
+
+def test_a_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert read("-")[1].startswith("standard input is closed; send audio into it")
+
+
+def test_a_named_pipe_without_a_writer_can_be_stopped(sample: np.ndarray, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    stop = threading.Event()
+    results: list[tuple[np.ndarray, str]] = []
+    reader = threading.Thread(target=lambda: results.append(read(fifo, stopped=stop.is_set)), daemon=True)
+    reader.start()
+    stop.set()
+    reader.join(60)
+    assert len(results) == 1 and len(results[0][0]) == 0
+
+
+def test_a_named_pipe_whose_writer_comes_later(sample: np.ndarray, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    threading.Timer(0.3, fifo.write_bytes, [encode(sample, "wav")]).start()
+    samples, trouble = read(fifo)
+    assert len(samples) == len(sample) and trouble == ""

@@ -1,0 +1,88 @@
+"""Pronunciation dictionaries: what is read, what is written, and which lines are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asr.lexicon import Lexicon, LexiconError, load_lexicon
+from asr.lexicon.english import possessive, possessive_base
+from asr.lexicon.make import Pronouncer
+
+CMU = """\
+;;; a remark
+TOMATO  T AH0 M EY1 T OW2
+TOMATO(2)  T AH0 M AA1 T OW2
+tomato  T AH1 M EY2 T OW0 # differs by stress alone
+(SMILE)  S M AY1 L
+
+ÉTÉ\te t e
+'S  EH1 S
+"""
+
+
+def test_a_dictionary_is_read_without_stress_and_written_again(tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_text(CMU, encoding="utf-8")
+    lexicon = load_lexicon(tmp_path / "dict.txt")
+    assert lexicon.pronunciations == {
+        "TOMATO": (("T", "AH", "M", "EY", "T", "OW"), ("T", "AH", "M", "AA", "T", "OW")),
+        "(SMILE)": (("S", "M", "AY", "L"),),
+        "ÉTÉ": (("e", "t", "e"),),
+        "'S": (("EH", "S"),),
+    }
+    assert lexicon.phones == ["AA", "AH", "AY", "EH", "EY", "L", "M", "OW", "S", "T", "e", "t"]
+    lexicon.write(tmp_path / "again.txt")
+    assert load_lexicon(tmp_path / "again.txt").pronunciations == lexicon.pronunciations
+    assert "TOMATO(2)  T AH M AA T OW\n" in (tmp_path / "again.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"A  AH\nWORD\n", r"dict\.txt, line 2: 'WORD' has no phones"),
+        (b"A  AH|B\n", r"line 1: the phone 'AH\|B'"),
+        (b"A  }\n", r"line 1: the phone '}'"),
+        (b"\xff  AH\n", r"dict\.txt cannot be read"),
+        (b";;; nothing\n", r"dict\.txt has no words"),
+    ],
+)
+def test_a_broken_dictionary_is_named(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_bytes(content)
+    with pytest.raises(LexiconError, match=message):
+        load_lexicon(tmp_path / "dict.txt")
+
+
+def test_a_dictionary_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LexiconError, match=r"none\.txt cannot be read: No such file"):
+        load_lexicon(tmp_path / "none.txt")
+
+
+def test_cmudict_has_39_phones() -> None:
+    lexicon = load_lexicon("cmudict")
+    assert len(lexicon.phones) == 39 and len(lexicon) > 120_000
+    assert lexicon["THE"] == (("DH", "AH"), ("DH", "IY"))  # AH0 and AH1 are one
+
+
+@pytest.mark.parametrize(
+    ("word", "base", "phones"),
+    [
+        ("HUGH'S", "HH Y UW", "HH Y UW Z"),
+        ("GROOM'S", "G R UW M", "G R UW M Z"),
+        ("PHILIP'S", "F IH L AH P", "F IH L AH P S"),
+        ("BUSH'S", "B UH SH", "B UH SH IH Z"),
+        ("SYNESIUS'S", "S IH N IY ZH AH S", "S IH N IY ZH AH S IH Z"),
+        ("KINGS'", "K IH NG Z", "K IH NG Z"),
+    ],
+)
+def test_possessives(word: str, base: str, phones: str) -> None:
+    assert possessive(word, tuple(base.split())) == tuple(phones.split())
+    name = possessive_base(word)
+    assert name == word.removesuffix("'").removesuffix("'S")
+    dictionary = Lexicon({str(name): (tuple(base.split()),)})
+    assert Pronouncer(dictionary, None)(word) == ("rule", (tuple(phones.split()),))
+
+
+def test_no_possessives_in_other_phones() -> None:
+    assert Pronouncer(Lexicon({"ANNA": (("a", "n", "a"),)}), None)("ANNA'S") == ("nowhere", ())
+    assert possessive_base("'S") is None and possessive_base("S'") is None

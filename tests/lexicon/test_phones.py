@@ -1,0 +1,119 @@
+"""Words as phone tokens, and a training that learns to write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from asr.cli import main
+from asr.config import LossConfig, ModelConfig
+from asr.lexicon import Lexicon
+from asr.lexicon.phones import PhoneTokenizer, num_phone_tokens
+from asr.model.model import AsrModel
+from asr.training.checkpoint import Checkpoint, checkpoints
+from support.tones import LETTER_HZ
+
+WORDS = Lexicon({"A": (("AH",), ("EY",)), "CAB": (("K", "AE", "B"),), "BACK": (("B", "AE", "K"),)})
+
+
+def test_a_phone_has_a_token_where_it_begins_a_word_and_one_inside() -> None:
+    units = PhoneTokenizer(WORDS)
+    assert units.phones == ("AE", "AH", "B", "EY", "K")
+    assert units.encode("A CAB back") == [3, 9, 2, 6, 5, 2, 10]
+    assert units.decode([0, *units.encode("A CAB")]) == "▁AH ▁K AE B"
+    assert max(units.encode("CAB BACK")) < num_phone_tokens(units.phones) == 11
+    assert units.missing("A TAXI BACK CAB TO") == ["TAXI", "TO"]
+
+
+def small(phones: tuple[str, ...] = ("A", "B")) -> AsrModel:
+    torch.manual_seed(0)
+    return AsrModel(
+        ModelConfig(
+            dim=32, num_heads=2, encoder_layers=2, encoder_ff_dim=64, decoder_ff_dim=64, vocab_size=10, phones=phones
+        )
+    ).eval()
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+@torch.no_grad()
+def test_the_loss_is_shared_by_letters_and_phones(weight: float) -> None:
+    model = small()
+    features, num_frames = torch.randn(2, 120, 80), torch.tensor([120, 64])
+    targets, lengths = torch.tensor([[3, 4, 5, 5], [6, 7, -1, -1]]), torch.tensor([4, 2])
+    phones, phone_lengths = torch.tensor([[1, 4, 2], [3, -1, -1]]), torch.tensor([3, 1])
+    config = LossConfig(ctc_weight=0.4, phone_weight=weight)
+    letters = model.losses(features, num_frames, targets, lengths, config)
+    assert letters.phone_ctc == 0
+    losses = model.losses(features, num_frames, targets, lengths, config, phones=phones, phone_lengths=phone_lengths)
+    _, encoder_out, frames = model(features, num_frames)
+    by_hand = sum(
+        F.ctc_loss(
+            model.phone_log_probs(encoder_out[i : i + 1, : frames[i]]).transpose(0, 1),
+            phones[i : i + 1, : phone_lengths[i]],
+            frames[i : i + 1],
+            phone_lengths[i : i + 1],
+            reduction="sum",
+        )
+        for i in range(2)
+    )
+    assert losses.phone_ctc.item() == pytest.approx(by_hand.item() / 6, rel=1e-4)  # per letter, as the others
+    expected = (1 - weight) * letters.total.item() + weight * losses.phone_ctc.item()
+    assert losses.total.item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_an_utterance_too_long_for_its_frames_costs_nothing() -> None:
+    model = small()
+    features, num_frames = torch.randn(1, 16, 80), torch.tensor([16])
+    phones = torch.ones(1, 30, dtype=torch.int64)
+    losses = model.losses(
+        features, num_frames, torch.tensor([[3]]), torch.tensor([1]), LossConfig(), phones=phones,
+        phone_lengths=torch.tensor([30]),
+    )  # fmt: skip
+    assert losses.phone_ctc == 0 and losses.total.isfinite()
+
+
+@pytest.fixture
+def lexicon(tmp_path: Path) -> Path:
+    """Words of up to three letters, each letter a phone of its own."""
+    letters = sorted(LETTER_HZ)
+    words = [*letters, *(a + b for a in letters for b in letters)]
+    words += [a + b + c for a in letters for b in letters for c in letters]
+    path = tmp_path / "lexicon.txt"
+    path.write_text("".join(f"{word}  {' '.join(f'T{letter}' for letter in word)}\n" for word in words))
+    return path
+
+
+def test_training_with_a_lexicon_learns_phones_and_resumes(
+    arguments: list[str], lexicon: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [f"data.lexicon={lexicon}", "loss.phone_weight=0.7", "train.max_steps=260", "train.valid_every=260"]
+    assert main([*arguments, *options]) == 0
+    (path,) = checkpoints(tmp_path / "run")
+    checkpoint = Checkpoint.load(path)
+    assert checkpoint.config.model.phones == ("TA", "TB", "TC", "TD", "TE", "TF")
+    assert checkpoint.training["history"][-1]["wer"]["full"] < 0.5  # of phones; 1.0 without training
+    assert checkpoint.model().phone_ctc.weight.shape == (13, 48)
+    assert main([*arguments, *options, "train.max_steps=261", "--resume"]) == 0
+    assert "resuming at step 260" in capsys.readouterr().out
+
+
+def test_letters_alone_can_go_on_with_phones(arguments: list[str], lexicon: Path, tmp_path: Path) -> None:
+    assert main([*arguments, "train.max_steps=2"]) == 0
+    (first,) = checkpoints(tmp_path / "run")
+    again = [f"train.init={first}", f"train.output={tmp_path / 'phones'}", f"data.lexicon={lexicon}"]
+    assert main([*arguments, *again, "train.max_steps=1", "optim.lr=1e-12"]) == 0
+    (second,) = checkpoints(tmp_path / "phones")
+    before, after = Checkpoint.load(first).average, Checkpoint.load(second).average
+    assert set(after) - set(before) == {"phone_ctc.weight", "phone_ctc.bias"}
+    assert all(torch.allclose(after[name], value, atol=1e-6) for name, value in before.items())
+
+
+def test_words_without_pronunciation_are_named(
+    arguments: list[str], lexicon: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lexicon.write_text("".join(line for line in lexicon.open() if not line.startswith("F ")))
+    assert main([*arguments, f"data.lexicon={lexicon}"]) == 1
+    assert "lacks 1 words of the data, such as F: add them" in " ".join(capsys.readouterr().err.split())

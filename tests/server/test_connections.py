@@ -1,0 +1,301 @@
+"""uvicorn's connections with limits: floods of empty frames, pongs that come late, file descriptors, releases."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from packaging.requirements import Requirement
+from support.raw_sockets import BINARY, CONTINUATION, HANDSHAKE, frame
+
+from asr.streaming.server.security import descriptors
+from asr.streaming.server.security.connections import READ_SIZE, server_config
+from asr.streaming.server.security.descriptors import OpenConnections, num_needed
+from asr.streaming.server.security.limits import Limits
+
+PING, PONG = 9, 10
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_this_release_of_uvicorn_is_one_that_is_known_to_work() -> None:
+    """connections.py overrides internals, which any release may change."""
+    found = re.search(r'"(uvicorn[^"]*)"', (ROOT / "pyproject.toml").read_text())
+    assert found
+    specifier = Requirement(found[1]).specifier
+    assert uvicorn.__version__ in specifier
+    assert {each.operator for each in specifier} == {">=", "<"}
+    # Those before 0.53 end every handshake with an AttributeError.
+    assert "0.52.0" not in specifier and "1.0" not in specifier
+
+
+class Client:
+    """A raw connection to a server in the same event loop."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def is_cut_off(self, data: bytes, times: int) -> bool:
+        """Whether the server ends the connection while `data` is sent again and again, and nothing is read."""
+        with suppress(ConnectionError):
+            for _ in range(times):
+                self.writer.write(data)
+                await asyncio.wait_for(self.writer.drain(), 10)
+                await asyncio.sleep(0)
+            return False
+        return True
+
+    async def frames(self) -> list[tuple[int, bytes]]:
+        """The next frame, short and unmasked, as [(opcode, payload)]; none at the end."""
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            head = await asyncio.wait_for(self.reader.readexactly(2), 10)
+            return [(head[0] & 15, await self.reader.readexactly(head[1]))]
+        return []
+
+
+async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Sends messages back, and the size of a body."""
+    if scope["type"] == "http":
+        size, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            size, more = size + len(message["body"]), message["more_body"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": str(size).encode()})
+        return
+    await receive()
+    await send({"type": "websocket.accept"})
+    while (message := await receive())["type"] == "websocket.receive":
+        await send({"type": "websocket.send", "bytes": message["bytes"]})
+
+
+def with_server(
+    talk: Callable[[Client], Awaitable[None]],
+    head: bytes = HANDSHAKE,
+    adapt: Callable[[uvicorn.Config], None] = lambda config: None,
+) -> None:
+    """Serves `echo` as `asr-stream serve` does its application, to a client that has sent `head`."""
+
+    async def run() -> None:
+        limits = Limits()
+        config = server_config(echo, limits, OpenConnections(limits.max_connections, lambda: None))
+        config.lifespan = "off"
+        adapt(config)
+        server = uvicorn.Server(config)
+        listening = socket.create_server(("127.0.0.1", 0))
+        serving = asyncio.create_task(server.serve([listening]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        writer.write(head)
+        if head is HANDSHAKE:
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
+        await talk(Client(reader, writer))
+        writer.transport.abort()
+        server.should_exit = True
+        await serving
+
+    asyncio.run(run())
+
+
+# ---- floods ----
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        pytest.param(frame(PING, bytes(125)), id="pings"),
+        pytest.param(frame(PING, b""), id="empty pings"),
+        pytest.param(frame(PONG, b""), id="pongs"),
+        pytest.param(frame(CONTINUATION, b"", last=False), id="empty fragments"),
+        pytest.param(frame(CONTINUATION, b"x", last=False), id="fragments of a byte"),
+    ],
+)
+def test_a_flood_of_frames_without_data_ends_the_connection(flood: bytes) -> None:
+    """Each costs as much as a message, and each ping an answer, which piles up when the client does not read."""
+
+    async def talk(client: Client) -> None:
+        client.writer.write(frame(BINARY, b"", last=False))
+        assert await client.is_cut_off(100 * flood, 1000)
+
+    with_server(talk)
+
+
+def test_chunks_of_a_byte_end_the_connection() -> None:
+    async def talk(client: Client) -> None:
+        assert await client.is_cut_off(1000 * b"1\r\nx\r\n", 1000)
+
+    with_server(talk, b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+
+def test_what_clients_send_is_no_flood() -> None:
+    """Pings now and then, messages in fragments, bodies in chunks."""
+
+    async def talk(client: Client) -> None:
+        for _ in range(100):
+            client.writer.write(frame(PING, b"abc"))
+        for _ in range(100):
+            assert await client.frames() == [(PONG, b"abc")]
+        fragments = [frame(CONTINUATION if i else BINARY, bytes(100), last=i == 599) for i in range(600)]
+        client.writer.write(b"".join(fragments))
+        head = await asyncio.wait_for(client.reader.readexactly(4), 10)
+        assert head == b"\x82\x7e" + (60000).to_bytes(2, "big")
+
+    with_server(talk)
+
+    async def post(client: Client) -> None:
+        client.writer.write(10000 * (b"40\r\n" + bytes(64) + b"\r\n"))
+        client.writer.write(100 * b"1\r\nx\r\n" + b"0\r\n\r\n")
+        answer = await asyncio.wait_for(client.reader.readuntil(b"640100"), 20)
+        assert answer.startswith(b"HTTP/1.1 200")
+
+    with_server(post, b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+
+def test_a_read_brings_few_frames() -> None:
+    """They are parsed in one go, and all others wait: of the 256 KiB that asyncio would read, for half a second."""
+    sizes = []
+
+    async def talk(client: Client) -> None:
+        client.writer.write(4 * frame(BINARY, bytes(60000)))
+        for _ in range(4):
+            await asyncio.wait_for(client.reader.readexactly(60004), 10)
+
+    def adapt(config: uvicorn.Config) -> None:
+        config.load()
+        protocol = config.ws_protocol_class
+        assert isinstance(protocol, type)
+
+        def data_received(self: Any, data: bytes, original: Any = protocol.data_received) -> None:
+            sizes.append(len(data))
+            original(self, data)
+
+        protocol.data_received = data_received  # type: ignore[attr-defined]
+
+    with_server(talk, adapt=adapt)
+    assert sum(sizes) > 240000 and max(sizes[1:]) <= READ_SIZE
+
+
+# ---- keepalive ----
+
+
+def test_a_pong_that_is_late_ends_nothing() -> None:
+    """It waits behind the audio that the client has sent, which is not read while too much is queued."""
+
+    def adapt(config: uvicorn.Config) -> None:
+        config.ws_ping_interval = 0.05
+        if config.ws_ping_timeout is not None:
+            config.ws_ping_timeout = 0.05
+
+    async def talk(client: Client) -> None:
+        pings = []
+        for _ in range(8):
+            ((opcode, payload),) = await client.frames()
+            assert opcode == PING
+            pings.append(payload)
+        client.writer.write(b"".join(frame(PONG, payload) for payload in pings))
+        client.writer.write(frame(BINARY, b"still there"))
+        frames = []
+        while (BINARY, b"still there") not in frames:
+            found = await client.frames()
+            assert found and found[0][0] in (PING, BINARY)
+            frames += found
+
+    with_server(talk, adapt=adapt)
+
+
+def test_a_late_pong_does_not_hasten_the_next_ping() -> None:
+    """uvicorn takes the round trip from the interval, so that one of 20 s would have it send pings without pause."""
+    round_trips = []
+
+    def adapt(config: uvicorn.Config) -> None:
+        config.ws_ping_interval = 0.05
+        config.load()
+        protocol: Any = config.ws_protocol_class
+
+        def schedule_ping(self: Any, original: Any = protocol.schedule_ping) -> None:
+            round_trips.append(self.last_ping_rtt)
+            original(self)
+
+        protocol.schedule_ping = schedule_ping
+
+    async def talk(client: Client) -> None:
+        for _ in range(3):
+            ((opcode, payload),) = await client.frames()
+            assert opcode == PING
+            client.writer.write(frame(PONG, payload))
+
+    with_server(talk, adapt=adapt)
+    assert len(round_trips) >= 3 and set(round_trips) == {0.0}
+
+
+# ---- file descriptors ----
+
+
+def start(soft: int, hard: int, *args: str) -> tuple[int, str]:
+    """Exit status and stderr of a server that may have so many files; it finds no model, if it gets so far."""
+    done = subprocess.run(
+        [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", "0", "--model", "none.onnx", *args],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stderr
+
+
+def test_too_few_files_are_an_error_at_the_start() -> None:
+    status, complaint = start(100, 500)
+    needed = num_needed(Limits(), 1)
+    assert status == 1
+    assert f"--max-sessions 256 may need {needed} open files, and this process may have 500" in complaint
+    found = re.search(r"or give --max-sessions (\d+)", complaint)
+    assert found
+    most = int(found[1])
+    assert num_needed(Limits(max_sessions=most), 1) <= 500 < num_needed(Limits(max_sessions=most + 1), 1)
+    status, complaint = start(100, 500, "--max-sessions", str(most))
+    assert "open files" not in complaint and "none.onnx" in complaint
+
+
+def test_the_default_limits_fit_the_usual_number_of_files() -> None:
+    assert num_needed(Limits(), num_ports=2) <= 1024
+
+
+def test_the_soft_limit_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised = []
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (64, 5000))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: raised.append(limits))
+    descriptors.provide(Limits(), 2)
+    assert raised == [(num_needed(Limits(), 2), 5000)]
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (4096, 5000))
+    descriptors.provide(Limits(), 2)
+    assert len(raised) == 1
+
+
+def test_connections_of_all_ports_are_counted_together() -> None:
+    class Transport(asyncio.Transport):
+        aborted = False
+
+        def abort(self) -> None:
+            self.aborted = True
+
+    refused = []
+    connections = OpenConnections(2, lambda: refused.append(1))
+    first, second, third, fourth = (Transport() for _ in range(4))
+    assert connections.add(first) and connections.add(second) and connections.add(second)
+    assert not connections.add(third) and third.aborted and not second.aborted and len(refused) == 1
+    connections.discard(third)
+    connections.discard(first)
+    assert connections.add(fourth)

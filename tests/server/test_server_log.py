@@ -1,0 +1,61 @@
+"""The log of the server: it has no text of clients, and no line that a client can cause at will."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+from asr.streaming.server.security.log import LogFormatter
+
+SECRET = "my own name"
+
+
+def logged(error: BaseException) -> str:
+    record = logging.LogRecord("asr_stream", logging.ERROR, __file__, 1, "a stream failed", (), None)
+    record.exc_info = (type(error), error, error.__traceback__)
+    return LogFormatter("%(message)s").format(record)
+
+
+def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
+    try:
+        raise error from cause
+    except BaseException as caught:
+        return caught
+
+
+def test_a_traceback_does_not_quote_values() -> None:
+    for error in (TypeError(SECRET), ValueError(SECRET), KeyError(SECRET), UnicodeEncodeError("utf-8", SECRET, 0, 1, "")):
+        text = logged(raised(RuntimeError("out of memory"), raised(error)))
+        assert SECRET not in text and "out of memory" in text
+        assert text.index(type(error).__name__) < text.index("RuntimeError")
+        assert text.count(__file__) == 2
+
+
+def test_libraries_are_not_heard_unless_they_fail() -> None:
+    program = """
+import logging
+from asr.streaming.server.security.log import set_up_logging
+set_up_logging()
+logging.getLogger("asyncio").warning("socket.send() raised exception.")
+logging.getLogger("python_multipart.multipart").warning("Did not find boundary character")
+logging.getLogger("uvicorn.error").info("connection open")
+logging.getLogger("uvicorn.error").error("failed")
+logging.getLogger("asr_stream.server").info("vosk: 1.0 s of audio")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert [line.split(" ", 3)[2:] for line in done.stderr.splitlines()] == [
+        ["uvicorn.error", "failed"],
+        ["asr_stream.server", "vosk: 1.0 s of audio"],
+    ]
+
+
+def test_a_missing_package_is_named() -> None:
+    for package in ("uvicorn", "starlette"):
+        program = (
+            f"import sys; sys.modules[{package!r}] = None; from asr.streaming.server.cli import main; sys.exit(main([]))"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1 and done.stderr == (
+            "asr-stream: the server needs more packages: pip install 'asr-stream[server]'\n"
+        )
