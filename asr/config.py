@@ -58,8 +58,8 @@ class ModelConfig:
     """relu | gelu | swiglu"""
     dropout: float = 0.1
     condition_layers: tuple[int, ...] = ()
-    """Self-conditioned CTC (Nozaki and Komatsu 2021): after these encoder layers, counted from 1, the layer's CTC posteriors
-    are added to its output. Intermediate CTC is computed there; if empty, at the middle layer."""
+    """Self-conditioned CTC (Nozaki and Komatsu 2021): after these encoder layers, counted from 1, the layer's CTC
+    posteriors are added to its output. Intermediate CTC is computed there; if empty, at the middle layer."""
     vocab_size: int = 0
     """Filled in from the tokenizer; 0 in a recipe."""
     phones: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class DataConfig:
     valid: tuple[str, ...] = ()
     """Manifests to validate on."""
     lexicon: str = ""
-    """Pronunciation dictionary from `asr lexicon make`, which adds a second CTC head for phones. Empty: letters only."""
+    """Pronunciation dictionary from `asr lexicon make`; adds a second CTC head for phones. Empty: letters only."""
     valid_utterances: int = 200
     """Validation uses at most this many utterances, evenly spread over `valid`."""
     max_batch_s: float = 120.0
@@ -183,7 +183,7 @@ class AugmentConfig:
     max_pause_s: float = 1.0
     """Longest pause between concatenated utterances; the shortest is 0.1 s."""
     silence_probability: float = 0.1
-    """Probability that every utterance of a batch gets a silence: at its start, in a pause between words, or at its end."""
+    """Probability that each utterance of a batch gets a silence: at its start, between words, or at its end."""
     max_silence_s: float = 5.0
     digital_silence_probability: float = 0.2
     """Probability that such a silence is digital zero instead of the utterance's noise floor."""
@@ -297,8 +297,8 @@ class TrainConfig:
     device: str = "auto"
     """auto | cpu | cuda"""
     init: str = ""
-    """Weights to start from, with a new optimizer: a checkpoint, the folder of a run, a float32 file of `asr export`, or
-    "bundled", the model that ships with the package."""
+    """Weights to start from, with a new optimizer: a checkpoint, the folder of a run, a float32 file of `asr export`,
+    or "bundled", the model that ships with the package."""
 
     new_units: bool = False
     """Letters of `data.train` that the model of `train.init` lacks become units of it, whose weights begin at random.
