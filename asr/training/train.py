@@ -191,8 +191,8 @@ class Trainer:
         step = self.step + 1
         chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(self.num_views)]
         batches = [
-            Batch(*(t.to(self.device, non_blocking=True) for t in batch[:6]), *batch[6:])  # type:
-            ignore[call-arg,arg-type] for batch in batches
+            Batch(*(t.to(self.device, non_blocking=True) for t in batch[:6]), *batch[6:])  # type: ignore[call-arg,arg-type]
+            for batch in batches
         ]
         num_tokens = torch.stack([batch.target_lengths.sum() for batch in batches]).sum().float()
         if self.world_size > 1:  # the mean over processes: DDP averages gradients
