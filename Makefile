@@ -69,11 +69,14 @@ $(BIN)/python:
 
 # The stamps are made anew when the C++ or the dependencies change.
 $(VENV)/stream.stamp: $(BIN)/python $(CPP_SOURCES)
-	$(BIN)/pip install --quiet --editable .
+	@echo "Installing asr-stream into $(VENV): the first time packages are loaded and the C++ core is built, 1 to 3 minutes ..."
+	@$(BIN)/pip install --quiet --editable .
+	@echo "Done. The command is $(abspath $(BIN))/asr-stream; after '. $(BIN)/activate' just asr-stream."
 	@touch $@
 
 $(VENV)/serve.stamp: $(BIN)/python $(CPP_SOURCES)
-	$(BIN)/pip install --quiet --editable '.[server]'
+	@echo "Installing asr-stream and its server into $(VENV), 1 to 3 minutes the first time ..."
+	@$(BIN)/pip install --quiet --editable '.[server]'
 	@touch $@ $(VENV)/stream.stamp
 
 $(VENV)/test.stamp: $(BIN)/python $(CPP_SOURCES)

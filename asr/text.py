@@ -99,6 +99,16 @@ class TextNormalizer:
             return text
         return text.upper() if self.case == "upper" else text.lower()
 
+    def suggestion(self, outside: Counter[str]) -> str:
+        """How to keep the letters among characters `outside` the alphabet, for people; empty where there is none."""
+        letters = "".join(sorted(character for character in outside if character.isalpha()))
+        if not letters or self.outside == "strip":
+            return ""
+        alphabet = DEFAULT_ALPHABETS[self.case] if self.alphabet is None else self.alphabet
+        if len(letters) > 60:
+            return f"; the text is in letters other than {alphabet}: name those of your language with --alphabet"
+        return f'; to keep the letters of your language, give --alphabet "{alphabet}{letters}"'
+
     def __call__(self, text: str) -> NormalizedText:
         characters: frozenset[str] | None = self._characters  # type: ignore[attr-defined]
         # Compatibility forms (ligatures, full-width letters, the ellipsis) have a plain spelling.
