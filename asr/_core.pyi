@@ -13,6 +13,34 @@ import numpy.typing as npt
 
 _Samples = npt.NDArray[np.float32] | npt.NDArray[np.int16]
 
+# The contract of all runtimes (csrc/contract.h).
+SAMPLE_RATE: int
+"""Of recognition, in Hz."""
+MIN_SAMPLE_RATE: int
+MAX_SAMPLE_RATE: int
+"""Of audio that a stream takes, in Hz."""
+NUM_MEL_BINS: int
+SUBSAMPLING: int
+FEATURE_OVERLAP: int
+ENCODER_FRAME_MS: int
+BLANK_ID: int
+SOS_EOS_ID: int
+"""These two tokens are in no text."""
+MAX_PHONES: int
+FORMAT_VERSION: int
+"""Of a model file's metadata."""
+ENCODER_INPUTS: tuple[str, ...]
+ENCODER_OUTPUTS: tuple[str, ...]
+PHONE_OUTPUT: str
+"""A further output, the last one, of a model with a phone head."""
+DECODER_INPUTS: tuple[str, ...]
+DECODER_OUTPUTS: tuple[str, ...]
+BEAM_SIZE: int
+HOTWORD_BOOST: float
+UNKNOWN_COST: float
+OPTION_RANGES: dict[str, tuple[float, bool, float, float]]
+"""Of an option: the lowest value, whether it is allowed itself, the highest, the default."""
+
 @final
 class RingBuffer:
     """Bounded queue of float32 samples from one producer thread to one consumer thread.
@@ -188,8 +216,6 @@ class G2p:
         `word` is spelled in the case of the dictionary that the model was trained on. None for a word of more than 64
         letters or with a letter that the model does not know. ValueError for num_best < 1.
         """
-
-HOTWORD_BOOST: float
 
 @final
 class Hotwords:
@@ -368,8 +394,6 @@ class CtcPrefixBeamSearch:
     def num_trailing_blanks(self) -> int:
         """Frames since the last token of the best hypothesis, or since the last reset when it is empty."""
 
-UNKNOWN_COST: float
-
 @final
 class Phrases:
     """A closed list of phrases, and [unk] for what is none of them. Immutable, shared by threads."""
@@ -443,8 +467,6 @@ class Endpointer:
     @property
     def frame_s(self) -> float: ...
 
-BEAM_SIZE: int
-"""Hypotheses kept, unless another number is asked for."""
 BEAM_THRESHOLD: float
 """Nats below the best at which a hypothesis is dropped: half the time, and the same words."""
 NUM_RESCORED: int
@@ -524,24 +546,35 @@ class DecoderScoring:
     def encoder_out(self) -> npt.NDArray[np.float32]:
         """(num_frames, dim), of the utterance."""
 
-@final
-class Segment:
-    """Audio without a gap on its way to words: everything but the network, which its owner runs when it asks.
+class StreamFailed(RuntimeError):
+    """A stream whose network could not be run: it is of no more use."""
 
-    `accept` or `finish`; then, as long as `work()` is not None, `stepped` or `scored`; then `take_events`.
+@final
+class Stream:
+    """Audio on its way to words: everything but the network, which its owner runs when it asks.
+
+    `accept`, `gap`, `end_utterance`, `change` or `finish`; then, as long as `work()` is not None, `stepped` or
+    `scored`, or `fail`; then `take_events`. What cannot be done before the network has run is queued.
+
+    ValueError after `finish`; StreamFailed after `fail`, of all but `take_events` and the properties.
     """
 
-    def __init__(self, options: SegmentOptions, start_s: float = 0.0) -> None:
-        """`start_s`: seconds of the stream before its first sample."""
+    def __init__(self, options: SegmentOptions) -> None: ...
+    def accept(self, samples: _Samples, sample_rate: int = 16000) -> None:
+        """Continue with audio of any length and rate in Hz, in [MIN_SAMPLE_RATE, MAX_SAMPLE_RATE]."""
 
-    def accept(self, samples: _Samples) -> int:
-        """Continue with 16 kHz `samples`, up to the end of a chunk; how many were used. RuntimeError with work open."""
+    def gap(self, num_samples: int, sample_rate: int = 16000) -> None:
+        """So many samples were lost here, in [0, 2**48]."""
+
+    def end_utterance(self) -> None: ...
+    def change(self, options: SegmentOptions) -> None:
+        """End the utterance; what follows is recognized with `options`."""
 
     def finish(self) -> None:
-        """No more audio. Twice is once. RuntimeError with work open."""
+        """No more audio. Twice is once."""
 
     def work(self) -> EncoderStep | DecoderScoring | None:
-        """What is to be computed before the segment goes on."""
+        """What is to be computed before the stream goes on."""
 
     def stepped(
         self,
@@ -551,37 +584,56 @@ class Segment:
     ) -> None:
         """Answers an EncoderStep: (c, vocab_size), (c, dim) and, which a fusion over phones needs, (c, 1 + 2 * phones).
 
-        ValueError for other shapes, or what are no log-probabilities, and then the work is still open; RuntimeError
-        when it was not asked for.
+        StreamFailed for other shapes, or what are no log-probabilities; RuntimeError when it was not asked for.
         """
 
     def scored(self, scores: list[float]) -> None:
         """Answers a DecoderScoring: natural log-probabilities of the sentences."""
 
+    def fail(self, reason: str) -> None:
+        """The network could not be run, for `reason`: the stream is of no more use."""
+
     def take_events(
         self,
-    ) -> list[tuple[Literal["partial", "final", "error"], str, float, float, list[_Word], int, str | None]]:
+    ) -> list[tuple[Literal["partial", "final", "gap", "error"], str, float, float, list[_Word], int, str | None]]:
         """What happened since the last call: kind, text, start and end in seconds, words, how many of a partial's are
         stable, and what ended the utterance of a final."""
 
-    def add_nonfinite(self, count: int) -> None:
-        """Tells of samples that were not finite and were replaced before they came here."""
-
     @property
-    def num_samples(self) -> int:
-        """Taken so far."""
+    def sample_offset(self) -> int:
+        """Position of the next sample, in samples of 16 kHz, gaps included."""
     @property
     def num_wanted(self) -> int:
-        """Samples that complete a chunk; of no meaning while there is work."""
+        """Audio that completes a chunk, in samples of 16 kHz; of no meaning while there is work."""
+    @property
+    def num_changes(self) -> int:
+        """Calls of `change` that have taken effect."""
+    @property
+    def num_samples(self) -> int:
+        """Of 16 kHz, since the last gap or end of an utterance that was asked for: of the segment."""
     @property
     def num_frames(self) -> int:
-        """Encoder frames searched so far."""
+        """Encoder frames searched of the segment."""
     @property
     def num_features_kept(self) -> int:
         """Feature frames of the utterance under way."""
     @property
     def num_frames_kept(self) -> int:
         """Encoder frames of the utterance under way, kept for the decoder."""
+
+@final
+class Resampler:
+    """Any rate to 16 kHz, piece by piece; the output does not depend on the pieces. Samples that are not finite count
+    as 0."""
+
+    def __init__(self, sample_rate: int) -> None:
+        """ValueError outside [MIN_SAMPLE_RATE, MAX_SAMPLE_RATE]."""
+
+    def accept(self, samples: _Samples) -> npt.NDArray[np.float32]:
+        """(num_samples,) -> what is ready."""
+
+    def finish(self) -> npt.NDArray[np.float32]:
+        """The rest. Nothing may follow."""
 
 ONNX_OPSET: int
 """Of the standard operators in a model file; part of format version 1."""

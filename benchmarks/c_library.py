@@ -61,6 +61,8 @@ class _StreamOptions(ctypes.Structure):
         ("unknown_cost", c_double),
         ("hotwords", c_char_p),
         ("phrases", c_char_p),
+        ("sample_rate", c_int32),
+        ("reserved", c_int32),
     )
 
 

@@ -9,10 +9,9 @@ if(ASR_STREAM_SHARED)
 endif()
 add_library(asr_stream ${type}
   csrc/api/c_api.cc
-  csrc/api/metadata.cc
   csrc/api/model.cc
+  csrc/api/model_stream.cc
   csrc/api/onnxruntime.cc
-  csrc/api/stream.cc
   $<TARGET_OBJECTS:asr_stream_core>)
 add_library(asr_stream::asr_stream ALIAS asr_stream)
 target_include_directories(asr_stream

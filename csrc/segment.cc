@@ -8,9 +8,6 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::int64_t kFrameShift = 160;   // samples
-constexpr std::int64_t kFrameReach = 280;   // samples from where a feature frame's 10 ms begin to the window's end
-
 std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptions> options) {
   if (!options) throw std::invalid_argument("a segment needs options");
   const auto require = [](bool condition, const char* name, std::int64_t value) {
@@ -45,6 +42,16 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
 void append(std::vector<float>& to, const float* from, std::int64_t count) { to.insert(to.end(), from, from + count); }
 
 }  // namespace
+
+const char* name(Event::Type type) {
+  switch (type) {
+    case Event::Type::kPartial: return "partial";
+    case Event::Type::kFinal: return "final";
+    case Event::Type::kGap: return "gap";
+    case Event::Type::kError: break;
+  }
+  return "error";
+}
 
 Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
     : options_(checked(std::move(options))),

@@ -23,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "contract.h"
 #include "search/ctc_greedy_search.h"
 #include "search/ctc_phrase_search.h"
 #include "search/ctc_prefix_beam_search.h"
@@ -32,10 +33,6 @@
 #include "search/words.h"
 
 namespace asr_stream {
-
-inline constexpr std::int64_t kSubsampling = 4;     // feature frames of 10 ms per encoder frame
-inline constexpr std::int64_t kFeatureOverlap = 3;  // of a chunk with the next one, in feature frames
-inline constexpr std::int64_t kNumBins = 80;
 
 // Nats below the best at which a hypothesis is dropped: half the time, and the same words.
 inline constexpr double kBeamThreshold = 10.0;
@@ -65,7 +62,7 @@ struct SegmentOptions {
   // A closed list in place of free speech, or none: searched for by itself, without fusion, beam and decoder.
   std::shared_ptr<const Phrases> phrases;
   std::int64_t num_rescored = kNumRescored;
-  double rescore_ctc_weight = 0.5;  // see `best_rescored`
+  double rescore_ctc_weight = option("rescore_ctc_weight").fallback;  // see `best_rescored`
   EndpointerOptions endpointer;
 };
 
@@ -88,16 +85,18 @@ struct DecoderScoring {
 using Work = std::variant<EncoderStep, DecoderScoring>;
 
 struct Event {
-  enum class Type { kPartial, kFinal, kError };
+  enum class Type { kPartial, kFinal, kGap, kError };  // gaps are a stream's, see stream.h
 
   Type type;
-  std::string text;  // words with a space between them; of an error, a sentence for people
+  std::string text;  // words with a space between them; of a gap and an error, a sentence for people
   double start_s;    // seconds of the stream
   double end_s;
   std::vector<Word> words;
   std::size_t num_stable = 0;      // of a partial: leading words that will hardly change in later ones
   const char* endpoint = nullptr;  // of a final: what ended the utterance, a `name` of a rule, or kEndOfAudio
 };
+
+const char* name(Event::Type type);  // "partial", "final", "gap", "error"
 
 inline constexpr const char* kEndOfAudio = "end_of_audio";
 

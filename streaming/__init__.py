@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from asr.streaming.audio.microphone import Microphone, MicrophoneError, list_devices
     from asr.streaming.events import Error, Event, Final, Gap, Partial
     from asr.streaming.recognizer import Recognizer
-    from asr.streaming.stream import Stream
+    from asr.streaming.stream import Stream, StreamFailed
 
 _HOME = {
     **dict.fromkeys(("Error", "Event", "Final", "Gap", "Partial"), "events"),
     **dict.fromkeys(("AudioFileError", "read_blocks"), "audio.audio_file"),
     **dict.fromkeys(("Microphone", "MicrophoneError", "list_devices"), "audio.microphone"),
     "Recognizer": "recognizer",
-    "Stream": "stream",
+    **dict.fromkeys(("Stream", "StreamFailed"), "stream"),
 }
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Partial",
     "Recognizer",
     "Stream",
+    "StreamFailed",
     "list_devices",
     "read_blocks",
 ]

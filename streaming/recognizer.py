@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from asr._core import HOTWORD_BOOST, UNKNOWN_COST, LmFusion, NgramLm, Phrases, SegmentOptions
+from asr._core import HOTWORD_BOOST, OPTION_RANGES, UNKNOWN_COST, LmFusion, NgramLm, Phrases, SegmentOptions
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm.packed import load_lm
 from asr.runtime.metadata import MetadataError
@@ -27,10 +27,8 @@ from asr.runtime.search import BEAM_SIZE, LmWeights, heard, list_text, new_hotwo
 from asr.streaming.stream import Stream
 from asr.tokenizer import UNK_ID
 
-MAX_CHUNK_MS = 5120
-MAX_LEFT_CONTEXT_MS = 20480
-MAX_UTTERANCE_S = 120.0
-"""Bounds what a stream keeps for rescoring. The endpointer may go on to 1.5 times its limit."""
+def _default(name: str) -> float:
+    return OPTION_RANGES[name][3]
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,7 @@ class Recognizer:
     model: an exported `.onnx` file, an `OnnxModel` to share, or None for the bundled int8 model.
     chunk_ms: audio per step, a multiple of 40 in [40, 5120]; text appears once per chunk.
     left_context_ms: what the encoder remembers before the chunk, a multiple of 40 in [0, 20480].
+        None stands for what the model file says, which is 640 and 2560 as a rule, and becomes that.
     search: "greedy" | "beam" (CTC prefix beam search) | "rescore" (beam; at the endpoint the attention
         decoder picks among the hypotheses of the beam).
     second_pass: encode an utterance that has ended once more, with full context, and take its final from that: the
@@ -62,8 +61,8 @@ class Recognizer:
 
     model: str | Path | OnnxModel | None = None
     _: KW_ONLY
-    chunk_ms: int = 640
-    left_context_ms: int = 2560
+    chunk_ms: int | None = None
+    left_context_ms: int | None = None
     search: str = "rescore"
     second_pass: bool = True
     lm: str | Path | NgramLm | None = "auto"
@@ -75,16 +74,18 @@ class Recognizer:
     beam_size: int = BEAM_SIZE
     provider: str = "cpu"
     num_threads: int = 1
-    silence_after_speech_s: float = 0.8
-    silence_without_speech_s: float = 5.0
-    max_utterance_s: float = 20.0
+    silence_after_speech_s: float = _default("silence_after_speech_s")
+    silence_without_speech_s: float = _default("silence_without_speech_s")
+    max_utterance_s: float = _default("max_utterance_s")
 
     def __post_init__(self) -> None:
         shares_model = isinstance(self.model, OnnxModel) or "onnx" in self.__dict__
-        _check_duration("chunk_ms", self.chunk_ms, ENCODER_FRAME_MS, MAX_CHUNK_MS)
-        _check_duration("left_context_ms", self.left_context_ms, 0, MAX_LEFT_CONTEXT_MS)
-        if not 0 < self.max_utterance_s <= MAX_UTTERANCE_S:
-            raise ValueError(f"max_utterance_s is {self.max_utterance_s}; it must be in (0, {MAX_UTTERANCE_S:g}]")
+        limit = OPTION_RANGES["max_utterance_s"][2]
+        if not 0 < self.max_utterance_s <= limit:
+            raise ValueError(f"max_utterance_s is {self.max_utterance_s}; it must be in (0, {limit:g}]")
+        metadata = self.onnx.metadata
+        self._set_duration("chunk_ms", metadata.default_chunk_size)
+        self._set_duration("left_context_ms", metadata.default_left_context)
         # Made here rather than with the first audio, so that what is wrong is said where it was written.
         _ = self.segment_options
         try:
@@ -108,6 +109,19 @@ class Recognizer:
                 variant.__dict__["language_model"] = self.language_model
         variant.__init__(**{each.name: getattr(self, each.name) for each in fields(self)} | changes)  # type: ignore[misc]
         return variant
+
+    def _set_duration(self, name: str, by_default: int) -> None:
+        """Puts the model's own value, of encoder frames, where none is given, and checks it."""
+        value = getattr(self, name)
+        if value is None:
+            value = by_default * ENCODER_FRAME_MS
+            object.__setattr__(self, name, value)
+        low, _, high, _ = OPTION_RANGES[name]
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or value % ENCODER_FRAME_MS or not low <= value <= high:
+            raise ValueError(
+                f"{name} is {value!r}; it must be a multiple of {ENCODER_FRAME_MS} in [{low:g}, {high:g}]"
+            )
 
     def _warm_up(self) -> None:
         """The first run of each graph takes several times as long: better now than with the first words."""
@@ -180,11 +194,13 @@ class Recognizer:
     @property
     def chunk_size(self) -> int:
         """Encoder frames per chunk."""
+        assert self.chunk_ms is not None
         return self.chunk_ms // ENCODER_FRAME_MS
 
     @property
     def left_context(self) -> int:
         """Encoder frames seen before the chunk."""
+        assert self.left_context_ms is not None
         return self.left_context_ms // ENCODER_FRAME_MS
 
     def stream(self) -> Stream:
@@ -202,7 +218,3 @@ def _check_bundled_lm(tokens: Sequence[str]) -> None:
             "model of its words with `asr lm train`, or use none"
         )
 
-
-def _check_duration(name: str, value: int, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value % ENCODER_FRAME_MS or not low <= value <= high:
-        raise ValueError(f"{name} is {value!r}; it must be a multiple of {ENCODER_FRAME_MS} in [{low}, {high}]")

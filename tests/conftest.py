@@ -92,6 +92,19 @@ def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) ->
     return path
 
 
+@pytest.fixture(scope="session")
+def file_with_defaults(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a chunk of 320 ms and a left context of 640 ms as its own defaults."""
+    import onnx
+
+    proto = onnx.load(tiny_onnx)
+    for entry in proto.metadata_props:
+        entry.value = {"default_chunk_size": "8", "default_left_context": "16"}.get(entry.key, entry.value)
+    path = tmp_path_factory.mktemp("defaults") / "model.onnx"
+    onnx.save(proto, path)
+    return path
+
+
 def export_tiny(model: AsrModel, path: Path) -> None:
     from asr.config import Config, TokenizerConfig
     from asr.export.write import export_model

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr._core import read_onnx_properties
+from asr._core import DECODER_INPUTS, DECODER_OUTPUTS, PHONE_OUTPUT, read_onnx_properties
+from asr._core import ENCODER_INPUTS as INPUTS
+from asr._core import ENCODER_OUTPUTS as OUTPUTS
 from asr.runtime.cache_arena import CacheArena, Row
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
 from asr.runtime.onnx_session import PROVIDERS, ModelError, cannot_run, open_session, run
@@ -24,12 +26,6 @@ from asr.text import printable
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 
-INPUTS = ("x", "num_valid", "key_cache", "value_cache", "num_frames")
-OUTPUTS = ("log_probs", "encoder_out", "new_key_cache", "new_value_cache", "new_num_frames")
-PHONE_OUTPUT = "phone_log_probs"
-"""A further output, the last one, of a model with a phone head."""
-DECODER_INPUTS = ("tokens", "token_lengths", "encoder_out")
-DECODER_OUTPUTS = ("scores",)
 
 Tensors = dict[str, tuple[str, list[int | str]]]
 """Type, as ONNX Runtime spells it, and shape of each input and output; a name stands for a size that is free."""

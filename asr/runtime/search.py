@@ -19,6 +19,7 @@ from asr._core import (
     BEAM_THRESHOLD,
     HOTWORD_BOOST,
     NUM_RESCORED,
+    OPTION_RANGES,
     CtcGreedySearch,
     CtcPrefixBeamSearch,
     Hotwords,
@@ -44,13 +45,13 @@ _UNSPOKEN_IDS = (BLANK_ID, UNK_ID, SOS_EOS_ID)
 class LmWeights:
     """What a language model counts beside the CTC log-probability; tuned for the bundled models on `dev`."""
 
-    weight: float = 0.8
+    weight: float = OPTION_RANGES["lm_weight"][3]
     """Of the natural log-probability of the words."""
-    word_bonus: float = -1.6
+    word_bonus: float = OPTION_RANGES["lm_word_bonus"][3]
     """Added for each word."""
-    oov_penalty: float = 8.0
+    oov_penalty: float = OPTION_RANGES["lm_oov_penalty"][3]
     """Taken off for each word outside the vocabulary."""
-    prior_weight: float = 0.5
+    prior_weight: float = OPTION_RANGES["lm_prior_weight"][3]
     """Of the log-probability that letters have by themselves, taken off: both models know it."""
 
     def fusion(

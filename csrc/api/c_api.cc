@@ -19,15 +19,14 @@
 #include "exclusive_use.h"
 #include "api/failure.h"
 #include "api/model.h"
-#include "api/stream.h"
+#include "api/model_stream.h"
 
 using asr_stream::Event;
 using asr_stream::ExclusiveUse;
 using asr_stream::Model;
 using asr_stream::ModelOptions;
+using asr_stream::ModelStream;
 using asr_stream::SegmentOptions;
-using asr_stream::Stream;
-using asr_stream::StreamEvent;
 using asr_stream::StreamOptions;
 
 struct asr_model {
@@ -38,10 +37,10 @@ struct asr_stream_handle {
   asr_stream_handle(std::shared_ptr<const Model> model, const StreamOptions& options)
       : stream(std::move(model), options) {}
 
-  Stream stream;
+  ModelStream stream;
   ExclusiveUse use;
   std::string error;
-  std::optional<StreamEvent> taken;  // what `event` and `words` point into
+  std::optional<Event> taken;  // what `event` and `words` point into
   std::vector<asr_word> words;
   asr_event event{};
 };
@@ -64,7 +63,7 @@ asr_status current_failure(std::string& text) {
   } catch (const asr_stream::OnnxRuntimeError& error) {
     text = error.what();
     return ASR_RUNTIME_UNAVAILABLE;
-  } catch (const asr_stream::FinishedError& error) {
+  } catch (const asr_stream::StreamFinished& error) {
     text = error.what();
     return ASR_FINISHED;
   } catch (const std::invalid_argument& error) {
@@ -178,6 +177,8 @@ StreamOptions to_stream_options(const asr_stream_options* given) {
   options.max_utterance_s = c.max_utterance_s;
   options.hotword_boost = c.hotword_boost;
   options.unknown_cost = c.unknown_cost;
+  if (c.sample_rate) options.sample_rate = c.sample_rate;
+  check_range("reserved", c.reserved, 0, 0);
   if (c.hotwords) options.hotwords = c.hotwords;
   if (c.phrases) options.phrases = c.phrases;
   return options;
@@ -232,17 +233,17 @@ asr_status use(asr_stream_handle* handle, Action action) {
 
 template <typename Sample>
 asr_status accept(asr_stream_handle* handle, const Sample* samples, size_t num_samples) {
-  return use(handle, [&](Stream& stream) {
+  return use(handle, [&](ModelStream& stream) {
     if (num_samples) not_null(samples, "samples");
     stream.accept(samples, num_samples);
   });
 }
 
-asr_event_type type_of(const StreamEvent& event) {
-  if (event.is_gap) return ASR_GAP;
-  switch (event.event.type) {
+asr_event_type type_of(Event::Type type) {
+  switch (type) {
     case Event::Type::kPartial: return ASR_PARTIAL;
     case Event::Type::kFinal: return ASR_FINAL;
+    case Event::Type::kGap: return ASR_GAP;
     case Event::Type::kError: break;
   }
   return ASR_ERROR;
@@ -281,7 +282,7 @@ void asr_stream_options_init(asr_stream_options* options, size_t struct_size) {
        asr_stream_options{0, defaults.chunk_ms, defaults.left_context_ms, static_cast<std::int32_t>(defaults.search),
                           defaults.second_pass, defaults.use_lm, defaults.beam_size, defaults.silence_after_speech_s,
                           defaults.silence_without_speech_s, defaults.max_utterance_s, defaults.hotword_boost,
-                          defaults.unknown_cost, nullptr, nullptr});
+                          defaults.unknown_cost, nullptr, nullptr, defaults.sample_rate, 0});
 }
 
 asr_status asr_model_load(const char* path, const asr_model_options* options, asr_model** model, char* error,
@@ -332,11 +333,11 @@ asr_status asr_stream_accept_i16(asr_stream_handle* stream, const int16_t* sampl
 }
 
 asr_status asr_stream_gap(asr_stream_handle* stream, int64_t num_samples) {
-  return use(stream, [&](Stream& s) { s.gap(num_samples); });
+  return use(stream, [&](ModelStream& s) { s.gap(num_samples); });
 }
 
 asr_status asr_stream_finish(asr_stream_handle* stream) {
-  return use(stream, [](Stream& s) { s.finish(); });
+  return use(stream, [](ModelStream& s) { s.finish(); });
 }
 
 int64_t asr_stream_sample_offset(asr_stream_handle* stream) {
@@ -350,15 +351,15 @@ const char* asr_stream_error(const asr_stream_handle* stream) { return stream ? 
 
 const asr_event* asr_stream_next_event(asr_stream_handle* handle) {
   const asr_event* next = nullptr;
-  use(handle, [&](Stream& stream) {
+  use(handle, [&](ModelStream& stream) {
     handle->taken = stream.next_event();
     if (!handle->taken) return;
-    const Event& event = handle->taken->event;
+    const Event& event = *handle->taken;
     handle->words.clear();
     for (const asr_stream::Word& word : event.words) {
       handle->words.push_back({word.text.c_str(), word.start_s, word.end_s, word.confidence});
     }
-    handle->event = {type_of(*handle->taken),
+    handle->event = {type_of(event.type),
                      event.text.c_str(),
                      event.start_s,
                      event.end_s,

@@ -5,8 +5,6 @@
 
 namespace asr_stream {
 
-inline constexpr char kExportAgain[] = "get the file anew, or write it again with `asr export`";
-
 struct FileError : std::runtime_error {  // a file that cannot be read
   using std::runtime_error::runtime_error;
 };
@@ -17,14 +15,6 @@ struct DamagedFileError : std::runtime_error {  // a file that is no model or la
 
 struct OnnxRuntimeError : std::runtime_error {  // ONNX Runtime is missing, or too old
   using std::runtime_error::runtime_error;
-};
-
-struct NetworkError : std::runtime_error {  // the network could not be run
-  using std::runtime_error::runtime_error;
-};
-
-struct FinishedError : std::logic_error {  // audio after the end
-  using std::logic_error::logic_error;
 };
 
 }  // namespace asr_stream

@@ -24,7 +24,7 @@ std::map<std::string, std::string> properties_of(std::string_view onnx, const st
 ModelMetadata metadata_of(const std::map<std::string, std::string>& properties, const std::string& name) {
   try {
     return ModelMetadata(properties);
-  } catch (const DamagedFileError& error) {
+  } catch (const std::invalid_argument& error) {
     throw DamagedFileError(name + ": " + error.what());
   }
 }
@@ -39,6 +39,17 @@ std::shared_ptr<const NgramLm> lm_of(const ModelOptions& options) {
   }
 }
 
+template <std::size_t N>
+std::vector<const char*> names_of(const char* const (&names)[N]) {
+  return {names, names + N};
+}
+
+std::vector<const char*> outputs_of(const ModelMetadata& metadata) {
+  std::vector<const char*> names = names_of(kEncoderOutputs);
+  if (!metadata.phones.empty()) names.push_back(kPhoneOutput);
+  return names;
+}
+
 }  // namespace
 
 Model::Model(std::string_view onnx, const std::string& name, ModelOptions options)
@@ -47,11 +58,10 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
       properties_(properties_of(onnx, name)),
       metadata_(metadata_of(properties_, name)),
       lm_(lm_of(options_)),
-      fusion_(lm_ ? fusion_with(nullptr, true) : nullptr),
+      fusion_(new_fusion(nullptr, true)),
       runtime_(OnnxRuntime::load(options_.onnxruntime_path)),
       encoder_(runtime_, onnx, name, options_.num_threads,
-               {"x", "num_valid", "key_cache", "value_cache", "num_frames"},
-               {"log_probs", "encoder_out", "new_key_cache", "new_value_cache", "new_num_frames"}) {
+               names_of(kEncoderInputs), outputs_of(metadata_)) {
   properties_.erase("decoder_onnx");  // as large as all else; the metadata has it
   options_.lm = std::string();          // lm_ has a copy
   check_shapes();
@@ -66,22 +76,32 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
   log(false, name + " opened with " + runtime_.description());
 }
 
-std::shared_ptr<const LmFusion> Model::fusion_with(std::shared_ptr<const Hotwords> hotwords, bool use_lm) const {
-  return std::make_shared<const LmFusion>(use_lm ? lm_ : nullptr, metadata_.heard(), options_.lm_weights,
-                                          std::move(hotwords));
+std::shared_ptr<const LmFusion> Model::new_fusion(const HotwordList* list, bool use_lm) const {
+  const std::shared_ptr<const NgramLm> lm = use_lm ? lm_ : nullptr;
+  if (!lm && !list) return nullptr;
+  std::shared_ptr<const Hotwords> hotwords;
+  if (list) {
+    const bool in_phones = lm && !lm->phones().empty() && !metadata_.phones.empty();
+    hotwords = std::make_shared<const Hotwords>(list->lines, metadata_.heard(), list->boost,
+                                                in_phones ? lm.get() : nullptr);
+  }
+  return std::make_shared<const LmFusion>(lm, metadata_.heard(), options_.lm_weights, std::move(hotwords),
+                                          metadata_.phones);
 }
 
 void Model::check_shapes() const {
   const Shape features = encoder_.input_shape(0), keys = encoder_.input_shape(2), values = encoder_.input_shape(3);
   const Shape log_probs = encoder_.output_shape(0);
+  const Shape phones = !metadata_.phones.empty() ? encoder_.output_shape(5) : Shape{0, 0, 0};
   const auto& meta = metadata_;
   const bool cache = keys.size() == 4 && keys[1] == meta.num_layers && keys[3] == meta.dim && values.size() == 4 &&
                      values[1] == meta.num_layers && values[3] == meta.dim;
   if (!cache || features.size() != 3 || features[2] != kNumBins || log_probs.size() != 3 ||
-      log_probs[2] != meta.vocab_size()) {
+      log_probs[2] != meta.vocab_size() || phones.size() != 3 || phones[2] != meta.num_phone_tokens()) {
     throw DamagedFileError(name_ + " is damaged: its graph has other sizes than its metadata, which says " +
                            std::to_string(meta.num_layers) + " layers, dim " + std::to_string(meta.dim) + ", " +
-                           std::to_string(meta.vocab_size()) + " tokens");
+                           std::to_string(meta.vocab_size()) + " tokens, " + std::to_string(meta.phones.size()) +
+                           " phones");
   }
 }
 
@@ -95,10 +115,14 @@ Model::Step Model::step(const EncoderStep& step, Cache& cache) const {
   const Tensor features = Tensor::view(runtime_, step.features, {1, step.num_frames, kNumBins});
   const std::vector<std::int64_t> num_valid{step.num_valid};
   const Tensor valid = Tensor::view(runtime_, num_valid, {1});
-  Step result{encoder_.run({&features, &valid, &cache.keys, &cache.values, &cache.num_frames}), nullptr, nullptr};
+  Step result{encoder_.run({&features, &valid, &cache.keys, &cache.values, &cache.num_frames}), nullptr, nullptr, nullptr};
   const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
-  result.log_probs = result.outputs[0].floats({1, num_frames, metadata_.vocab_size()}, "log_probs");
-  result.encoder_out = result.outputs[1].floats({1, num_frames, metadata_.dim}, "encoder_out");
+  result.log_probs = result.outputs[0].floats({1, num_frames, metadata_.vocab_size()}, kEncoderOutputs[0]);
+  result.encoder_out = result.outputs[1].floats({1, num_frames, metadata_.dim}, kEncoderOutputs[1]);
+  if (!metadata_.phones.empty()) {
+    result.phone_log_probs =
+        result.outputs[5].floats({1, num_frames, metadata_.num_phone_tokens()}, kPhoneOutput);
+  }
   cache = {std::move(result.outputs[2]), std::move(result.outputs[3]), std::move(result.outputs[4])};
   return result;
 }
@@ -121,7 +145,7 @@ std::vector<float> Model::score(const DecoderScoring& scoring) const {
   const Tensor encoder_out = Tensor::view(runtime_, scoring.num_frames ? scoring.encoder_out : nothing,
                                           {1, std::max<std::int64_t>(scoring.num_frames, 1), metadata_.dim});
   const std::vector<Tensor> outputs = decoder_->run({&tokens, &token_lengths, &encoder_out});
-  const float* scores = outputs[0].floats({count}, "scores");
+  const float* scores = outputs[0].floats({count}, kDecoderOutputs[0]);
   return std::vector<float>(scores, scores + count);
 }
 
@@ -134,8 +158,7 @@ void Model::open_decoder() const {
   const std::string name = "the decoder in " + name_;
   properties_of(metadata_.decoder_onnx, name);  // one file, too
   decoder_ = std::make_unique<const Session>(runtime_, metadata_.decoder_onnx, name, options_.num_threads,
-                                             std::vector<const char*>{"tokens", "token_lengths", "encoder_out"},
-                                             std::vector<const char*>{"scores"});
+                                             names_of(kDecoderInputs), names_of(kDecoderOutputs));
 }
 
 void Model::log(bool is_error, const std::string& text) const {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "search/lm_fusion.h"
-#include "api/metadata.h"
+#include "metadata.h"
 #include "api/onnxruntime.h"
 #include "segment.h"
 
@@ -26,6 +26,11 @@ struct ModelOptions {
   LmFusionOptions lm_weights;
   std::int32_t num_threads = 1;
   std::function<void(bool is_error, const char* text)> log;
+};
+
+struct HotwordList {
+  std::string lines;  // one entry a line
+  float boost;
 };
 
 // Everything a stream remembers of its past, as the graph takes it. A value.
@@ -48,6 +53,7 @@ class Model {
     std::vector<Tensor> outputs;
     const float* log_probs;
     const float* encoder_out;
+    const float* phone_log_probs;  // (c, num_phone_tokens), or null
   };
   Step step(const EncoderStep& step, Cache& cache) const;
 
@@ -60,7 +66,7 @@ class Model {
   const ModelMetadata& metadata() const noexcept { return metadata_; }
   const std::map<std::string, std::string>& properties() const noexcept { return properties_; }
   const std::shared_ptr<const LmFusion>& fusion() const noexcept { return fusion_; }  // null: no language model
-  std::shared_ptr<const LmFusion> fusion_with(std::shared_ptr<const Hotwords> hotwords, bool use_lm) const;
+  std::shared_ptr<const LmFusion> new_fusion(const HotwordList* hotwords, bool use_lm) const;  // either may be none
   void log(bool is_error, const std::string& text) const;
 
  private:

@@ -216,7 +216,7 @@ const float* Tensor::floats(const Shape& shape, const char* what) const {
 
 Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
                  std::vector<const char*> inputs, std::vector<const char*> outputs)
-    : runtime_(runtime), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+    : runtime_(runtime), inputs_(std::move(inputs)), outputs_(std::move(outputs)), session_(nullptr, runtime.api().ReleaseSession) {
   try {
     open(onnx, num_threads);
   } catch (const std::runtime_error& error) {
@@ -227,13 +227,10 @@ Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::s
     return std::equal(found.begin(), found.end(), wanted.begin(), wanted.end());
   };
   if (!equal(found_inputs, inputs_) || !equal(found_outputs, outputs_)) {
-    runtime_.api().ReleaseSession(session_);
     throw DamagedFileError(name + " is no model of asr-stream: its graph takes " + join(found_inputs) + " and gives " +
                            join(found_outputs) + "; `asr export` writes one");
   }
 }
-
-Session::~Session() { runtime_.api().ReleaseSession(session_); }
 
 void Session::open(std::string_view onnx, int num_threads) {
   const ort::Api& api = runtime_.api();
@@ -247,14 +244,16 @@ void Session::open(std::string_view onnx, int num_threads) {
   // Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
   runtime_.check(api.AddSessionConfigEntry(options, "session.intra_op.allow_spinning", "0"));
   runtime_.check(api.AddSessionConfigEntry(options, "session.inter_op.allow_spinning", "0"));
-  runtime_.check(api.CreateSessionFromArray(runtime_.env(), onnx.data(), onnx.size(), options, &session_));
+  ort::Session* session = nullptr;
+  runtime_.check(api.CreateSessionFromArray(runtime_.env(), onnx.data(), onnx.size(), options, &session));
+  session_.reset(session);
 }
 
 std::vector<Tensor> Session::run(std::initializer_list<const Tensor*> inputs) const {
   std::vector<const ort::Value*> values;
   for (const Tensor* tensor : inputs) values.push_back(tensor->get());
   std::vector<ort::Value*> results(outputs_.size(), nullptr);
-  runtime_.check(runtime_.api().Run(session_, nullptr, inputs_.data(), values.data(), values.size(), outputs_.data(),
+  runtime_.check(runtime_.api().Run(session_.get(), nullptr, inputs_.data(), values.data(), values.size(), outputs_.data(),
                                     outputs_.size(), results.data()));
   std::vector<Tensor> outputs;
   outputs.reserve(results.size());
@@ -265,12 +264,12 @@ std::vector<Tensor> Session::run(std::initializer_list<const Tensor*> inputs) co
 std::vector<std::string> Session::names(bool inputs) const {
   const ort::Api& api = runtime_.api();
   std::size_t count = 0;
-  runtime_.check((inputs ? api.SessionGetInputCount : api.SessionGetOutputCount)(session_, &count));
+  runtime_.check((inputs ? api.SessionGetInputCount : api.SessionGetOutputCount)(session_.get(), &count));
   std::vector<std::string> found;
   for (std::size_t i = 0; i < count; ++i) {
     char* name = nullptr;
     runtime_.check(
-        (inputs ? api.SessionGetInputName : api.SessionGetOutputName)(session_, i, runtime_.allocator(), &name));
+        (inputs ? api.SessionGetInputName : api.SessionGetOutputName)(session_.get(), i, runtime_.allocator(), &name));
     found.emplace_back(name);
     runtime_.check(api.AllocatorFree(runtime_.allocator(), name));
   }
@@ -280,7 +279,7 @@ std::vector<std::string> Session::names(bool inputs) const {
 Shape Session::shape(std::size_t index, bool input) const {
   const ort::Api& api = runtime_.api();
   ort::TypeInfo* type = nullptr;
-  runtime_.check((input ? api.SessionGetInputTypeInfo : api.SessionGetOutputTypeInfo)(session_, index, &type));
+  runtime_.check((input ? api.SessionGetInputTypeInfo : api.SessionGetOutputTypeInfo)(session_.get(), index, &type));
   const std::unique_ptr<ort::TypeInfo, ort::Api::Release<ort::TypeInfo>> guard(type, api.ReleaseTypeInfo);
   const ort::TensorInfo* info = nullptr;
   runtime_.check(api.CastTypeInfoToTensorInfo(type, &info));  // of the type's own

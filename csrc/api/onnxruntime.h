@@ -71,9 +71,6 @@ class Session {
   // onnx: the file. Checks that it takes and gives just these. DamagedFileError, which calls it `name`.
   Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
           std::vector<const char*> inputs, std::vector<const char*> outputs);
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
 
   std::vector<Tensor> run(std::initializer_list<const Tensor*> inputs) const;
 
@@ -88,7 +85,7 @@ class Session {
 
   const OnnxRuntime& runtime_;
   std::vector<const char*> inputs_, outputs_;
-  ort::Session* session_ = nullptr;
+  std::unique_ptr<ort::Session, ort::Api::Release<ort::Session>> session_;
 };
 
 }  // namespace asr_stream

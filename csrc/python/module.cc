@@ -215,7 +215,6 @@ void bind_ctc(py::module_& m) {
            "recombine"_a = false, "lm"_a = nullptr);
   bind_search_methods<CtcPrefixBeamSearch>(beam);
 
-  m.attr("UNKNOWN_COST") = kUnknownCost;
   py::class_<Phrases, std::shared_ptr<Phrases>>(m, "Phrases")
       .def(py::init<std::string_view, const std::vector<std::string>&, float>(), "list"_a, "tokens"_a,
            "unknown_cost"_a = kUnknownCost)
@@ -302,7 +301,6 @@ void bind_lm(py::module_& m) {
           },
           "word"_a, "num_best"_a = 1);
 
-  m.attr("HOTWORD_BOOST") = kHotwordBoost;
   py::class_<Hotwords, std::shared_ptr<Hotwords>>(m, "Hotwords")
       .def(py::init([](std::string_view list, const std::vector<std::string>& tokens, float boost,
                        std::shared_ptr<const NgramLm> lm) {
@@ -332,8 +330,9 @@ void bind_endpointer(py::module_& m) {
       .def(py::init([](double after_speech, double without_speech, double max_utterance, double frame) {
              return Endpointer(EndpointerOptions{after_speech, without_speech, max_utterance, frame});
            }),
-           py::kw_only(), "silence_after_speech_s"_a = 0.8, "silence_without_speech_s"_a = 5.0,
-           "max_utterance_s"_a = 20.0, "frame_s"_a = 0.04)
+           py::kw_only(), "silence_after_speech_s"_a = EndpointerOptions{}.silence_after_speech_s,
+           "silence_without_speech_s"_a = EndpointerOptions{}.silence_without_speech_s,
+           "max_utterance_s"_a = EndpointerOptions{}.max_utterance_s, "frame_s"_a = kEncoderFrameS)
       .def(
           "update",
           [](const Endpointer& self, std::int64_t num_frames, std::int64_t num_trailing_silence_frames,
@@ -358,6 +357,40 @@ void bind_spelling(py::module_& m) {
       "text"_a, "tokens"_a);
 }
 
+template <std::size_t N>
+py::tuple to_tuple(const char* const (&names)[N]) {
+  py::tuple tuple(N);
+  for (std::size_t i = 0; i < N; ++i) tuple[i] = py::str(names[i]);
+  return tuple;
+}
+
+void bind_contract(py::module_& m) {
+  m.attr("SAMPLE_RATE") = kSampleRate;
+  m.attr("MIN_SAMPLE_RATE") = kMinSampleRate;
+  m.attr("MAX_SAMPLE_RATE") = kMaxSampleRate;
+  m.attr("NUM_MEL_BINS") = kNumBins;
+  m.attr("SUBSAMPLING") = kSubsampling;
+  m.attr("FEATURE_OVERLAP") = kFeatureOverlap;
+  m.attr("ENCODER_FRAME_MS") = kEncoderFrameMs;
+  m.attr("BLANK_ID") = kBlankId;
+  m.attr("SOS_EOS_ID") = kSosEosId;
+  m.attr("MAX_PHONES") = kMaxPhones;
+  m.attr("FORMAT_VERSION") = kFormatVersion;
+  m.attr("ENCODER_INPUTS") = to_tuple(kEncoderInputs);
+  m.attr("ENCODER_OUTPUTS") = to_tuple(kEncoderOutputs);
+  m.attr("PHONE_OUTPUT") = kPhoneOutput;
+  m.attr("DECODER_INPUTS") = to_tuple(kDecoderInputs);
+  m.attr("DECODER_OUTPUTS") = to_tuple(kDecoderOutputs);
+  m.attr("BEAM_SIZE") = kBeamSize;
+  m.attr("HOTWORD_BOOST") = kHotwordBoost;
+  m.attr("UNKNOWN_COST") = kUnknownCost;
+  py::dict ranges;
+  for (const OptionRange& range : kOptionRanges) {
+    ranges[range.name] = py::make_tuple(range.low, range.with_low, range.high, range.fallback);
+  }
+  m.attr("OPTION_RANGES") = ranges;
+}
+
 void bind_onnx_file(py::module_& m) {
   m.attr("ONNX_OPSET") = kOnnxOpset;
   m.def(
@@ -376,6 +409,7 @@ void bind_segment(py::module_& m);  // segment.cc
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Streaming front end of asr-stream: ring buffer, log-mel filterbank, CTC search, endpointing.";
+  bind_contract(m);
   bind_ring_buffer(m);
   bind_fbank(m);
   bind_lm(m);

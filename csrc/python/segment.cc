@@ -1,4 +1,4 @@
-// Words and segments in Python: see asr/_core.pyi.
+// Words, streams and the resampler in Python: see asr/_core.pyi.
 #include "segment.h"
 
 #include <pybind11/numpy.h>
@@ -12,8 +12,10 @@
 #include <variant>
 #include <vector>
 
+#include "frontend/resampler.h"
 #include "python/arrays.h"
 #include "python/exclusive.h"
+#include "stream.h"
 
 namespace asr_stream {
 namespace {
@@ -24,10 +26,6 @@ py::list to_list(const std::vector<Word>& words) {
   py::list list;
   for (const Word& word : words) list.append(py::make_tuple(word.text, word.start_s, word.end_s, word.confidence));
   return list;
-}
-
-const char* name(Event::Type type) {
-  return type == Event::Type::kPartial ? "partial" : type == Event::Type::kFinal ? "final" : "error";
 }
 
 SegmentOptions::Search to_search(const std::string& name) {
@@ -50,24 +48,35 @@ const py::array float_rows(const py::object& object, const char* what) {
   return array;
 }
 
-using ExclusiveSegment = Exclusive<Segment>;
+using ExclusiveStream = Exclusive<Stream>;
+using ExclusiveResampler = Exclusive<Resampler>;
+
+template <std::int64_t (Stream::*count)() const noexcept>
+std::int64_t get(ExclusiveStream& self) {
+  return self([](Stream& stream) { return (stream.*count)(); });
+}
 
 template <std::int64_t (Segment::*count)() const noexcept>
-std::int64_t get(ExclusiveSegment& self) {
-  return self([](Segment& segment) { return (segment.*count)(); });
+std::int64_t get_of_segment(ExclusiveStream& self) {
+  return self([](Stream& stream) { return (stream.segment().*count)(); });
+}
+
+py::array_t<float> to_array(const std::vector<float>& samples) {
+  return py::array_t<float>(static_cast<py::ssize_t>(samples.size()), samples.data());
 }
 
 // The answer is copied while the object is held: another thread may be at work on it as soon as it is let go.
-py::object work(ExclusiveSegment& self) {
-  std::unique_ptr<Work> copy = self([](Segment& segment) {
-    return segment.work() ? std::make_unique<Work>(*segment.work()) : nullptr;
+py::object work(ExclusiveStream& self) {
+  std::unique_ptr<Work> copy = self([](Stream& stream) {
+    const Work* work = stream.work();
+    return work ? std::make_unique<Work>(*work) : nullptr;
   });
   if (!copy) return py::none();
   if (auto* step = std::get_if<EncoderStep>(copy.get())) return py::cast(std::move(*step));
   return py::cast(std::move(std::get<DecoderScoring>(*copy)));
 }
 
-void stepped(ExclusiveSegment& self, const py::object& log_probs, const py::object& encoder_out,
+void stepped(ExclusiveStream& self, const py::object& log_probs, const py::object& encoder_out,
              const py::object& phone_log_probs) {
   const py::array rows = float_rows(log_probs, "log_probs"), vectors = float_rows(encoder_out, "encoder_out");
   if (rows.shape(0) != vectors.shape(0)) throw py::value_error("log_probs and encoder_out differ in their frames");
@@ -83,13 +92,13 @@ void stepped(ExclusiveSegment& self, const py::object& log_probs, const py::obje
     phone_log_prob = static_cast<const float*>(phones.data());
     num_phone_tokens = phones.shape(1);
   }
-  self([&](Segment& segment) {
-    segment.stepped(log_prob, num_frames, vocab_size, phone_log_prob, num_phone_tokens, vector, dim);
+  self([&](Stream& stream) {
+    stream.stepped(log_prob, num_frames, vocab_size, phone_log_prob, num_phone_tokens, vector, dim);
   });
 }
 
-py::list take_events(ExclusiveSegment& self) {
-  const std::vector<Event> events = self([](Segment& segment) { return segment.take_events(); });
+py::list take_events(ExclusiveStream& self) {
+  const std::vector<Event> events = self([](Stream& stream) { return stream.take_events(); });
   py::list list;
   for (const Event& event : events) {
     list.append(py::make_tuple(name(event.type), event.text, event.start_s, event.end_s, to_list(event.words),
@@ -101,7 +110,6 @@ py::list take_events(ExclusiveSegment& self) {
 }  // namespace
 
 void bind_segment(py::module_& m) {
-  m.attr("BEAM_SIZE") = kBeamSize;
   m.attr("BEAM_THRESHOLD") = kBeamThreshold;
   m.attr("NUM_RESCORED") = kNumRescored;
 
@@ -151,37 +159,62 @@ void bind_segment(py::module_& m) {
       .def_property_readonly("encoder_out",
                              [](const DecoderScoring& s) { return to_array(s.encoder_out, s.num_frames); });
 
-  py::class_<ExclusiveSegment>(m, "Segment")
-      .def(py::init([](std::shared_ptr<const SegmentOptions> options, double start_s) {
-             return std::make_unique<ExclusiveSegment>("Segment", std::move(options), start_s);
+  py::register_exception<StreamFailed>(m, "StreamFailed", PyExc_RuntimeError);
+  py::class_<ExclusiveStream>(m, "Stream")
+      .def(py::init([](std::shared_ptr<const SegmentOptions> options) {
+             return std::make_unique<ExclusiveStream>("Stream", std::move(options));
            }),
-           py::arg("options").none(false), "start_s"_a = 0.0)
+           py::arg("options").none(false))
       .def(
           "accept",
-          [](ExclusiveSegment& self, const py::object& samples) {
-            return with_samples(samples, [&](auto* data, std::size_t count) {
-              return self([&](Segment& segment) { return segment.accept(data, count); });
+          [](ExclusiveStream& self, const py::object& samples, std::int32_t sample_rate) {
+            with_samples(samples, [&](auto* data, std::size_t count) {
+              self([&](Stream& stream) { stream.accept(data, count, sample_rate); });
             });
           },
-          "samples"_a)
-      .def("finish", [](ExclusiveSegment& self) { self([](Segment& segment) { segment.finish(); }); })
+          "samples"_a, "sample_rate"_a = kSampleRate)
+      .def("gap", [](ExclusiveStream& self, std::int64_t num_samples, std::int32_t sample_rate) {
+        self([&](Stream& stream) { stream.gap(num_samples, sample_rate); });
+      }, "num_samples"_a, "sample_rate"_a = kSampleRate)
+      .def("end_utterance", [](ExclusiveStream& self) { self([](Stream& stream) { stream.end_utterance(); }); })
+      .def("change", [](ExclusiveStream& self, std::shared_ptr<const SegmentOptions> options) {
+        self([&](Stream& stream) { stream.change(std::move(options)); });
+      }, py::arg("options").none(false))
+      .def("finish", [](ExclusiveStream& self) { self([](Stream& stream) { stream.finish(); }); })
       .def("work", &work)
       .def("stepped", &stepped, "log_probs"_a, "encoder_out"_a, "phone_log_probs"_a = py::none())
-      .def(
-          "scored",
-          [](ExclusiveSegment& self, const std::vector<float>& scores) {
-            self([&](Segment& segment) { segment.scored(scores); });
-          },
-          "scores"_a)
+      .def("scored", [](ExclusiveStream& self, const std::vector<float>& scores) {
+        self([&](Stream& stream) { stream.scored(scores); });
+      }, "scores"_a)
+      .def("fail", [](ExclusiveStream& self, const std::string& reason) {
+        self([&](Stream& stream) { stream.fail(reason); });
+      }, "reason"_a)
       .def("take_events", &take_events)
-      .def_property_readonly("num_samples", &get<&Segment::num_samples>)
-      .def_property_readonly("num_wanted", &get<&Segment::num_wanted>)
-      .def_property_readonly("num_frames", &get<&Segment::num_frames>)
-      .def_property_readonly("num_features_kept", &get<&Segment::num_features_kept>)
-      .def_property_readonly("num_frames_kept", &get<&Segment::num_frames_kept>)
-      .def("add_nonfinite", [](ExclusiveSegment& self, std::int64_t count) {
-        self([&](Segment& segment) { segment.add_nonfinite(count); });
-      }, "count"_a);
+      .def_property_readonly("sample_offset", &get<&Stream::sample_offset>)
+      .def_property_readonly("num_wanted", &get<&Stream::num_wanted>)
+      .def_property_readonly("num_changes", &get<&Stream::num_changes>)
+      .def_property_readonly("num_samples", &get_of_segment<&Segment::num_samples>)
+      .def_property_readonly("num_frames", &get_of_segment<&Segment::num_frames>)
+      .def_property_readonly("num_features_kept", &get_of_segment<&Segment::num_features_kept>)
+      .def_property_readonly("num_frames_kept", &get_of_segment<&Segment::num_frames_kept>);
+
+  py::class_<ExclusiveResampler>(m, "Resampler")
+      .def(py::init([](std::int32_t sample_rate) {
+             return std::make_unique<ExclusiveResampler>("Resampler", sample_rate);
+           }),
+           "sample_rate"_a)
+      .def("accept", [](ExclusiveResampler& self, const py::object& samples) {
+        std::vector<float> output;
+        with_samples(samples, [&](auto* data, std::size_t count) {
+          self([&](Resampler& resampler) { resampler.accept(data, count, output); });
+        });
+        return to_array(output);
+      }, "samples"_a)
+      .def("finish", [](ExclusiveResampler& self) {
+        std::vector<float> output;
+        self([&](Resampler& resampler) { resampler.finish(output); });
+        return to_array(output);
+      });
 }
 
 }  // namespace asr_stream

@@ -31,13 +31,12 @@
 #include <utility>
 #include <vector>
 
+#include "contract.h"
 #include "search/ctc_search.h"
 #include "search/lm_fusion.h"
 #include "search/prefix_tree.h"
 
 namespace asr_stream {
-
-inline constexpr std::int32_t kBeamSize = 128;
 
 struct CtcPrefixBeamSearchOptions {
   std::int32_t beam_size = kBeamSize;     // 1 .. 1024

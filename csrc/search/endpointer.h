@@ -3,15 +3,18 @@
 
 #include <cstdint>
 
+#include "contract.h"
+
 namespace asr_stream {
 
 enum class EndpointRule { kNone, kSilenceAfterSpeech, kSilenceWithoutSpeech, kMaxUtterance };
 
 struct EndpointerOptions {
-  double silence_after_speech_s = 0.8;    // end after this much silence once something was said
-  double silence_without_speech_s = 5.0;  // end after this much silence when nothing was said
-  double max_utterance_s = 20.0;          // end a longer utterance between two words, see `update`
-  double frame_s = 0.04;                  // length of an encoder frame
+  // After so much silence once something was said, and when nothing was.
+  double silence_after_speech_s = option("silence_after_speech_s").fallback;
+  double silence_without_speech_s = option("silence_without_speech_s").fallback;
+  double max_utterance_s = option("max_utterance_s").fallback;  // a longer one, between two words, see `update`
+  double frame_s = kEncoderFrameS;
 };
 
 // Immutable; safe to share between threads. A duration of infinity switches its rule off.

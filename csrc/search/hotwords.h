@@ -14,13 +14,11 @@
 #include <string_view>
 #include <vector>
 
+#include "contract.h"
 #include "search/lexicon.h"
 #include "search/ngram_lm.h"
 
 namespace asr_stream {
-
-inline constexpr float kHotwordBoost = 0.75f;  // nats for each letter; tuned for the bundled models
-inline constexpr float kMaxHotwordBoost = 20.0f;
 
 // Immutable, for any number of searches.
 class Hotwords {

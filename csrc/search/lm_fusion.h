@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "contract.h"
 #include "search/hotwords.h"
 #include "search/ngram_lm.h"
 
@@ -30,10 +31,11 @@ namespace asr_stream {
 
 // The defaults are tuned for the bundled models.
 struct LmFusionOptions {
-  float weight = 0.8f;        // of the language model's log-probabilities; 0 .. 10
-  float word_bonus = -1.6f;   // added for each word; -20 .. 20
-  float oov_penalty = 8.0f;   // taken off for a word outside the lexicon, beside P(<unk>); 0 .. 100
-  float prior_weight = 0.5f;  // of the letters' own log-probabilities, taken off; 0 .. 2
+  float weight = static_cast<float>(option("lm_weight").fallback);  // of the language model's log-probabilities
+  float word_bonus = static_cast<float>(option("lm_word_bonus").fallback);  // added for each word
+  // Taken off for a word outside the lexicon, beside P(<unk>).
+  float oov_penalty = static_cast<float>(option("lm_oov_penalty").fallback);
+  float prior_weight = static_cast<float>(option("lm_prior_weight").fallback);  // of the letters' own, taken off
 };
 
 // Immutable, for any number of searches.

@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "contract.h"
 #include "search/lexicon.h"
 
 namespace asr_stream {
 
 inline constexpr char kUnknownPhrase[] = "[unk]";
-inline constexpr float kUnknownCost = 1.5f;  // tuned for the bundled models
 
 // Immutable, for any number of searches.
 class Phrases {

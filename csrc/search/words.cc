@@ -14,8 +14,7 @@ namespace {
 
 constexpr std::string_view kWordBorder = "\xe2\x96\x81";  // "▁"
 constexpr std::int64_t kFluentFrames = 3;
-// How far, in frames, the letters of a word may lie from its phones, and its border from the middle between its phones
-// and its neighbor's.
+// How far, in frames, the letters of a word may lie from its phones, and its first letter from its first phone.
 constexpr std::int64_t kLettersReach = 6;
 constexpr std::int64_t kBorderReach = 4;
 constexpr double kRounding = 1e-3;  // of sums of boosts, in another order
@@ -67,21 +66,26 @@ std::vector<Spoken> spoken(const Hypothesis& hypothesis, const std::vector<std::
   return result;
 }
 
-// The letters of about the frames [begin, end), from border to border if there are any near.
-std::string written(const Hypothesis& letters, const std::vector<std::string>& tokens, std::int64_t begin,
-                    std::int64_t end) {
-  const std::vector<Spoken> all = spoken(letters, tokens);
-  const auto at_border = [&all](std::int64_t frame) {
-    std::int64_t nearest = frame, distance = kBorderReach + 1;
-    for (const Spoken& word : all) {
-      if (std::abs(word.start - frame) >= distance) continue;
-      nearest = word.start;
-      distance = std::abs(word.start - frame);
+// What `letters` write where word `index` was spoken: from the border between their words that is nearest to its first
+// phone to the one nearest to the next word's, or, where there is none near, from the middle between the words' phones.
+std::string written(const std::vector<Spoken>& words, std::size_t index, const Hypothesis& letters,
+                    const std::vector<std::string>& tokens) {
+  const std::vector<Spoken> lettered = spoken(letters, tokens);
+  const auto beginning = [&](std::size_t i) {
+    const std::int64_t start = words[i].start;
+    std::int64_t begin = i == 0 ? start - kLettersReach : std::max(start - kLettersReach, (words[i - 1].end + start) / 2);
+    std::int64_t reach = kBorderReach;
+    for (const Spoken& word : lettered) {
+      const std::int64_t distance = std::abs(word.start - start);
+      if (distance > reach || (i > 0 && std::abs(word.start - words[i - 1].start) <= distance)) continue;
+      begin = word.start;
+      reach = distance - 1;
     }
-    return nearest;
+    return begin;
   };
-  begin = at_border(begin);
-  end = at_border(end);
+  const std::int64_t begin = beginning(index);
+  std::int64_t end = words[index].end + kLettersReach;
+  if (index + 1 < words.size()) end = std::min(end, beginning(index + 1));
   std::string text;
   for (std::size_t i = 0; i < letters.tokens.size(); ++i) {
     if (letters.start_frames[i] < begin || letters.start_frames[i] >= end) continue;
@@ -128,10 +132,7 @@ std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, co
   for (std::size_t i = 0; i < found.size(); ++i) {
     found[i].text = fusion.text(hypothesis.words[i]);
     if (!found[i].text.empty() || hypothesis.words[i] == LmFusion::kNoWord) continue;
-    std::int64_t begin = found[i].start - kLettersReach, end = found[i].end + kLettersReach;
-    if (i > 0) begin = std::max(begin, (found[i - 1].end + found[i].start) / 2);
-    if (i + 1 < found.size()) end = std::min(end, (found[i].end + found[i + 1].start) / 2);
-    found[i].text = written(letters, tokens, begin, end);
+    found[i].text = written(found, i, letters, tokens);
   }
   const auto is_silent = [](const Spoken& word) { return word.text.empty(); };
   found.erase(std::remove_if(found.begin(), found.end(), is_silent), found.end());

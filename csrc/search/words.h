@@ -6,12 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "contract.h"
 #include "search/ctc_search.h"
 #include "search/lm_fusion.h"
 
 namespace asr_stream {
-
-inline constexpr double kEncoderFrameS = 0.04;
 
 // A recognised word, in seconds of the stream. Its confidence, in (0, 1), is the probability that it is right: a
 // logistic map of how certain its least certain token was (a word is wrong as soon as one of its tokens is) and its

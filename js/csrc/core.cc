@@ -1,12 +1,16 @@
-// The C++ core in JavaScript: language model, options and Segment, as js/src/segment.js uses them.
+// The C++ core in JavaScript: language model, options, streams and the contract, as js/src uses them.
 //
 // Arrays are copied at the border. JavaScript frees what it makes by `.delete()`. A C++ exception becomes an Error.
+#include "contract.h"
+#include "metadata.h"
 #include "onnx_file.h"
-#include "segment.h"
+#include "stream.h"
 
 #include <emscripten/bind.h>
 #include <emscripten/val.h>
 
+#include <cctype>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -72,6 +76,7 @@ std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<
   return guarded([&] {
     auto options = std::make_shared<SegmentOptions>();
     options->tokens = emscripten::vecFromJSArray<std::string>(values["tokens"]);
+    options->phones = emscripten::vecFromJSArray<std::string>(values["phones"]);
     options->chunk_size = values["chunkSize"].as<int>();
     options->search = to_search(values["search"].as<std::string>());
     options->rescore_ctc_weight = values["rescoreCtcWeight"].as<double>();
@@ -83,15 +88,16 @@ std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<
     float hotword_boost = kHotwordBoost, unknown_cost = kUnknownCost;
     take(values, "hotwordBoost", hotword_boost);
     take(values, "unknownCost", unknown_cost);
-    std::shared_ptr<const Hotwords> hotwords;
-    if (values.hasOwnProperty("hotwords")) {
-      const auto list = values["hotwords"].as<std::string>();
-      hotwords = std::make_shared<const Hotwords>(list, options->tokens, hotword_boost);
-    }
     if (values.hasOwnProperty("phrases")) {
       const auto list = values["phrases"].as<std::string>();
       options->phrases = std::make_shared<const Phrases>(list, options->tokens, unknown_cost);
       lm = nullptr;  // has no say
+    }
+    std::shared_ptr<const Hotwords> hotwords;
+    if (values.hasOwnProperty("hotwords")) {
+      const bool in_phones = lm && !lm->phones().empty() && !options->phones.empty();
+      const auto list = values["hotwords"].as<std::string>();
+      hotwords = std::make_shared<const Hotwords>(list, options->tokens, hotword_boost, in_phones ? lm.get() : nullptr);
     }
     if (lm || hotwords) {
       LmFusionOptions weights;
@@ -99,30 +105,37 @@ std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<
       take(values["lmWeights"], "wordBonus", weights.word_bonus);
       take(values["lmWeights"], "oovPenalty", weights.oov_penalty);
       take(values["lmWeights"], "priorWeight", weights.prior_weight);
-      options->fusion = std::make_shared<LmFusion>(std::move(lm), options->tokens, weights, std::move(hotwords));
+      options->fusion = std::make_shared<LmFusion>(std::move(lm), options->tokens, weights, std::move(hotwords),
+                                                   options->phones);
     }
     const Segment check(options);
     return options;
   });
 }
 
-std::shared_ptr<Segment> make_segment(std::shared_ptr<SegmentOptions> options, double start_s) {
-  return guarded([&] { return std::make_shared<Segment>(std::move(options), start_s); });
+std::shared_ptr<Stream> make_stream(std::shared_ptr<SegmentOptions> options) {
+  return guarded([&] { return std::make_shared<Stream>(std::move(options)); });
 }
 
 template <typename Sample>
-int accept(Segment& self, const val& samples) {
+void accept(Stream& self, const val& samples, int sample_rate) {
   const std::vector<Sample> audio = to_vector<Sample>(samples);
-  return guarded([&] { return static_cast<int>(self.accept(audio.data(), audio.size())); });
+  guarded([&] { self.accept(audio.data(), audio.size(), sample_rate); });
 }
 
-void finish(Segment& self) {
+void gap(Stream& self, double num_samples, int sample_rate) {
+  guarded([&] { self.gap(static_cast<std::int64_t>(num_samples), sample_rate); });
+}
+
+void finish(Stream& self) {
   guarded([&] { self.finish(); });
 }
 
+void fail(Stream& self, const std::string& reason) { self.fail(reason); }
+
 // null, or a step {features, numFrames, numValid, begins, secondPass}, or a scoring {tokens, encoderOut, numFrames}.
-val work(const Segment& self) {
-  const Work* work = self.work();
+val work(const Stream& self) {
+  const Work* work = guarded([&] { return self.work(); });
   if (!work) return val::null();
   val object = val::object();
   if (const auto* step = std::get_if<EncoderStep>(work)) {
@@ -142,19 +155,21 @@ val work(const Segment& self) {
   return object;
 }
 
-void stepped(Segment& self, const val& log_probs, const val& encoder_out, int num_frames) {
-  const std::vector<float> rows = to_vector<float>(log_probs), vectors = to_vector<float>(encoder_out);
+// phone_log_probs: null where the model writes no phones.
+void stepped(Stream& self, const val& log_probs, const val& encoder_out, int num_frames, const val& phone_log_probs) {
+  const bool has_phones = !phone_log_probs.isNull();
+  const std::vector<float> rows = to_vector<float>(log_probs), vectors = to_vector<float>(encoder_out),
+                           phones = has_phones ? to_vector<float>(phone_log_probs) : std::vector<float>();
   const auto width = [num_frames](const std::vector<float>& v) { return static_cast<std::int64_t>(v.size()) / num_frames; };
-  guarded([&] { self.stepped(rows.data(), num_frames, width(rows), vectors.data(), width(vectors)); });
+  guarded([&] {
+    self.stepped(rows.data(), num_frames, width(rows), has_phones ? phones.data() : nullptr, width(phones),
+                 vectors.data(), width(vectors));
+  });
 }
 
-void scored(Segment& self, const val& scores) {
+void scored(Stream& self, const val& scores) {
   const std::vector<float> numbers = to_vector<float>(scores);
   guarded([&] { self.scored(numbers); });
-}
-
-const char* name(Event::Type type) {
-  return type == Event::Type::kPartial ? "partial" : type == Event::Type::kFinal ? "final" : "error";
 }
 
 val span(double start_s, double end_s) {
@@ -164,7 +179,7 @@ val span(double start_s, double end_s) {
   return object;
 }
 
-val take_events(Segment& self) {
+val take_events(Stream& self) {
   val events = val::array();
   for (const Event& event : self.take_events()) {
     val words = val::array();
@@ -185,39 +200,94 @@ val take_events(Segment& self) {
   return events;
 }
 
-// {key: value} of an .onnx file, which is looked over: see onnx_file.h.
-val read_properties(const val& bytes) {
+// Looks over an .onnx file, see onnx_file.h; what it says about itself, or with `is_decoder` nothing.
+val read_metadata(const val& bytes, bool is_decoder) {
   const std::vector<char> data = to_vector<char>(bytes);
-  const auto properties = guarded([&] { return read_onnx_properties({data.data(), data.size()}); });
-  val object = val::object();
-  for (const auto& [key, value] : properties) object.set(key, value);
-  return object;
+  return guarded([&] {
+    const auto properties = read_onnx_properties({data.data(), data.size()});
+    val object = val::object();
+    if (is_decoder) return object;
+    const ModelMetadata metadata(properties);
+    object.set("tokens", val::array(metadata.heard()));
+    object.set("phones", val::array(metadata.phones));
+    object.set("numLayers", static_cast<int>(metadata.num_layers));
+    object.set("dim", static_cast<int>(metadata.dim));
+    object.set("defaultChunkSize", static_cast<int>(metadata.default_chunk_size));
+    object.set("defaultLeftContext", static_cast<int>(metadata.default_left_context));
+    object.set("rescoreCtcWeight", metadata.rescore_ctc_weight);
+    const std::string& decoder = metadata.decoder_onnx;
+    object.set("decoderOnnx", val::global("Uint8Array").new_(typed_memory_view(
+        decoder.size(), reinterpret_cast<const std::uint8_t*>(decoder.data()))));
+    return object;
+  });
 }
 
-void add_nonfinite(Segment& self, int count) { self.add_nonfinite(count); }
+std::string camel_case(const std::string& name) {
+  std::string result;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    result += name[i] == '_' ? static_cast<char>(std::toupper(name[++i])) : name[i];
+  }
+  return result;
+}
+
+template <std::size_t N>
+val names(const char* const (&list)[N]) {
+  val array = val::array();
+  for (const char* name : list) array.call<void>("push", std::string(name));
+  return array;
+}
+
+val contract() {
+  val object = val::object();
+  object.set("sampleRate", kSampleRate);
+  object.set("minSampleRate", kMinSampleRate);
+  object.set("maxSampleRate", kMaxSampleRate);
+  object.set("numBins", static_cast<int>(kNumBins));
+  object.set("subsampling", static_cast<int>(kSubsampling));
+  object.set("featureOverlap", static_cast<int>(kFeatureOverlap));
+  object.set("encoderFrameMs", kEncoderFrameMs);
+  object.set("encoderInputs", names(kEncoderInputs));
+  object.set("encoderOutputs", names(kEncoderOutputs));
+  object.set("phoneOutput", std::string(kPhoneOutput));
+  object.set("decoderInputs", names(kDecoderInputs));
+  object.set("decoderOutputs", names(kDecoderOutputs));
+  val options = val::object();
+  for (const OptionRange& range : kOptionRanges) {
+    val entry = val::object();
+    entry.set("low", range.low);
+    entry.set("withLow", range.with_low);
+    entry.set("high", range.high);
+    entry.set("fallback", range.fallback);
+    options.set(camel_case(range.name), entry);
+  }
+  object.set("options", options);
+  return object;
+}
 
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(asr_stream) {
   using emscripten::class_;
-  emscripten::function("readOnnxProperties", &read_properties);
+  emscripten::function("contract", &contract);
+  emscripten::function("readMetadata", &read_metadata);
   class_<NgramLm>("NgramLm")
       .smart_ptr<std::shared_ptr<NgramLm>>("std::shared_ptr<NgramLm>")
       .constructor(&make_lm);
   class_<SegmentOptions>("SegmentOptions")
       .smart_ptr<std::shared_ptr<SegmentOptions>>("std::shared_ptr<SegmentOptions>")
       .constructor(&make_options);
-  class_<Segment>("Segment")
-      .smart_ptr<std::shared_ptr<Segment>>("std::shared_ptr<Segment>")
-      .constructor(&make_segment)
+  class_<Stream>("Stream")
+      .smart_ptr<std::shared_ptr<Stream>>("std::shared_ptr<Stream>")
+      .constructor(&make_stream)
       .function("acceptFloat32", &accept<float>)
       .function("acceptInt16", &accept<std::int16_t>)
+      .function("gap", &gap)
       .function("finish", &finish)
       .function("work", &work)
       .function("stepped", &stepped)
       .function("scored", &scored)
-      .function("takeEvents", &take_events)
-      .function("addNonfinite", &add_nonfinite);
+      .function("fail", &fail)
+      .function("takeEvents", &take_events);
 }
 
 }  // namespace asr_stream

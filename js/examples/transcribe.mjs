@@ -26,7 +26,7 @@ async function main() {
     options: {
       model: { type: "string" },
       lm: { type: "string" },
-      "chunk-ms": { type: "string", default: "640" },
+      "chunk-ms": { type: "string" },
       json: { type: "boolean", default: false },
     },
   });
@@ -35,7 +35,7 @@ async function main() {
   const recognizer = await Recognizer.load({
     model: values.model,
     lm: values.lm ?? null,
-    chunkMs: Number(values["chunk-ms"]),
+    chunkMs: values["chunk-ms"] ? Number(values["chunk-ms"]) : undefined,
   });
 
   const stream = recognizer.stream();

@@ -57,9 +57,15 @@ export interface RecognizerOptions {
   /** Language model of the beam searches, a file from `asr lm`; null (the default) for none. */
   lm?: string | URL | Uint8Array | ArrayBuffer | null;
   lmWeights?: LmWeights;
-  /** Audio per step, a multiple of 40 in [40, 5120], default 640; text appears once per chunk. */
+  /**
+   * Audio per step, a multiple of 40 in [40, 5120], default that of the model file (640 as a rule); text appears once
+   * per chunk.
+   */
   chunkMs?: number;
-  /** What the encoder remembers before the chunk, a multiple of 40 in [0, 20480], default 2560. */
+  /**
+   * What the encoder remembers before the chunk, a multiple of 40 in [0, 20480], default that of the model file
+   * (2560 as a rule).
+   */
   leftContextMs?: number;
   /**
    * "greedy" | "beam" (CTC prefix beam search) | "rescore" (the default: beam; at the endpoint the attention decoder
@@ -129,17 +135,26 @@ export class Recognizer {
  */
 export interface Stream {
   /**
-   * Continues with `samples`, mono, of any length; resolves to what happened. sampleRate: whole Hz in [4000, 384000],
+   * Continues with `samples`, mono, of any length; resolves to what happened. sampleRate: whole Hz in [1000, 768000],
    * default 16000; anything else is resampled. Samples that are not finite count as silence, and an error event says
-   * so. Throws TypeError, RangeError, and Error after `finish`.
+   * so. Throws TypeError, RangeError, and Error after `finish`. Rejects with StreamError when the network cannot be run.
    */
   accept(samples: Float32Array | Int16Array, sampleRate?: number): Promise<StreamEvent[]>;
   /** Says that `numSamples` of audio were lost here: ends the utterance, reports a gap. */
   gap(numSamples: number, sampleRate?: number): Promise<StreamEvent[]>;
-  /** Says that no more audio comes: the rest is decoded, the last utterance reported, and memory freed. */
+  /** Says that no more audio comes: the rest is decoded, the last utterance reported, and memory freed. Twice is once. */
   finish(): Promise<StreamEvent[]>;
   /** Frees a stream's memory without its last words. Not needed after `finish`. */
   close(): void;
+}
+
+/**
+ * The network could not be run. The stream is of no more use: every later call rejects and says why. `cause`: the
+ * network's error.
+ */
+export class StreamError extends Error {
+  /** What happened before the failure: what the call would have resolved to. Of later calls empty. */
+  events: StreamEvent[];
 }
 
 /** A file that is not a usable model. */

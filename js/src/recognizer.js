@@ -3,26 +3,24 @@
 import { loadCore } from "./core.js";
 import { Model } from "./model.js";
 import { read } from "./read.js";
-import { Segment } from "./segment.js";
 import { Stream } from "./stream.js";
 
-const ENCODER_FRAME_MS = 40;
-const UNSPOKEN_IDS = [0, 1, 2]; // CTC blank, <unk>, end of sentence: in no text
 const SEARCHES = ["greedy", "beam", "rescore"];
 const LM_WEIGHTS = ["weight", "wordBonus", "oovPenalty", "priorWeight"];
 
-const DEFAULTS = { lm: null, lmWeights: {}, chunkMs: 640, leftContextMs: 2560, search: "rescore", sessionOptions: {} };
+const DEFAULTS = { lm: null, lmWeights: {}, search: "rescore", sessionOptions: {} };
 const OPTIONS = [
-  "model", ...Object.keys(DEFAULTS), "secondPass", "beamSize", "silenceAfterSpeechS", "silenceWithoutSpeechS",
+  "model", ...Object.keys(DEFAULTS), "chunkMs", "leftContextMs", "secondPass", "beamSize", "silenceAfterSpeechS", "silenceWithoutSpeechS",
   "maxUtteranceS", "hotwords", "hotwordBoost", "phrases", "unknownCost", "ort",
-]; // the defaults of the others stand in csrc/segment.h
+]; // the defaults of the others stand in csrc/contract.h, and those of chunkMs and leftContextMs in the model file
 
 export class Recognizer {
   static async load(options) {
-    const values = checked(options);
+    const core = await loadCore();
+    const contract = core.contract();
+    const values = checked(options, contract);
     const ort = values.ort ?? (await defaultRuntime());
-    const [core, modelBytes, lmBytes] = await Promise.all([
-      loadCore(),
+    const [modelBytes, lmBytes] = await Promise.all([
       read(values.model, "the model"),
       values.lm === null ? null : read(values.lm, "the language model"),
     ]);
@@ -31,13 +29,15 @@ export class Recognizer {
       const model = await Model.open(modelBytes, ort, {
         withDecoder: values.search === "rescore", sessionOptions: values.sessionOptions,
       });
-      const { tokens, rescoreCtcWeight } = model.metadata;
-      const heard = tokens.map((token, id) => (UNSPOKEN_IDS.includes(id) ? "" : token));
-      const segmentOptions = new core.SegmentOptions({
-        ...values, ...lists(values), tokens: heard, rescoreCtcWeight, chunkSize: values.chunkMs / ENCODER_FRAME_MS,
+      const { tokens, phones, rescoreCtcWeight, defaultChunkSize, defaultLeftContext } = model.metadata;
+      const frames = (ms, byDefault) => (ms === undefined ? byDefault : ms / contract.encoderFrameMs);
+      const chunkSize = frames(values.chunkMs, defaultChunkSize);
+      const leftContext = frames(values.leftContextMs, defaultLeftContext);
+      const streamOptions = new core.SegmentOptions({
+        ...values, ...lists(values), tokens, phones, rescoreCtcWeight, chunkSize,
       }, lm);
-      const recognizer = new Recognizer(core, model, segmentOptions, values.leftContextMs / ENCODER_FRAME_MS);
-      await recognizer.#warmUp(values.chunkMs / ENCODER_FRAME_MS);
+      const recognizer = new Recognizer(core, contract, model, streamOptions, leftContext);
+      await recognizer.#warmUp(chunkSize);
       return recognizer;
     } finally {
       lm?.delete(); // the options keep what they need of it
@@ -45,35 +45,35 @@ export class Recognizer {
   }
 
   #core;
+  #contract;
   #model;
-  #segmentOptions;
+  #streamOptions;
   #leftContext;
 
   // Applications call `load`.
-  constructor(core, model, segmentOptions, leftContext) {
+  constructor(core, contract, model, streamOptions, leftContext) {
     this.#core = core;
+    this.#contract = contract;
     this.#model = model;
-    this.#segmentOptions = segmentOptions;
+    this.#streamOptions = streamOptions;
     this.#leftContext = leftContext;
   }
 
   stream() {
-    return new Stream((startS) => {
-      const core = new this.#core.Segment(this.#segmentOptions, startS);
-      return new Segment(core, this.#model, this.#leftContext);
-    });
+    return new Stream(this.#contract, new this.#core.Stream(this.#streamOptions), this.#model, this.#leftContext);
   }
 
   async close() {
-    this.#segmentOptions.delete();
+    this.#streamOptions.delete();
     await this.#model.close();
   }
 
   // The first run takes several times as long: better now than with the first words.
   async #warmUp(chunkSize) {
-    const numFrames = 4 * chunkSize + 3;
+    const { subsampling, featureOverlap, numBins } = this.#contract;
+    const numFrames = subsampling * chunkSize + featureOverlap;
     const cache = this.#model.initCache(this.#leftContext);
-    await this.#model.step(new Float32Array(80 * numFrames), numFrames, numFrames, cache);
+    await this.#model.step(new Float32Array(numBins * numFrames), numFrames, numFrames, cache);
   }
 }
 
@@ -89,7 +89,7 @@ async function defaultRuntime() {
   return ort;
 }
 
-function checked(options) {
+function checked(options, contract) {
   if (typeof options !== "object" || options === null) {
     throw new TypeError("Recognizer.load takes an object of options, at least {model: url or bytes}");
   }
@@ -101,11 +101,13 @@ function checked(options) {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const values = { ...DEFAULTS, ...Object.fromEntries(given) };
   if (!("model" in values)) throw new TypeError("option model is missing: the URL or the bytes of an .onnx file");
-  checkDuration("chunkMs", values.chunkMs, ENCODER_FRAME_MS, 5120);
-  checkDuration("leftContextMs", values.leftContextMs, 0, 20480);
   check(SEARCHES.includes(values.search), "search", values.search, `one of ${SEARCHES.join(", ")}`);
   for (const [name, isRight, allowed] of CHECKS) {
     if (name in values) check(isRight(values[name]), name, values[name], allowed);
+  }
+  const steps = { chunkMs: contract.encoderFrameMs, leftContextMs: contract.encoderFrameMs, beamSize: 1 };
+  for (const [name, range] of Object.entries(contract.options)) {
+    if (name in values) checkRange(name, values[name], range, steps[name]);
   }
   if (values.lm !== null && values.search === "greedy") {
     throw new RangeError("search greedy takes no language model; use search beam or rescore, or no lm");
@@ -118,28 +120,21 @@ function checked(options) {
   return values;
 }
 
-const isWithin = (value, low, high) => typeof value === "number" && value >= low && value <= high;
-const isDuration = (value) => isWithin(value, Number.MIN_VALUE, Number.MAX_VALUE);
-
 const isList = (value) => Array.isArray(value) && value.every((entry) => typeof entry === "string");
 
 const CHECKS = [
   ["secondPass", (value) => typeof value === "boolean", "true or false"],
-  ["beamSize", (value) => Number.isInteger(value) && isWithin(value, 1, 1024), "a whole number in [1, 1024]"],
-  ["silenceAfterSpeechS", isDuration, "a number of seconds > 0"],
-  ["silenceWithoutSpeechS", isDuration, "a number of seconds > 0"],
-  ["maxUtteranceS", (value) => isWithin(value, Number.MIN_VALUE, 120), "in (0, 120]"],
   ["hotwords", isList, "a list of texts"],
-  ["hotwordBoost", (value) => isWithin(value, Number.MIN_VALUE, 20), "in (0, 20]"],
   ["phrases", isList, "a list of texts"],
-  ["unknownCost", (value) => isWithin(value, Number.MIN_VALUE, 100), "in (0, 100]"],
 ];
 
 function check(condition, name, value, allowed) {
   if (!condition) throw new RangeError(`${name} is ${JSON.stringify(value)}; it must be ${allowed}`);
 }
 
-function checkDuration(name, value, low, high) {
-  const right = Number.isInteger(value) && value % ENCODER_FRAME_MS === 0 && value >= low && value <= high;
-  check(right, name, value, `a multiple of ${ENCODER_FRAME_MS} in [${low}, ${high}]`);
+// step: what the value is a multiple of, or undefined. `range`: of csrc/contract.h.
+function checkRange(name, value, { low, withLow, high }, step) {
+  const isRight = typeof value === "number" && (withLow ? value >= low : value > low) && value <= high && !(value % step);
+  const kind = step === 1 ? "a whole number " : step ? `a multiple of ${step} ` : "";
+  check(isRight, name, value, `${kind}in ${withLow ? "[" : "("}${low}, ${high}]`);
 }

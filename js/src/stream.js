@@ -1,101 +1,126 @@
-// A stream: one source of audio, of any sample rate, with a clock that lost audio cannot set wrong.
-//
-// After a gap everything starts afresh, the encoder's cache included: what follows is recognised as a new stream
-// whose times go on.
+// A stream: one source of audio, of any sample rate. All but the network is in C++ (csrc/stream.h), which asks for work;
+// the network that answers it runs here.
 
-import { Resampler, SAMPLE_RATE, checkSampleRate } from "./resampler.js";
+const PIECE_S = 10; // so that a long recording is not held several times
+
+// The network could not be run. Every later call of the stream rejects again; `events`: those from before, which
+// the failed call would have resolved to.
+export class StreamError extends Error {
+  name = "StreamError";
+
+  constructor(message, events, options) {
+    super(message, options);
+    this.events = events;
+  }
+}
 
 export class Stream {
-  #newSegment;
-  #segment;
-  #resampler = null;
-  #sampleRate = SAMPLE_RATE;
-  #anchorS = 0; // seconds: where audio of this sample rate without a gap began
-  #numSamples = 0; // since then
-  #closed = false; // no call comes any more
+  #contract;
+  #core;
+  #model;
+  #leftContext;
+  #caches = new Map(); // of the stream (false), and of the second pass over an utterance (true)
+  #closed = false; // no audio comes any more
+  #failure = null;
+  #finished = null; // what the first `finish` resolves to
   #last = Promise.resolve(); // calls are done in turn, whether or not they are awaited
 
-  // newSegment: (startS) => Segment. Applications take streams from Recognizer.stream().
-  constructor(newSegment) {
-    this.#newSegment = newSegment;
-    this.#segment = newSegment(0);
+  // core: a Stream of csrc/core.cc, which is freed here. leftContext: in encoder frames. Applications take streams from
+  // Recognizer.stream().
+  constructor(contract, core, model, leftContext) {
+    this.#contract = contract;
+    this.#core = core;
+    this.#model = model;
+    this.#leftContext = leftContext;
   }
 
-  accept(samples, sampleRate = SAMPLE_RATE) {
+  accept(samples, sampleRate = this.#contract.sampleRate) {
     if (!(samples instanceof Float32Array) && !(samples instanceof Int16Array)) {
       throw new TypeError("samples must be a Float32Array in ±1 or an Int16Array, mono");
     }
-    checkSampleRate(sampleRate);
+    this.#checkSampleRate(sampleRate);
     const audio = samples.slice(); // the caller may use its array again
-    return this.#inTurn(async (events) => {
-      await this.#setSampleRate(sampleRate, events);
-      this.#numSamples += audio.length;
-      if (!this.#resampler) return this.#segment.accept(audio, events);
-      // In pieces, so that a long recording is not held three times.
-      for (let begin = 0; begin < audio.length; begin += sampleRate) {
-        const [resampled, numNonfinite] = this.#resampler.accept(audio.subarray(begin, begin + sampleRate));
-        this.#segment.addNonfinite(numNonfinite);
-        await this.#segment.accept(resampled, events);
+    return this.#inTurn(async () => {
+      for (let begin = 0; begin < audio.length; begin += PIECE_S * sampleRate) {
+        const piece = audio.subarray(begin, begin + PIECE_S * sampleRate);
+        if (piece instanceof Int16Array) this.#core.acceptInt16(piece, sampleRate);
+        else this.#core.acceptFloat32(piece, sampleRate);
+        await this.#work();
       }
     });
   }
 
-  gap(numSamples, sampleRate = SAMPLE_RATE) {
-    checkSampleRate(sampleRate);
-    if (!Number.isSafeInteger(numSamples) || numSamples < 0) {
-      throw new RangeError(`numSamples is ${numSamples}; it must be a whole number, at least 0`);
+  gap(numSamples, sampleRate = this.#contract.sampleRate) {
+    this.#checkSampleRate(sampleRate);
+    if (!Number.isSafeInteger(numSamples) || numSamples < 0 || numSamples > 2 ** 48) {
+      throw new RangeError(`numSamples is ${numSamples}; it must be a whole number in [0, 2^48]`);
     }
-    return this.#inTurn(async (events) => {
-      if (numSamples === 0) return;
-      await this.#flush(events);
-      const start = this.#clockS;
-      const lostS = numSamples / sampleRate;
-      this.#anchorS = start + lostS;
-      this.#numSamples = 0;
-      events.push({
-        type: "gap", text: `${lostS.toFixed(3)} s of audio were lost`, start, end: this.#anchorS, words: [],
-      });
-      this.#segment.delete();
-      this.#segment = this.#newSegment(this.#anchorS);
+    return this.#inTurn(async () => {
+      this.#core.gap(numSamples, sampleRate);
+      await this.#work();
     });
   }
 
   finish() {
-    const done = this.#inTurn((events) => this.#flush(events));
+    if (this.#finished) return this.#finished.then(() => []);
+    this.#finished = this.#inTurn(async () => {
+      this.#core.finish();
+      await this.#work();
+    });
     this.close();
-    return done;
+    return this.#finished;
   }
 
   close() {
     if (this.#closed) return;
     this.#closed = true;
-    this.#last = this.#last.then(() => this.#segment.delete());
-  }
-
-  get #clockS() {
-    return this.#anchorS + this.#numSamples / this.#sampleRate;
+    this.#last = this.#last.then(() => this.#core.delete());
   }
 
   // Resolves to the events of `task`, which begins when all earlier ones have ended.
   #inTurn(task) {
+    if (this.#failure) return Promise.reject(this.#again());
     if (this.#closed) throw new Error("this stream is finished; take a new one from Recognizer.stream()");
-    const events = [];
-    const done = this.#last.then(() => task(events)).then(() => events);
-    this.#last = done.catch(() => {}); // the caller hears of it
+    const done = this.#last.then(async () => {
+      if (this.#failure) throw this.#again();
+      try {
+        await task();
+      } catch (error) {
+        this.#core.fail(error.message);
+        this.#failure = error;
+        throw new StreamError(`recognition failed: ${error.message}`, this.#core.takeEvents(), { cause: error });
+      }
+      return this.#core.takeEvents();
+    });
+    this.#last = done.catch(() => {}); // the caller has it
     return done;
   }
 
-  async #flush(events) {
-    if (this.#resampler) await this.#segment.accept(this.#resampler.finish(), events);
-    await this.#segment.finish(events);
+  #again() {
+    const message = `this stream failed (${this.#failure.message}); take a new one`;
+    return new StreamError(message, [], { cause: this.#failure });
   }
 
-  async #setSampleRate(sampleRate, events) {
-    if (sampleRate === this.#sampleRate) return;
-    if (this.#resampler) await this.#segment.accept(this.#resampler.finish(), events);
-    this.#anchorS = this.#clockS;
-    this.#numSamples = 0;
-    this.#sampleRate = sampleRate;
-    this.#resampler = sampleRate === SAMPLE_RATE ? null : new Resampler(sampleRate);
+  async #work() {
+    for (let work = this.#core.work(); work; work = this.#core.work()) {
+      if (work.features) {
+        const cache = work.begins ? this.#model.initCache(this.#leftContext) : this.#caches.get(work.secondPass);
+        const step = await this.#model.step(work.features, work.numFrames, work.numValid, cache);
+        this.#caches.set(work.secondPass, step.cache);
+        this.#core.stepped(step.logProbs, step.encoderOut, step.numFrames, step.phoneLogProbs);
+      } else {
+        this.#core.scored(await this.#model.score(work.tokens, work.encoderOut, work.numFrames));
+      }
+    }
+    this.#caches.delete(true);
+  }
+
+  #checkSampleRate(sampleRate) {
+    const { minSampleRate, maxSampleRate } = this.#contract;
+    if (!Number.isInteger(sampleRate) || sampleRate < minSampleRate || sampleRate > maxSampleRate) {
+      throw new RangeError(
+        `sampleRate is ${sampleRate}; it must be a whole number of Hz in [${minSampleRate}, ${maxSampleRate}]`,
+      );
+    }
   }
 }

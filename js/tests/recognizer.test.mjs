@@ -3,11 +3,10 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 
-import { ModelError, Recognizer } from "asr-stream";
+import { ModelError, Recognizer, StreamError } from "asr-stream";
 import { readWav } from "asr-stream/wav";
 
 import { loadCore } from "../src/core.js";
-import { Resampler } from "../src/resampler.js";
 
 const ASR = new URL("../../asr/", import.meta.url);
 const MODEL = new URL("models/tiny.int8.onnx", ASR);
@@ -79,9 +78,9 @@ test("after a gap the times go on", async () => {
 });
 
 test("audio of another sample rate is resampled, and its times stay those of the stream", async () => {
-  const resampler = new Resampler(20000);
-  const [most] = resampler.accept(samples);
-  const expected = await recognize(Float32Array.from([...most, ...resampler.finish()]));
+  const expected = await recognize(samples, { rate: 20000 });
+  const [spoken, faster] = [await recognize(samples), expected].map((events) => events.at(-1));
+  assert.ok(Math.abs(faster.end - (spoken.end * 16) / 20) < 0.2, `${faster.end} s`);
   assert.deepEqual(await recognize(samples, { rate: 20000, cuts: [1, 500, 30001] }), expected);
   const stream = recognizer.stream();
   await stream.accept(new Float32Array(48000), 48000);
@@ -120,7 +119,7 @@ test("what is amiss is said where it was written", async () => {
   for (const [options, message] of wrong) await assert.rejects(Recognizer.load(options), message);
   const stream = recognizer.stream();
   assert.throws(() => stream.accept([0, 0]), /Float32Array/);
-  assert.throws(() => stream.accept(samples, 100), /sampleRate is 100; it must be a whole number of Hz in \[4000/);
+  assert.throws(() => stream.accept(samples, 100), /sampleRate is 100; it must be a whole number of Hz in \[1000/);
   assert.throws(() => stream.gap(-1), /numSamples is -1/);
   await stream.finish();
   assert.throws(() => stream.accept(samples), /finished/);
@@ -151,9 +150,9 @@ test("a model with damaged metadata is refused by the name of the key", async ()
     return 2 + Math.max(file.lastIndexOf(key), file.lastIndexOf(value));
   };
   const changes = [
-    ["asr_stream", "asr_strean", /model_type is "asr_strean"/],
+    ["asr_stream", "asr_strean", /model_type is 'asr_strean'/],
     ["num_layers", "num_layerz", /num_layers is missing/],
-    ["povey", "hanns", /needs window = "hanns"; live recognition computes povey only/],
+    ["povey", "hanns", /window is 'hanns', it must be 'povey'/],
     ["decoder_onnx", "decoder_onny", /decoder_onnx is missing/],
   ];
   for (const [before, after, message] of changes) {
@@ -165,6 +164,45 @@ test("a model with damaged metadata is refused by the name of the key", async ()
   }
   const noise = Uint8Array.from({ length: 5000 }, (_, i) => (i * i * 31 + 7 * i) % 256);
   await assert.rejects(Recognizer.load({ model: noise }), ModelError);
+});
+
+// An ONNX Runtime whose runs fail from a certain one on.
+function unreliable(ort) {
+  const state = { left: Infinity };
+  const create = async (...args) => {
+    const session = await ort.InferenceSession.create(...args);
+    const { inputNames, outputNames } = session;
+    const run = (inputs) => (state.left-- > 0 ? session.run(inputs) : Promise.reject(new Error("the device is gone")));
+    return { inputNames, outputNames, run, release: () => session.release() };
+  };
+  return { state, InferenceSession: { create }, Tensor: ort.Tensor };
+}
+
+test("a stream whose network fails says so from then on, and keeps the events before it", async () => {
+  const ort = unreliable(await import("onnxruntime-web/wasm"));
+  const broken = await Recognizer.load({ model, ort });
+  const expected = await recognize(samples, { by: broken });
+  ort.state.left = 4;
+  const stream = broken.stream();
+  const calls = [stream.accept(samples), stream.accept(samples), stream.finish(), stream.finish()];
+  const [first, ...rest] = (await Promise.allSettled(calls)).map(({ reason }) => reason);
+  assert.ok(first instanceof StreamError && /recognition failed: the device is gone/.test(first.message));
+  assert.ok(first.events.length > 0);
+  assert.deepEqual(first.events, expected.slice(0, first.events.length));
+  rest.push(...(await Promise.allSettled([stream.accept(samples), stream.gap(1), stream.finish()])).map((r) => r.reason));
+  for (const error of rest) {
+    assert.ok(error instanceof StreamError && /this stream failed \(the device is gone\)/.test(error.message), error);
+    assert.deepEqual(error.events, []);
+  }
+  ort.state.left = Infinity;
+  await broken.close();
+});
+
+test("finish twice is once", async () => {
+  const stream = recognizer.stream();
+  await stream.accept(samples);
+  assert.equal((await stream.finish()).at(-1).type, "final");
+  assert.deepEqual(await stream.finish(), []);
 });
 
 test("finished streams leave nothing behind", async () => {

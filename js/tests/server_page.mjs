@@ -13,7 +13,7 @@ import { alert, open, ready, speaking, speechWithPause, text } from "./chromium.
 const TOKEN = "a secret/of ours (=ü)";
 
 async function serve(python, { port = 0, token = "", options = [] } = {}) {
-  const server = spawn(python, ["-m", "asr.streaming.cli", "serve", "--port", port, "--threads", "1", ...options], {
+  const server = spawn(python, ["-m", "asr.streaming.terminal.cli", "serve", "--port", port, "--threads", "1", ...options], {
     stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, ASR_STREAM_TOKEN: token },
   });
   for await (const line of createInterface(server.stderr)) {

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asr.streaming.events import Event
-from asr.streaming.segment import Segment, compute
 from asr.streaming.stream import Stream
+from asr.streaming.work import Work, compute
 
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
@@ -51,7 +51,7 @@ class Job:
         self.queued: deque[tuple[Callable[[Stream], None], float]] = deque()
         self.current_s: float | None = None
         """Seconds of audio of the call that is being processed; None: there is none."""
-        self.waiting: Segment | None = None
+        self.waiting: Work | None = None
         self.kind: Hashable = None
         self.is_ready = False
         self.failed = False

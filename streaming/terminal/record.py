@@ -93,7 +93,7 @@ def record(microphone: Microphone, stopped: Callable[[], bool]) -> tuple[np.ndar
             continue
         if block.error or block.gap:
             return np.zeros(0, np.float32), block.error or f"{block.gap} samples were lost"
-        pieces.append(resampler.accept(block.samples)[0] if resampler else block.samples)
+        pieces.append(resampler.accept(block.samples) if resampler else block.samples)
     if resampler:
         pieces.append(resampler.finish())
     samples = np.concatenate(pieces) if pieces else np.zeros(0, np.float32)

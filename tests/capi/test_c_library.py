@@ -148,7 +148,8 @@ def test_defaults_are_those_of_python(library: Any) -> None:
     library.c.asr_stream_options_init(ctypes.byref(options), ctypes.c_size_t(ctypes.sizeof(options)))
     names = {field.name for field in fields(Recognizer)} & {name for name, _ in options._fields_}
     assert names >= {"chunk_ms", "left_context_ms", "search", "second_pass", "beam_size", "max_utterance_s"}
-    for name in names - {"search"}:
+    assert (options.chunk_ms, options.left_context_ms) == (0, -1)  # the model file's own
+    for name in names - {"search", "chunk_ms", "left_context_ms"}:
         assert getattr(options, name) == getattr(recognizer, name), name
     assert c_library.SEARCHES[options.search] == recognizer.search
     of_model = c_library._ModelOptions()
@@ -156,6 +157,38 @@ def test_defaults_are_those_of_python(library: Any) -> None:
     for field in fields(LmWeights):
         assert getattr(of_model, f"lm_{field.name}") == np.float32(getattr(weights, field.name)), field.name
     assert of_model.num_threads == recognizer.num_threads
+
+
+def test_what_a_model_file_says_holds_where_nothing_is_asked_for(
+    library: Any, file_with_defaults: Path, conversation: np.ndarray
+) -> None:
+    model, recognizer = library.model(file_with_defaults), Recognizer(file_with_defaults)
+    events = play(model.stream(), [conversation])
+    assert events == play(recognizer.stream(), [conversation])
+    assert events == play(model.stream(chunk_ms=320, left_context_ms=640), [conversation])
+    assert events != play(model.stream(chunk_ms=640, left_context_ms=2560), [conversation])
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 44100, 48000])
+def test_audio_of_any_rate_is_taken_as_in_python(model: Any, conversation: np.ndarray, rate: int) -> None:
+    integers = (conversation * 32767).astype(np.int16)
+    script = [*in_pieces(integers[:100_000], rate), 4001, *in_pieces(conversation[:50_000], rate + 1)]
+    stream = Recognizer(bundled_model(), lm=BUNDLED, search="beam").stream()
+    events = []
+    for step in script:
+        stream.gap(step, rate) if isinstance(step, int) else stream.accept_waveform(step, rate)
+        events += stream.events()
+    stream.finish()
+    found = model.stream(search="beam", sample_rate=rate)
+    assert play(found, script) == events + stream.events()
+    assert found.sample_offset == stream.sample_offset == round(154_001 * 16000 / rate)
+
+
+def test_an_app_of_an_earlier_version_is_served(model: Any, sample: np.ndarray) -> None:
+    """Its struct ends before the sample rate."""
+    size = c_library._StreamOptions.sample_rate.offset
+    stream = model.stream(sample_rate=8000, struct_size=size)
+    assert play(stream, [sample]) == play(model.stream(), [sample])
 
 
 def test_a_model_and_its_language_model_are_read_from_memory(model: Any, sample: np.ndarray) -> None:
@@ -195,7 +228,7 @@ def test_its_version_is_that_of_the_package(library: Any) -> None:
     ("options", "words"),
     [
         ({"chunk_ms": 50}, "chunk_ms is 50; it must be a multiple of 40 in [40, 5120]"),
-        ({"chunk_ms": 0}, "chunk_ms is 0"),
+        ({"chunk_ms": -40}, "chunk_ms is -40"),
         ({"left_context_ms": -40}, "left_context_ms is -40"),
         ({"left_context_ms": 20520}, "left_context_ms is 20520"),
         ({"search": 3}, "search is 3; it must be in [0, 2]"),
@@ -214,6 +247,9 @@ def test_its_version_is_that_of_the_package(library: Any) -> None:
         ({"phrases": b"\n"}, "the list of phrases has no phrase"),
         ({"phrases": b"A", "unknown_cost": float("nan")}, "unknown_cost must be in (0, 100]"),
         ({"phrases": b"A", "hotwords": b"A"}, "they take no language model and no hotwords"),
+        ({"sample_rate": 999}, "sample_rate is 999; it must be a whole number of Hz in [1000, 768000]"),
+        ({"sample_rate": 768001}, "sample_rate is 768001"),
+        ({"reserved": 1}, "reserved is 1"),
         ({"struct_size": 3}, "struct_size is 3; it must be sizeof(asr_stream_options)"),
         ({"struct_size": 1000}, "struct_size is 1000"),
     ],

@@ -12,51 +12,28 @@
 #include <string>
 #include <vector>
 
+#include "network.h"
+
 namespace asr_stream {
 namespace {
 
-constexpr std::int64_t kDim = 3;
+constexpr std::int64_t kDim = kNetworkDim;
 
 std::shared_ptr<SegmentOptions> options(SegmentOptions::Search search = SegmentOptions::Search::kRescore) {
-  auto result = std::make_shared<SegmentOptions>();
-  result->tokens = {"", "<unk>", "", "\xe2\x96\x81", "A", "B"};
-  result->search = search;
-  return result;
+  return network_options(search);
 }
 
-// A network that hears "A" where it is loud, "B" where it is less so, and nothing in silence.
+std::vector<float> audio(std::size_t count) { return utterances(count); }
+
 void run(Segment& segment, std::vector<Event>& events, std::int64_t* num_scored = nullptr) {
   while (const Work* work = segment.work()) {
-    if (const auto* step = std::get_if<EncoderStep>(work)) {
-      const std::int64_t num_frames = (step->num_frames - kFeatureOverlap) / kSubsampling;
-      std::vector<float> log_probs(static_cast<std::size_t>(num_frames * 6), -5.0f);
-      for (std::int64_t frame = 0; frame < num_frames; ++frame) {
-        const float* bins = step->features.data() + frame * kSubsampling * kNumBins;
-        const float loudness = std::accumulate(bins, bins + kNumBins, 0.0f) / kNumBins;
-        log_probs[static_cast<std::size_t>(6 * frame + (loudness > -4 ? 4 : loudness > -14 ? 5 : 0))] = -0.05f;
-      }
-      const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kDim), 0.5f);
-      segment.stepped(log_probs.data(), num_frames, 6, encoder_out.data(), kDim);
-    } else {
-      const auto& scoring = std::get<DecoderScoring>(*work);
-      EXPECT_EQ(static_cast<std::int64_t>(scoring.encoder_out.size()), scoring.num_frames * kDim);
+    if (const auto* scoring = std::get_if<DecoderScoring>(work)) {
+      EXPECT_EQ(static_cast<std::int64_t>(scoring->encoder_out.size()), scoring->num_frames * kDim);
       if (num_scored) ++*num_scored;
-      segment.scored(std::vector<float>(scoring.tokens.size(), -1.0f));
     }
+    run_network(segment, *work);
   }
   for (Event& event : segment.take_events()) events.push_back(std::move(event));
-}
-
-// Noise: 1 s loud, 0.5 s less so, 2 s of silence, again and again.
-std::vector<float> audio(std::size_t count) {
-  std::mt19937 generator(1);
-  std::uniform_real_distribution<float> noise(-1.0f, 1.0f);
-  std::vector<float> samples(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t phase = i % 56000;
-    samples[i] = noise(generator) * (phase < 16000 ? 0.5f : phase < 24000 ? 0.003f : 0.0f);
-  }
-  return samples;
 }
 
 std::vector<Event> recognise(const std::shared_ptr<const SegmentOptions>& how, const std::vector<float>& samples,

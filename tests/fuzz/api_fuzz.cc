@@ -89,6 +89,7 @@ struct Session {
       if (kind != 1) options.hotwords = list;
       if (kind != 0) options.phrases = list;
     }
+    if (bytes.take<std::uint8_t>() % 4 == 0) options.sample_rate = 8000 + bytes.take<std::uint16_t>();
     char error[64];
     const asr_status status = asr_stream_new(the_model(), &options, &stream, error, sizeof error);
     require((status == ASR_OK) == (stream != nullptr), "a stream comes with ASR_OK, and only then");

@@ -98,6 +98,17 @@ def test_node_gives_every_event_of_python_with_times_and_confidence(spoken: Path
         assert confidences == pytest.approx([word["confidence"] for word in wanted["words"]], abs=2e-3)
 
 
+@pytest.mark.parametrize("rate", [8000, 44100])
+def test_node_resamples_and_takes_the_files_own_defaults_as_python_does(
+    file_with_defaults: Path, conversation: np.ndarray, tmp_path: Path, rate: int
+) -> None:
+    wav = write_audio(tmp_path / "audio.wav", conversation[:150_000], rate)
+    recognizer = Recognizer(file_with_defaults, lm=BUNDLED)
+    expected = [event.to_dict() for event in recognize(recognizer, read(wav), rate=rate)]
+    assert len(expected) > 5
+    assert spans(transcribe(file_with_defaults, wav)) == spans(expected)
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -17,7 +17,7 @@ from support.recognition import finals, recognize
 from asr import Recognizer
 from asr.runtime.cache_arena import FIRST_ROWS, CacheArena, Row, _gather_graph, _num_rows, _scatter_graph
 from asr.runtime.onnx_model import Cache, ModelError, OnnxModel, bundled_model
-from asr.streaming.segment import compute
+from asr.streaming.work import compute
 from asr.streaming.stream import Stream
 
 CHUNK, LEFT_CONTEXT = 4, 9

@@ -9,7 +9,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
+from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hotwords, Hypothesis, LmFusion, NgramLm
 from asr.lm.packed import pack, read_arpa
 from asr.runtime.search import BEAM_THRESHOLD, new_search
 from asr.text import detokenize
@@ -212,3 +212,19 @@ def test_what_does_not_fit_is_named(lm: NgramLm) -> None:
     search = CtcPrefixBeamSearch(lm=LmFusion(lm, CHARACTERS, **OPTIONS))
     with pytest.raises(ValueError, match="vocab_size is 5, but the language model or hotwords were given 4 tokens"):
         search.advance(np.full((1, 5), -2.0, np.float32))
+
+
+def test_hypotheses_of_different_hotwords_are_told_apart(lm: NgramLm) -> None:
+    """ABB and BB are both outside the lexicon and end alike, but only one of them can become the hotword."""
+    hotwords = Hotwords("BBA", CHARACTERS, 1.5)
+    fusion = LmFusion(lm, CHARACTERS, **OPTIONS, hotwords=hotwords)
+    abb, bb = ([CHARACTERS.index(c) for c in word] for word in ("ABB", "BB"))
+    rows = np.full((6, 4), 1e-4, np.float32)
+    rows[0] = [0.002, 1e-4, 0.9978, 1e-4]
+    rows[range(1, 6), [0, 3, 0, 3, 2]] = 1 - 3e-4
+    search = CtcPrefixBeamSearch(beam_size=10, recombine=True, lm=fusion)
+    search.advance(np.log(rows[:5]))
+    found = [h.tokens for h in search.hypotheses(10)]
+    assert found[0] == abb and bb in found
+    search.advance(np.log(rows[5:]))
+    assert search.hypotheses()[0].tokens == [*bb, 2]

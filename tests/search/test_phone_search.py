@@ -9,13 +9,15 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from asr._core import CtcPrefixBeamSearch, LmFusion, NgramLm
-from asr.lm.packed import pack, read_arpa, with_pronunciations
-from asr.runtime.search import LmWeights, decode_words
+from asr._core import CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
+from asr.lexicon.g2p import G2pOptions, train
+from asr.lexicon.lexicon import Lexicon
+from asr.lm.packed import LmError, pack, read_arpa, with_pronunciations
+from asr.runtime.search import LmWeights, decode_words, heard, new_hotwords, phone_words
 
 PHONES = ["AA", "B", "K"]
 TOKENS = ["", "\u2581AA", "AA", "\u2581B", "B", "\u2581K", "K"]
-LETTERS = ["", "\u2581", "A", "B", "C", "K"]
+LETTERS = ["<blk>", "<unk>", "<sos/eos>", "\u2581", "A", "B", "C", "K"]
 ARPA = """\\data\\
 ngram 1=8
 ngram 2=6
@@ -50,9 +52,15 @@ PRONUNCIATIONS = {
 OPTIONS = {"weight": 0.8, "word_bonus": 0.4, "oov_penalty": 1.5, "prior_weight": 0.3}
 
 
-def model(phones: list[str] = PHONES, pronunciations: dict[str, list[list[str]]] = PRONUNCIATIONS) -> NgramLm:
-    packed = pack(*read_arpa(iter(ARPA.splitlines())))
-    return NgramLm(np.frombuffer(with_pronunciations(packed, phones, pronunciations), np.uint8))
+PACKED = pack(*read_arpa(iter(ARPA.splitlines())))
+
+
+def opened(packed: bytes) -> NgramLm:
+    return NgramLm(np.frombuffer(packed, np.uint8))
+
+
+def model(pronunciations: dict[str, list[list[str]]] = PRONUNCIATIONS, g2p: bytes = b"") -> NgramLm:
+    return opened(with_pronunciations(PACKED, PHONES, pronunciations, g2p))
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +134,262 @@ def test_a_wide_beam_finds_the_best_of_all_hypotheses(lm: NgramLm) -> None:
         assert (tuple(found[0].tokens), tuple(fusion.text(word) for word in found[0].words)) == best
         rarer += any(word == "ABB" for word in best[1])
     assert rarer > 2  # ABB is rarer than AB, which sounds the same
+
+
+def sure(*tokens: str, spelling: list[str] = TOKENS) -> np.ndarray:
+    """Log-probabilities (T, V) of these tokens, a frame each, "" for the blank."""
+    rows = np.full((len(tokens), len(spelling)), 0.01, np.float32)
+    rows[range(len(tokens)), [spelling.index(token) if token else 0 for token in tokens]] = 1 - 0.01 * (len(spelling) - 1)
+    return np.log(rows)
+
+
+def facts(hypotheses: list[Hypothesis]) -> list[tuple[object, ...]]:
+    return [(h.tokens, h.words, h.log_prob, h.lm_score, h.start_frames) for h in hypotheses]
+
+
+@pytest.mark.parametrize("recombine", [False, True])
+def test_letters_are_the_lexicon_in_which_a_word_is_its_spelling(recombine: bool) -> None:
+    spelled = {word: [list(word)] for word in PRONUNCIATIONS}
+    lm = opened(with_pronunciations(PACKED, ["A", "B"], spelled))
+    phones = LmFusion(lm, LETTERS, **OPTIONS, phones=["A", "B"])
+    assert phones.tokens == ["", "\u2581A", "A", "\u2581B", "B"]
+    letters = LmFusion(opened(PACKED), phones.tokens, **OPTIONS)
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        log_probs = random_log_probs(rng, 40, 5)
+        found = []
+        for fusion in (phones, letters):
+            search = CtcPrefixBeamSearch(beam_size=20, beam_threshold=10.0, recombine=recombine, lm=fusion)
+            search.advance(log_probs)
+            found.append([(h.tokens, h.log_prob, h.lm_score) for h in search.hypotheses(20, finished=True)])
+        assert found[0] == found[1]
+
+
+def test_chunks_and_resets_change_nothing(lm: NgramLm) -> None:
+    fusion = LmFusion(lm, LETTERS, **OPTIONS, phones=PHONES)
+    log_probs = random_log_probs(np.random.default_rng(1), 60)
+    whole, parts = (
+        CtcPrefixBeamSearch(beam_size=12, beam_threshold=10.0, recombine=True, lm=fusion) for _ in range(2)
+    )
+    whole.advance(log_probs)
+    parts.advance(log_probs[:13])
+    parts.reset()  # another utterance before it
+    for row in log_probs:
+        parts.advance(row[None])
+        parts.hypotheses(12, finished=True)
+    expected = [(tokens, words, log_prob, score) for tokens, words, log_prob, score, _ in facts(whole.hypotheses(12))]
+    assert [(t, w, p, s) for t, w, p, s, _ in facts(parts.hypotheses(12))] == expected
+
+
+def test_the_order_of_the_models_phones_does_not_matter(lm: NgramLm) -> None:
+    log_probs = random_log_probs(np.random.default_rng(2), 30)
+    found = []
+    for order in ([0, 1, 2], [2, 0, 1]):
+        fusion = LmFusion(lm, LETTERS, **OPTIONS, phones=[PHONES[i] for i in order])
+        columns = [0, *(1 + 2 * i + k for i in order for k in (0, 1))]
+        search = CtcPrefixBeamSearch(beam_size=50, lm=fusion)
+        search.advance(np.ascontiguousarray(log_probs[:, columns]))
+        (best,) = search.hypotheses(finished=True)
+        found.append(([columns[t] for t in best.tokens], best.words, pytest.approx(best.lm_score, abs=1e-5)))
+    assert found[0] == found[1]
+
+
+def test_other_phones_are_named_and_none_search_letters(lm: NgramLm) -> None:
+    message = "the model lacks B; the language model lacks D; use the lexicon"
+    with pytest.raises(ValueError, match=message):
+        LmFusion(lm, LETTERS, phones=["AA", "D", "K"])
+    assert not LmFusion(lm, LETTERS).over_phones
+    assert not LmFusion(opened(PACKED), LETTERS, phones=PHONES).over_phones
+    fusion = LmFusion(lm, LETTERS, phones=PHONES)
+    with pytest.raises(ValueError, match="vocab_size is 8, but the language model or hotwords were given 7 tokens"):
+        CtcPrefixBeamSearch(lm=fusion).advance(sure("A", spelling=LETTERS))
+    with pytest.raises(ValueError, match="the model gave no phone_log_probs"):
+        decode_words(sure("A", spelling=LETTERS), LETTERS, "beam", fusion=fusion)
+
+
+def test_the_word_under_way_is_told_once_it_is_one(lm: NgramLm) -> None:
+    fusion = LmFusion(lm, LETTERS, **OPTIONS, phones=PHONES)
+    search = CtcPrefixBeamSearch(lm=fusion)
+    told = []
+    for token in ("\u2581K", "AA", "\u2581B", "AA"):
+        search.advance(sure(token))
+        told.append([fusion.text(word) for word in search.hypotheses()[0].words])
+    assert told == [[""], ["BAA"], ["BAA", "B"], ["BAA", "AB"]]
+
+
+@pytest.fixture(scope="module")
+def unknown(lm: NgramLm) -> tuple[LmFusion, np.ndarray]:
+    """A fusion that prefers unknown words to unlikely sounds, and sounds that are known, unknown, known: A KB B."""
+    fusion = LmFusion(lm, LETTERS, weight=0.1, word_bonus=0.0, oov_penalty=0.5, prior_weight=0.0, phones=PHONES)
+    return fusion, sure("\u2581AA", "", "", "", "\u2581K", "B", "", "", "", "\u2581B", "")
+
+
+@pytest.mark.parametrize(
+    ("letters", "expected"),
+    [
+        ("A . . \u2581 C A B . \u2581 B .", "A CAB B"),
+        ("A A . . \u2581 C A B \u2581 . B", "A CAB B"),
+        ("A \u2581 . C A . B . . \u2581 B", "A CAB B"),  # the letters come earlier than the phones
+        ("A \u2581 . . . C B . \u2581 B B", "A CB B"),
+        ("A . . \u2581 C A \u2581 K . \u2581 B", "A CAK B"),  # two words for the letters
+        ("\u2581 A . . . . . . . \u2581 B", "A B"),  # nothing: no word
+    ],
+)
+def test_a_word_outside_the_vocabulary_is_written_by_its_letters(
+    unknown: tuple[LmFusion, np.ndarray], letters: str, expected: str
+) -> None:
+    fusion, phone_log_probs = unknown
+    log_probs = sure(*letters.replace(".", "").split(" "), spelling=LETTERS)
+    found = decode_words(log_probs, LETTERS, "rescore", fusion=fusion, phone_log_probs=phone_log_probs)
+    assert " ".join(word.word for word in found) == expected
+    times = [time for word in found for time in (word.start_s, word.end_s)]
+    assert times == sorted(times) and all(0 < word.confidence < 1 for word in found)
+
+
+def test_words_are_those_of_their_own_search(unknown: tuple[LmFusion, np.ndarray]) -> None:
+    fusion, _ = unknown
+    lists = {"start_frames": [0], "end_frames": [1], "confidences": [1.0]}
+    hypothesis = Hypothesis([1], log_prob=0.0, lm_score=0.0, **lists)
+    with pytest.raises(ValueError, match="has 0 words for 1 in phones: it is of another search"):
+        phone_words(hypothesis, fusion, sure("A", spelling=LETTERS), LETTERS)
+
+
+# ---- hotwords ----
+
+
+@pytest.fixture(scope="module")
+def pronouncer() -> bytes:
+    """Reads A as AA, B as B, C and K as K."""
+    names = {"A": "AA", "B": "B", "C": "K", "K": "K"}
+    words = ["".join(letters) for n in (2, 3, 4) for letters in itertools.product(names, repeat=n)]
+    return train(Lexicon({word: (tuple(names[letter] for letter in word),) for word in words}), G2pOptions(order=2))
+
+
+def heard_with(hotwords: list[str], lm: NgramLm, *tokens: str, boost: float = 2.0) -> tuple[str, Hypothesis]:
+    hot = new_hotwords(hotwords, LETTERS, boost, lm, PHONES) if hotwords else None
+    fusion = LmFusion(lm, LETTERS, **OPTIONS, hotwords=hot, phones=PHONES)
+    search = CtcPrefixBeamSearch(beam_size=100, lm=fusion)
+    search.advance(sure(*tokens))
+    (best,) = search.hypotheses(finished=True)
+    return " ".join(fusion.text(word) or "?" for word in best.words), best
+
+
+def test_a_hotword_is_told_from_words_that_sound_like_it(lm: NgramLm, pronouncer: bytes) -> None:
+    sounds = ("\u2581B", "", "\u2581AA", "B", "")
+    assert heard_with([], lm, *sounds)[0] == "B AB"
+    text, best = heard_with(["abb"], lm, *sounds)
+    assert text == "B ABB" and best.hotword_score == pytest.approx(2.0 * 3)
+    assert heard_with(["aab"], model(g2p=pronouncer), *sounds)[0] == "B AB"  # is pronounced AA AA B
+    assert heard_with(["abb", "b abb:1"], lm, *sounds)[1].hotword_score == pytest.approx(2.0 * 3 + 4)
+    assert heard_with(["b ab:3"], lm, *sounds)[1].hotword_score == pytest.approx(3 * 3)
+    text, best = heard_with(["ab b:0.5"], lm, *sounds)
+    assert text == "B AB" and best.hotword_score == 0
+
+
+def test_a_hotword_that_no_lexicon_has_is_pronounced_and_written_as_given(pronouncer: bytes) -> None:
+    lm = model(g2p=pronouncer)
+    sounds = ("\u2581AA", "", "\u2581K", "AA", "B", "", "\u2581B")
+    assert heard_with([], lm, *sounds)[0] == "A ? B"
+    text, best = heard_with(["cab"], lm, *sounds)
+    assert text == "A CAB B" and best.hotword_score == pytest.approx(2.0 * 3)
+    assert heard_with(["cab b:1"], lm, *sounds)[1].hotword_score == pytest.approx(4)
+    both = heard_with(["cab:1", "kab:1.5"], lm, *sounds)  # of two that sound alike, the dearer
+    assert both[0] == "A KAB B" and both[1].hotword_score == pytest.approx(4.5)
+    text, best = heard_with(["ac:0.1"], lm, "\u2581AA", "K", "", "\u2581B")
+    assert text == "A B" and best.hotword_score == 0  # a likelier word sounds the same
+
+
+def test_a_hotword_gains_by_its_phones_so_far(pronouncer: bytes) -> None:
+    lm = model(g2p=pronouncer)
+    hot = new_hotwords(["cabb:1.5"], LETTERS, lm=lm, phones=PHONES)
+    search = CtcPrefixBeamSearch(lm=LmFusion(lm, LETTERS, **OPTIONS, hotwords=hot, phones=PHONES))
+    gains = []
+    for tokens in (["\u2581K"], ["AA"], ["B"], ["", "B"], ["", "\u2581AA"]):
+        search.advance(sure(*tokens))
+        gains.append(search.hypotheses()[0].hotword_score)
+    assert gains == pytest.approx([1.5, 3.0, 4.5, 6.0, 6.0])
+
+
+def test_a_hotword_that_cannot_be_pronounced_is_named(lm: NgramLm, pronouncer: bytes) -> None:
+    with pytest.raises(ValueError, match="'CAB' cannot be pronounced: .* has no model that pronounces new words"):
+        new_hotwords(["a cab"], LETTERS, lm=lm, phones=PHONES)
+    with pytest.raises(ValueError, match="its pronouncing model cannot read it; write it as known words"):
+        new_hotwords(["A" * 70], LETTERS, lm=model(g2p=pronouncer), phones=PHONES)
+    spelled = new_hotwords(["ab"], LETTERS)
+    with pytest.raises(ValueError, match="the hotwords are spelled, but the search is over phones"):
+        LmFusion(lm, LETTERS, hotwords=spelled, phones=PHONES)
+
+
+# ---- the file ----
+
+
+def test_the_file_says_how_words_are_pronounced(lm: NgramLm) -> None:
+    assert lm.phones == PHONES
+    for word in ("A", "AB", "ABB", "B", "BAA"):
+        assert lm.pronunciations(word) == PRONUNCIATIONS[word]
+    assert lm.pronunciations("<s>") == lm.pronunciations("NEVER") == []
+    assert lm.log_probs(["A", "ABB"]) == opened(PACKED).log_probs(["A", "ABB"])
+    assert opened(PACKED).phones == [] and opened(PACKED).pronunciations("A") == []
+    again = with_pronunciations(with_pronunciations(PACKED, PHONES, PRONUNCIATIONS, b"old"), ["x"], {"A": [["x"]]})
+    assert again == with_pronunciations(PACKED, ["x"], {"A": [["x"]]})
+
+
+@pytest.mark.parametrize(
+    ("phones", "pronunciations", "message"),
+    [
+        ([], {}, "1 to 128 different names, got 0"),
+        (["AA", "AA"], {}, "1 to 128 different names, got 2"),
+        ([str(i) for i in range(129)], {}, "1 to 128 different names, got 129"),
+        (["AA", ""], {}, "different names"),
+        (["AA"], {"A": [["B"]]}, "A is pronounced with 'B', which is none of the phones"),
+        (["AA"], {"A": [[]]}, "a pronunciation of A has 0 phones; 1 to 255"),
+        (["AA"], {"A": [["AA"] * n for n in range(1, 257)]}, "A has 256 pronunciations; at most 255"),
+    ],
+)
+def test_what_cannot_be_packed_is_named(
+    phones: list[str], pronunciations: dict[str, list[list[str]]], message: str
+) -> None:
+    with pytest.raises(LmError, match=message):
+        with_pronunciations(PACKED, phones, pronunciations)
+
+
+def test_every_cut_of_the_file_is_refused(pronouncer: bytes) -> None:
+    packed = with_pronunciations(PACKED, PHONES, PRONUNCIATIONS, pronouncer[:20])
+    for size in [*range(len(PACKED) - 3, len(packed))]:
+        with pytest.raises(ValueError, match="a damaged one"):
+            opened(packed[:size])
+    with pytest.raises(ValueError, match="1 bytes too many"):
+        opened(packed + b"x")
+
+
+def test_damage_to_pronunciations_is_refused_or_harmless() -> None:
+    packed = with_pronunciations(PACKED, PHONES, PRONUNCIATIONS)
+    rng = np.random.default_rng(4)
+    refused = 0
+    for _ in range(3000):
+        damaged = bytearray(packed)
+        damaged[rng.integers(len(PACKED), len(packed))] = rng.integers(256)
+        try:
+            lm = opened(bytes(damaged))
+            fusion = LmFusion(lm, LETTERS, phones=lm.phones)
+        except ValueError:
+            refused += 1
+            continue
+        search = CtcPrefixBeamSearch(beam_size=4, lm=fusion)
+        search.advance(random_log_probs(rng, 4))
+        assert len(search.hypotheses(finished=True)[0].words) <= 4
+    assert 1000 < refused < 3000
+
+
+# ---- defaults ----
+
+
+def test_the_core_searches_with_the_recognisers_weights_by_default() -> None:
+    log_probs = random_log_probs(np.random.default_rng(6), 30, len(LETTERS))
+    lm = opened(PACKED)
+    scores = []
+    for fusion in (LmFusion(lm, heard(LETTERS)), LmWeights().fusion(lm, LETTERS)):
+        search = CtcPrefixBeamSearch(lm=fusion)
+        search.advance(log_probs)
+        scores.append([(h.tokens, h.lm_score) for h in search.hypotheses(200)])
+    assert scores[0] == scores[1] and len(scores[0]) == 128

@@ -78,7 +78,7 @@ def test_the_cache_stays_finite_and_what_follows_is_understood(
 ) -> None:
     stream = bundled.stream()
     stream.accept_waveform(change(speech).astype(np.float32))
-    cache = stream._segment.pasts[False]
+    cache = stream.pasts[False]
     assert cache.num_frames > 0 and np.isfinite(cache.keys).all() and np.isfinite(cache.values).all()
     stream.accept_waveform(PAUSE)
     finals, errors = texts(stream)

@@ -11,8 +11,8 @@ import torch
 from conftest import TOKENS
 from support.recognition import finals, recognize
 
-from asr import Recognizer
-from asr._core import CtcPrefixBeamSearch, EncoderStep, Segment
+from asr import Recognizer, _core
+from asr._core import CtcPrefixBeamSearch, EncoderStep
 from asr.features import fbank, num_frames
 from asr.lm.packed import LmError, load_lm
 from asr.model.model import AsrModel
@@ -143,7 +143,7 @@ def test_every_length_of_audio_gives_every_frame_it_has(onnx: OnnxModel) -> None
         stream = recognizer.stream()
         stream.accept_waveform(np.zeros(num_samples, np.int16))
         stream.finish()
-        assert stream._segment.core.num_frames == num_frames(num_samples) // 4
+        assert stream._core.num_frames == num_frames(num_samples) // 4
 
 
 @pytest.mark.parametrize("num_samples", [0, 1, 79, 80, 400, 559, 560, 561, 640])
@@ -163,25 +163,25 @@ def test_text_is_there_before_the_audio_ends_and_knows_nothing_of_what_follows(
 
 
 def test_a_second_pass_that_finds_nothing_takes_the_partial_back(recognizer: Recognizer) -> None:
-    segment = Segment(recognizer.segment_options)
+    stream = _core.Stream(recognizer.segment_options)
     blanks, letter = (np.full((16, len(TOKENS)), -20, np.float32) for _ in range(2))
     blanks[:, 0] = letter[:, 0] = 0
     letter[5, [0, TOKENS.index("A")]] = -20, 0
     encoder_out = np.zeros((16, recognizer.onnx.metadata.dim), np.float32)
-    segment.accept(np.zeros(16000, np.int16))
-    segment.stepped(letter, encoder_out)
-    segment.finish()
+    stream.accept(np.zeros(16000, np.int16))
+    stream.stepped(letter, encoder_out)
+    stream.finish()
     steps = 0
-    while (step := segment.work()) is not None:
+    while (step := stream.work()) is not None:
         assert isinstance(step, EncoderStep)
         num_frames = len(step.features) // 4
         assert step.begins == step.second_pass
-        segment.stepped(
+        stream.stepped(
             np.resize(blanks, (num_frames, len(TOKENS))), np.resize(encoder_out, (num_frames, encoder_out.shape[1]))
         )
         steps += 1
     assert steps == 2  # what was left of the second, and the second pass
-    assert [event[:2] for event in segment.take_events()] == [("partial", "A"), ("partial", "")]
+    assert [event[:2] for event in stream.take_events()] == [("partial", "A"), ("partial", "")]
 
 
 def test_a_variant_shares_what_is_big() -> None:

@@ -56,7 +56,7 @@ def test_the_resampler_keeps_nothing_back_at_the_end(recognizer: Recognizer, rat
     for _ in range(100):
         stream.accept_waveform(np.zeros(rate // 100, np.float32), rate)
     stream.finish()
-    assert stream._segment.core.num_samples == round(100 * (rate // 100) * 16000 / rate)
+    assert stream._core.num_samples == round(100 * (rate // 100) * 16000 / rate)
 
 
 def test_int16_and_float32_and_strided_arrays_give_the_same(recognizer: Recognizer, sample: np.ndarray) -> None:
@@ -177,7 +177,7 @@ def test_what_is_kept_of_an_utterance_is_bounded_without_any_pause(
     speech = conversation[4000:80000]
     for _ in range(10):
         stream.accept_waveform(speech)
-        segment = stream._segment.core
+        segment = stream._core
         assert segment.num_frames_kept <= (0 if second_pass else 1.5 * 3 / 0.04 + 16)
         assert segment.num_features_kept <= 100 * 1.5 * 3 + 67
     assert sum(isinstance(event, Final) for event in stream.events()) >= 9

@@ -11,7 +11,7 @@ import torch
 from support.recognition import finals, recognize
 
 from asr import Recognizer, _core
-from asr._core import EncoderStep, NgramLm, Segment, SegmentOptions
+from asr._core import EncoderStep, NgramLm, SegmentOptions, Stream
 from asr.features import fbank
 from asr.lm.packed import pack, read_arpa
 from asr.model.model import AsrModel
@@ -22,11 +22,11 @@ from asr.streaming import Partial
 
 def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.ndarray], int]:
     """The features of every second pass over `audio`, without padding; and the number of finals."""
-    segment, cache = Segment(recognizer.segment_options), {}
+    stream, cache = Stream(recognizer.segment_options), {}
     found: list[np.ndarray] = []
 
     def work() -> None:
-        while (step := segment.work()) is not None:
+        while (step := stream.work()) is not None:
             assert isinstance(step, EncoderStep)
             if step.begins:
                 cache[step.second_pass] = recognizer.onnx.init_cache(1, recognizer.left_context)
@@ -35,14 +35,12 @@ def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.nda
             log_probs, encoder_out, cache[step.second_pass], _ = recognizer.onnx.step(
                 step.features[None], np.array([step.num_valid]), cache[step.second_pass]
             )
-            segment.stepped(log_probs[0], encoder_out[0])
+            stream.stepped(log_probs[0], encoder_out[0])
 
-    while len(audio):
-        audio = audio[segment.accept(audio) :]
-        work()
-    segment.finish()
+    stream.accept(audio)
+    stream.finish()
     work()
-    return found, sum(event[0] == "final" for event in segment.take_events())
+    return found, sum(event[0] == "final" for event in stream.take_events())
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam", "rescore"])
@@ -122,19 +120,19 @@ def test_what_only_the_end_of_a_sentence_brings_up_gets_a_second_look() -> None:
         silence_without_speech_s=5.0,
         max_utterance_s=20.0,
     )
-    segment = Segment(options)
-    segment.accept(np.zeros(8000, np.float32))
-    segment.finish()
+    stream = Stream(options)
+    stream.accept(np.zeros(8000, np.float32))
+    stream.finish()
     steps = []
-    while isinstance(work := segment.work(), EncoderStep):
+    while isinstance(work := stream.work(), EncoderStep):
         steps.append(work.second_pass)
         num_frames = (len(work.features) - 3) // 4
         log_probs = np.full((num_frames, 4), -20.0, np.float32)
         log_probs[:, 0] = 0.0
         log_probs[0] = np.log([0.6, 1e-9, 1e-9, 0.4])
-        segment.stepped(log_probs, np.ones((num_frames, 5), np.float32))
+        stream.stepped(log_probs, np.ones((num_frames, 5), np.float32))
     assert steps == [False, True]
     assert sorted(work.tokens) == [[], [3]]
     assert work.encoder_out.shape == (12, 5)
-    segment.scored([0.0] * len(work.tokens))
-    assert [event[:2] for event in segment.take_events()] == [("final", "A")]
+    stream.scored([0.0] * len(work.tokens))
+    assert [event[:2] for event in stream.take_events()] == [("final", "A")]

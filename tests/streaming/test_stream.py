@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.recognition import finals, recognize
 
 from asr import Recognizer
-from asr.runtime.onnx_model import bundled_model
-from asr.streaming import Event, Stream
-from asr.streaming.segment import compute
+from asr.runtime.onnx_model import OnnxModel, bundled_model
+from asr.streaming import Event, Partial, Stream, StreamFailed
+from asr.streaming.work import compute
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +22,9 @@ def recognizer() -> Recognizer:
 def together(streams: list[Stream]) -> int:
     """Does all that the streams have in line, those of a kind in one run; the size of the largest batch."""
     largest = 0
-    while waiting := [segment for stream in streams if (segment := stream.pending()) is not None]:
-        batch = [segment for segment in waiting if segment.kind == waiting[0].kind]
+    while waiting := [work for stream in streams if (work := stream.pending()) is not None]:
+        batch = [work for work in waiting if work.kind == waiting[0].kind]
         compute(batch)
-        # Those that were left wait still: `pending` would go on without an answer.
-        for segment in waiting:
-            if segment not in batch:
-                compute([segment])
         largest = max(largest, len(batch))
     return largest
 
@@ -65,3 +63,75 @@ def test_an_utterance_ends_when_it_is_said_to(recognizer: Recognizer, sample: np
     assert min(event.start for event in rest) >= middle / 16000
     with pytest.raises(ValueError, match="finished"):
         stream.end_utterance()
+
+
+class Unreliable(OnnxModel):
+    """A model whose encoder, or decoder, fails from a certain run on."""
+
+    encoder_runs = decoder_runs = 1 << 30
+
+    def step_streams(self, *arguments: Any) -> Any:
+        self.encoder_runs -= 1
+        if self.encoder_runs < 0:
+            raise OSError("the device is gone")
+        return super().step_streams(*arguments)
+
+    def score(self, *arguments: Any) -> Any:
+        self.decoder_runs -= 1
+        if self.decoder_runs < 0:
+            raise OSError("the device is gone")
+        return super().score(*arguments)
+
+
+def refused(stream: Stream) -> None:
+    """Every call says what went wrong; none pretends that all is well."""
+    for call in (
+        lambda: stream.accept_waveform(np.zeros(100, np.float32)),
+        lambda: stream.gap(100),
+        lambda: stream.end_utterance(),
+        lambda: stream.finish(),
+        lambda: stream.finish(),
+    ):
+        with pytest.raises(StreamFailed, match=r"OSError: the device is gone") as failure:
+            call()
+        assert isinstance(failure.value.__cause__, OSError)
+
+
+def test_a_failure_within_accept_is_final_and_keeps_the_events_before_it(sample: np.ndarray) -> None:
+    recognizer = Recognizer(Unreliable(bundled_model("float32")), chunk_ms=320, search="greedy", second_pass=False)
+    expected = recognize(recognizer, sample)
+    recognizer.onnx.encoder_runs = 5
+    stream = recognizer.stream()
+    with pytest.raises(StreamFailed, match="the device is gone"):
+        stream.accept_waveform(sample)
+    events = stream.events()
+    assert events and events == expected[: len(events)]
+    refused(stream)
+    assert stream.events() == []
+
+
+def test_a_failure_within_finish_is_never_taken_for_the_end(sample: np.ndarray) -> None:
+    recognizer = Recognizer(Unreliable(bundled_model("float32")), chunk_ms=320)
+    stream = recognizer.stream()
+    stream.accept_waveform(sample)
+    recognizer.onnx.decoder_runs = 0
+    with pytest.raises(StreamFailed, match="the device is gone"):
+        stream.finish()
+    refused(stream)
+    assert all(isinstance(event, Partial) for event in stream.events())
+
+
+def test_a_stream_whose_work_fails_in_a_batch_leaves_the_others_alone(
+    recognizer: Recognizer, sample: np.ndarray
+) -> None:
+    streams = [Stream(recognizer, deferred=True) for _ in range(3)]
+    for stream in streams:
+        stream.accept_waveform(sample)
+        stream.finish()
+    compute([work for stream in streams if (work := stream.pending()) is not None])
+    streams[1].answer(lambda core: core.stepped(np.zeros((3, 3), np.float32), np.zeros((3, 3), np.float32)))
+    with pytest.raises(StreamFailed, match="expected"):
+        streams[1].pending()
+    together([streams[0], streams[2]])
+    for stream in (streams[0], streams[2]):
+        assert finals(stream.events()) == finals(recognize(recognizer, sample))

@@ -327,7 +327,7 @@ def test_what_nobody_expects_is_not_swallowed(
     ("arguments", "message"),
     [
         (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
-        (["--raw-rate", "100"], "sample_rate is 100; it must be a whole number of Hz in [4000, 384000]"),
+        (["--raw-rate", "100"], "sample_rate is 100; it must be a whole number of Hz in [1000, 768000]"),
         (["--file", "-", "-"], "can be read only once"),
         (["--format", "srt", "--file", "a.wav", "b.wav"], "need a file each, in a folder: --output subtitles/"),
         (["--output", "o/", "--file", "a.wav", "x/a.mp3"], "a.wav and x/a.mp3 would both be written to o/a.txt"),

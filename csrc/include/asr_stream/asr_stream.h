@@ -12,8 +12,8 @@
  *
  * What the library promises:
  *
- * - Audio is mono, 16 kHz, counted in samples, in pieces of any length. What is recognised depends on the audio alone,
- *   not on how it was cut, and is the same as in Python: text, times, confidence.
+ * - Audio is mono, of asr_stream_options.sample_rate, in pieces of any length. What is recognised depends on the audio
+ *   alone, not on how it was cut, and is the same as in Python: text, times, confidence.
  * - Events come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an empty one
  *   takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A GAP comes
  *   after the FINAL of what was said before it. An ERROR tells of odd audio; the stream goes on.
@@ -64,7 +64,8 @@ typedef enum asr_status {
   ASR_OUT_OF_MEMORY = 5,
   ASR_BUSY = 6,                /* another thread is using the stream */
   ASR_FINISHED = 7,            /* audio after asr_stream_finish */
-  ASR_FAILED = 8               /* the network could not be run: the stream is of no more use */
+  ASR_FAILED = 8               /* the network could not be run: the stream is of no more use. Every later call says so;
+                                  events from before can still be taken */
 } asr_status;
 
 /* What a status means, in a few words; never NULL. */
@@ -104,8 +105,10 @@ typedef enum asr_search {
 /* How to recognise. Defaults: asr_stream_options_init. */
 typedef struct asr_stream_options {
   size_t struct_size;              /* sizeof(asr_stream_options) */
-  int32_t chunk_ms;                /* audio per step: text appears once per chunk; multiple of 40, [40, 5120]; 640 */
-  int32_t left_context_ms;         /* what is remembered before it; multiple of 40, [0, 20480]; 2560 */
+  int32_t chunk_ms;                /* audio per step: text appears once per chunk; multiple of 40, [40, 5120], 0: the
+                                      model file's own, 640 as a rule; 0 */
+  int32_t left_context_ms;         /* what is remembered before it; multiple of 40, [0, 20480], -1: the model
+                                      file's own, 2560 as a rule; -1 */
   int32_t search;                  /* asr_search; ASR_SEARCH_RESCORE */
   int32_t second_pass;             /* 1: a FINAL comes of one more look at the whole utterance; 0: of the chunks; 1 */
   int32_t use_lm;                  /* 1: the model's language model, if it has one; 0: none; 1 */
@@ -119,6 +122,9 @@ typedef struct asr_stream_options {
                                       of its own; needed during the call only; NULL: none */
   const char *phrases;             /* a closed list in place of free speech, one a line: what is none of it becomes
                                       "[unk]"; no language model takes part, and no hotwords; NULL: free speech */
+  int32_t sample_rate;             /* of the audio and of gaps, Hz, [1000, 768000], 0: 16000; 16000. Anything else is
+                                      resampled; events, and asr_stream_sample_offset, count in 16 kHz and seconds */
+  int32_t reserved;                /* 0 */
 } asr_stream_options;
 
 /* Fill in the defaults: asr_model_options options; asr_model_options_init(&options, sizeof options); */
@@ -147,14 +153,14 @@ ASR_API void asr_stream_free(asr_stream *stream);
 ASR_API asr_status asr_stream_accept_f32(asr_stream *stream, const float *samples, size_t num_samples);
 ASR_API asr_status asr_stream_accept_i16(asr_stream *stream, const int16_t *samples, size_t num_samples);
 
-/* num_samples of audio were lost here: ends the utterance; what follows is recognised afresh. At least 0; 0 does
- * nothing. */
+/* num_samples of audio, at the stream's sample rate, were lost here: ends the utterance; what follows is recognised afresh. In [0, 2^48];
+ * 0 does nothing. */
 ASR_API asr_status asr_stream_gap(asr_stream *stream, int64_t num_samples);
 
 /* No more audio: the rest is decoded, the last utterance reported. Twice is once. */
 ASR_API asr_status asr_stream_finish(asr_stream *stream);
 
-/* Position of the next sample in the stream, gaps included; -1 for NULL and while another thread uses the stream. */
+/* Position of the next sample in the stream, in samples of 16 kHz, gaps included; -1 for NULL and while another thread uses the stream. */
 ASR_API int64_t asr_stream_sample_offset(asr_stream *stream);
 
 /* Why the stream's last call failed, "" if it did not. Valid until its next call. */

@@ -2,7 +2,7 @@
 //
 //     asr::Model model("model.onnx");
 //     asr::Stream stream(model);
-//     stream.accept(samples, num_samples);  // float or std::int16_t, 16 kHz mono, any length, again and again
+//     stream.accept(samples, num_samples);  // float or std::int16_t, mono, any length, again and again
 //     stream.finish();
 //     while (auto event = stream.next_event()) std::cout << event->text << '\n';
 #pragma once

@@ -8,18 +8,24 @@
 
 namespace asr_stream {
 
+inline constexpr char kExportAgain[] = "get the file anew, or write it again with `asr export`";
+
 struct ModelMetadata {
-  // Checks every entry that is used, and that the front end is the one computed here (csrc/frontend/fbank.h). DamagedFileError
-  // naming the entry and the way out.
+  // Checks every entry that is used, and that the front end is the one computed here (frontend/fbank.h).
+  // std::invalid_argument naming the entry and the way out.
   explicit ModelMetadata(const std::map<std::string, std::string>& properties);
 
   std::vector<std::string> tokens;  // UTF-8 spelling of every token id; id 0 is the CTC blank, "▁" begins a word
+  std::vector<std::string> phones;  // names of the phones that it writes beside, see LmFusion; none: no phone head
   std::int64_t num_layers;          // of the cache
   std::int64_t dim;                 // of the cache and of encoder_out
+  std::int64_t default_chunk_size;  // encoder frames, where nobody asks for another
+  std::int64_t default_left_context;
   double rescore_ctc_weight;
   std::string decoder_onnx;  // the decoder's graph, an ONNX file; empty where the model has none
 
   std::int64_t vocab_size() const { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t num_phone_tokens() const { return phones.empty() ? 0 : static_cast<std::int64_t>(1 + 2 * phones.size()); }
   // The tokens as `words` takes them: those that are in no text are empty.
   std::vector<std::string> heard() const;
 };

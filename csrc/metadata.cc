@@ -1,5 +1,6 @@
-#include "api/metadata.h"
+#include "metadata.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <locale>
@@ -7,14 +8,13 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "api/failure.h"
+#include "contract.h"
 
 namespace asr_stream {
 
 namespace {
 
 constexpr std::int64_t kMaxSize = 1 << 20;  // far beyond any model; products of two stay in range
-constexpr std::size_t kNumUnspoken = 3;     // <blk>, <unk>, <sos/eos>: as in asr/tokenizer.py
 
 struct FrontEnd {
   const char* key;
@@ -61,7 +61,7 @@ class Entries {
   const std::string& text(const char* key) const {
     const auto found = properties_.find(key);
     if (found == properties_.end()) {
-      throw DamagedFileError(std::string("metadata key ") + key + " is missing: " + kExportAgain);
+      throw std::invalid_argument(std::string("metadata key ") + key + " is missing: " + kExportAgain);
     }
     return found->second;
   }
@@ -76,7 +76,7 @@ class Entries {
   }
 
   [[noreturn]] void throw_damaged(const char* key, const std::string& allowed) const {
-    throw DamagedFileError(std::string("metadata key ") + key + " is " + shown(text(key)) + ", it must be " + allowed +
+    throw std::invalid_argument(std::string("metadata key ") + key + " is " + shown(text(key)) + ", it must be " + allowed +
                            ": " + kExportAgain);
   }
 
@@ -91,18 +91,29 @@ std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
+// Whether the texts are different, and each is one word.
+bool are_names(const std::vector<std::string>& texts) {
+  const auto is_name = [](const std::string& text) {
+    return !text.empty() && text.find_first_of(" \t\r\v\f") == std::string::npos;
+  };
+  return texts.size() <= kMaxSize && std::all_of(texts.begin(), texts.end(), is_name) &&
+         std::set<std::string>(texts.begin(), texts.end()).size() == texts.size();
+}
+
 }  // namespace
 
 ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& properties) {
   const Entries entries(properties);
   const auto type = properties.find("model_type");
   if (type == properties.end() || type->second != "asr_stream") {
-    throw DamagedFileError("it is no model of asr-stream: its metadata key model_type is " +
+    throw std::invalid_argument("it is no model of asr-stream: its metadata key model_type is " +
                            (type == properties.end() ? "missing" : shown(type->second)) + "; `asr export` writes one");
   }
-  if (entries.text("format_version") != "1") {
-    throw DamagedFileError("metadata key format_version is " + shown(entries.text("format_version")) +
-                           "; this release reads 1: update libasr_stream, or write the file again with a matching "
+  const std::string& version = entries.text("format_version");
+  if (version != "1" && version != std::to_string(kFormatVersion)) {
+    throw std::invalid_argument("metadata key format_version is " + shown(version) +
+                           "; this release reads 1 to " + std::to_string(kFormatVersion) +
+                           ": update asr-stream, or write the file again with a matching "
                            "`asr export`");
   }
   for (const FrontEnd& wanted : kFrontEnd) {
@@ -112,12 +123,17 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   }
   num_layers = entries.number<std::int64_t>("num_layers", 1, kMaxSize);
   dim = entries.number<std::int64_t>("dim", 1, kMaxSize);
+  default_chunk_size = entries.number<std::int64_t>("default_chunk_size", 1, kMaxSize);
+  default_left_context = entries.number<std::int64_t>("default_left_context", 0, kMaxSize);
   rescore_ctc_weight = entries.number("rescore_ctc_weight", 0.0, 1.0);
   tokens = split_lines(entries.text("tokens"));
-  bool valid = tokens.size() >= 4 && tokens.size() <= kMaxSize &&
-               std::set<std::string>(tokens.begin(), tokens.end()).size() == tokens.size();
-  for (const std::string& token : tokens) valid &= token.find_first_of(" \t\r\v\f", 0) == std::string::npos && !token.empty();
-  if (!valid) entries.throw_damaged("tokens", "4 or more different texts without space, one a line");
+  if (tokens.size() < 4 || !are_names(tokens)) {
+    entries.throw_damaged("tokens", "4 or more different texts without space, one a line");
+  }
+  if (version != "1" && !entries.text("phones").empty()) phones = split_lines(entries.text("phones"));
+  if (phones.size() > kMaxPhones || !are_names(phones)) {
+    entries.throw_damaged("phones", "up to 127 different texts without space, one a line");
+  }
   try {
     decoder_onnx = decode_base64(entries.text("decoder_onnx"));
   } catch (const std::invalid_argument&) {
@@ -127,7 +143,7 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
 
 std::vector<std::string> ModelMetadata::heard() const {
   std::vector<std::string> spellings = tokens;
-  for (std::size_t id = 0; id < kNumUnspoken; ++id) spellings[id].clear();
+  for (const std::int32_t id : {kBlankId, kUnkId, kSosEosId}) spellings[static_cast<std::size_t>(id)].clear();
   return spellings;
 }
 

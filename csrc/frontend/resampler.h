@@ -1,0 +1,56 @@
+// Streaming resampling to 16 kHz: a sinc under a Kaiser window, evaluated exactly where the output samples lie.
+//
+// - Passes up to 0.92 of the lower Nyquist frequency; what would alias or be an image is 100 dB down.
+// - Output sample n lies at n / 16000 s of the input: there is no delay, only a wait of 80 samples of the lower rate.
+//   Positions are whole numbers of 1 / (sample rate * 16000) s, so that hours of audio cannot drift.
+// - The output does not depend, to the bit, on how the input is cut into pieces.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace asr_stream {
+
+// std::invalid_argument unless a rate, in Hz, is in [kMinSampleRate, kMaxSampleRate].
+void check_sample_rate(std::int64_t sample_rate);
+
+// For one thread at a time.
+class Resampler {
+ public:
+  explicit Resampler(std::int32_t sample_rate);  // of the input, in Hz; std::invalid_argument
+
+  // Continues with `samples` and appends what is ready to `output`. int16 is scaled by 1/32768. A float that is not
+  // finite, or beyond Fbank::kMaxMagnitude, counts as 0: one NaN in the filter would spoil all that follows.
+  template <typename Sample>  // float or std::int16_t
+  void accept(const Sample* samples, std::size_t count, std::vector<float>& output);
+
+  // No more input: appends the rest, as if silence followed. Nothing may follow. There are then
+  // num_samples() * 16000 / sample rate output samples, rounded, or `num_total`, one more or less, as a clock has it.
+  void finish(std::vector<float>& output) { finish((2 * num_samples_ * up_ + down_) / (2 * down_), output); }
+  void finish(std::int64_t num_total, std::vector<float>& output);
+
+  std::int64_t num_samples() const noexcept { return num_samples_; }  // of the input so far
+  std::int64_t num_nonfinite() const noexcept { return num_nonfinite_; }
+  std::int64_t reach() const noexcept { return reach_; }  // input samples on either side that an output depends on
+
+ private:
+  void make_filters(double ratio);
+  void produce(std::int64_t num_total, std::vector<float>& output);
+
+  std::int64_t up_, down_;  // the output's rate over the input's, in lowest terms
+  std::int64_t reach_;
+  std::int64_t num_rows_;       // of filters, at distances 0, 1 / num_rows_, ... of an input sample
+  bool exact_;                  // a row for each of the `up_` positions; otherwise it is interpolated between rows
+  std::vector<float> filters_;  // (num_rows_, 2 * reach_); one row more for interpolation
+
+  std::vector<float> held_;       // input that is still needed
+  std::int64_t held_begin_;       // position of its first sample
+  std::int64_t center_ = 0;       // position of the next output: center_ + phase_ / up_ input samples
+  std::int64_t phase_ = 0;
+  std::int64_t num_outputs_ = 0;
+  std::int64_t num_samples_ = 0;
+  std::int64_t num_nonfinite_ = 0;
+};
+
+}  // namespace asr_stream

@@ -1,0 +1,249 @@
+#include "stream.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <locale>
+#include <new>
+#include <numeric>
+#include <sstream>
+#include <utility>
+
+namespace asr_stream {
+
+namespace {
+
+constexpr std::int64_t kMaxDivisor = std::int64_t{1} << 30;
+
+double seconds(std::int64_t position) { return static_cast<double>(position) / kSampleRate; }
+
+std::string describe_gap(double lost_s) {
+  std::ostringstream text;
+  text.imbue(std::locale::classic());
+  text << std::fixed << std::setprecision(3) << lost_s << " s of audio were lost";
+  return text.str();
+}
+
+}  // namespace
+
+void Clock::advance(std::int64_t num_samples, std::int32_t sample_rate) {
+  const std::int64_t common = std::gcd(kSampleRate, sample_rate);
+  const std::int64_t up = kSampleRate / common, down = sample_rate / common;
+  whole_ += num_samples / down * up;
+  const std::int64_t part = num_samples % down * up;  // of `down`
+  std::int64_t divisor = divisor_ / std::gcd(divisor_, down) * down;
+  if (divisor > kMaxDivisor) {  // a mixture of many odd rates: half a sample is given up
+    whole_ = position();
+    rest_ = 0;
+    divisor_ = 1;
+    divisor = down;
+  }
+  rest_ = rest_ * (divisor / divisor_) + part * (divisor / down);
+  divisor_ = divisor;
+  whole_ += rest_ / divisor_;
+  rest_ %= divisor_;
+}
+
+Stream::Stream(std::shared_ptr<const SegmentOptions> options) { begin_segment(std::move(options)); }
+
+template <typename Sample>
+void Stream::accept(const Sample* samples, std::size_t count, std::int32_t sample_rate) {
+  check_usable();
+  check_sample_rate(sample_rate);
+  if (!count) return;
+  guarded([&] {
+    if (sample_rate != sample_rate_) {
+      const std::int64_t position = clock_.position();
+      sample_rate_ = sample_rate;
+      put(Mark{Mark::Kind::kSampleRate, position, position});
+    }
+    clock_.advance(static_cast<std::int64_t>(count), sample_rate);
+    put(Audio<Sample>{samples, count, sample_rate, {}});
+    if (queue_.empty()) return;
+    auto& rest = std::get<Audio<Sample>>(queue_.back());  // what has to wait is copied
+    rest.owned.assign(rest.samples, rest.samples + rest.count);
+    rest.samples = rest.owned.data();
+  });
+}
+
+template void Stream::accept(const float* samples, std::size_t count, std::int32_t sample_rate);
+template void Stream::accept(const std::int16_t* samples, std::size_t count, std::int32_t sample_rate);
+
+void Stream::gap(std::int64_t num_samples, std::int32_t sample_rate) {
+  check_usable();
+  check_sample_rate(sample_rate);
+  if (num_samples < 0 || num_samples > kMaxGap) {
+    throw std::invalid_argument("num_samples is " + std::to_string(num_samples) + "; it must be in [0, 2^48]");
+  }
+  const std::int64_t position = clock_.position();
+  Clock after = clock_;
+  after.advance(num_samples, sample_rate);
+  if (after.position() > kMaxPosition) {
+    throw std::invalid_argument("num_samples is " + std::to_string(num_samples) +
+                                ": the stream would be longer than 2^53 samples of 16 kHz; take a new one");
+  }
+  if (!num_samples) return;
+  clock_ = after;
+  guarded([&] {
+    put(Mark{Mark::Kind::kSegment, position, after.position(), static_cast<double>(num_samples) / sample_rate});
+  });
+}
+
+void Stream::end_utterance() { change(nullptr); }
+
+void Stream::change(std::shared_ptr<const SegmentOptions> options) {
+  check_usable();
+  if (options) const Segment check(options);  // what is wrong is reported now, and changes nothing
+  const std::int64_t position = clock_.position();
+  guarded([&] { put(Mark{Mark::Kind::kSegment, position, position, 0.0, std::move(options)}); });
+}
+
+void Stream::finish() {
+  check_alive();
+  if (finished_) return;
+  finished_ = true;
+  const std::int64_t position = clock_.position();
+  guarded([&] { put(Mark{Mark::Kind::kEnd, position, position}); });
+}
+
+const Work* Stream::work() const {
+  check_alive();
+  return segment_->work();
+}
+
+void Stream::stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size,
+                     const float* phone_log_probs, std::int64_t num_phone_tokens, const float* encoder_out,
+                     std::int64_t dim) {
+  check_alive();
+  const Work* work = segment_->work();
+  if (!work || !std::holds_alternative<EncoderStep>(*work)) throw std::logic_error("no encoder step was asked for");
+  guarded([&] {
+    segment_->stepped(log_probs, num_frames, vocab_size, phone_log_probs, num_phone_tokens, encoder_out, dim);
+    go_on();
+  });
+}
+
+void Stream::scored(const std::vector<float>& scores) {
+  check_alive();
+  const Work* work = segment_->work();
+  if (!work || !std::holds_alternative<DecoderScoring>(*work)) throw std::logic_error("no scores were asked for");
+  guarded([&] {
+    segment_->scored(scores);
+    go_on();
+  });
+}
+
+void Stream::fail(const std::string& reason) {
+  if (!failure_.empty()) return;
+  failure_ = reason.empty() ? "for an unknown reason" : reason;
+  collect_events();
+  queue_.clear();
+}
+
+std::vector<Event> Stream::take_events() {
+  collect_events();
+  return std::exchange(events_, {});
+}
+
+std::int64_t Stream::num_wanted() const noexcept {
+  std::int64_t end = segment_start_ + segment_->num_samples() + segment_->num_wanted();
+  if (resampler_) end += resampler_->reach() * kSampleRate / sample_rate_ + 1;
+  return std::max<std::int64_t>(0, end - clock_.position());
+}
+
+void Stream::check_alive() const {
+  if (!failure_.empty()) throw StreamFailed("this stream failed (" + failure_ + "); take a new one");
+}
+
+void Stream::check_usable() const {
+  check_alive();
+  if (finished_) throw StreamFinished("this stream is finished; take a new one");
+}
+
+// What fails half-way leaves audio behind of which nobody knows whether it was used.
+template <typename Action>
+void Stream::guarded(Action action) {
+  try {
+    action();
+  } catch (const std::bad_alloc&) {
+    fail("out of memory");
+    throw;
+  } catch (const std::exception& error) {
+    fail(error.what());
+    throw StreamFailed("recognition failed: " + failure_);
+  }
+}
+
+void Stream::begin_segment(std::shared_ptr<const SegmentOptions> options) {
+  if (options) options_ = std::move(options);
+  segment_ = std::make_unique<Segment>(options_, seconds(position_));
+  segment_start_ = position_;
+}
+
+void Stream::put(Item item) {
+  queue_.push_back(std::move(item));
+  go_on();
+}
+
+void Stream::go_on() {
+  while (!segment_->work()) {
+    if (num_used_ < resampled_.size()) {
+      num_used_ += segment_->accept(resampled_.data() + num_used_, resampled_.size() - num_used_);
+    } else if (queue_.empty()) {
+      return;
+    } else if (std::visit([this](auto& item) { return done(item); }, queue_.front())) {
+      queue_.pop_front();
+    }
+  }
+}
+
+// A step of what is to be done with the audio; true when it is used up.
+template <typename Sample>
+bool Stream::done(Audio<Sample>& audio) {
+  std::size_t used;
+  if (audio.sample_rate == kSampleRate) {
+    used = segment_->accept(audio.samples, audio.count);
+  } else {
+    if (!resampler_) resampler_ = std::make_unique<Resampler>(audio.sample_rate);
+    // In pieces, so that a long recording is not held twice.
+    used = std::min(audio.count, static_cast<std::size_t>(audio.sample_rate));
+    const std::int64_t num_nonfinite = resampler_->num_nonfinite();
+    resampled_.clear();
+    num_used_ = 0;
+    resampler_->accept(audio.samples, used, resampled_);
+    segment_->add_nonfinite(resampler_->num_nonfinite() - num_nonfinite);
+  }
+  audio.samples += used;
+  audio.count -= used;
+  return audio.count == 0;
+}
+
+bool Stream::done(Mark& mark) {
+  if (resampler_) {
+    resampled_.clear();
+    num_used_ = 0;
+    resampler_->finish(mark.position - position_, resampled_);
+    resampler_.reset();
+    return false;
+  }
+  if (mark.kind != Mark::Kind::kSampleRate && !segment_->finished()) {
+    segment_->finish();
+    return false;
+  }
+  collect_events();
+  position_ = mark.next_position;
+  if (mark.kind == Mark::Kind::kSegment) {
+    num_changes_ += mark.options != nullptr;
+    if (mark.lost_s > 0.0) {
+      const double start_s = seconds(mark.position), end_s = seconds(mark.next_position);
+      events_.push_back({Event::Type::kGap, describe_gap(mark.lost_s), start_s, end_s, {}});
+    }
+    begin_segment(std::move(mark.options));
+  }
+  return true;
+}
+
+void Stream::collect_events() {
+  for (Event& event : segment_->take_events()) events_.push_back(std::move(event));
+}
+
+}  // namespace asr_stream

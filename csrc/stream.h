@@ -1,0 +1,136 @@
+// A stream: one source of audio, of any sample rate, with a clock that lost audio cannot set wrong. No I/O, no threads.
+//
+// Everything but the network, over segments (segment.h). Whatever is accepted is queued and done up to where the
+// network is needed; the owner runs it, at once or in a batch of many streams:
+//
+//     for (stream.accept(samples, n, rate); const Work* work = stream.work();) { ... stream.stepped(...); }
+//     for (Event& event : stream.take_events()) ...
+//
+// - The clock counts samples of 16 kHz, exactly: what a rate or a gap leaves over is carried on.
+// - After a gap everything starts afresh, the encoder's cache included: what follows is recognized as a new stream whose
+//   times go on. A cache across the gap would join sounds that were apart, which the model has never seen in training.
+// - When the network cannot be run the owner calls `fail`. The stream is then dead: it is not known which audio was used.
+//   Every later call throws StreamFailed with the reason; events from before it can still be taken.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "contract.h"
+#include "frontend/resampler.h"
+#include "segment.h"
+
+namespace asr_stream {
+
+struct StreamFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct StreamFinished : std::invalid_argument {  // audio after the end
+  using std::invalid_argument::invalid_argument;
+};
+
+// A position in samples of 16 kHz, exact for any mixture of sample rates.
+class Clock {
+ public:
+  void advance(std::int64_t num_samples, std::int32_t sample_rate);
+  std::int64_t position() const noexcept { return whole_ + (2 * rest_ >= divisor_); }  // rounded
+
+ private:
+  std::int64_t whole_ = 0;
+  std::int64_t rest_ = 0, divisor_ = 1;  // rest_ / divisor_ of a sample, in [0, 1)
+};
+
+// For one thread at a time. Errors: std::invalid_argument; std::logic_error for an answer to what was not asked;
+// StreamFinished after `finish`; StreamFailed.
+class Stream {
+ public:
+  static constexpr std::int64_t kMaxGap = std::int64_t{1} << 48;       // samples: centuries
+  static constexpr std::int64_t kMaxPosition = std::int64_t{1} << 53;  // samples of 16 kHz
+
+  explicit Stream(std::shared_ptr<const SegmentOptions> options);
+
+  // Continues with samples in ±1 (float) or int16, of any number and any rate in Hz. What is not finite counts as
+  // silence; an event says so, once in a segment.
+  template <typename Sample>
+  void accept(const Sample* samples, std::size_t count, std::int32_t sample_rate = kSampleRate);
+  // So many samples of audio were lost here: ends the utterance. 0 does nothing.
+  void gap(std::int64_t num_samples, std::int32_t sample_rate = kSampleRate);
+  void end_utterance();  // whatever the endpoint rules say
+  // Ends the utterance; what follows is recognized with other options.
+  void change(std::shared_ptr<const SegmentOptions> options);
+  void finish();  // no more audio. Twice is once.
+
+  // What the owner has to compute before the stream can go on; nullptr: nothing. Valid until it is answered.
+  const Work* work() const;
+  // Answers it; see Segment. What is no answer makes the stream fail.
+  void stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size, const float* phone_log_probs,
+               std::int64_t num_phone_tokens, const float* encoder_out, std::int64_t dim);
+  void scored(const std::vector<float>& scores);
+  void fail(const std::string& reason);
+
+  // What happened since the last call, oldest first. Never throws StreamFailed.
+  std::vector<Event> take_events();
+
+  const std::string& failure() const noexcept { return failure_; }  // "": it has not failed
+  // Position of the next sample, in samples of 16 kHz, gaps included.
+  std::int64_t sample_offset() const noexcept { return clock_.position(); }
+  // Audio, in samples of 16 kHz, that completes a chunk; of no meaning while there is work.
+  std::int64_t num_wanted() const noexcept;
+  std::int64_t num_changes() const noexcept { return num_changes_; }  // of options, that have taken effect
+  const Segment& segment() const noexcept { return *segment_; }
+
+ private:
+  template <typename Sample>
+  struct Audio {
+    const Sample* samples;
+    std::size_t count;
+    std::int32_t sample_rate;
+    std::vector<Sample> owned;  // or empty: the caller's
+  };
+  // What ends audio of a sample rate: another rate, the end of a segment, or that of the stream.
+  struct Mark {
+    enum class Kind { kSampleRate, kSegment, kEnd };
+    Kind kind;
+    std::int64_t position;       // samples of 16 kHz: of the audio's end
+    std::int64_t next_position;  // and where it goes on
+    double lost_s = 0.0;
+    std::shared_ptr<const SegmentOptions> options = nullptr;  // of the next segment, or as before
+  };
+  using Item = std::variant<Audio<float>, Audio<std::int16_t>, Mark>;
+
+  void check_usable() const;
+  void check_alive() const;
+  template <typename Action>
+  void guarded(Action action);
+  void begin_segment(std::shared_ptr<const SegmentOptions> options);  // nullptr: as before
+  void put(Item item);
+  void go_on();
+  template <typename Sample>
+  bool done(Audio<Sample>& audio);
+  bool done(Mark& mark);
+  void collect_events();
+
+  std::shared_ptr<const SegmentOptions> options_;
+  std::unique_ptr<Segment> segment_;
+  std::int64_t segment_start_ = 0;  // samples of 16 kHz
+  std::int64_t position_ = 0;       // where the last mark that was done left off
+  std::unique_ptr<Resampler> resampler_;
+  std::vector<float> resampled_;  // of which `num_used_` are in the segment
+  std::size_t num_used_ = 0;
+  std::deque<Item> queue_;
+  std::vector<Event> events_;
+  Clock clock_;  // of what was accepted, queued or not
+  std::int32_t sample_rate_ = kSampleRate;  // of what was accepted last
+  std::int64_t num_changes_ = 0;
+  bool finished_ = false;
+  std::string failure_;
+};
+
+}  // namespace asr_stream

@@ -1,0 +1,84 @@
+"""The network of a stream: what `asr._core.Stream` asks for, computed for one stream or for many in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asr import _core
+from asr.features import FEATURE_OVERLAP, SUBSAMPLING
+
+if TYPE_CHECKING:
+    from asr.streaming.recognizer import Recognizer
+    from asr.streaming.stream import Stream
+
+COMMON_FRAMES = 200
+"""2 s. Longer second passes than 30 s go in steps of 30 s, a multiple of it: only the last step is ever filled up."""
+
+
+class Work:
+    """A run of the network that `stream` waits for: `work`, with the model of `recognizer`."""
+
+    def __init__(
+        self, stream: Stream, recognizer: Recognizer, work: _core.EncoderStep | _core.DecoderScoring
+    ) -> None:
+        self.stream = stream
+        self.recognizer = recognizer
+        self.work = work
+
+    @property
+    def kind(self) -> Hashable:
+        """Work of equal kind can be computed together."""
+        model = self.recognizer.onnx
+        if isinstance(self.work, _core.EncoderStep) and model.batch_invariant:
+            return id(model), self.recognizer.left_context, self.num_frames
+        return id(self.stream)
+
+    @property
+    def num_frames(self) -> int:
+        """Feature frames that the step is run with: on a GPU, which takes as long for one utterance as for many, second
+        passes are filled up to a common length. Not in int8, where what is filled in would count."""
+        step, model = self.work, self.recognizer.onnx
+        assert isinstance(step, _core.EncoderStep)
+        if not (step.second_pass and model.has_arena and model.batch_invariant):
+            return step.num_frames
+        return -(-(step.num_frames - FEATURE_OVERLAP) // COMMON_FRAMES) * COMMON_FRAMES + FEATURE_OVERLAP
+
+
+def compute(batch: Sequence[Work]) -> None:
+    """Does the work of `batch`, all of one `kind`, in one run of the network, and answers the streams.
+
+    Never raises: a stream whose work fails says so in the next call of it.
+    """
+    first = batch[0]
+    try:
+        if isinstance(first.work, _core.DecoderScoring):
+            scores = first.recognizer.onnx.score(first.work.tokens, first.work.encoder_out)
+            first.stream.answer(lambda core: core.scored(scores.tolist()))
+        else:
+            _compute_steps([(work, work.work) for work in batch if isinstance(work.work, _core.EncoderStep)])
+    except Exception as error:
+        for work in batch:
+            work.stream.fail(error)
+
+
+def _compute_steps(batch: Sequence[tuple[Work, _core.EncoderStep]]) -> None:
+    first = batch[0][0]
+    onnx = first.recognizer.onnx
+    pasts = [
+        onnx.begin(work.recognizer.left_context) if step.begins else work.stream.pasts[step.second_pass]
+        for work, step in batch
+    ]
+    features = np.zeros((len(batch), first.num_frames, onnx.metadata.num_mel_bins), np.float32)
+    for filled, (_, step) in zip(features, batch, strict=True):
+        filled[: step.num_frames] = step.features
+    num_valid = np.array([step.num_valid for _, step in batch], np.int64)
+    output = onnx.step_streams(features, num_valid, pasts)
+    heads = (output.log_probs, output.encoder_out, output.phone_log_probs)
+    for index, (work, step) in enumerate(batch):
+        length = step.num_frames // SUBSAMPLING
+        result = [None if head is None else head[index, :length] for head in heads]
+        work.stream.pasts[step.second_pass] = output.cache[index]
+        work.stream.answer(lambda core, result=result: core.stepped(*result))

@@ -1,0 +1,57 @@
+// A network for tests: "A" where it is loud, "B" where it is less so, and nothing in silence.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <variant>
+#include <vector>
+
+#include "segment.h"
+
+namespace asr_stream {
+
+inline constexpr std::int64_t kNetworkDim = 3;
+inline constexpr std::int64_t kNetworkTokens = 6;
+
+inline std::shared_ptr<SegmentOptions> network_options(
+    SegmentOptions::Search search = SegmentOptions::Search::kRescore) {
+  auto result = std::make_shared<SegmentOptions>();
+  result->tokens = {"", "<unk>", "", "\xe2\x96\x81", "A", "B"};
+  result->search = search;
+  return result;
+}
+
+// Answers `work` of a Segment or a Stream.
+template <typename Owner>
+void run_network(Owner& owner, const Work& work) {
+  if (const auto* step = std::get_if<EncoderStep>(&work)) {
+    const std::int64_t num_frames = (step->num_frames - kFeatureOverlap) / kSubsampling;
+    std::vector<float> log_probs(static_cast<std::size_t>(num_frames * kNetworkTokens), -5.0f);
+    for (std::int64_t frame = 0; frame < num_frames; ++frame) {
+      const float* bins = step->features.data() + frame * kSubsampling * kNumBins;
+      const float loudness = std::accumulate(bins, bins + kNumBins, 0.0f) / kNumBins;
+      const std::int64_t token = loudness > -4 ? 4 : loudness > -14 ? 5 : 0;
+      log_probs[static_cast<std::size_t>(kNetworkTokens * frame + token)] = -0.05f;
+    }
+    const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kNetworkDim), 0.5f);
+    owner.stepped(log_probs.data(), num_frames, kNetworkTokens, nullptr, 0, encoder_out.data(), kNetworkDim);
+  } else {
+    owner.scored(std::vector<float>(std::get<DecoderScoring>(work).tokens.size(), -1.0f));
+  }
+}
+
+// Noise: 1 s loud, 0.5 s less so, 2 s of silence, again and again; of a sample rate.
+inline std::vector<float> utterances(std::size_t count, std::size_t sample_rate = 16000) {
+  std::mt19937 generator(1);
+  std::uniform_real_distribution<float> noise(-1.0f, 1.0f);
+  std::vector<float> samples(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t phase = i % (sample_rate * 7 / 2);
+    samples[i] = noise(generator) * (phase < sample_rate ? 0.5f : phase < sample_rate * 3 / 2 ? 0.003f : 0.0f);
+  }
+  return samples;
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,234 @@
+#include "stream.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "network.h"
+
+namespace asr_stream {
+namespace {
+
+void run(Stream& stream) {
+  while (const Work* work = stream.work()) run_network(stream, *work);
+}
+
+std::vector<std::string> shown(const std::vector<Event>& events) {
+  std::vector<std::string> lines;
+  for (const Event& event : events) {
+    lines.push_back(std::string(name(event.type)) + " " + event.text + " " + std::to_string(event.start_s) + " " +
+                    std::to_string(event.end_s));
+  }
+  return lines;
+}
+
+std::vector<Event> recognize(const std::vector<float>& samples, std::int32_t sample_rate, std::size_t push,
+                             bool at_once) {
+  Stream stream(network_options());
+  for (std::size_t begin = 0; begin < samples.size(); begin += push) {
+    stream.accept(samples.data() + begin, std::min(push, samples.size() - begin), sample_rate);
+    if (at_once) run(stream);
+  }
+  stream.finish();
+  run(stream);
+  return stream.take_events();
+}
+
+TEST(Stream, EventsDoNotDependOnHowAudioIsCutNorOnWhenTheNetworkRuns) {
+  for (const std::int32_t rate : {16000, 44100, 8000, 47999}) {
+    const std::vector<float> samples = utterances(static_cast<std::size_t>(rate) * 6, static_cast<std::size_t>(rate));
+    const auto whole = shown(recognize(samples, rate, samples.size(), true));
+    EXPECT_EQ(std::count_if(whole.begin(), whole.end(), [](const auto& s) { return s.rfind("final AB", 0) == 0; }), 2)
+        << rate;
+    for (const std::size_t push : {1u, 159u, 10000u}) {
+      EXPECT_EQ(shown(recognize(samples, rate, push, true)), whole);
+      EXPECT_EQ(shown(recognize(samples, rate, push, false)), whole);  // all of it queued
+    }
+  }
+}
+
+TEST(Stream, GapsAreReportedWhereTheyAreWithWhatWasBefore) {
+  const std::vector<float> samples = utterances(20000);
+  for (const bool at_once : {true, false}) {
+    Stream stream(network_options());
+    for (int i = 0; i < 3; ++i) {
+      stream.accept(samples.data(), samples.size());
+      if (at_once) run(stream);
+      stream.gap(16000 * i);
+      if (at_once) run(stream);
+    }
+    EXPECT_EQ(stream.sample_offset(), 60000 + 48000);
+    stream.finish();
+    run(stream);
+    std::vector<std::string> found;
+    for (const Event& event : stream.take_events()) {
+      if (event.type != Event::Type::kPartial) found.push_back(name(event.type) + std::string(" ") + event.text);
+      if (event.type == Event::Type::kGap) {
+        EXPECT_EQ(event.start_s, found.size() < 4 ? 40000 / 16000.0 : 76000 / 16000.0);
+      }
+    }
+    EXPECT_EQ(found, (std::vector<std::string>{"final ABAB", "gap 1.000 s of audio were lost", "final AB",
+                                               "gap 2.000 s of audio were lost"}));
+  }
+}
+
+TEST(Stream, TheClockIsExactForAnyMixtureOfRates) {
+  Clock clock;
+  for (int i = 0; i < 44100; ++i) clock.advance(1, 44100);
+  EXPECT_EQ(clock.position(), 16000);
+  for (int i = 0; i < 3 * 44100 * 48; ++i) clock.advance(1, i % 3 == 0 ? 44100 : i % 3 == 1 ? 48000 : 22050);
+  EXPECT_EQ(clock.position(), 16000 + 48 * 16000 + std::llround(44.1 * 16000) + 2 * 48 * 16000);
+  clock.advance(std::int64_t{1} << 40, 16000);
+  EXPECT_EQ(clock.position(), 16000 * 145 + 705600 + (std::int64_t{1} << 40));
+  Clock odd;  // so many divisors that half a sample is given up now and then
+  double seconds = 0.0;
+  for (int rate = 1000; rate < 2000; ++rate) {
+    odd.advance(1, rate);
+    seconds += 1.0 / rate;
+  }
+  EXPECT_NEAR(static_cast<double>(odd.position()), 16000.0 * seconds, 500.0);
+}
+
+TEST(Stream, AChangeOfTheRateNeitherAddsNorLosesASample) {
+  Stream stream(network_options(SegmentOptions::Search::kGreedy));
+  const std::vector<float> silence(5000, 0.0f);
+  std::mt19937 generator(2);
+  double seconds = 0.0;
+  for (int i = 0; i < 300; ++i) {
+    const std::int32_t rate = std::vector<std::int32_t>{16000, 44100, 48000, 8000, 22050}[generator() % 5];
+    const std::size_t count = generator() % 500;
+    stream.accept(silence.data(), count, rate);
+    run(stream);
+    seconds += static_cast<double>(count) / rate;
+  }
+  stream.finish();
+  run(stream);
+  EXPECT_EQ(stream.segment().num_samples(), stream.sample_offset());
+  EXPECT_NEAR(static_cast<double>(stream.sample_offset()), seconds * 16000, 0.51);
+}
+
+TEST(Stream, SamplesThatAreNotFiniteAreReportedAtAnyRate) {
+  for (const std::int32_t rate : {16000, 48000}) {
+    std::vector<float> samples = utterances(static_cast<std::size_t>(rate) * 2, static_cast<std::size_t>(rate));
+    samples[100] = std::numeric_limits<float>::quiet_NaN();
+    samples[200] = std::numeric_limits<float>::infinity();
+    samples[300] = 2e9f;
+    std::size_t num_errors = 0;
+    for (const Event& event : recognize(samples, rate, 1000, true)) {
+      if (event.type != Event::Type::kError) continue;
+      ++num_errors;
+      EXPECT_EQ(event.text.rfind("3 samples were not finite", 0), 0u);
+    }
+    EXPECT_EQ(num_errors, 1u);
+  }
+}
+
+TEST(Stream, AFailureIsFinalAndSaysWhyAndLosesNoEvent) {
+  const std::vector<float> samples = utterances(60000);
+  for (const bool by_answer : {true, false}) {
+    Stream stream(network_options());
+    stream.accept(samples.data(), 40000);
+    run(stream);
+    const std::size_t num_before = recognize(samples, 16000, 40000, true).size();
+    stream.accept(samples.data() + 40000, 20000);
+    ASSERT_NE(stream.work(), nullptr);
+    if (by_answer) {
+      const std::vector<float> nan(16 * 6, std::numeric_limits<float>::quiet_NaN());
+      EXPECT_THROW(stream.stepped(nan.data(), 16, 6, nullptr, 0, nan.data(), 3), StreamFailed);
+    } else {
+      stream.fail("no more memory on the device");
+      stream.fail("something else");
+    }
+    const std::string why = by_answer ? "NaN" : "no more memory on the device";
+    const auto refused = [&](auto call) {
+      try {
+        call();
+        FAIL() << "a dead stream went on";
+      } catch (const StreamFailed& error) {
+        EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+      }
+    };
+    refused([&] { stream.accept(samples.data(), 1); });
+    refused([&] { stream.gap(1); });
+    refused([&] { stream.end_utterance(); });
+    refused([&] { stream.finish(); });
+    refused([&] { stream.finish(); });
+    refused([&] { stream.work(); });
+    refused([&] { stream.scored({}); });
+    const std::vector<Event> events = stream.take_events();
+    EXPECT_GT(events.size(), 1u);
+    EXPECT_LE(events.size(), num_before);
+    EXPECT_NE(std::find_if(events.begin(), events.end(), [](const Event& e) { return e.text == "AB"; }), events.end());
+    EXPECT_TRUE(stream.take_events().empty());
+  }
+}
+
+TEST(Stream, BadCallsAreRefusedAndChangeNothing) {
+  Stream stream(network_options());
+  const std::vector<float> zeros(100, 0.0f);
+  EXPECT_THROW(stream.accept(zeros.data(), 100, 999), std::invalid_argument);
+  EXPECT_THROW(stream.accept(zeros.data(), 100, 768001), std::invalid_argument);
+  EXPECT_THROW(stream.gap(-1), std::invalid_argument);
+  EXPECT_THROW(stream.gap(Stream::kMaxGap + 1), std::invalid_argument);
+  EXPECT_THROW(stream.stepped(zeros.data(), 1, 6, nullptr, 0, zeros.data(), 3), std::logic_error);
+  const auto wrong = network_options();
+  wrong->chunk_size = 0;
+  EXPECT_THROW(stream.change(wrong), std::invalid_argument);
+  EXPECT_EQ(stream.failure(), "");
+  EXPECT_EQ(stream.sample_offset(), 0);
+  for (int i = 0; i < 1 << 5; ++i) stream.gap(Stream::kMaxGap);
+  EXPECT_EQ(stream.sample_offset(), Stream::kMaxPosition);
+  EXPECT_THROW(stream.gap(1), std::invalid_argument);
+  stream.finish();
+  stream.finish();
+  EXPECT_THROW(stream.accept(zeros.data(), 100), StreamFinished);
+  EXPECT_THROW(stream.gap(1), StreamFinished);
+}
+
+TEST(Stream, TheOptionsOfAChangeHoldFromThereOn) {
+  const std::vector<float> samples = utterances(20000);
+  Stream stream(network_options());
+  stream.accept(samples.data(), samples.size());
+  const auto greedy = network_options(SegmentOptions::Search::kGreedy);
+  greedy->chunk_size = 4;
+  stream.change(greedy);
+  stream.accept(samples.data(), samples.size());
+  stream.finish();
+  EXPECT_EQ(stream.num_changes(), 0);
+  std::vector<std::int64_t> lengths;
+  while (const Work* work = stream.work()) {
+    if (const auto* step = std::get_if<EncoderStep>(work)) {
+      if (!step->second_pass && step->begins) lengths.push_back(step->num_frames);
+    }
+    run_network(stream, *work);
+  }
+  EXPECT_EQ(stream.num_changes(), 1);
+  EXPECT_EQ(lengths, (std::vector<std::int64_t>{67, 19}));
+}
+
+TEST(Stream, SoMuchAudioAsIsWantedCompletesAChunk) {
+  for (const std::int32_t rate : {16000, 44100, 48000, 8000}) {
+    Stream stream(network_options(SegmentOptions::Search::kGreedy));
+    const std::vector<float> silence(200000, 0.0f);
+    for (int i = 0; i < 5; ++i) {
+      stream.accept(silence.data(), 100, rate);
+      ASSERT_EQ(stream.work(), nullptr);
+      const std::int64_t wanted = stream.num_wanted() * rate / 16000;
+      stream.accept(silence.data(), static_cast<std::size_t>(wanted - 20), rate);
+      EXPECT_EQ(stream.work(), nullptr) << rate;
+      stream.accept(silence.data(), 40, rate);
+      EXPECT_NE(stream.work(), nullptr) << rate;
+      run(stream);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace asr_stream
