@@ -190,7 +190,7 @@ def test_broken_files_are_said_to_be_broken_and_the_others_are_read(
     assert main(["--model", str(tiny_onnx), "--file", str(path), "--format", "json"]) == 1
     found = events(capsys.readouterr().out)
     assert [event["type"] for event in found].count("error") == 1 and found[-1]["type"] == "error"
-    if kind == "cut":  # what is there is recognised
+    if kind == "cut":  # what is there is recognized
         assert [event["type"] for event in found].count("final") == 1
 
 
@@ -356,7 +356,7 @@ def test_no_portaudio(tmp_path: Path, tiny_onnx: Path) -> None:
     assert "PortAudio is not installed" in done.stderr
     assert "sudo apt-get install libportaudio2" in done.stderr
     assert "asr-stream --sample" in done.stderr
-    # Files are recognised all the same.
+    # Files are recognized all the same.
     done = run_with_sounddevice(NO_PORTAUDIO, tmp_path, "--model", str(tiny_onnx), "--sample")
     assert (done.returncode, done.stderr) == (0, "") and done.stdout
 
