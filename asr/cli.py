@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import zlib
 from collections.abc import Sequence
 
 from asr.command import Parser, prepare_output
@@ -88,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.overrides += overrides
     try:
         return command.run(args)
-    except (ValueError, OSError, EOFError) as error:  # EOFError: of a .gz file that is cut short
+    except (ValueError, OSError, EOFError, zlib.error) as error:  # the last two: of a .gz file that is damaged
         print(f"asr {args.command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
