@@ -109,7 +109,8 @@ class DataConfig:
     valid: tuple[str, ...] = ()
     """Manifests to validate on."""
     lexicon: str = ""
-    """Pronunciation dictionary from `asr lexicon make`; adds a second CTC head for phones. Empty: letters only."""
+    """A pronunciation dictionary from `asr lexicon make`, or "bundled", the pronunciations of the bundled language model;
+    adds a second CTC head for phones. Empty: letters only."""
     valid_utterances: int = 200
     """Validation uses at most this many utterances, evenly spread over `valid`."""
     max_batch_s: float = 120.0
@@ -350,7 +351,7 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
             key, separator, text = override.partition("=")
             if not separator or not key:
                 raise ConfigError(f"{override!r} is not an override: write section.key=value")
-            _set(values, key.split("."), yaml.safe_load(text), key)
+            _set(values, key.split("."), yaml.safe_load(text) if text else "", key)  # empty: no text, not None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not a YAML file: {error}") from error
     return from_dict(Config, values)
