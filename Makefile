@@ -24,7 +24,7 @@ packages:
 	@missing="$$(.ci/packages)"; [ -z "$$missing" ] || { \
 	  echo "The tests need more Debian packages: sudo apt-get install $$missing"; exit 1; }
 
-# The C++ core three times: under address and undefined-behaviour sanitizers, under the thread sanitizer, and
+# The C++ core three times: under address and undefined-behavior sanitizers, under the thread sanitizer, and
 # as it ships.
 test-cpp: $(VENV)/test.stamp
 	@PATH="$(abspath $(BIN)):$$PATH"; set -e; \
@@ -35,7 +35,7 @@ test-cpp: $(VENV)/test.stamp
 	  ctest --test-dir build/cpp-$$1 --output-on-failure; \
 	done
 
-# A minute of damaged files and odd calls, half of it at a time, under address and undefined-behaviour sanitizers (see
+# A minute of damaged files and odd calls, half of it at a time, under address and undefined-behavior sanitizers (see
 # tests/fuzz/driver.cc).
 test-fuzz: $(VENV)/test.stamp
 	@PATH="$(abspath $(BIN)):$$PATH"; set -e; \

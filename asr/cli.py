@@ -13,7 +13,7 @@ from asr.command import Parser, prepare_output
 COMMANDS = {
     "record": ("asr.streaming.terminal.record", "record yourself reading prompts, to train on"),
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
-    "synthesise": ("asr.data.synthesise", "speak a text with free synthesisers, to train on"),
+    "synthesise": ("asr.data.synthesise", "speak a text with free synthesizers, to train on"),
     "shard": ("asr.data.shards", "cut data sets into shards, for sets that outgrow a disk"),
     "train": ("asr.training.train", "train a model, or go on with one"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     prepare_output()
     parser = Parser(
         prog="asr",
-        description="Prepare speech, train, evaluate and export streaming recognisers.",
+        description="Prepare speech, train, evaluate and export streaming recognizers.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -66,26 +66,14 @@ class ModelConfig:
     """Names of the phones of the second CTC head; filled in from `data.lexicon`."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "dim",
-            "num_heads",
-            "encoder_layers",
-            "encoder_ff_dim",
-            "decoder_layers",
-            "decoder_ff_dim",
-        ):
+        positive = ("num_heads", "encoder_layers", "encoder_ff_dim", "decoder_layers", "decoder_ff_dim")
+        for name in ("dim", *positive, "subsampling_channels"):
             _require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), "at least 1")
         _require(
             self.dim % (4 * self.num_heads) == 0,
             "model.dim",
             self.dim,
             f"a multiple of {4 * self.num_heads}, 4 x num_heads",
-        )
-        _require(
-            self.subsampling_channels >= 1,
-            "model.subsampling_channels",
-            self.subsampling_channels,
-            "at least 1",
         )
         _require_choice("model.position", self.position, ("rope", "relative", "sinusoidal", "learned", "none"))
         _require_choice("model.norm", self.norm, ("pre", "post"))
@@ -121,7 +109,8 @@ class DataConfig:
     valid: tuple[str, ...] = ()
     """Manifests to validate on."""
     lexicon: str = ""
-    """Pronunciation dictionary from `asr lexicon make`; adds a second CTC head for phones. Empty: letters only."""
+    """A pronunciation dictionary from `asr lexicon make`, or "bundled", the pronunciations of the bundled language model;
+    adds a second CTC head for phones. Empty: letters only."""
     valid_utterances: int = 200
     """Validation uses at most this many utterances, evenly spread over `valid`."""
     max_batch_s: float = 120.0
@@ -189,14 +178,8 @@ class AugmentConfig:
     """Probability that such a silence is digital zero instead of the utterance's noise floor."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "probability",
-            "max_time_fraction",
-            "offset_probability",
-            "concat_probability",
-            "silence_probability",
-            "digital_silence_probability",
-        ):
+        drawn = ("offset_probability", "concat_probability", "silence_probability", "digital_silence_probability")
+        for name in ("probability", "max_time_fraction", *drawn):
             _require(0 <= getattr(self, name) <= 1, f"augment.{name}", getattr(self, name), "in [0, 1]")
         _require(0 <= self.max_freq_bins <= 80, "augment.max_freq_bins", self.max_freq_bins, "in [0, 80]")
         _require(0.1 <= self.max_pause_s <= 60, "augment.max_pause_s", self.max_pause_s, "in [0.1, 60]")
@@ -368,7 +351,7 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
             key, separator, text = override.partition("=")
             if not separator or not key:
                 raise ConfigError(f"{override!r} is not an override: write section.key=value")
-            _set(values, key.split("."), yaml.safe_load(text), key)
+            _set(values, key.split("."), yaml.safe_load(text) if text else "", key)  # empty: no text, not None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not a YAML file: {error}") from error
     return from_dict(Config, values)

@@ -55,7 +55,7 @@ def parse_alphabet(spec: str) -> frozenset[str] | None:
 
 @dataclass(frozen=True)
 class NormalizedText:
-    """Outcome of normalising one transcript.
+    """Outcome of normalizing one transcript.
 
     text: the transcript in the alphabet. outside: characters outside the alphabet, with counts.
     refused: those of them that the policy does not allow to drop; the utterance is unusable if any.

@@ -48,7 +48,7 @@ def export_model(
 
     Args:
         path: replaced atomically, and only by a file that passed the parity gate.
-        int8: quantise the matrix products (see asr.export.quantize).
+        int8: quantize the matrix products (see asr.export.quantize).
         chunk_size, left_context: defaults of the file in encoder frames; any others work at run time.
         rescore_ctc_weight: see asr.runtime.metadata.ModelMetadata.
         licence: of the weights, SPDX.

@@ -246,7 +246,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="further copies of each, in a random room and with noise, for training data only "
         "(default: 1 with --noise, --rir or --margins, else 0)",
     )
-    shared.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: coloured noise)")
+    shared.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: colored noise)")
     shared.add_argument("--rir", type=Path, metavar="DIR", help="room impulse responses (default: simulated rooms)")
     shared.add_argument(
         "--snr-db",

@@ -42,6 +42,11 @@ class Checkpoint:
     """State for resuming (optimizer, position in the data) and a summary of the training so far."""
 
     @property
+    def phones(self) -> tuple[str, ...]:
+        """Of its phone head; empty without one."""
+        return self.config.model.phones
+
+    @property
     def model_config(self) -> ModelConfig:
         return with_vocab(self.config.model, self.tokenizer.vocab_size)
 

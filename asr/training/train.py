@@ -31,18 +31,15 @@ from asr.config import ChunkConfig, Config, load_config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.data.manifests import Refusal
-from asr.features import NUM_MEL_BINS
-from asr.lexicon import load_lexicon
-from asr.lexicon.phones import PhoneTokenizer
 from asr.model.model import AsrModel, Losses, with_vocab
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
+from asr.training.inputs import check_letters, estimate_cmvn, load_phones, train_tokenizer
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
 from asr.training.pretrained import Pretrained, load_pretrained, with_new_units
 from asr.training.progress import Figures, TrainingProgress
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
-CMVN_UTTERANCES = 2000
 NUM_NAMED = 10
 """Utterances named for each reason to leave some out."""
 MAX_UNREADABLE = (10, 0.05)
@@ -92,19 +89,22 @@ class Trainer:
         if pretrained:
             pretrained = self._with_all_letters(pretrained)
         start = previous or pretrained
-        self.tokenizer = start.tokenizer if start else self._train_tokenizer()
+        self.tokenizer = start.tokenizer if start else train_tokenizer(config.tokenizer, self._texts())
         if previous:
             check_shape(previous.config.to_dict(), config, str(self.folder))
         elif pretrained:
             check_shape(pretrained.config, config, config.train.init)
-        self._check_letters()
-        self.phone_tokenizer = self._load_lexicon()
-        if self.phone_tokenizer is not None:
-            self.config = config = with_phones(config, self.phone_tokenizer.phones)
+        check_letters(self.tokenizer, self._texts())
+        spoken = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
+        phones = start.phones if start else ()
+        self.phone_tokenizer = load_phones(config.data.lexicon, spoken, phones) if config.data.lexicon else None
+        if phones and self.phone_tokenizer is None:
+            self._say("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
+        self.config = config = with_phones(config, self.phone_tokenizer.phones if self.phone_tokenizer else ())
         torch.manual_seed(config.train.seed)
         self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))
         if start is None:
-            self.model.encoder.set_cmvn(*self._estimate_cmvn())
+            self.model.encoder.set_cmvn(*estimate_cmvn(self.parts, config.train.seed))
         else:
             self._load_weights(start.weights)
         self.model.to(self.device)
@@ -312,32 +312,14 @@ class Trainer:
                 f"{self._num_unreadable} of {self._num_seen} utterances could not be read; run `asr prepare` again"
             )
 
-    def _load_lexicon(self) -> PhoneTokenizer | None:
-        """The pronunciations of `data.lexicon`. Raises ValueError naming words of the data that it lacks."""
-        if not self.config.data.lexicon:
-            return None
-        tokenizer = PhoneTokenizer(load_lexicon(self.config.data.lexicon))
-        cuts = [cut for part, _ in self.parts for cut in part]
-        missing = sorted({w for cut in (*cuts, *self.valid_cuts) for w in tokenizer.missing(cut.supervisions[0].text)})
-        if missing:
-            raise ValueError(
-                f"{self.config.data.lexicon} lacks {len(missing)} words of the data, such as "
-                f"{', '.join(missing[:NUM_NAMED])}: add them, or write the lexicon with `asr lexicon make`"
-            )
-        return tokenizer
-
     def _load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Loads `weights`, which may lack the phone head: it then keeps its random weights."""
-        missing, unexpected = self.model.load_state_dict(weights, strict=False)
-        if unexpected or any(not name.startswith("phone_ctc.") for name in missing):
-            raise ValueError(f"the weights lack {', '.join(missing)} and have {', '.join(unexpected)} beside these")
+        """Loads `weights`; a phone head that they lack keeps its random weights, and one that nothing trains is dropped."""
+        differing = {name for keys in self.model.load_state_dict(weights, strict=False) for name in keys}
+        if others := sorted(name for name in differing if not name.startswith("phone_ctc.")):
+            raise ValueError(f"the weights do not fit the configuration: {', '.join(others)}")
 
     def _texts(self) -> Iterator[str]:
         return (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
-
-    def _train_tokenizer(self) -> Tokenizer:
-        config = self.config.tokenizer
-        return Tokenizer.train(config.kind, self._texts(), None if config.kind == "char" else config.vocab_size)
 
     def _with_all_letters(self, pretrained: Pretrained) -> Pretrained:
         """With new units for the letters of the data, if `train.new_units` is set."""
@@ -347,37 +329,6 @@ class Trainer:
         self._say(f"new units: {' '.join(sorted(letters))}")
         torch.manual_seed(self.config.train.seed)
         return with_new_units(pretrained, sorted(letters))
-
-    def _check_letters(self) -> None:
-        """Raises ValueError for text that the units cannot write, which would train `<unk>`."""
-        unknown = self.tokenizer.unknown_letters(self._texts())
-        if unknown:
-            letters = ", ".join(f"{letter!r} ({count} times)" for letter, count in unknown.most_common(NUM_NAMED))
-            more = f" and {len(unknown) - NUM_NAMED} more" if len(unknown) > NUM_NAMED else ""
-            raise ValueError(
-                f"data.train has letters that the model to start from does not write: {letters}{more}. "
-                "Prepare the text with the model's letters (`asr prepare` has --upper, --lower and --alphabet), start "
-                "a new run from it with train.new_units=true, which adds them, or train from nothing with train.init="
-            )
-
-    def _estimate_cmvn(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of the features, (80,) each, over a sample of the training data."""
-        cuts = [cut for part, _ in self.parts for cut in part]
-        sample = random.Random(self.config.train.seed).sample(cuts, min(CMVN_UTTERANCES, len(cuts)))
-        count, (total, squares) = 0, torch.zeros(2, NUM_MEL_BINS, dtype=torch.float64)
-        unreadable: list[Refusal] = []
-        for cut in sample:
-            _, matrices, refused = read_all([cut])
-            unreadable += refused
-            for matrix in matrices:
-                features = matrix.double()
-                count += len(features)
-                total += features.sum(0)
-                squares += features.square().sum(0)
-        if not count:
-            raise ValueError(f"no features can be read: {unreadable[0].id}: {unreadable[0].detail}")
-        mean = total / count
-        return mean.float(), (squares / count - mean.square()).clamp(min=0).sqrt().float()
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.config.train.precision == "bf16":

@@ -31,7 +31,7 @@ async function stop(server) {
 
 const QUICK = ["--search", "greedy", "--no-second-pass"];
 
-// What goes to the server, of each connection, so that another recogniser can hear it too.
+// What goes to the server, of each connection, so that another recognizer can hear it too.
 function keepSamples() {
   const send = WebSocket.prototype.send;
   window.kept = new Map();
