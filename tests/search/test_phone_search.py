@@ -59,8 +59,8 @@ def opened(packed: bytes) -> NgramLm:
     return NgramLm(np.frombuffer(packed, np.uint8))
 
 
-def model(pronunciations: dict[str, list[list[str]]] = PRONUNCIATIONS, g2p: bytes = b"") -> NgramLm:
-    return opened(with_pronunciations(PACKED, PHONES, pronunciations, g2p))
+def model(g2p: bytes = b"", packed: bytes = PACKED) -> NgramLm:
+    return opened(with_pronunciations(packed, PHONES, PRONUNCIATIONS, g2p))
 
 
 @pytest.fixture(scope="module")
