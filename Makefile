@@ -24,7 +24,7 @@ packages:
 	@missing="$$(.ci/packages)"; [ -z "$$missing" ] || { \
 	  echo "The tests need more Debian packages: sudo apt-get install $$missing"; exit 1; }
 
-# The C++ core three times: under address and undefined-behaviour sanitizers, under the thread sanitizer, and
+# The C++ core three times: under address and undefined-behavior sanitizers, under the thread sanitizer, and
 # as it ships.
 test-cpp: $(VENV)/test.stamp
 	@PATH="$(abspath $(BIN)):$$PATH"; set -e; \
@@ -35,7 +35,7 @@ test-cpp: $(VENV)/test.stamp
 	  ctest --test-dir build/cpp-$$1 --output-on-failure; \
 	done
 
-# A minute of damaged files and odd calls, half of it at a time, under address and undefined-behaviour sanitizers (see
+# A minute of damaged files and odd calls, half of it at a time, under address and undefined-behavior sanitizers (see
 # tests/fuzz/driver.cc).
 test-fuzz: $(VENV)/test.stamp
 	@PATH="$(abspath $(BIN)):$$PATH"; set -e; \
@@ -69,11 +69,14 @@ $(BIN)/python:
 
 # The stamps are made anew when the C++ or the dependencies change.
 $(VENV)/stream.stamp: $(BIN)/python $(CPP_SOURCES)
-	$(BIN)/pip install --quiet --editable .
+	@echo "Installing asr-stream into $(VENV): the first time packages are loaded and the C++ core is built, 1 to 3 minutes ..."
+	@$(BIN)/pip install --quiet --editable .
+	@echo "Done. The command is $(abspath $(BIN))/asr-stream; after '. $(BIN)/activate' just asr-stream."
 	@touch $@
 
 $(VENV)/serve.stamp: $(BIN)/python $(CPP_SOURCES)
-	$(BIN)/pip install --quiet --editable '.[server]'
+	@echo "Installing asr-stream and its server into $(VENV), 1 to 3 minutes the first time ..."
+	@$(BIN)/pip install --quiet --editable '.[server]'
 	@touch $@ $(VENV)/stream.stamp
 
 $(VENV)/test.stamp: $(BIN)/python $(CPP_SOURCES)

@@ -1,4 +1,4 @@
-"""asr-stream: a streaming speech recogniser that one person can train, export and embed.
+"""asr-stream: a streaming speech recognizer that one person can train, export and embed.
 
 from asr import Recognizer
 
@@ -20,7 +20,7 @@ __all__ = ["Recognizer", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    # `import asr` stays cheap: numpy and ONNX Runtime load with the first use of the recogniser.
+    # `import asr` stays cheap: numpy and ONNX Runtime load with the first use of the recognizer.
     if name == "Recognizer":
         try:
             from asr.streaming.recognizer import Recognizer

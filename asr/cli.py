@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import zlib
 from collections.abc import Sequence
 
 from asr.command import Parser, prepare_output
@@ -12,7 +13,7 @@ from asr.command import Parser, prepare_output
 COMMANDS = {
     "record": ("asr.streaming.terminal.record", "record yourself reading prompts, to train on"),
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
-    "synthesise": ("asr.data.synthesise", "speak a text with free synthesisers, to train on"),
+    "synthesise": ("asr.data.synthesise", "speak a text with free synthesizers, to train on"),
     "shard": ("asr.data.shards", "cut data sets into shards, for sets that outgrow a disk"),
     "train": ("asr.training.train", "train a model, or go on with one"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
@@ -59,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     prepare_output()
     parser = Parser(
         prog="asr",
-        description="Prepare speech, train, evaluate and export streaming recognisers.",
+        description="Prepare speech, train, evaluate and export streaming recognizers.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -88,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.overrides += overrides
     try:
         return command.run(args)
-    except (ValueError, OSError, EOFError) as error:  # EOFError: of a .gz file that is cut short
+    except (ValueError, OSError, EOFError, zlib.error) as error:  # the last two: of a .gz file that is damaged
         print(f"asr {args.command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -1,9 +1,8 @@
 """Configuration: frozen dataclasses, one YAML file, `section.key=value` overrides.
 
-A configuration is a value. It is read from a YAML file (or the name of a bundled recipe), changed only on
-the command line, stored in every checkpoint and in the metadata of every exported file. An unknown key is
-an error that names the nearest known one. Lengths of audio are in seconds (`_s`), chunks in encoder frames
-of 40 ms.
+A configuration is read from a YAML file or a bundled recipe, can be changed on the command line, and is stored in every
+checkpoint and in the metadata of every exported file. An unknown key is an error that names the nearest known one.
+Durations of audio are in seconds (`_s`), chunks in encoder frames of 40 ms.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 RECIPES = Path(__file__).parent / "recipes"
-"""Folder of the recipes that ship with the package."""
+"""Folder of the bundled recipes."""
 
 
 MAX_PHONES = 127
-"""A language model's file and the search hold a phone in 7 bits."""
+"""Limit of the language-model file and the search, which store a phone in 7 bits."""
 
 
 class ConfigError(ValueError):
@@ -59,34 +58,22 @@ class ModelConfig:
     """relu | gelu | swiglu"""
     dropout: float = 0.1
     condition_layers: tuple[int, ...] = ()
-    """After these encoder layers, counted from 1, the encoder is told what CTC would write so far (self-conditioned
-    CTC, Nozaki and Komatsu 2021). Intermediate CTC trains them; without any, the middle layer."""
+    """Self-conditioned CTC (Nozaki and Komatsu 2021): after these encoder layers, counted from 1, the layer's CTC
+    posteriors are added to its output. Intermediate CTC is computed there; if empty, at the middle layer."""
     vocab_size: int = 0
     """Filled in from the tokenizer; 0 in a recipe."""
     phones: tuple[str, ...] = ()
-    """Names of the phones that a second CTC head on the encoder writes; filled in from `data.lexicon`."""
+    """Names of the phones of the second CTC head; filled in from `data.lexicon`."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "dim",
-            "num_heads",
-            "encoder_layers",
-            "encoder_ff_dim",
-            "decoder_layers",
-            "decoder_ff_dim",
-        ):
+        positive = ("num_heads", "encoder_layers", "encoder_ff_dim", "decoder_layers", "decoder_ff_dim")
+        for name in ("dim", *positive, "subsampling_channels"):
             _require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), "at least 1")
         _require(
             self.dim % (4 * self.num_heads) == 0,
             "model.dim",
             self.dim,
             f"a multiple of {4 * self.num_heads}, 4 x num_heads",
-        )
-        _require(
-            self.subsampling_channels >= 1,
-            "model.subsampling_channels",
-            self.subsampling_channels,
-            "at least 1",
         )
         _require_choice("model.position", self.position, ("rope", "relative", "sinusoidal", "learned", "none"))
         _require_choice("model.norm", self.norm, ("pre", "post"))
@@ -108,7 +95,7 @@ class TokenizerConfig:
     kind: str = "bpe"
     """char | bpe | unigram | wordpiece"""
     vocab_size: int = 256
-    """Number of units, the three special ones included; char takes what the text holds."""
+    """Number of units including the three special ones; char uses the characters of the text."""
 
     def __post_init__(self) -> None:
         _require_choice("tokenizer.kind", self.kind, ("char", "bpe", "unigram", "wordpiece"))
@@ -122,18 +109,18 @@ class DataConfig:
     valid: tuple[str, ...] = ()
     """Manifests to validate on."""
     lexicon: str = ""
-    """Pronunciation dictionary of `asr lexicon make`: trains a second CTC head that writes phones. Empty: letters
-    alone."""
+    """A pronunciation dictionary from `asr lexicon make`, or "bundled", the pronunciations of the bundled language model;
+    adds a second CTC head for phones. Empty: letters only."""
     valid_utterances: int = 200
     """Validation uses at most this many utterances, evenly spread over `valid`."""
     max_batch_s: float = 120.0
-    """Audio per batch, padding included. The hard cap on memory."""
+    """Audio per batch, including padding. It bounds the memory."""
     min_utterance_s: float = 0.3
     max_utterance_s: float = 20.0
     """Longer utterances are left out of training (and counted)."""
     curriculum_epochs: int = 0
-    """In this many first epochs: utterances of at most `curriculum_s` only, and no augmentation. Short, clean
-    examples are what a small data set needs to leave the plateau on which CTC predicts blanks alone."""
+    """The first epochs, in which only utterances of at most `curriculum_s` are used, without augmentation. On a small
+    data set, short clean examples help CTC to leave the plateau on which it predicts only blanks."""
     curriculum_s: float = 6.0
     num_buckets: int = 20
     num_workers: int = 1
@@ -160,44 +147,39 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    """SpecAugment (Park et al. 2019) and how utterances are laid out in time. Speeds, rooms and noise are made by
-    `asr prepare --speeds --noisy-copies`."""
+    """SpecAugment (Park et al. 2019), gain, and how utterances are placed in time. `asr prepare --speeds
+    --noisy-copies` makes speed perturbation, rooms and noise."""
 
     probability: float = 0.9
-    """Of masks in an utterance, and of a time warp."""
+    """Probability of applying SpecAugment's masks to an utterance, and of a time warp."""
     num_freq_masks: int = 2
     max_freq_bins: int = 27
     num_time_masks: int = 10
     max_time_frames: int = 40
     max_time_fraction: float = 0.15
-    """No more than this part of an utterance is masked in time."""
+    """Largest fraction of an utterance that time masks may cover."""
     time_warp: int = 80
-    """Largest displacement of the warp in feature frames; 0 turns it off."""
+    """Largest displacement of the time warp in feature frames; 0 disables it."""
     max_gain_db: float = 25.0
-    """Loudness is changed by up to this much either way: CMVN is global, and many microphones are turned down."""
+    """Largest random gain, up or down. CMVN is global, so the model must learn quiet microphones from data."""
     offset_probability: float = 0.5
-    """Of an utterance that begins off the borders of the chunks: after some of its own noise floor, or later."""
+    """Probability of shifting an utterance relative to the chunk boundaries: by noise floor inserted before it, or by
+    dropping some of its leading silence."""
     max_offset_frames: int = 64
-    """Feature frames, either way; a chunk of 640 ms."""
+    """Largest shift in feature frames, either way; 64 is a chunk of 640 ms."""
     concat_probability: float = 0.1
-    """Of a batch whose utterances are joined by twos or threes."""
+    """Probability that a batch concatenates its utterances in groups of two or three."""
     max_pause_s: float = 1.0
-    """Between joined utterances; at least 0.1 s."""
+    """Longest pause between concatenated utterances; the shortest is 0.1 s."""
     silence_probability: float = 0.1
-    """Of a batch whose utterances get a silence at the start, in a pause between words, or at the end."""
+    """Probability that each utterance of a batch gets a silence: at its start, between words, or at its end."""
     max_silence_s: float = 5.0
     digital_silence_probability: float = 0.2
-    """Of such a silence to be digital zero, rather than the noise floor of its utterance."""
+    """Probability that such a silence is digital zero instead of the utterance's noise floor."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "probability",
-            "max_time_fraction",
-            "offset_probability",
-            "concat_probability",
-            "silence_probability",
-            "digital_silence_probability",
-        ):
+        drawn = ("offset_probability", "concat_probability", "silence_probability", "digital_silence_probability")
+        for name in ("probability", "max_time_fraction", *drawn):
             _require(0 <= getattr(self, name) <= 1, f"augment.{name}", getattr(self, name), "in [0, 1]")
         _require(0 <= self.max_freq_bins <= 80, "augment.max_freq_bins", self.max_freq_bins, "in [0, 80]")
         _require(0.1 <= self.max_pause_s <= 60, "augment.max_pause_s", self.max_pause_s, "in [0.1, 60]")
@@ -215,13 +197,13 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class ChunkConfig:
-    """What the chunk mask is drawn from, batch by batch (dynamic chunk training, Zhang et al. 2020)."""
+    """Distribution of the chunk mask, drawn for each batch (dynamic chunk training, Zhang et al. 2020)."""
 
     full_probability: float = 0.4
-    """Share of batches that see the whole utterance."""
+    """Probability of full context."""
     sizes: tuple[int, ...] = (4, 8, 16, 32)
     left_contexts: tuple[int, ...] = (32, 64, 128, -1)
-    """Encoder frames before the chunk; -1 is all of them."""
+    """Encoder frames before the chunk; -1 for all."""
 
     def __post_init__(self) -> None:
         _require(0 <= self.full_probability <= 1, "chunk.full_probability", self.full_probability, "in [0, 1]")
@@ -240,15 +222,15 @@ class LossConfig:
     ctc_weight: float = 0.3
     """Loss = ctc_weight * CTC + (1 - ctc_weight) * cross-entropy of the decoder."""
     intermediate_ctc_weight: float = 0.3
-    """Share of the CTC loss that inner layers of the encoder take (Lee and Watanabe 2021): `model.condition_layers`,
-    or the middle one."""
+    """Share of intermediate layers in the CTC loss (Lee and Watanabe 2021): those of `model.condition_layers`, or the
+    middle one."""
     phone_weight: float = 0.5
-    """Share of the loss that the phone head takes, where `data.lexicon` gives it targets."""
+    """Share of the phone head in the loss, if `data.lexicon` is set."""
     label_smoothing: float = 0.1
     scheduled_sampling: float = 0.0
-    """Probability that the decoder is fed its own guess in place of the true token."""
+    """Probability of feeding the decoder its own prediction instead of the true token."""
     cr_ctc_weight: float = 0.0
-    """Weight of the consistency between two augmented views (CR-CTC, Yao et al. 2024); 0 takes one view."""
+    """Weight of the consistency between two augmented views (CR-CTC, Yao et al. 2024); 0: one view."""
 
     def __post_init__(self) -> None:
         for name in ("ctc_weight", "intermediate_ctc_weight", "phone_weight", "label_smoothing", "scheduled_sampling"):
@@ -268,7 +250,7 @@ class OptimConfig:
     weight_decay: float = 0.01
     max_grad_norm: float = 5.0
     ema_decay: float = 0.999
-    """Decay of the moving average of the weights; the average is what is validated and exported."""
+    """Decay of the moving average of the weights, which is validated and exported."""
 
     def __post_init__(self) -> None:
         _require_choice("optim.schedule", self.schedule, ("noam", "linear", "cosine"))
@@ -284,22 +266,22 @@ class TrainConfig:
     seed: int = 1
     max_steps: int = 50_000
     batches_per_step: int = 0
-    """Batches that one step of the optimizer learns from, shared out evenly to the processes; 0 is one for each
-    process. The same number on one device or on eight is the same training."""
+    """Batches per optimizer step, distributed evenly over the processes; 0: one for each process. The same number on
+    one device or on eight gives the same training."""
     valid_every: int = 1000
     patience: int = 0
-    """Training ends after this many validations without a new best; 0 goes on to `max_steps`."""
+    """Training ends after this many validations without a new best; 0: never before `max_steps`."""
     save_every: int = 200
     log_every: int = 20
-    """Steps whose mean is one point of the curves: reading a number waits for the device, so not every step is."""
+    """Steps averaged into one point of the curves. Reading a value waits for the device, so not every step is read."""
     keep_checkpoints: int = 2
     precision: str = "bf16"
     """bf16 | fp32"""
     device: str = "auto"
     """auto | cpu | cuda"""
     init: str = ""
-    """Weights to start from, while the optimizer starts afresh: a checkpoint, the folder of a run, a float32
-    file of `asr export`, or "bundled", the model that ships with the package."""
+    """Weights to start from, with a new optimizer: a checkpoint, the folder of a run, a float32 file of `asr export`,
+    or "bundled", the model that ships with the package."""
 
     new_units: bool = False
     """Letters of `data.train` that the model of `train.init` lacks become units of it, whose weights begin at random.
@@ -369,7 +351,7 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
             key, separator, text = override.partition("=")
             if not separator or not key:
                 raise ConfigError(f"{override!r} is not an override: write section.key=value")
-            _set(values, key.split("."), yaml.safe_load(text), key)
+            _set(values, key.split("."), yaml.safe_load(text) if text else "", key)  # empty: no text, not None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not a YAML file: {error}") from error
     return from_dict(Config, values)

@@ -1,7 +1,7 @@
 """The features a model hears: Kaldi-compatible log-mel filterbank energies of 16 kHz audio.
 
 One definition for training, export and live recognition, with the stride at which the encoder takes them:
-- 16 kHz mono samples in ±1, 25 ms windows every 10 ms, centred frames (`snip_edges=False`);
+- 16 kHz mono samples in ±1, 25 ms windows every 10 ms, centered frames (`snip_edges=False`);
 - DC removed per frame, pre-emphasis 0.97, Povey window, no dither;
 - power spectrum, 80 mel bins from 20 Hz to 7600 Hz, natural log with the float32 epsilon as floor.
 

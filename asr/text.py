@@ -55,7 +55,7 @@ def parse_alphabet(spec: str) -> frozenset[str] | None:
 
 @dataclass(frozen=True)
 class NormalizedText:
-    """Outcome of normalising one transcript.
+    """Outcome of normalizing one transcript.
 
     text: the transcript in the alphabet. outside: characters outside the alphabet, with counts.
     refused: those of them that the policy does not allow to drop; the utterance is unusable if any.
@@ -98,6 +98,16 @@ class TextNormalizer:
         if self.case == "keep":
             return text
         return text.upper() if self.case == "upper" else text.lower()
+
+    def suggestion(self, outside: Counter[str]) -> str:
+        """How to keep the letters among characters `outside` the alphabet, for people; empty where there is none."""
+        letters = "".join(sorted(character for character in outside if character.isalpha()))
+        if not letters or self.outside == "strip":
+            return ""
+        alphabet = DEFAULT_ALPHABETS[self.case] if self.alphabet is None else self.alphabet
+        if len(letters) > 60:
+            return f"; the text is in letters other than {alphabet}: name those of your language with --alphabet"
+        return f'; to keep the letters of your language, give --alphabet "{alphabet}{letters}"'
 
     def __call__(self, text: str) -> NormalizedText:
         characters: frozenset[str] | None = self._characters  # type: ignore[attr-defined]

@@ -44,7 +44,7 @@ _WORDPIECE_PREFIX = _UNKNOWN_CHARACTER
 class Tokenizer:
     """Maps text to token ids and back. Immutable; equal if kind, tokens and model are.
 
-    tokens: the spelling of every id. model: the serialised SentencePiece model of kinds "bpe" and
+    tokens: the spelling of every id. model: the serialized SentencePiece model of kinds "bpe" and
     "unigram"; empty for the others, whose tokens say everything.
     """
 
@@ -153,7 +153,7 @@ class Tokenizer:
         return detokenize(pieces)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-serialisable form, for `from_dict`."""
+        """JSON-serializable form, for `from_dict`."""
         model = base64.b64encode(self.model).decode("ascii")
         return {
             "format_version": _FORMAT_VERSION,
@@ -243,7 +243,7 @@ def _train_sentencepiece(kind: str, lines: list[str], vocab_size: int) -> tuple[
             vocab_size=vocab_size,
             hard_vocab_limit=False,
             character_coverage=1.0,
-            normalization_rule_name="identity",  # the text is normalised already; decoding must return it
+            normalization_rule_name="identity",  # the text is normalized already; decoding must return it
             max_sentence_length=1 << 16,  # bytes; longer lines would be left out
             pad_id=BLANK_ID,
             pad_piece=BLANK,

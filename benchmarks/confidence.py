@@ -3,7 +3,7 @@
 Every second speaker serves to fit the map from what is known of a word's tokens to the probability that it is right
 (csrc/search/words.cc holds the result, and this prints it); the others serve to test: a reliability curve, the expected
 calibration error over ten bins (ECE; Naeini et al. 2015), the area under the ROC curve (AUC: a right word has a higher
-confidence than a wrong one), and normalised cross entropy (NCE: 0 is no better than the share of right words).
+confidence than a wrong one), and normalized cross entropy (NCE: 0 is no better than the share of right words).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 class Judged(NamedTuple):
-    """Words of a recogniser: (N,) what it thought of each, and whether it was right."""
+    """Words of a recognizer: (N,) what it thought of each, and whether it was right."""
 
     confidence: np.ndarray
     right: np.ndarray

@@ -6,7 +6,7 @@
 
 The server's scheduler with greedy search and one pass, in this process: no sockets, which benchmarks/streams.py counts
 in. Each stream speaks real utterances in real time, a chunk at a time, at a phase of its own. What counts is the time
-from when a chunk was spoken until it is recognised. The largest number of streams at which 99 % of these times stay
+from when a chunk was spoken until it is recognized. The largest number of streams at which 99 % of these times stay
 below --limit-ms is sought by doubling and halving, each number for --seconds.
 
     device   the past of streams lies in an arena in the device's memory (runtime/cache_arena.py): the default with CUDA
@@ -79,7 +79,7 @@ class Speaker:
             self.delays.append(now - self._said[len(self.delays)])
 
     def end(self) -> None:
-        """What was not recognised counts for as long as it was waited for."""
+        """What was not recognized counts for as long as it was waited for."""
         if self._job.failed:
             raise SystemExit("a stream failed; its error is above")
         self._scheduler.drop(self._job)

@@ -4,7 +4,7 @@ Decodes a data set as finals are (full context, language model, rescoring), with
 the language model does not know, or takes for less likely than `--rare`. Every utterance has the whole list before it,
 so that nearly all of the list is wrong for it; `--distractors`, any text, adds more rare words that nobody said.
 
-Recall: rare words of the references that were recognised in their place. Others: word errors of all other words, wrong
+Recall: rare words of the references that were recognized in their place. Others: word errors of all other words, wrong
 insertions of hotwords among them. False alarms: hotwords in the output without a place in the reference.
 """
 

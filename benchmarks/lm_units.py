@@ -118,7 +118,7 @@ class Row:
     errors: WordErrors
     num_unknown: int  # words of the references outside the vocabulary of the word model
     num_unknown_right: int
-    num_invented: int  # words recognised outside it
+    num_invented: int  # words recognized outside it
     cpu_ms: float  # per second of audio
 
 
@@ -133,17 +133,17 @@ def measure(
     started = time.process_time()
     found = [decode(u.log_probs, "beam", beam, fusion=fusion) for u in utterances]
     cpu_ms = 1e3 * (time.process_time() - started) / sum(u.duration_s for u in utterances)
-    recognised = [text(hypothesis, tokens) for hypothesis in found]
+    recognized = [text(hypothesis, tokens) for hypothesis in found]
     references = [u.words for u in utterances]
-    total, right = unknown_words(references, recognised, known)
-    invented = sum(word not in known for hypothesis in recognised for word in hypothesis.split())
-    return Row(f"{name}, beam {beam}", count_errors(references, recognised), total, right, invented, cpu_ms)
+    total, right = unknown_words(references, recognized, known)
+    invented = sum(word not in known for hypothesis in recognized for word in hypothesis.split())
+    return Row(f"{name}, beam {beam}", count_errors(references, recognized), total, right, invented, cpu_ms)
 
 
-def unknown_words(references: Sequence[str], recognised: Sequence[str], known: NgramLm) -> tuple[int, int]:
+def unknown_words(references: Sequence[str], recognized: Sequence[str], known: NgramLm) -> tuple[int, int]:
     """Words of the references outside the vocabulary of `known`: how many, and how many of them came out right."""
     total = right = 0
-    aligned = jiwer.process_words(list(references), list(recognised))
+    aligned = jiwer.process_words(list(references), list(recognized))
     for words, chunks in zip(aligned.references, aligned.alignments, strict=True):
         total += sum(word not in known for word in words)
         for chunk in chunks:

@@ -60,7 +60,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     parser = new_parser(__doc__)
-    parser.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: coloured noise)")
+    parser.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: colored noise)")
     parser.add_argument("--rir", type=Path, metavar="DIR", help="room impulse responses (default: simulated rooms)")
     parser.add_argument("--quieter-db", default="20,30,40", metavar="DB,...", help="default: %(default)s")
     parser.add_argument("--snr-db", default="20,10,5,0", metavar="DB,...", help="default: %(default)s")

@@ -111,7 +111,7 @@ def neighbours(setting: Setting, with_lm: bool) -> Iterator[Setting]:
 
 
 def descend(start: Setting, rate: Callable[[Setting], float], rounds: int, with_lm: bool) -> Setting:
-    """Moves to the best neighbour while that is better."""
+    """Moves to the best neighbor while that is better."""
     best, lowest = start, rate(start)
     for _ in range(rounds):
         rates = {setting: rate(setting) for setting in neighbours(best, with_lm)}

@@ -70,7 +70,7 @@ class Step:
 
 
 def messages_of_chunk(chunk: int, chunk_ms: int, more_frames: int) -> int:
-    """How many messages it takes until `chunk` can be decoded: its frames of 10 ms, centred windows of 25 ms."""
+    """How many messages it takes until `chunk` can be decoded: its frames of 10 ms, centered windows of 25 ms."""
     last_frame = (chunk + 1) * (chunk_ms // 10) + 2 + more_frames
     return -(-(last_frame * 160 + 280) // MESSAGE)
 

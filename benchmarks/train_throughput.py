@@ -3,7 +3,7 @@
 Both sides have the same subsampling convolutions, width, depth, CTC head, loss, optimizer and batch; one has this
 project's encoder with its chunk mask, positions and dropout, the other `torch.nn.TransformerEncoder` with a padding
 mask. They take turns, in float32 and in bf16. The ratio is the plain one's time over ours: 1.00 and more is good. On a
-CPU the time is CPU time, which other programs disturb less; on a GPU the model FLOPs utilisation is printed too, for
+CPU the time is CPU time, which other programs disturb less; on a GPU the model FLOPs utilization is printed too, for
 which `--peak` is the GPU's.
 """
 
@@ -125,7 +125,7 @@ def main() -> None:
         training_step(sides[0], batch, None)()
     for name, dtype in MODES:
         steps = [training_step(side, batch, dtype) for side in sides]
-        for step in steps:  # allocations, lazy initialisation
+        for step in steps:  # allocations, lazy initialization
             step()
         times: list[list[float]] = [[], []]
         for _ in range(args.rounds):
@@ -137,7 +137,7 @@ def main() -> None:
         )
         if cuda and dtype is not None:
             share = counter.get_total_flops() / own / (args.peak * 1e12)
-            line += f"; model FLOPs utilisation {share:.1%} of {args.peak:g} TFLOP/s (goal 40 %)"
+            line += f"; model FLOPs utilization {share:.1%} of {args.peak:g} TFLOP/s (goal 40 %)"
         print(line)
 
 

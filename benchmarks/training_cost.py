@@ -2,7 +2,7 @@
 
 Runs a training step of one batch on tensors without content: counts the floating-point operations of forward and
 backward, the bytes that backward needs, and the parameters. Attention counts as the fused kernel that a GPU runs,
-which keeps its inputs and its output but not the scores. From that, for a GPU of given peak and utilisation: memory,
+which keeps its inputs and its output but not the scores. From that, for a GPU of given peak and utilization: memory,
 and hours to the end of the recipe. Needs no GPU and takes seconds.
 """
 

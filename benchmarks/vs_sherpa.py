@@ -4,7 +4,7 @@
     python benchmarks/vs_sherpa.py sherpa [--int8] [--chunk-ms 640] [--data data/dev.jsonl.gz --num-utterances 100]
 
 Each runs in a process of its own, in blocks of 20 ms as from a microphone, greedy search, endpoints after 0.8 s of
-silence; rounds alternate, so that a busy neighbour meets all, and the best counts. Latency is what the block takes
+silence; rounds alternate, so that a busy neighbor meets all, and the best counts. Latency is what the block takes
 that completes a chunk. With --data the texts of real utterances are compared too: all get the utterance and as much
 silence as sherpa-onnx needs to decode its end. It needs: pip install sherpa-onnx
 """
@@ -29,7 +29,7 @@ LEFT_CONTEXT_MS = 2560
 RUNNERS = ("asr-stream", "zipformer2_ctc", "wenet_ctc")
 ENDPOINT_RULES = ("silence_after_speech_s", "silence_without_speech_s", "max_utterance_s")
 Feed = Callable[[np.ndarray], "tuple[bool, str]"]
-"""Takes samples; says whether they completed a chunk, and what has been recognised of this utterance."""
+"""Takes samples; says whether they completed a chunk, and what has been recognized of this utterance."""
 
 
 def model_file(args: argparse.Namespace) -> str:
@@ -83,7 +83,7 @@ def their_file(args: argparse.Namespace, kind: str) -> Path:
 
 
 def theirs(args: argparse.Namespace, endpoints: bool = False) -> Any:
-    """Their recogniser of the kind that `args.run` names."""
+    """Their recognizer of the kind that `args.run` names."""
     import sherpa_onnx
 
     tokens, options = str(args.folder / "tokens.txt"), {"num_threads": 1, "enable_endpoint_detection": endpoints}

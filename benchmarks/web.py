@@ -28,7 +28,7 @@ BLOCK = 320  # samples
 
 
 def python(model: Path, audio: list[np.ndarray]) -> dict[str, Any]:
-    """Texts and figures of the recogniser in this process."""
+    """Texts and figures of the recognizer in this process."""
     started = time.process_time()
     recognizer = Recognizer(model, lm=BUNDLED)
     load_cpu_s = time.process_time() - started

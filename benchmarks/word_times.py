@@ -6,7 +6,7 @@ Start and end of the words that finals have right, against three truths:
   as in recognition; `tokens` is the same with a word's first and last token taken as they are. It shares the model's
   habits, and shows what chunks, int8 and the search do to the times.
 - pauses: words beside a pause of the recording must end and begin where its energy does.
-- festival: sentences of the data set spoken by a synthesiser, which knows when it says each word (Debian: festival,
+- festival: sentences of the data set spoken by a synthesizer, which knows when it says each word (Debian: festival,
   festvox-kallpc16k, festvox-kdlpc16k). The first lines hold the forced alignment itself against it, tokens as they are.
 
 Bias is the median difference (above 0: too late); then come the median and the 95th percentile of the absolute one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from asr.export.parity import CASES
@@ -83,9 +84,15 @@ def run(args: argparse.Namespace) -> int:
         left_context=left_context,
         rescore_ctc_weight=args.rescore_ctc_weight,
         licence=args.licence,
+        on_progress=_tell,
     )
     print(summary(report, source, args.int8))
     return 0
+
+
+def _tell(stage: str) -> None:
+    """An export takes half a minute, and several on a busy machine."""
+    print(f"asr export: {stage} ...", file=sys.stderr, flush=True)
 
 
 def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
@@ -96,6 +103,7 @@ def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
     else:
         checkpoint, source = _average(args)
         model, tokens, licence = checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
+    _tell(f"tracing {len(chunk_sizes) + 1} graphs, and comparing each with PyTorch")
     files = export_sherpa(
         model,
         tokens,

@@ -8,7 +8,7 @@ float32 must agree number by number. int8 cannot: its activations are rounded to
 changes with every chunk. There the gate bounds what the rounding does to the posteriors (Kullback-Leibler
 divergence) and, because a model without training has near-uniform posteriors that hide damage, to the
 encoder's output (relative error). These bounds tell broken weights from rounding; the graph itself is checked
-in float32 before it is quantised. What int8 costs in words is for `asr evaluate` to say.
+in float32 before it is quantized. What int8 costs in words is for `asr evaluate` to say.
 """
 
 from __future__ import annotations

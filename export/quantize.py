@@ -1,4 +1,4 @@
-"""int8 for CPUs: dynamic quantisation of the matrix products.
+"""int8 for CPUs: dynamic quantization of the matrix products.
 
 Weights are int8, symmetric, one scale per output channel; activations become uint8 at run time, by the range
 of each chunk, so no calibration data is needed. That range spans the batch: a stream alone and the same
@@ -23,7 +23,7 @@ def quantize(graph: onnx.ModelProto) -> onnx.ModelProto:
     """The same graph with its constant matrices in int8; what has none is returned as it is."""
     marked = onnx.ModelProto()
     marked.CopyFrom(graph)
-    # Says that the graph is as simple as it gets, which the exporter saw to: without it the quantiser warns.
+    # Says that the graph is as simple as it gets, which the exporter saw to: without it the quantizer warns.
     onnx.helper.set_model_props(marked, {"onnx.quant.pre_process": "onnxruntime.quant"})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "int8.onnx"

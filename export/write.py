@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,17 @@ def export_model(
     left_context: int = 64,
     rescore_ctc_weight: float = ModelMetadata.rescore_ctc_weight,
     licence: str = "",
+    on_progress: Callable[[str], object] = lambda stage: None,
 ) -> ExportReport:
     """Writes the averaged weights of `checkpoint` as one .onnx file that holds everything an app needs.
 
     Args:
         path: replaced atomically, and only by a file that passed the parity gate.
-        int8: quantise the matrix products (see asr.export.quantize).
+        int8: quantize the matrix products (see asr.export.quantize).
         chunk_size, left_context: defaults of the file in encoder frames; any others work at run time.
         rescore_ctc_weight: see asr.runtime.metadata.ModelMetadata.
         licence: of the weights, SPDX.
+        on_progress: called with what is done next, for people.
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
     path = Path(path)
@@ -65,11 +68,16 @@ def export_model(
         licence=licence,
     )
     model = checkpoint.model()
-    graph, decoder = step_graph(model), decoder_graph(model)
+    on_progress("tracing the encoder")
+    graph = step_graph(model)
+    on_progress("tracing the decoder")
+    decoder = decoder_graph(model)
     with replacing(path) as part:
+        on_progress("comparing the float32 file with PyTorch")
         # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
         parity = _write_and_check(model, graph, halve(decoder), metadata, part)
         if int8:
+            on_progress("quantizing, and comparing the int8 file with PyTorch")
             graph, metadata = quantize(graph), replace(metadata, quantization="int8")
             parity = _write_and_check(model, graph, quantize(decoder), metadata, part)
         return ExportReport(path, part.stat().st_size, len(graph.graph.node), parity)

@@ -61,3 +61,8 @@ def test_odd_files_are_refused(tmp_path: Path, content: bytes) -> None:
 def test_a_missing_file_lists_the_recipes() -> None:
     with pytest.raises(ConfigError, match="tiny"):
         load_config("nowhere")
+
+
+def test_an_empty_override_is_empty_text() -> None:
+    assert load_config("finetune").train.init == "bundled"
+    assert load_config("finetune", ["train.init=", "data.lexicon="]).train.init == ""

@@ -125,6 +125,15 @@ def test_the_table_in_the_docs_says_them() -> None:
         assert default == f"{of_file}{OPTION_RANGES[name][3]:g}", name
 
 
+def test_the_table_of_the_command_line_says_them() -> None:
+    rows = re.findall(r"^\| `--[\w-]+` \| `(\w+)` \| ([^|]*) \|", (ROOT / "docs" / "live.md").read_text(), re.MULTILINE)
+    numbers = {name: default for name, default in rows if name in OPTION_RANGES}
+    assert numbers.keys() >= {"chunk_ms", "left_context_ms", "beam_size", "silence_after_speech_s", "max_utterance_s"}
+    for name, default in numbers.items():
+        number = float(re.sub(r"[^\d.]", "", default)) / (1000 if name.endswith("_s") and default.endswith("ms") else 1)
+        assert number == OPTION_RANGES[name][3], name
+
+
 def test_what_python_states_before_the_core_is_loaded_is_the_same() -> None:
     for name in ("SAMPLE_RATE", "NUM_MEL_BINS", "SUBSAMPLING", "FEATURE_OVERLAP", "ENCODER_FRAME_MS"):
         assert getattr(features, name) == getattr(_core, name), name

@@ -1,12 +1,12 @@
-"""Augmentation of log-mel features while training: batches arranged anew, then each view of them disturbed.
+"""Augmentation of log-mel features during training.
 
-- `arrange` changes what a batch holds, in the same way for all views of it: time warp, rows that begin off the
-  borders of the chunks, rows joined of two or three utterances, long silences. A model that has heard none but
-  short utterances from their first word on deletes words in long audio and after silence.
-- `view` disturbs one row and keeps its length: loudness, frequency and time masks (SpecAugment, Park et al. 2019).
+- `arrange` changes the rows of a batch, equally for all views: time warp, shifts relative to the chunk boundaries,
+  concatenation of two or three utterances, long silences. A model trained only on short utterances that begin with
+  their first word deletes words in long audio and after silence.
+- `view` augments one row and keeps its length: gain, frequency and time masks (SpecAugment, Park et al. 2019).
 
-Added frames are drawn from the quietest frames of the utterance they go with: its own room and microphone.
-Waveform augmentation (speed, rooms, noise) is done by `asr prepare`: features are stored.
+Added frames are drawn from the quietest frames of the same utterance, so that room and microphone match. `asr prepare`
+augments waveforms (speed, rooms, noise), because training reads stored features.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ LOG_FLOOR = math.log(torch.finfo(torch.float32).eps)
 """The feature of digital silence."""
 _NEPERS_PER_DB = math.log(10) / 10  # of a power spectrum
 
-_QUIET_SHARE = 0.05  # of an utterance's frames make its noise floor
+_QUIET_SHARE = 0.05  # of the frames are the noise floor
 _MIN_QUIET_FRAMES = 10
-_GAP_FRAMES = 13  # mean over these is compared with the threshold: no closure of a stop is as long
+_GAP_FRAMES = 13  # averaged before the threshold: longer than the closure of any stop consonant
 _ONSET_MARGIN = 10  # frames kept before the first sound: quiet consonants
 
 
 class Spoken(NamedTuple):
-    """features (num_frames, 80) float32 log-mel, and what is said in them."""
+    """An utterance: features (num_frames, 80) float32 log-mel, and its transcript."""
 
     features: Tensor
     text: str
 
 
 class Augmenter:
-    """Holds the settings. Draws from the global generators, as lhotse does: seed `random`, NumPy and PyTorch before."""
+    """Augments by `config`. Draws from the global generators, as lhotse does: seed `random`, NumPy, PyTorch."""
 
     def __init__(self, config: AugmentConfig) -> None:
         self.config = config
 
     def arrange(self, utterances: list[Spoken], max_frames: int) -> list[Spoken]:
-        """The rows of a batch: warped, joined, with silences, shifted against the chunks.
+        """The rows of a batch, warped, concatenated, with silences, and shifted relative to the chunks.
 
-        max_frames: rows times the longest of them stays within it, or within what the batch had before if that
-        is more: memory does not grow. Where joining and silences make rows longer, there are fewer of them, and
-        the utterances that find no room are left out this time: about 6 % of them at the default probabilities.
-        (Attention scores grow with the longest row: in a joined batch they take up to three times the memory.)
+        max_frames: limit of the number of rows times the longest row, or the same product of `utterances` if that is
+        larger: memory does not grow. Concatenation and silences make rows longer, so there are fewer of them, and the
+        utterances that do not fit are left out this time: about 6 % at the default probabilities. (Attention
+        scores grow with the longest row: in a concatenated batch they take up to three times the memory.)
         """
         config = self.config
         budget = max(max_frames, len(utterances) * max(len(u.features) for u in utterances))
@@ -65,10 +65,10 @@ class Augmenter:
         return [Spoken(self._shifted(row.features, limit), row.text) for row in rows]
 
     def view(self, features: Tensor) -> Tensor:
-        """(T, 80) -> (T, 80), another loudness and masks; digital silence stays what it is."""
+        """(T, 80) -> (T, 80), with a random gain and masks; digital silence is unchanged."""
         config = self.config
         gain = random.uniform(-1, 1) * config.max_gain_db * _NEPERS_PER_DB
-        is_digital = features <= LOG_FLOOR + 0.01  # half precision
+        is_digital = features <= LOG_FLOOR + 0.01  # stored in half precision
         features = torch.where(is_digital, features, (features + gain).clamp(min=LOG_FLOOR))
         if random.random() > config.probability:
             return features
@@ -88,7 +88,7 @@ class Augmenter:
         return time_warp(features, self.config.time_warp)
 
     def _joined(self, rows: list[Spoken], budget: int) -> list[Spoken]:
-        """Two or three utterances to a row, pauses between them."""
+        """Concatenates two or three utterances per row, with pauses between them."""
         size = int(np.random.randint(2, 4))
         groups: list[list[Spoken]] = []
         room = 0
@@ -109,7 +109,7 @@ class Augmenter:
         return joined[: max(1, budget // len(joined[0].features))]
 
     def _with_silence(self, rows: list[Spoken], budget: int) -> list[Spoken]:
-        """A silence in every row: as the padded length of a batch is paid by all its rows, all may use it."""
+        """Adds a silence to every row, since all rows are padded to the longest one anyway."""
         most = int(self.config.max_silence_s / FRAME_SHIFT_S)
         longest = max(len(row.features) for row in rows) + int(np.random.randint(most + 1))
         num_kept = max(1, min(len(rows), budget // longest))
@@ -128,7 +128,7 @@ class Augmenter:
         return out
 
     def _shifted(self, features: Tensor, limit: int) -> Tensor:
-        """Begins up to `max_offset_frames` earlier, or later where it begins with silence."""
+        """Adds up to `max_offset_frames` of noise floor at the start, or drops as much leading silence."""
         if np.random.random() >= self.config.offset_probability:
             return features
         offset = int(np.random.randint(-self.config.max_offset_frames, self.config.max_offset_frames + 1))
@@ -141,20 +141,20 @@ class Augmenter:
 
 
 def noise_floor(features: Tensor, num_frames: int) -> Tensor:
-    """(num_frames, 80) drawn from the quietest frames of `features` (T, 80)."""
+    """Frames (num_frames, 80), drawn from the quietest frames of `features` (T, 80)."""
     count = min(len(features), max(_MIN_QUIET_FRAMES, int(_QUIET_SHARE * len(features))))
     quietest = features.mean(1).topk(count, largest=False).indices
     return features[quietest[torch.from_numpy(np.random.randint(count, size=num_frames))]]
 
 
 def _threshold(features: Tensor) -> Tensor:
-    """Mean log-mel, () float32, between an utterance's floor and its speech."""
+    """Threshold of the mean log-mel, () float32, between an utterance's noise floor and its speech."""
     floor, speech = features.mean(1).quantile(torch.tensor([0.05, 0.95]))
     return floor + 0.25 * (speech - floor)
 
 
 def _widest_gap(features: Tensor) -> int:
-    """The frame in the midst of the quietest pause between words; the end where there is no pause."""
+    """The middle frame of the quietest pause between words; the last frame if there is no pause."""
     if len(features) < 3 * _GAP_FRAMES:
         return len(features)
     energy = features.mean(1).unfold(0, _GAP_FRAMES, 1).mean(1)

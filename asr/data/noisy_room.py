@@ -4,7 +4,7 @@
 the transforms of the recording, so that lhotse, asked for the audio, plays what the features were made of.
 - The room is an impulse response from a folder of real ones, or a simulated one (FRA-RIR, Luo and Gu 2022, as
   lhotse has it: reverberation times of 0.1 to 0.8 s). The direct sound stays where it was, so that word times hold.
-- The noise is a stretch of a recording from a folder, or coloured noise between white and brown.
+- The noise is a stretch of a recording from a folder, or colored noise between white and brown.
 - Noise alone comes before and after the words where margins are asked for: silence in training is noise too.
 - Everything is drawn from the utterance's id: preparing again gives the same copies.
 """

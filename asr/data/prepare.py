@@ -118,7 +118,8 @@ def prepare(
         if result.summary.num_utterances == 0:
             reasons = Counter(r.reason for r in result.refusals).most_common(3)
             why = ", ".join(f"{count} x {reason}" for reason, count in reasons) or "there is none"
-            raise ValueError(f"no usable utterance for {name}: {why}; see {folder / name}.refused.tsv")
+            hint = options.normalizer.suggestion(result.outside)
+            raise ValueError(f"no usable utterance for {name}: {why}; see {folder / name}.refused.tsv{hint}")
         os.replace(partial, result.manifest)
     finally:
         if partial.exists():  # not in place: whatever happened, it is incomplete
@@ -221,6 +222,13 @@ def _write_refusals(path: Path, refusals: Iterable[Refusal]) -> None:
         writer.writerows((r.id, r.audio, r.reason, r.detail) for r in refusals)
 
 
+_CASES = {
+    "upper": "write the text in capital letters (default)",
+    "lower": "write the text in small letters",
+    "keep": "leave capital and small letters as they are: the model has to learn which is which",
+}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `asr prepare`'s arguments on `parser`."""
     shared = argparse.ArgumentParser(add_help=False)
@@ -238,7 +246,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="further copies of each, in a random room and with noise, for training data only "
         "(default: 1 with --noise, --rir or --margins, else 0)",
     )
-    shared.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: coloured noise)")
+    shared.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: colored noise)")
     shared.add_argument("--rir", type=Path, metavar="DIR", help="room impulse responses (default: simulated rooms)")
     shared.add_argument(
         "--snr-db",
@@ -267,12 +275,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     case = shared.add_mutually_exclusive_group()
     for choice in CASES:
         flag = "--keep-case" if choice == "keep" else f"--{choice}"
-        text = "write the text in upper case (default)" if choice == "upper" else None
-        case.add_argument(flag, dest="case", action="store_const", const=choice, default="upper", help=text)
+        case.add_argument(flag, dest="case", action="store_const", const=choice, default="upper", help=_CASES[choice])
     shared.add_argument(
         "--alphabet",
         metavar="CHARS",
-        help="characters of the text, e.g. A-ZÄÖÜ, or any (default: A-Z and apostrophe in the chosen case)",
+        help="characters of the text in the chosen case, e.g. A-ZÄÖÜ' (default: A-Z and apostrophe); punctuation "
+        "is kept where it is among them; any: all, digits too. See docs/languages.md",
     )
     shared.add_argument(
         "--outside",
@@ -328,7 +336,7 @@ def run(args: argparse.Namespace) -> int:
             with Progress(console=console, transient=True) as progress:
                 task = progress.add_task(name, total=len(utterances))
                 result = prepare(utterances, args.out, name, options, partial(progress.advance, task))
-            print_report(result, console)
+            print_report(result, console, options.normalizer)
     except KeyboardInterrupt:
         console.print("interrupted: data sets that were finished stay, the one under way is not written")
         return 130
@@ -364,7 +372,10 @@ def _two_numbers(option: str, text: str, example: str) -> tuple[float, float]:
     return low, high
 
 
-def print_report(result: PrepareResult, console: Console) -> None:
+_DEFAULT = TextNormalizer()
+
+
+def print_report(result: PrepareResult, console: Console, normalizer: TextNormalizer = _DEFAULT) -> None:
     """Hours, speakers, lengths, characters outside the alphabet and refusals, for a person."""
     from rich.markup import escape
     from rich.table import Table
@@ -396,3 +407,5 @@ def print_report(result: PrepareResult, console: Console) -> None:
             lines = "\n".join(f"{r.id}: {r.detail}" if r.detail else r.id for r in examples)
             table.add_row(reason, str(count), escape(lines))
         console.print(table)
+        if hint := normalizer.suggestion(result.outside):
+            console.print(hint.removeprefix("; "), soft_wrap=True, markup=False, highlight=False)

@@ -130,7 +130,7 @@ def num_ctc_frames(text: str) -> int:
 
 
 def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Prepared | Refusal]:
-    """Check one utterance, its text normalised already, and compute its features at every speed.
+    """Check one utterance, its text normalized already, and compute its features at every speed.
 
     Each copy at a speed is followed by its noisy copies and its telephone copies. Raises ValueError for a noise file
     that cannot be used.

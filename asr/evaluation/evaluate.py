@@ -84,7 +84,7 @@ def evaluate(
     fusion: LmFusion | None = None,
     on_batch: Callable[[int], object] | None = None,
 ) -> list[Result]:
-    """Recognises `cuts` at every latency with every search.
+    """Recognizes `cuts` at every latency with every search.
 
     ctc_weight: of CTC against the decoder in rescoring; None takes the model's own.
     fusion: the language model of the searches whose name ends in "+lm".
@@ -132,12 +132,12 @@ def _recognise(
         fusion if lm else None,
         phone_log_probs,
     )
-    recognised = " ".join(word.word for word in found)
+    recognized = " ".join(word.word for word in found)
     result.search_s += engine.seconds() - started
     result.audio_s += cut.duration
     reference = cut.supervisions[0].text
-    result.errors += count_errors([reference], [recognised])
-    result.hypotheses.append((cut.id, reference, recognised))
+    result.errors += count_errors([reference], [recognized])
+    result.hypotheses.append((cut.id, reference, recognized))
 
 
 def parse_chunks(option: str) -> list[int | None]:
@@ -197,7 +197,7 @@ def table(results: Sequence[Result]) -> Table:
 
 
 def write_hypotheses(results: Sequence[Result], path: Path) -> None:
-    """A TSV of what was said and what was recognised."""
+    """A TSV of what was said and what was recognized."""
     lines = ["data\tchunk_ms\tsearch\tid\treference\thypothesis"]
     lines += [
         "\t".join((r.data, r.chunk, r.search, *(" ".join(part.split()) for part in row)))
@@ -242,7 +242,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="word error rate against latency")
     parser.add_argument("--json", type=Path, metavar="OUT.json", help="the table's numbers")
-    parser.add_argument("--hypotheses", type=Path, metavar="OUT.tsv", help="every reference and what was recognised")
+    parser.add_argument("--hypotheses", type=Path, metavar="OUT.tsv", help="every reference and what was recognized")
 
 
 def run(args: argparse.Namespace) -> int:

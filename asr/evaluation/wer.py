@@ -19,7 +19,7 @@ class WordErrors:
 
     @property
     def rate(self) -> float:
-        """Word error rate: 0.1 is 10 %. Zero where there is nothing to recognise and nothing was."""
+        """Word error rate: 0.1 is 10 %. Zero where there is nothing to recognize and nothing was."""
         errors = self.insertions + self.deletions + self.substitutions
         return errors / self.num_words if self.num_words else float(errors > 0)
 

@@ -21,8 +21,11 @@ def num_phone_tokens(phones: Sequence[str]) -> int:
 class PhoneTokenizer:
     """Text -> phone tokens, by the first pronunciation of each word in a lexicon."""
 
-    def __init__(self, lexicon: Lexicon) -> None:
-        self.phones = tuple(lexicon.phones)
+    def __init__(self, lexicon: Lexicon, phones: Sequence[str] = ()) -> None:
+        """phones: those of a model, in its order; by default those of the lexicon. ValueError for a lexicon with others."""
+        self.phones = tuple(phones) or tuple(lexicon.phones)
+        if other := [phone for phone in lexicon.phones if phone not in self.phones]:
+            raise ValueError(f"the model has no phone {', '.join(other)} of the lexicon: it has {' '.join(self.phones)}")
         ids = {phone: 2 * index + 1 for index, phone in enumerate(self.phones)}
         self._words: dict[str, list[int]] = {}
         for word, (pronunciation, *_) in lexicon.pronunciations.items():

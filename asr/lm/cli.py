@@ -23,7 +23,7 @@ NUM_MISSING_SHOWN = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="what", required=True, metavar="what")
-    train = commands.add_parser("train", help="train on text, one sentence a line, spelled as the recogniser spells")
+    train = commands.add_parser("train", help="train on text, one sentence a line, spelled as the recognizer spells")
     train.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, plain")
     train.add_argument("--order", type=int, default=3, metavar="N", help=f"2 to {MAX_ORDER} (%(default)s)")
     train.add_argument("--num-words", type=int, default=100_000, metavar="N", help="vocabulary (%(default)s)")
@@ -71,7 +71,7 @@ def _pronunciations(
     found = {word: pronouncer(word.upper())[1] for word in words if word not in SPECIAL_WORDS}
     if missing := [word for word, pronunciations in found.items() if not pronunciations]:
         print(
-            f"{len(missing)} of {len(found)} words have no pronunciation, and a model with phones cannot recognise "
+            f"{len(missing)} of {len(found)} words have no pronunciation, and a model with phones cannot recognize "
             f"them: {' '.join(missing[:NUM_MISSING_SHOWN])}{' ...' if len(missing) > NUM_MISSING_SHOWN else ''}"
             + ("" if g2p else "; --g2p pronounces words that the dictionary lacks"),
             file=sys.stderr,

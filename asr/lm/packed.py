@@ -8,14 +8,14 @@ The file is little-endian and has no padding; `asr._core.NgramLm` reads it and c
     order 1:   f32 log-probability of each word
     order > 1: the n-grams lie sorted by their words, so that those that continue the same (n-1)-gram lie side by
         side. u32 for each (n-1)-gram and one more: index of the first n-gram that continues it. u24 last word of
-        each n-gram, then its log-probability, quantised.
-    every order but the last: back-off weight of each n-gram, quantised
+        each n-gram, then its log-probability, quantized.
+    every order but the last: back-off weight of each n-gram, quantized
     version 2 only:
         u32 size, and that many bytes: the names of the phones, one a line, 1 to 128
         for each word: u8 number of pronunciations, and for each u8 length and that many u8, phones by their place
         u32 size, and that many bytes: the model that pronounces other words (csrc/search/g2p.h); 0 for none
 
-Log-probabilities are natural. Quantised numbers are f32 low, f32 step and a byte each: low + step * byte.
+Log-probabilities are natural. Quantized numbers are f32 low, f32 step and a byte each: low + step * byte.
 Runs without PyTorch.
 """
 

@@ -1,7 +1,7 @@
 """The attention decoder: scores a token sequence against the encoder's output.
 
-Live, it rescores the n-best of the CTC search at an endpoint; in training it is taught by the shifted
-transcript (teacher forcing), optionally with scheduled sampling.
+At an endpoint it rescores the n-best hypotheses of the CTC search. It is trained with teacher forcing, optionally with
+scheduled sampling.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Decoder(nn.Module):
         return self.out(self.final_norm(x))
 
     def score(self, tokens: Tensor, token_lengths: Tensor, memory: Tensor, memory_lengths: Tensor) -> Tensor:
-        """Log-probability of whole sentences, EOS included.
+        """Log-probability of whole sentences, including EOS.
 
         Args:
             tokens: (N, U) int64 without SOS and EOS, padded with any valid id.
@@ -94,6 +94,6 @@ def shift_right(targets: Tensor) -> Tensor:
 
 
 def append_eos(targets: Tensor, lengths: Tensor) -> Tensor:
-    """(N, U) int64 targets padded with IGNORE_ID -> what the decoder must predict, EOS last: (N, U + 1)."""
+    """(N, U) int64 targets padded with IGNORE_ID -> the decoder's targets, EOS last: (N, U + 1)."""
     padded = torch.cat((targets, torch.full_like(targets[:, :1], IGNORE_ID)), dim=1)
     return padded.scatter(1, lengths[:, None], SOS_EOS_ID)

@@ -1,8 +1,8 @@
-"""The streaming encoder: log-mel frames in, one vector per 40 ms out, all state in one value.
+"""The streaming encoder: log-mel feature frames to one vector per 40 ms. The state is a value outside the module.
 
-`forward` (whole utterances under a chunk mask) and `step` (one chunk and a cache) run the same layers over
-the same numbers. Subsampling has no padding: n feature frames give n // 4 encoder frames, encoder frame j
-sees feature frames 4j .. 4j + 6, and those beyond the end of the utterance count as the global mean.
+`forward` (whole utterances with a chunk mask) and `step` (one chunk and a cache) run the same layers and compute the
+same numbers. Subsampling has no padding: n feature frames give n // 4 encoder frames, and encoder frame j depends on
+feature frames 4j .. 4j + 6. Frames beyond the end of the utterance are replaced by the global mean.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asr.model.positions import Positions, Rotation
 
 
 class EncoderCache(NamedTuple):
-    """Everything a stream remembers of its past. A value: `step` returns a new one."""
+    """State of a stream between chunks. Immutable: `step` returns a new one."""
 
     keys: Tensor
     """(N, num_layers, left_context, dim) float32, unrotated, the newest frame last"""
@@ -63,8 +63,8 @@ class EncoderLayer(nn.Module):
 class Encoder(nn.Module):
     """Convolutional subsampling by 4, then Transformer blocks without convolution.
 
-    `head`, the CTC head (dim -> vocab_size logits), reads inner layers too: intermediate CTC trains them, and
-    self-conditioning adds what it reads, as probabilities through one matrix, to what the next layer hears.
+    `head`, the CTC head (dim -> vocab_size logits), is also applied to inner layers: for intermediate CTC, and for
+    self-conditioning, which projects its posteriors and adds them to the input of the next layer.
     """
 
     mean: Tensor
@@ -86,27 +86,27 @@ class Encoder(nn.Module):
         self.final_norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
         if config.condition_layers:
             self.condition = nn.Linear(config.vocab_size, config.dim)
-            nn.init.zeros_(self.condition.weight)  # what it says is to be learnt to be of use
+            nn.init.zeros_(self.condition.weight)  # no conditioning at the start of training
             nn.init.zeros_(self.condition.bias)
 
     def set_cmvn(self, mean: Tensor, std: Tensor) -> None:
-        """Global mean and standard deviation of the features, each (80,) float32: part of the weights."""
+        """Sets mean and standard deviation of the features, each (80,) float32; saved with the weights."""
         self.mean.copy_(mean)
         self.inverse_std.copy_(1.0 / std.clamp(min=1e-3))
 
     def forward(
         self, head: nn.Module, features: Tensor, num_frames: Tensor, chunk_size: int = 0, left_context: int = -1
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Whole utterances under the chunk mask.
+        """Encodes whole utterances with the chunk mask.
 
         Args:
             features: (N, T, 80) float32 log-mel, padded with anything.
             num_frames: (N,) int64 valid feature frames.
             chunk_size: encoder frames per chunk, 0 for full context.
-            left_context: encoder frames seen before the chunk, -1 for all.
+            left_context: encoder frames before the chunk that it attends to, -1 for all.
         Returns:
-            (N, T // 4, dim); (N,) int64 valid encoder frames, num_frames // 4; and the logits that `head` reads
-            at each inner layer, (N, T // 4, vocab_size).
+            (N, T // 4, dim); (N,) int64 valid encoder frames, num_frames // 4; and the logits of `head` at each inner
+            layer, (N, T // 4, vocab_size).
         """
         lengths = num_frames // SUBSAMPLING
         num_out = max(features.shape[1] // SUBSAMPLING, 1)
@@ -140,12 +140,12 @@ class Encoder(nn.Module):
     def step(
         self, head: nn.Module, features: Tensor, num_valid: Tensor, cache: EncoderCache
     ) -> tuple[Tensor, EncoderCache]:
-        """One chunk of every stream of a batch.
+        """Encodes one chunk of each stream of a batch.
 
         Args:
             features: (N, 4c + 3, 80) float32 log-mel of a chunk of c encoder frames.
-            num_valid: (N,) int64 feature frames that are real: 4c + 3 but for a stream's last, ragged chunk,
-                of which num_valid // 4 encoder frames are valid.
+            num_valid: (N,) int64 valid feature frames: 4c + 3, or fewer in a stream's last chunk, of which
+                num_valid // 4 encoder frames are valid.
         Returns:
             (N, c, dim) and the cache for the next chunk.
         """
@@ -171,7 +171,7 @@ class Encoder(nn.Module):
         return x + self.condition(logits.float().softmax(-1).to(logits.dtype))
 
     def _subsample(self, features: Tensor, num_valid: Tensor) -> Tensor:
-        """(N, T, 80) -> (N, (T - 3) // 4, dim): normalise, put the mean beyond the end, convolve twice."""
+        """(N, T, 80) -> (N, (T - 3) // 4, dim): normalize, fill up with the mean beyond the end, convolve twice."""
         x = (features - self.mean) * self.inverse_std
         x = torch.where(length_mask(num_valid, x.shape[1])[:, :, None], x, 0.0)
         x = F.relu(self.conv2(F.relu(self.conv1(x[:, None]))))

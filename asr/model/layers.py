@@ -1,8 +1,8 @@
 """The blocks of encoder and decoder: attention, feed-forward, and the residual around them.
 
-Self-attention is written once for training and for streaming: it takes the keys and values of earlier
-frames (none of them in a full pass) and returns its own. Keys are cached BEFORE rotation, so that they can
-be rotated by their slot in any later window.
+Training and streaming share one self-attention: it takes the keys and values of earlier frames (none in a full pass)
+and returns those of the window. Keys are cached before rotation, so that they can be rotated by their slot in a later
+window.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from asr.model.positions import Rotation, rotate
 class LockedDropout(nn.Module):
     """Dropout whose mask is drawn once per sequence and channel (Gal and Ghahramani 2016).
 
-    The element-wise kind draws a random number for every activation, which on a CPU costs more than all the
-    matrix products of this model. There is none on attention weights, where it would rule out fused kernels.
+    Element-wise dropout draws a random number per activation, which on a CPU costs more than all matrix products of
+    this model. Attention weights have no dropout, because it would rule out fused kernels.
     """
 
     def __init__(self, probability: float) -> None:
@@ -133,8 +133,8 @@ class Residual(nn.Module):
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
     """Scaled dot-product attention of (N, num_heads, T or S, head_dim), with `bias` added to the scores.
 
-    On a CPU, PyTorch's fused kernel takes six times as long as these three operations in a bf16 training step
-    of short utterances (27 ms against 4.6 ms a layer); on a GPU it is the one to use.
+    On a CPU, PyTorch's fused kernel takes six times as long as these three operations in a bf16 training step of short
+    utterances (27 ms against 4.6 ms per layer). On a GPU the fused kernel is used.
     """
     bias = bias.to(query.dtype)
     if query.is_cuda:

@@ -1,8 +1,8 @@
-"""Which frame may see which: the chunk-wise attention mask, and what the same mask is during streaming.
+"""The chunk-wise attention mask, for whole utterances and for a step.
 
-A frame sees its own chunk and the `left_context` frames before that chunk's first frame, whatever its place
-in the chunk (Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model"). Every
-frame sees at least itself, so that the softmax of a padded row stays finite.
+A frame attends to its own chunk and to the `left_context` frames before the chunk's first frame, wherever it is in the
+chunk (Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model"). Every frame attends at least
+to itself, so that the softmax of a padded row is finite.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from torch import Tensor
 
 
 def chunk_mask(num_frames: int, chunk_size: int, left_context: int, device: torch.device | str = "cpu") -> Tensor:
-    """The mask of a whole utterance.
+    """The chunk mask of a whole utterance.
 
     Args:
         num_frames: encoder frames.
-        chunk_size: encoder frames of a chunk; 0 is full context.
-        left_context: encoder frames seen before the chunk; -1 is all.
+        chunk_size: encoder frames per chunk; 0 for full context.
+        left_context: encoder frames before the chunk; -1 for all.
     Returns:
-        (num_frames, num_frames) bool, True where row (query) sees column (key).
+        (num_frames, num_frames) bool, True where the row (query) attends to the column (key).
     """
     if chunk_size < 0 or left_context < -1:
         raise ValueError(
@@ -37,7 +37,7 @@ def chunk_mask(num_frames: int, chunk_size: int, left_context: int, device: torc
 
 
 def length_mask(lengths: Tensor, max_length: int) -> Tensor:
-    """(N,) int64 lengths -> (N, max_length) bool, True at the valid places."""
+    """(N,) int64 lengths -> (N, max_length) bool, True at valid positions."""
     return torch.arange(max_length, device=lengths.device)[None, :] < lengths[:, None]
 
 

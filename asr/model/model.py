@@ -1,6 +1,6 @@
-"""The recogniser: encoder, CTC head, attention decoder, and the losses that train them together.
+"""The model: encoder, CTC heads, attention decoder, and their joint loss.
 
-`step` is the one function that everything else computes: step(features, cache) -> (log_probs, cache').
+`step` is the function that all other implementations compute too: step(features, cache) -> (log_probs, cache').
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class AsrModel(nn.Module):
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, cache
 
     def phone_log_probs(self, encoder_out: Tensor) -> Tensor:
-        """What the phone head writes: encoder_out (N, T, dim) -> log_probs (N, T, 1 + 2 x phones) float32.
+        """Output of the phone head: encoder_out (N, T, dim) -> log_probs (N, T, 1 + 2 x phones) float32.
 
         Token ids are those of asr.lexicon.PhoneTokenizer. ValueError for a model without phones.
         """
@@ -83,10 +83,10 @@ class AsrModel(nn.Module):
             features: (N, T, 80) float32; with CR-CTC the second half of the batch is another augmented view
                 of the first half.
             num_frames: (N,) int64; targets: (N, U) int64 padded with IGNORE_ID; target_lengths: (N,) int64
-            chunks: chunk size and left context of each view: the views of CR-CTC may differ in them, and what
-                a chunk cannot hear yet it learns from the view that can.
-            num_tokens: scalar, what sums over the batch are divided by: the tokens of this batch when not
-                given; the mean over all processes in data-parallel training.
+            chunks: chunk size and left context of each view. The views of CR-CTC may differ in them; the view with
+                less context then learns from the other.
+            num_tokens: scalar, the divisor of the sums over the batch. Default: the tokens of this batch; in
+                data-parallel training the mean over all processes.
             phones: (N, P) int64 phone tokens, padded with IGNORE_ID, of a model with a phone head;
                 phone_lengths: (N,) int64
         """
@@ -128,8 +128,8 @@ class AsrModel(nn.Module):
         tokens = shift_right(targets)
         expected = append_eos(targets, target_lengths)
         if config.scheduled_sampling > 0:
-            # Parallel scheduled sampling (Mihaylova and Martins 2019): one pass guesses, some guesses
-            # replace the true history, and the second pass learns to go on from them.
+            # Parallel scheduled sampling (Mihaylova and Martins 2019): a first pass predicts, some predictions
+            # replace the true history, and the second pass is trained on it.
             with torch.no_grad():
                 guess = self.decoder(tokens, encoder_out, lengths).argmax(-1)
             replace = torch.rand(guess.shape, device=guess.device) < config.scheduled_sampling
@@ -159,14 +159,14 @@ def _ctc_loss(log_probs: Tensor, lengths: Tensor, targets: Tensor, target_length
 
 
 def consistency_loss(log_probs: Tensor, lengths: Tensor) -> Tensor:
-    """CR-CTC (Yao et al. 2024): symmetric KL between two views, each taught by the other without gradient.
+    """CR-CTC (Yao et al. 2024): symmetric KL divergence between two views; the target view has no gradient.
 
     Args:
         log_probs: (2N, T, V) float32, view one and view two of the same utterances in the two halves.
         lengths: (2N,) int64
     Returns:
-        scalar, summed over frames and both directions: like the CTC of both views, it is divided by the tokens of
-        both, which leaves the mean.
+        scalar, the sum over frames and both directions. Like the CTC loss of both views, it is later divided by the
+        tokens of both.
     """
     swapped = torch.cat(log_probs.chunk(2)[::-1]).detach()
     divergence = (swapped.exp() * (swapped - log_probs)).sum(-1)
@@ -174,7 +174,7 @@ def consistency_loss(log_probs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def with_vocab(config: ModelConfig, vocab_size: int, phones: Sequence[str] | None = None) -> ModelConfig:
-    """The same shape for a vocabulary of `vocab_size` units, and for `phones` where they are given."""
+    """`config` with a vocabulary of `vocab_size` units, and with `phones` if given."""
     return dataclasses.replace(
         config, vocab_size=vocab_size, phones=config.phones if phones is None else tuple(phones)
     )

@@ -1,8 +1,8 @@
-"""Where a frame stands: rotary, relative, sinusoidal, learned or no positions, behind one small interface.
+"""Position encodings behind one interface: rotary, relative, sinusoidal, learned or none.
 
-The relative kinds (rope, relative, none) depend on slots of the attention window only, so hour ten equals
-minute one and the exported graph needs no absolute offset. The two absolute kinds are the textbook
-baselines; they need the number of frames since the start of the stream.
+The relative kinds (rope, relative, none) depend only on slots of the attention window: hour ten equals minute one, and
+the exported graph needs no absolute offset. The two absolute kinds are textbook baselines; they need the number of
+frames since the start of the stream.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Positions(nn.Module):
         return angle.cos(), angle.sin()
 
     def bias(self, mask: Tensor) -> Tensor:
-        """What attention adds to its scores: -inf where the mask hides a slot, else the relative bias or 0.
+        """Attention bias: -inf where the mask hides a slot, else the relative bias or 0.
 
         mask: (N, 1, num_queries, num_slots) bool, the queries being the last slots of the window.
         Returns (N, 1 or num_heads, num_queries, num_slots) float32.

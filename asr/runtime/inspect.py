@@ -122,7 +122,7 @@ def summary(model: OnnxModel) -> str:
     chunk = meta.config.get("chunk")
     trained_on = chunk.get("sizes") if isinstance(chunk, dict) else None
     lines = {
-        "file": f"{size:.1f} MB, format {FORMAT_VERSION}, opset {ONNX_OPSET}, quantisation {meta.quantization}, "
+        "file": f"{size:.1f} MB, format {FORMAT_VERSION}, opset {ONNX_OPSET}, quantization {meta.quantization}, "
         f"licence {meta.licence or 'not stated'}",
         "encoder": f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes "
         f"{per_frame * meta.default_left_context / 1e3:.0f} kB ({per_frame / 1e3:.1f} kB a frame of left context)",

@@ -83,7 +83,7 @@ class ModelMetadata:
     licence: str = ""
     """SPDX identifier of the weights' licence; empty when nobody has stated one."""
     cmvn_mean: tuple[float, ...] = ()
-    """(num_mel_bins,) for the record: the graph normalises by itself."""
+    """(num_mel_bins,) for the record: the graph normalizes by itself."""
     cmvn_std: tuple[float, ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
     """The configuration the model was trained with."""

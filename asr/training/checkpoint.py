@@ -1,7 +1,7 @@
-"""Checkpoints: one file that holds everything, written so that an interruption never leaves a broken one.
+"""Checkpoints: one file with the whole state of a training. An interruption never leaves a damaged one.
 
-A checkpoint is written beside its final name, synced, and renamed. It loads with `weights_only=True`: a
-file from a stranger can hold numbers and names, not code.
+A checkpoint is written under a temporary name, synced, and renamed. It is loaded with `weights_only=True`, so an
+untrusted file cannot run code.
 """
 
 from __future__ import annotations
@@ -37,9 +37,14 @@ class Checkpoint:
     weights: dict[str, Tensor]
     """The weights as trained."""
     average: dict[str, Tensor]
-    """Their moving average: what is evaluated and exported."""
+    """Their moving average, which is evaluated and exported."""
     training: dict[str, Any]
-    """What resuming needs (optimizer, position in the data) and a summary of the training so far."""
+    """State for resuming (optimizer, position in the data) and a summary of the training so far."""
+
+    @property
+    def phones(self) -> tuple[str, ...]:
+        """Of its phone head; empty without one."""
+        return self.config.model.phones
 
     @property
     def model_config(self) -> ModelConfig:
@@ -52,7 +57,7 @@ class Checkpoint:
         return model.eval()
 
     def save(self, path: Path) -> None:
-        """Writes atomically: `path` holds its former content or all of the new one. OSError if it cannot."""
+        """Writes atomically: `path` has its former content or all of the new one. Raises OSError if it cannot."""
         values = {
             "format_version": FORMAT_VERSION,
             "config": self.config.to_dict(),
@@ -71,14 +76,14 @@ class Checkpoint:
             raise OSError(f"cannot write {path}: {getattr(cause, 'strerror', None) or error}") from error
 
     def save_step(self, folder: Path, keep: int) -> None:
-        """Saves as the checkpoint of its step in the folder of a run, of whose others the newest stay: `keep` in all.
+        """Saves the checkpoint of its step in the folder of a run and keeps the newest `keep` checkpoints.
 
-        At any moment of this, the folder holds the newest complete checkpoint. One process may write at a time.
+        At any moment the folder has a complete newest checkpoint. Only one process may write at a time.
         """
         self.save(checkpoint_path(folder, self.training["step"]))
         for old in checkpoints(folder)[:-keep]:
             old.unlink()
-        for part in folder.glob("*.pt.part"):  # of a process that was killed
+        for part in folder.glob("*.pt.part"):  # left by a killed process
             part.unlink()
 
     @staticmethod
@@ -86,11 +91,11 @@ class Checkpoint:
         """Reads a checkpoint; CheckpointError, naming the file and what is wrong with it, otherwise."""
         try:
             with zipfile.ZipFile(path) as archive:
-                damaged = archive.testzip()  # PyTorch writes checksums and does not look at them
+                damaged = archive.testzip()  # PyTorch writes checksums but does not check them
             values = torch.load(path, map_location=device, weights_only=True)
         except OSError as error:
             raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
-        except Exception as error:  # torch.load raises nearly anything on odd bytes
+        except Exception as error:  # torch.load raises nearly any type on damaged files
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise CheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
         if damaged:
@@ -146,9 +151,8 @@ def resolve(path: str | Path) -> Path:
 def average_newest(folder: str | Path, count: int) -> Checkpoint:
     """The newest checkpoint of a run, with the mean of the weights of the run's newest `count` as its average.
 
-    Of the weights as trained (Vaswani et al. 2017), not of their moving averages: those are means already, of
-    which one more would only lag further behind. Raises CheckpointError where there are fewer checkpoints, or
-    where they do not hold one network with one set of text units.
+    It averages the weights as trained (Vaswani et al. 2017), not their moving averages, whose mean would only lag
+    further behind. Raises CheckpointError if there are fewer checkpoints, or if they differ in network or text units.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -174,12 +178,13 @@ def average_newest(folder: str | Path, count: int) -> Checkpoint:
 
 
 def check_shape(trained: dict[str, Any], config: Config, source: str) -> None:
-    """CheckpointError where weights were trained with another network than `config` describes."""
+    """Raises CheckpointError if the weights belong to another network than `config` describes."""
     theirs, ours = from_dict(ModelConfig, trained["model"]), config.model
     differing = [
         f"model.{field.name} is {getattr(theirs, field.name)!r} there, {getattr(ours, field.name)!r} here"
         for field in dataclasses.fields(ours)
-        if field.name not in ("dropout", "vocab_size", "phones") and getattr(ours, field.name) != getattr(theirs, field.name)
+        if field.name not in ("dropout", "vocab_size", "phones") and getattr(ours, field.name) != getattr(theirs,
+        field.name)
     ]
     if differing:
         raise CheckpointError(f"the weights of {source} do not fit this configuration: {'; '.join(differing)}")

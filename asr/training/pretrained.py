@@ -31,6 +31,11 @@ class Pretrained:
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
 
+    @property
+    def phones(self) -> tuple[str, ...]:
+        """Of its phone head; empty without one."""
+        return tuple(self.config["model"].get("phones", ()))
+
 
 def load_pretrained(source: str | Path) -> Pretrained:
     """Weights and tokenizer of `source`: "bundled", a float32 file of `asr export`, a checkpoint or its folder.

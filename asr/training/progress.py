@@ -1,6 +1,6 @@
-"""What a person sees while training: a progress bar, lines for validation, TensorBoard curves.
+"""Progress of a training: a progress bar, lines for validation, TensorBoard curves.
 
-What a step measures stays on the device; its mean over `train.log_every` steps is what is read and shown.
+The measurements of a step stay on the device; their mean over `train.log_every` steps is read and shown.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from torch.utils.tensorboard import SummaryWriter
 from asr.model.model import Losses
 
 PLAIN_EVERY = 5
-"""Points of the curves between progress lines where there is no terminal for a bar."""
+"""Points of the curves between two progress lines, without a terminal."""
 
 
 MIN_PACE_STEPS = 10
-"""Steps after the first from which the time that is left is estimated."""
+"""Steps after the first before the remaining time is estimated."""
 
 
 class Figures(NamedTuple):
-    """What one step measures, on its device."""
+    """Measurements of one step, on its device."""
 
     losses: Losses
-    """Of this process's share of the step, per token of the mean share."""
+    """Of this process's batches, per token of the mean over processes."""
     grad_norm: Tensor
-    """scalar float32, before clipping, of all shares"""
+    """scalar float32, of all processes, before clipping"""
 
 
 class TrainingProgress:
-    """Reports one training run; a silent one (`visible=False`) in all processes but the first.
+    """Reports one training run; silent (`visible=False`) in all processes but the first.
 
-    All processes call `update` for the same steps: their losses are averaged.
+    All processes must call `update` for the same steps, because their losses are averaged.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class TrainingProgress:
         self._audio_s = 0.0
         self._started = time.monotonic()
         self._max_steps = max_steps
-        self._first: tuple[int, float] | None = None  # step and when it ended: before it, workers start
+        self._first: tuple[int, float] | None = None  # a step and when it ended; workers start before it
         self._status = "starting"
         if visible:
             self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
@@ -100,7 +100,7 @@ class TrainingProgress:
             self._bar.update(self._task, completed=step, epoch=epoch, status=self._status, left=left)
 
     def _time_left(self, step: int) -> str:
-        """Until the last step, at the mean pace so far with validations and checkpoints; empty before it means much."""
+        """Time left at the mean pace so far, validations and checkpoints included; empty during the first steps."""
         now = time.monotonic()
         if self._first is None:
             self._first = step, now
@@ -141,7 +141,7 @@ class TrainingProgress:
 
     def validated(self, step: int, rates: dict[str, float], took_s: float) -> None:
         """Word error rates of a validation, by the name of the latency."""
-        self._started += took_s  # the speed is that of training
+        self._started += took_s  # not part of the training speed
         if not self._visible:
             return
         self._console.print(f"step {step}: WER " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))

@@ -1,11 +1,10 @@
 """`asr train`: one process per device, dynamic chunk training, exact resume.
 
-- A step is a function of (seed, step): which batches, which chunk mask, which dropout. Nothing else is
-  random, so a resumed run continues as if it had not stopped, and any number of processes that shares out the
-  same batches trains the same model, to rounding.
-- The loop never asks the device for a number, but once every `train.log_every` steps: it stays ahead of it.
-- Ctrl-C (or SIGTERM) finishes the step, saves a checkpoint and says how to go on.
-- What is validated, and later exported, is the moving average of the weights.
+- Batches, chunk masks and dropout of a step depend only on (seed, step). So a resumed run continues as if it had not
+  stopped, and any number of processes that share the same batches trains the same model, up to rounding.
+- The loop reads a value from the device only every `train.log_every` steps, so that it never waits for it.
+- Ctrl-C (or SIGTERM) finishes the step, saves a checkpoint and prints how to resume.
+- The moving average of the weights is validated, and later exported.
 """
 
 from __future__ import annotations
@@ -32,26 +31,23 @@ from asr.config import ChunkConfig, Config, load_config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.data.manifests import Refusal
-from asr.features import NUM_MEL_BINS
-from asr.lexicon import load_lexicon
-from asr.lexicon.phones import PhoneTokenizer
 from asr.model.model import AsrModel, Losses, with_vocab
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
+from asr.training.inputs import check_letters, estimate_cmvn, load_phones, train_tokenizer
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
 from asr.training.pretrained import Pretrained, load_pretrained, with_new_units
 from asr.training.progress import Figures, TrainingProgress
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
-CMVN_UTTERANCES = 2000
 NUM_NAMED = 10
-"""Utterances that are named for every reason to leave some out."""
+"""Utterances named for each reason to leave some out."""
 MAX_UNREADABLE = (10, 0.05)
-"""Training ends when more utterances than this, and more than this share of those seen, could not be read."""
+"""Training ends when more utterances than this number, and more than this share, could not be read."""
 
 
 class Losing(nn.Module):
-    """The training losses as a module's forward, which is where data-parallel training synchronises."""
+    """The training losses as a module's forward, where data-parallel training synchronizes."""
 
     def __init__(self, model: AsrModel, config: Config) -> None:
         super().__init__()
@@ -64,7 +60,7 @@ class Losing(nn.Module):
 
 
 class Trainer:
-    """A training run: its state, and the loop that moves it."""
+    """A training run: its state and its loop."""
 
     def __init__(self, config: Config, resume: bool, console: Console) -> None:
         self.config = config
@@ -93,19 +89,22 @@ class Trainer:
         if pretrained:
             pretrained = self._with_all_letters(pretrained)
         start = previous or pretrained
-        self.tokenizer = start.tokenizer if start else self._train_tokenizer()
+        self.tokenizer = start.tokenizer if start else train_tokenizer(config.tokenizer, self._texts())
         if previous:
             check_shape(previous.config.to_dict(), config, str(self.folder))
         elif pretrained:
             check_shape(pretrained.config, config, config.train.init)
-        self._check_letters()
-        self.phone_tokenizer = self._load_lexicon()
-        if self.phone_tokenizer is not None:
-            self.config = config = with_phones(config, self.phone_tokenizer.phones)
+        check_letters(self.tokenizer, self._texts())
+        spoken = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
+        phones = start.phones if start else ()
+        self.phone_tokenizer = load_phones(config.data.lexicon, spoken, phones) if config.data.lexicon else None
+        if phones and self.phone_tokenizer is None:
+            self._say("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
+        self.config = config = with_phones(config, self.phone_tokenizer.phones if self.phone_tokenizer else ())
         torch.manual_seed(config.train.seed)
         self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))
         if start is None:
-            self.model.encoder.set_cmvn(*self._estimate_cmvn())
+            self.model.encoder.set_cmvn(*estimate_cmvn(self.parts, config.train.seed))
         else:
             self._load_weights(start.weights)
         self.model.to(self.device)
@@ -184,9 +183,9 @@ class Trainer:
         self.position = Position(self.position.epoch + 1, 0)
 
     def _train_step(self, batches: Sequence[Batch]) -> tuple[Figures, float]:
-        """One step of the optimizer on this process's batches; what it measured, on the device, and the rate.
+        """One optimizer step on this process's batches. Returns its measurements, on the device, and the learning rate.
 
-        A step whose gradient is not finite changes nothing.
+        A step with a non-finite gradient changes nothing.
         """
         config = self.config
         step = self.step + 1
@@ -205,14 +204,14 @@ class Trainer:
             with self._gradients_stay_here() if number < len(batches) else nullcontext():
                 with self._autocast():
                     losses = self.losing(batch, chunks, num_tokens)
-                readable = batch.seconds > 0  # if not, the pass serves to keep the processes in step
+                readable = batch.seconds > 0  # else the pass only keeps the processes synchronized
                 (losses.total * readable).backward()
             sums.append(torch.stack(losses).detach() * readable)
         grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.max_grad_norm)
         lr = learning_rate(config.optim, step, config.train.max_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        # The fused kernel leaves out a step that it finds marked on the device; an `if` here would wait for it.
+        # The fused kernel skips a step that is marked on the device; an `if` here would wait for the device.
         self.optimizer.found_inf = (~grad_norm.isfinite()).float()  # type: ignore[attr-defined]
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -220,7 +219,7 @@ class Trainer:
         return Figures(Losses(*torch.stack(sums).sum(0).unbind()), grad_norm), lr
 
     def _gradients_stay_here(self) -> AbstractContextManager[Any]:
-        """Within it, data-parallel training adds gradients up without exchanging them."""
+        """Context in which data-parallel training accumulates gradients without exchanging them."""
         return self.losing.no_sync() if isinstance(self.losing, DistributedDataParallel) else nullcontext()
 
     def _validate(self, progress: TrainingProgress) -> None:
@@ -300,12 +299,12 @@ class Trainer:
             self._say(f"left out {where}for {reason}: {names}{more}")
 
     def _note_unreadable(self, batches: Sequence[Batch]) -> None:
-        """Names what is missing from the batches; ValueError when so much is that the data set must be broken."""
+        """Names the utterances that batches left out; ValueError when there are too many of them."""
         for batch in batches:
             self._num_unreadable += len(batch.unreadable)
             self._num_seen += len(batch.unreadable) + len(batch.num_frames) // self.num_views
             for refusal in batch.unreadable:
-                if refusal.id not in self._unreadable:  # it comes again in every epoch
+                if refusal.id not in self._unreadable:  # it recurs in every epoch
                     self._unreadable.add(refusal.id)
                     self.console.print(f"left out for {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False)
         if self._num_unreadable > max(MAX_UNREADABLE[0], MAX_UNREADABLE[1] * self._num_seen):
@@ -313,72 +312,23 @@ class Trainer:
                 f"{self._num_unreadable} of {self._num_seen} utterances could not be read; run `asr prepare` again"
             )
 
-    def _load_lexicon(self) -> PhoneTokenizer | None:
-        """The pronunciations of `data.lexicon`. ValueError naming the words of the data that it lacks."""
-        if not self.config.data.lexicon:
-            return None
-        tokenizer = PhoneTokenizer(load_lexicon(self.config.data.lexicon))
-        cuts = [cut for part, _ in self.parts for cut in part]
-        missing = sorted({w for cut in (*cuts, *self.valid_cuts) for w in tokenizer.missing(cut.supervisions[0].text)})
-        if missing:
-            raise ValueError(
-                f"{self.config.data.lexicon} lacks {len(missing)} words of the data, such as "
-                f"{', '.join(missing[:NUM_NAMED])}: add them, or write the lexicon with `asr lexicon make`"
-            )
-        return tokenizer
-
     def _load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Weights that lack a phone head are enough to start one."""
-        missing, unexpected = self.model.load_state_dict(weights, strict=False)
-        if unexpected or any(not name.startswith("phone_ctc.") for name in missing):
-            raise ValueError(f"the weights lack {', '.join(missing)} and have {', '.join(unexpected)} beside these")
+        """Loads `weights`; a phone head that they lack keeps its random weights, and one that nothing trains is dropped."""
+        differing = {name for keys in self.model.load_state_dict(weights, strict=False) for name in keys}
+        if others := sorted(name for name in differing if not name.startswith("phone_ctc.")):
+            raise ValueError(f"the weights do not fit the configuration: {', '.join(others)}")
 
     def _texts(self) -> Iterator[str]:
         return (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
 
-    def _train_tokenizer(self) -> Tokenizer:
-        config = self.config.tokenizer
-        return Tokenizer.train(config.kind, self._texts(), None if config.kind == "char" else config.vocab_size)
-
     def _with_all_letters(self, pretrained: Pretrained) -> Pretrained:
-        """With units for the letters of the data, where `train.new_units` asks for them."""
+        """With new units for the letters of the data, if `train.new_units` is set."""
         letters = pretrained.tokenizer.unknown_letters(self._texts()) if self.config.train.new_units else None
         if not letters:
             return pretrained
         self._say(f"new units: {' '.join(sorted(letters))}")
         torch.manual_seed(self.config.train.seed)
         return with_new_units(pretrained, sorted(letters))
-
-    def _check_letters(self) -> None:
-        """ValueError for text that the units cannot write, which would teach the model `<unk>`."""
-        unknown = self.tokenizer.unknown_letters(self._texts())
-        if unknown:
-            letters = ", ".join(f"{letter!r} ({count} times)" for letter, count in unknown.most_common(NUM_NAMED))
-            more = f" and {len(unknown) - NUM_NAMED} more" if len(unknown) > NUM_NAMED else ""
-            raise ValueError(
-                f"data.train has letters that the model to start from does not write: {letters}{more}. "
-                "Prepare the text with the model's letters (`asr prepare` has --upper, --lower and --alphabet), start "
-                "a new run from it with train.new_units=true, which adds them, or train from nothing with train.init="
-            )
-
-    def _estimate_cmvn(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of the features, (80,) each, over a sample of the training data."""
-        cuts = [cut for part, _ in self.parts for cut in part]
-        sample = random.Random(self.config.train.seed).sample(cuts, min(CMVN_UTTERANCES, len(cuts)))
-        count, (total, squares) = 0, torch.zeros(2, NUM_MEL_BINS, dtype=torch.float64)
-        unreadable: list[Refusal] = []
-        for cut in sample:
-            _, matrices, refused = read_all([cut])
-            unreadable += refused
-            for matrix in matrices:
-                features = matrix.double()
-                count += len(features)
-                total += features.sum(0)
-                squares += features.square().sum(0)
-        if not count:
-            raise ValueError(f"no features can be read: {unreadable[0].id}: {unreadable[0].detail}")
-        mean = total / count
-        return mean.float(), (squares / count - mean.square()).clamp(min=0).sqrt().float()
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.config.train.precision == "bf16":
@@ -391,9 +341,9 @@ class Trainer:
         self._stop = True
 
     def _agreed_to_stop(self) -> bool:
-        """Whether any process was asked to stop: all must leave the loop at the same step."""
+        """Whether any process was asked to stop. All must leave the loop at the same step."""
         if self.world_size > 1:
-            flag = torch.tensor(int(self._stop))  # on the CPU: what runs there need not wait for a GPU
+            flag = torch.tensor(int(self._stop))  # on the CPU, so as not to wait for a GPU
             dist.all_reduce(flag, dist.ReduceOp.MAX)
             self._stop = bool(flag)
         return self._stop
@@ -404,7 +354,7 @@ class Trainer:
 
 
 def with_phones(config: Config, phones: Sequence[str]) -> Config:
-    """The configuration of a model that writes these phones too."""
+    """`config` with these phones for the phone head."""
     return dataclasses.replace(config, model=dataclasses.replace(config.model, phones=tuple(phones)))
 
 

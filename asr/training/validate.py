@@ -28,9 +28,9 @@ def validate(
     device: torch.device,
     phone_tokenizer: PhoneTokenizer | None = None,
 ) -> dict[str, WordErrors]:
-    """Word errors of `model` on `cuts` for each of VALIDATION_CHUNKS, batch by batch of similar length.
+    """Word errors of `model` on `cuts` for each of VALIDATION_CHUNKS, in batches of similar length.
 
-    Of a model with a phone head, phone errors: its words come of a search with a lexicon.
+    For a model with a phone head these are phone errors, because its words come from a search with a lexicon.
     """
     errors = {name: WordErrors() for name, _ in VALIDATION_CHUNKS}
     for batch in batches_by_length(cuts, max_batch_s):

@@ -30,7 +30,7 @@ class LossMeter {
 
  private:
   // By how many samples audio lags behind the clock at least: lately, and in the time before that. The clocks of device
-  // and host drift apart, so that what is usual has to be learnt again and again.
+  // and host drift apart, so that what is usual has to be learned again and again.
   std::int64_t least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t earlier_least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t lately_since_ns_ = 0;

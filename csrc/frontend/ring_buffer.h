@@ -1,4 +1,4 @@
-// Single-producer single-consumer ring of float samples between an audio callback and a recogniser.
+// Single-producer single-consumer ring of float samples between an audio callback and a recognizer.
 //
 // - One producer thread calls write/drop, one consumer thread calls read. Counters may be read by any thread.
 // - Indices are 64-bit and only grow; they may wrap past 2^64. `index & mask` is the slot, so all slots are usable.

@@ -10,7 +10,7 @@ namespace asr_stream {
 
 namespace {
 
-// A log-softmax in half precision or after quantisation may end a little above 0.
+// A log-softmax in half precision or after quantization may end a little above 0.
 constexpr float kMaxLogProb = 0.01f;
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace asr_stream {
 
 // Token i occupies frames [start_frames[i], end_frames[i]) of the best alignment. Its confidence, in (0, 1], is the
-// geometric mean of its posteriors over these frames: the usual length-normalised log-probability, exponentiated.
+// geometric mean of its posteriors over these frames: the usual length-normalized log-probability, exponentiated.
 struct Hypothesis {
   std::vector<std::int32_t> tokens;
   double log_prob = 0.0;  // since the start of the utterance

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "../c/wav.h"
+#include "wav.h"
 
 namespace {
 

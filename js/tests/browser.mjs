@@ -20,7 +20,7 @@ async function serve(folder) {
   return { url: `http://localhost:${/port (\d+)/.exec(line)[1]}/`, stop: () => server.kill() };
 }
 
-// Everything that goes to the recogniser is kept, so that another recogniser can hear it too.
+// Everything that goes to the recognizer is kept, so that another recognizer can hear it too.
 function keepSamples() {
   const post = Worker.prototype.postMessage;
   window.kept = { sampleRate: 0, samples: [] };
@@ -77,7 +77,7 @@ async function captions(files, wav, seconds, folder) {
     await page.waitForFunction(() => document.getElementById("offline").textContent === "works");
 
     server.stop();
-    await context.addInitScript(refuseSampleRate); // and the recogniser has to resample
+    await context.addInitScript(refuseSampleRate); // and the recognizer has to resample
     await page.reload();
     await ready(page);
     const offline = await listen(page, Number(seconds), `${folder}/offline.f32`);

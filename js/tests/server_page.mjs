@@ -13,7 +13,7 @@ import { alert, open, ready, speaking, speechWithPause, text } from "./chromium.
 const TOKEN = "a secret/of ours (=ü)";
 
 async function serve(python, { port = 0, token = "", options = [] } = {}) {
-  const server = spawn(python, ["-m", "asr.streaming.cli", "serve", "--port", port, "--threads", "1", ...options], {
+  const server = spawn(python, ["-m", "asr.streaming.terminal.cli", "serve", "--port", port, "--threads", "1", ...options], {
     stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, ASR_STREAM_TOKEN: token },
   });
   for await (const line of createInterface(server.stderr)) {
@@ -31,7 +31,7 @@ async function stop(server) {
 
 const QUICK = ["--search", "greedy", "--no-second-pass"];
 
-// What goes to the server, of each connection, so that another recogniser can hear it too.
+// What goes to the server, of each connection, so that another recognizer can hear it too.
 function keepSamples() {
   const send = WebSocket.prototype.send;
   window.kept = new Map();

@@ -1,5 +1,5 @@
 // Puts the page together: page/, a folder for any web server of files. It is the server's page with an engine that
-// recognises in the browser.
+// recognizes in the browser.
 //
 //     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm] [--output page]     by default the bundled ones
 import { createHash } from "node:crypto";

@@ -17,7 +17,7 @@ export function createEngine(page) {
       page.figure("offline", "not yet");
       await new Promise((resolve, reject) => {
         worker.onerror = (event) => {
-          reject(new Error(`The recogniser cannot be started: ${event.message ?? "its files are missing"}.`));
+          reject(new Error(`The recognizer cannot be started: ${event.message ?? "its files are missing"}.`));
         };
         worker.onmessage = ({ data }) => {
           if (data.type === "ready") resolve();

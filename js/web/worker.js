@@ -1,4 +1,4 @@
-// The recogniser, away from the page's own thread.
+// The recognizer, away from the page's own thread.
 //
 // Takes {type: "load", model, lm}, then {type: "begin", sampleRate}, {type: "audio", samples, sentAt} and
 // {type: "end", sentAt}; gives {type: "progress" | "ready" | "failed" | "heard" | "ended", ...}.
@@ -18,7 +18,7 @@ const memory = () => memories.reduce((sum, { buffer }) => sum + buffer.byteLengt
 
 let recognizer, stream, sampleRate, sentAt;
 let busyMs = 0, audioS = 0;
-let waiting = []; // samples that came while others were recognised
+let waiting = []; // samples that came while others were recognized
 let last = Promise.resolve();
 
 const handlers = {

@@ -204,8 +204,11 @@ def _open(path: str | Path | IO[bytes], raw: bool, stopped: Callable[[], object]
             yield [Section(file, begin, end) for begin, end in sections], whole
         elif isinstance(path, (str, Path)) and path != STDIN and Path(path).is_file():
             yield [os.fsencode(path)], whole  # libsndfile knows headerless formats by their suffix
+        elif isinstance(file, io.BytesIO):
+            yield [file], whole
         else:
-            yield [file if isinstance(file, io.BytesIO) else file.fileno()], whole
+            os.lseek(file.fileno(), 0, os.SEEK_SET)  # `file.seek` may have moved in the buffer only
+            yield [file.fileno()], whole
 
 
 def _open_stdin() -> io.FileIO:

@@ -79,5 +79,5 @@ class Server:
         while self.sessions and time.monotonic() < end:
             await asyncio.sleep(0.02)
         for session in self.sessions:
-            session.close("the server ends before all could be recognised; try again later")
+            session.close("the server ends before all could be recognized; try again later")
         await asyncio.to_thread(self.scheduler.close)

@@ -52,8 +52,8 @@ def new_parser() -> Parser:
     parser.add_argument(
         "--channel", type=int, default=1, metavar="N", help="of the microphone's channels the one to hear (default 1)"
     )
-    source.add_argument("-f", "--file", nargs="+", metavar="PATH", help="recognise files instead; - is standard input")
-    source.add_argument("--sample", action="store_true", help="recognise the recording that comes with the package")
+    source.add_argument("-f", "--file", nargs="+", metavar="PATH", help="recognize files instead; - is standard input")
+    source.add_argument("--sample", action="store_true", help="recognize the recording that comes with the package")
     source.add_argument("--list-devices", action="store_true", help="list microphones and end")
     files = parser.add_argument_group("files")
     files.add_argument("--realtime", action="store_true", help="read files no faster than they were spoken")

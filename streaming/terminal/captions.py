@@ -18,7 +18,7 @@ from asr.streaming.events import Event, Partial
 
 
 class Captions:
-    """The view on a terminal, a context manager. Honours NO_COLOR: then nothing is dimmed or coloured."""
+    """The view on a terminal, a context manager. Honors NO_COLOR: then nothing is dimmed or colored."""
 
     def __init__(self, file: TextIO, width: int | None = None) -> None:
         """`width` in columns; None follows the terminal, also when it is resized."""

@@ -47,7 +47,7 @@ class Transcription:
         wants_partials: bool,
         stopped: Callable[[], bool],
     ) -> None:
-        """Reads the file to its end, or to where it is `stopped`; what was heard until then is recognised."""
+        """Reads the file to its end, or to where it is `stopped`; what was heard until then is recognized."""
         self.events.put("begin")
         stream = recognizer.stream()
         started = time.monotonic()

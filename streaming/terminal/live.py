@@ -30,7 +30,7 @@ class Live:
         output.begin("microphone", several=False)
 
     def step(self) -> bool:
-        """Recognises what was heard, or waits for a moment. False when nothing came."""
+        """Recognizes what was heard, or waits for a moment. False when nothing came."""
         block = self._microphone.read()
         if block is not None:
             begun = time.monotonic()
@@ -42,7 +42,7 @@ class Live:
         return block is not None
 
     def finish(self) -> None:
-        """Closes the microphone and recognises all that it has heard."""
+        """Closes the microphone and recognizes all that it has heard."""
         self._microphone.close()
         while self.step():
             pass

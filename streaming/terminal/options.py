@@ -32,13 +32,14 @@ def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None
     """`model`: the help text of --model."""
     how = parser.add_argument_group("recognition")
     how.add_argument("--model", metavar="PATH", help=model)
-    how.add_argument("--chunk-ms", type=_count, default=640, metavar="MS", help="text appears this often (default 640)")
+    how.add_argument(
+        "--chunk-ms", type=_count, metavar="MS", help="text appears this often (default that of the model, as a rule 640)"
+    )
     how.add_argument(
         "--left-context-ms",
         type=_count,
-        default=2560,
         metavar="MS",
-        help="how far the encoder looks back (default 2560)",
+        help="how far the encoder looks back (default that of the model, as a rule 2560)",
     )
     how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
     how.add_argument("--beam", type=_count, default=128, metavar="N", help="hypotheses kept (default 128)")

@@ -1,4 +1,4 @@
-"""The microphone, end to end: PulseAudio plays, PortAudio captures, the recogniser reads.
+"""The microphone, end to end: PulseAudio plays, PortAudio captures, the recognizer reads.
 
 Whatever uses PortAudio runs in a process of its own, whose default microphone is the virtual one.
 """

@@ -91,5 +91,5 @@ def test_words_outside_the_vocabulary_count_as_right_where_they_were_heard(
     assert main(["lm", "train", str(tmp_path / "text.txt"), "-o", str(tmp_path / "words.lm")]) == 0
     known = load_lm(tmp_path / "words.lm")
     references = ["THE ZEBRA SAT ON THE SOFA", "QUAGGA", "THE CAT"]
-    recognised = ["THE ZEBRA SAT THE SO FAR", "QUAGGA QUAGGA", "SOFA CAT"]
-    assert lm_units.unknown_words(references, recognised, known) == (3, 2)
+    recognized = ["THE ZEBRA SAT THE SO FAR", "QUAGGA QUAGGA", "SOFA CAT"]
+    assert lm_units.unknown_words(references, recognized, known) == (3, 2)

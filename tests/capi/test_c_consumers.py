@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,12 @@ def test_without_onnxruntime_it_says_how_to_name_one(transcribe: Path) -> None:
         done = subprocess.run([transcribe, *LIVE], input="", capture_output=True, text=True, env=environment)
         assert done.returncode == 1 and words in done.stderr
         assert "or by the environment variable ASR_STREAM_ONNXRUNTIME" in done.stderr
+
+
+def test_the_cpp_example_compiles_in_another_folder(tmp_path: Path) -> None:
+    for name in ("cpp/transcribe.cc", "c/wav.h"):
+        shutil.copy(ROOT / "examples" / name, tmp_path)
+    run("c++", "-std=c++17", "-fsyntax-only", f"-I{ROOT}/csrc/include", str(tmp_path / "transcribe.cc"))
 
 
 def test_the_examples_are_short() -> None:

@@ -305,6 +305,7 @@ def test_report_shows_lengths_characters_and_reasons(tmp_path):
         *utterances(tmp_path, 3),
         Utterance("[red]x", tmp_path / "gone.wav", "A"),
         Utterance("y", tmp_path, "7 7"),
+        Utterance("z", tmp_path, "SCHÖNE GRÜSSE"),
     ]
     result = prepare(items, tmp_path, "set")
     console = Console(record=True, width=100, file=open(os.devnull, "w"))  # noqa: SIM115
@@ -314,6 +315,10 @@ def test_report_shows_lengths_characters_and_reasons(tmp_path):
     assert "0-2         3 ████" in text
     assert "digit seven" in text and "outside the alphabet" in text
     assert "[red]x" in text and "missing file" in text
+    hint = "to keep the letters of your language, give --alphabet \"A-Z'"
+    assert text.endswith(f'{hint}ÖÜ"\n')
+    with pytest.raises(ValueError, match=f'refused.tsv; {hint}Ö"'):
+        prepare([Utterance("z", tmp_path, "SCHÖN")], tmp_path, "none")
 
 
 def test_manifest_is_a_plain_lhotse_file(tmp_path):

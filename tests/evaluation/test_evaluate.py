@@ -1,4 +1,4 @@
-"""Evaluation, end to end on a small data set: checkpoint and exported file recognise the same words."""
+"""Evaluation, end to end on a small data set: checkpoint and exported file recognize the same words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make fbank_golden.npz: synthesised sounds with their features as torchaudio computes them in float64.
+"""Make fbank_golden.npz: synthesized sounds with their features as torchaudio computes them in float64.
 
     PYTHONPATH=tests python tests/frontend/make_fbank_golden.py
 

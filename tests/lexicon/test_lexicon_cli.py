@@ -73,7 +73,7 @@ def test_words_are_shown_with_their_source(files: Path, capsys: pytest.CaptureFi
 def test_the_language_model_carries_pronunciations(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["lm", "train", str(files / "text.txt"), "--order", "2", "-o", str(files / "words.lm")]
     assert main([*command, "--lexicon", str(files / "dict.txt"), "--g2p", str(files / "g2p.model")]) == 0
-    assert re.search("1 of 5 words have no pronunciation, .* cannot recognise them: 7", capsys.readouterr().err)
+    assert re.search("1 of 5 words have no pronunciation, .* cannot recognize them: 7", capsys.readouterr().err)
     lm = NgramLm(np.fromfile(files / "words.lm", np.uint8))
     assert lm.phones == ["a", "e", "i", "k", "m"]
     assert lm.pronunciations("kaka") == [["k", "a", "k", "a"]]  # a word in lower case, a lexicon in upper case

@@ -14,6 +14,7 @@ from asr.lexicon import Lexicon
 from asr.lexicon.phones import PhoneTokenizer, num_phone_tokens
 from asr.model.model import AsrModel
 from asr.training.checkpoint import Checkpoint, checkpoints
+from asr.training.inputs import bundled_lexicon
 from support.tones import LETTER_HZ
 
 WORDS = Lexicon({"A": (("AH",), ("EY",)), "CAB": (("K", "AE", "B"),), "BACK": (("B", "AE", "K"),)})
@@ -117,3 +118,31 @@ def test_words_without_pronunciation_are_named(
     lexicon.write_text("".join(line for line in lexicon.open() if not line.startswith("F ")))
     assert main([*arguments, f"data.lexicon={lexicon}"]) == 1
     assert "lacks 1 words of the data, such as F: add them" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_phones_of_a_model_keep_their_order() -> None:
+    units = PhoneTokenizer(Lexicon({"A": (("AH",),)}), phones=("K", "AH", "B"))
+    assert units.phones == ("K", "AH", "B") and units.encode("A") == [3]
+    with pytest.raises(ValueError, match=r"the model has no phone AE, EY of the lexicon: it has AH B K"):
+        PhoneTokenizer(WORDS, phones=("AH", "B", "K"))
+
+
+def test_the_bundled_language_model_pronounces_words_that_it_does_not_know() -> None:
+    lexicon = bundled_lexicon(["the cat", "brankovik"])
+    assert lexicon["CAT"] == (("K", "AE", "T"),) and ("DH", "AH") in lexicon["THE"]
+    (unknown,) = lexicon["BRANKOVIK"]
+    assert unknown[:3] == ("B", "R", "AE") and unknown[-1] == "K"
+
+
+def test_fine_tuning_keeps_the_phone_head_or_says_that_it_is_dropped(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = [argument for argument in arguments if argument.startswith("data.")]
+    command = ["train", "finetune", *data, "data.min_utterance_s=0.1", "train.max_steps=1", "train.valid_every=5"]
+    assert main([*command, f"train.output={tmp_path / 'kept'}"]) == 0
+    (path,) = checkpoints(tmp_path / "kept")
+    assert len(Checkpoint.load(path).config.model.phones) == 39
+    assert main([*command, f"train.output={tmp_path / 'dropped'}", "data.lexicon="]) == 0
+    (path,) = checkpoints(tmp_path / "dropped")
+    assert Checkpoint.load(path).model().phone_ctc is None
+    assert "the phone head is dropped" in " ".join(capsys.readouterr().out.split())

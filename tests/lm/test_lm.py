@@ -71,7 +71,7 @@ def test_the_packed_model_scores_as_the_arpa_file(order: int) -> None:
         expected = [
             log_prob(arpa, ("<s>", *known[:i]) if order > 1 else (), word) for i, word in enumerate([*known, "</s>"])
         ]
-        # Quantised: at most half a step of 1/255 of the range, for the n-gram and for each back-off.
+        # Quantized: at most half a step of 1/255 of the range, for the n-gram and for each back-off.
         assert lm.log_probs(words) == pytest.approx(expected, abs=0.03)
     assert "ABLE" in lm and "ABL" not in lm and "NEVER" not in lm
 
@@ -186,7 +186,7 @@ def test_a_trained_model_is_a_distribution_in_every_context(order: int, tmp_path
             history = rng.choices(vocabulary, k=rng.randrange(5))
             end = math.exp(lm.log_probs(history)[-1])
             total = end + sum(math.exp(lm.log_probs([*history, word])[len(history)]) for word in vocabulary)
-            assert total == pytest.approx(1, abs=0.02)  # quantised
+            assert total == pytest.approx(1, abs=0.02)  # quantized
 
 
 def test_training_learns_the_grammar_and_pruning_forgets_little(

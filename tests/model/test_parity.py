@@ -45,7 +45,7 @@ def speech(num_utterances: int, num_frames: int = NUM_FRAMES, seed: int = 1) -> 
 def stream(
     model: AsrModel, features: torch.Tensor, lengths: list[int], chunk: int, cache_size: int
 ) -> list[torch.Tensor]:
-    """Steps through a batch as a live recogniser does; returns each utterance's log-probs."""
+    """Steps through a batch as a live recognizer does; returns each utterance's log-probs."""
     cache = model.encoder.init_cache(len(lengths), cache_size)
     outputs: list[list[torch.Tensor]] = [[] for _ in lengths]
     num_frames = torch.tensor(lengths)

@@ -36,7 +36,7 @@ def test_it_tells_people_of_the_bundled_model(capsys: pytest.CaptureFixture[str]
     assert (out.splitlines()[0], err) == (str(bundled_model()), "")
     meta = OnnxModel(bundled_model()).metadata
     size = bundled_model().stat().st_size / 1e6
-    assert lines["file"] == f"{size:.1f} MB, format 1, opset 18, quantisation int8, licence {meta.licence}"
+    assert lines["file"] == f"{size:.1f} MB, format 2, opset 18, quantization int8, licence {meta.licence}"
     assert lines["encoder"].startswith(f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes ")
     assert f" {2 * 4 * 64 * meta.num_layers * meta.dim / 1000:.0f} kB " in lines["encoder"]
     assert "640 ms and 2560 ms of left context; trained on chunks of 4 8 16 32 frames" in lines["latency"]
@@ -53,7 +53,7 @@ def test_it_tells_people_of_the_bundled_model(capsys: pytest.CaptureFixture[str]
 def test_it_tells_programs_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(bundled_model("float32")), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["format_version"], found["opset"]) == (1, 18)
+    assert (found["format_version"], found["opset"]) == (2, 18)
     assert found["num_bytes"] == bundled_model("float32").stat().st_size
     assert tuple(node["name"] for node in found["inputs"]) == INPUTS
     assert tuple(node["name"] for node in found["outputs"]) == OUTPUTS

@@ -1,4 +1,4 @@
-"""CTC searches against the definition of CTC, and their behaviour as streams."""
+"""CTC searches against the definition of CTC, and their behavior as streams."""
 
 import itertools
 import math

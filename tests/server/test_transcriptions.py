@@ -61,7 +61,7 @@ def client(server: RunningServer) -> Iterator[openai.OpenAI]:
 
 @pytest.fixture(scope="module")
 def finals(conversation: np.ndarray) -> list[Final]:
-    """What the server's recogniser makes of the conversation."""
+    """What the server's recognizer makes of the conversation."""
     recognizer = Recognizer(bundled_model("float32"), search="beam", lm=None, second_pass=False)
     events = recognize(recognizer, conversation)
     return [event for event in events if isinstance(event, Final)]

@@ -6,14 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.recognition import shifted
+from support.recognition import num_errors, shifted
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming import Error, Final
 from asr.streaming.stream import Stream
 
-TEXT = "THE OLD MAN WALKED SLOWLY DOWN THE ROAD AND THE CHILDREN RAN AFTER"
+MOST = 2
+"""Errors in the 14 words of the sample: what is left to the weights."""
+ANY = 100
 PAUSE = np.zeros(32000, np.float32)
 
 
@@ -48,20 +50,20 @@ def heard_after_silence(bundled: Recognizer, speech: np.ndarray) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("change", "understood", "complaint"),
+    ("change", "most_errors", "complaint"),  # most_errors None: no words; ANY: words or none
     [
-        (lambda x: x + 0.5, TEXT, ""),
-        (lambda x: x + 100, TEXT, ""),
-        (lambda x: 0.03 * x, "WALKED SLOWLY DOWN THE ROAD AND THE CHILDREN", ""),
-        (lambda x: 1e4 * x, "WALKED SLOWLY DOWN THE ROAD", ""),
-        (lambda x: -1e4 * x, "WALKED SLOWLY DOWN THE ROAD", ""),
-        (lambda x: np.clip(100 * x, -1, 1), "MAN", ""),
-        (lambda x: 1e-4 * x, "", ""),
-        (lambda x: np.float32(1e-40) * np.sign(x), "", ""),  # denormal
-        (lambda x: np.full_like(x, np.nan), "", "were not finite"),
-        (lambda x: np.where(np.arange(len(x)) % 1000 < 5, np.inf, x), "MAN", "were not finite"),
-        (lambda x: 3e38 * np.sign(x), "", "were not finite"),
-        (noise, None, ""),  # words or none, as it takes it
+        (lambda x: x + 0.5, MOST, ""),
+        (lambda x: x + 100, MOST, ""),
+        (lambda x: 0.03 * x, 4, ""),
+        (lambda x: 1e4 * x, 4, ""),
+        (lambda x: -1e4 * x, 4, ""),
+        (lambda x: np.clip(100 * x, -1, 1), 9, ""),
+        (lambda x: 1e-4 * x, None, ""),
+        (lambda x: np.float32(1e-40) * np.sign(x), None, ""),  # denormal
+        (lambda x: np.full_like(x, np.nan), None, "were not finite"),
+        (lambda x: np.where(np.arange(len(x)) % 1000 < 5, np.inf, x), 9, "were not finite"),
+        (lambda x: 3e38 * np.sign(x), None, "were not finite"),
+        (noise, ANY, ""),
     ],
     ids=[
         *("offset", "big-offset", "gain-0.03", "gain-1e4", "gain--1e4", "clipped", "gain-1e-4", "denormal"),
@@ -72,7 +74,7 @@ def test_the_cache_stays_finite_and_what_follows_is_understood(
     bundled: Recognizer,
     speech: np.ndarray,
     change: Callable[[np.ndarray], np.ndarray],
-    understood: str | None,
+    most_errors: int | None,
     complaint: str,
     heard_after_silence: list[str],
 ) -> None:
@@ -82,13 +84,17 @@ def test_the_cache_stays_finite_and_what_follows_is_understood(
     assert cache.num_frames > 0 and np.isfinite(cache.keys).all() and np.isfinite(cache.values).all()
     stream.accept_waveform(PAUSE)
     finals, errors = texts(stream)
-    if understood is not None:
-        assert understood in "".join(finals) if understood else finals == []
+    if most_errors is None:
+        assert finals == []
+    elif most_errors != ANY:
+        assert num_errors(" ".join(finals)) <= most_errors
     assert complaint in "".join(errors) if complaint else errors == []
     stream.accept_waveform(speech)
     stream.finish()
-    assert texts(stream) == (heard_after_silence, [])
-    assert heard_after_silence[0].startswith("THE OLD MAN WALKED SLOWLY DOWN THE ROAD AND THE")
+    finals, errors = texts(stream)
+    assert errors == [] and num_errors(" ".join(finals)) <= MOST
+    if most_errors != ANY:  # noise is left context that may change an unclear word
+        assert finals == heard_after_silence
 
 
 def after_silence(recognizer: Recognizer, seconds: int, speech: np.ndarray) -> list[dict[str, object]]:
@@ -106,7 +112,7 @@ def test_after_five_minutes_of_digital_silence_speech_is_understood_as_after_a_s
 ) -> None:
     """16 s are 25 chunks: the speech falls on chunks alike."""
     first, second = (after_silence(bundled, seconds, speech)[-1] for seconds in (1, 1 + 19 * 16))
-    assert first["type"] == "final" and str(first["text"]).startswith(TEXT)
+    assert first["type"] == "final" and num_errors(str(first["text"])) <= MOST
     assert [first[key] for key in ("text", "start", "end")] == [second[key] for key in ("text", "start", "end")]
 
 

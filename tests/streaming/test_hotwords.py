@@ -66,11 +66,7 @@ def test_the_decoder_takes_no_hotword_away() -> None:
 
 def test_commands_of_a_closed_list_and_unk_for_all_else(recognizer: Recognizer) -> None:
     closed = recognizer.with_options(phrases=COMMANDS)
-    assert (
-        finals(hear(closed, "turn off the light"))
-        == "TURN OFF THE LIGHT"
-        != finals(hear(recognizer, "turn off the light"))
-    )
+    assert finals(hear(closed, "turn off the light")) == "TURN OFF THE LIGHT"
     assert finals(hear(closed, "turn off the light stop")) == "TURN OFF THE LIGHT STOP"
     assert finals(hear(closed, "her mother was a very good woman")) == "[unk]"
     events = hear(closed, "open the door")

@@ -224,8 +224,10 @@ def test_the_bundled_language_model_is_for_english_in_capital_letters(onnx: Onnx
 
 
 def test_a_list_without_end_is_refused(onnx: OnnxModel) -> None:
-    with pytest.raises(ValueError, match="hotwords: /dev/zero has more than 4194304 characters"):
+    with pytest.raises(ValueError, match="hotwords: /dev/zero has more than 1048576 characters"):
         Recognizer(onnx, hotwords="/dev/zero")
+    with pytest.raises(ValueError, match="phrases: the list has more than 1048576 characters"):
+        Recognizer(onnx, phrases=["AB CD"] * 200_000)
 
 
 def test_a_source_folder_is_no_installation(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Small corpora for tests, synthesised on the spot."""
+"""Small corpora for tests, synthesized on the spot."""
 
 from __future__ import annotations
 

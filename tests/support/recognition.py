@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from asr import Recognizer
+from asr.evaluation.wer import count_errors
 from asr.streaming import Event, Final
 
 
@@ -25,6 +26,16 @@ def recognize(
 
 def finals(events: list[Event]) -> str:
     return " ".join(event.text for event in events if isinstance(event, Final))
+
+
+SAMPLE_TEXT = "THE OLD MAN WALKED SLOWLY DOWN THE ROAD AND THE CHILDREN RAN AFTER HIM"
+"""What is spoken in the bundled recording."""
+
+
+def num_errors(text: str, reference: str = SAMPLE_TEXT) -> int:
+    """Words of `reference` that `text` has otherwise, lacks, or has too many."""
+    errors = count_errors([reference], [text])
+    return errors.insertions + errors.deletions + errors.substitutions
 
 
 def random_cuts(rng: np.random.Generator, length: int) -> list[int]:

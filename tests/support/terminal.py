@@ -7,7 +7,7 @@ import re
 
 
 class Terminal(io.StringIO):
-    """A terminal without colours: keeps the screen's lines, and every screen that a write left behind."""
+    """A terminal without colors: keeps the screen's lines, and every screen that a write left behind."""
 
     encoding = "utf-8"
 

@@ -46,7 +46,7 @@ def sentence(seed: int) -> str:
 
 
 def prepare_tones(folder: Path, num_utterances: int, name: str, first_seed: int = 0) -> Path:
-    """Runs `asr prepare` on synthesised recordings; returns the manifest to train on."""
+    """Runs `asr prepare` on synthesized recordings; returns the manifest to train on."""
     lines = ["path\ttext\tspeaker"]
     for seed in range(first_seed, first_seed + num_utterances):
         text = sentence(seed)

@@ -190,7 +190,7 @@ def test_broken_files_are_said_to_be_broken_and_the_others_are_read(
     assert main(["--model", str(tiny_onnx), "--file", str(path), "--format", "json"]) == 1
     found = events(capsys.readouterr().out)
     assert [event["type"] for event in found].count("error") == 1 and found[-1]["type"] == "error"
-    if kind == "cut":  # what is there is recognised
+    if kind == "cut":  # what is there is recognized
         assert [event["type"] for event in found].count("final") == 1
 
 
@@ -239,11 +239,11 @@ def test_a_sample_rate_beyond_all_microphones(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--chunk-ms", "100"], "chunk_ms is 100; it must be a multiple of 40 in [40, 5120]"),
-        (["--left-context-ms", "-40"], "left_context_ms is -40"),
-        (["--beam", "0"], "beam_size"),
+        (["--chunk-ms", "100"], "--chunk-ms is 100; it must be a multiple of 40 in [40, 5120]"),
+        (["--left-context-ms", "-40"], "--left-context-ms is -40"),
+        (["--beam", "0"], "--beam must be between 1 and 1024, got 0"),
         (["--endpoint-silence-ms", "0"], "'0' is no number of milliseconds above 0; inf switches the rule off"),
-        (["--max-utterance-s", "121"], "max_utterance_s is 121.0; it must be in (0, 120]"),
+        (["--max-utterance-s", "121"], "--max-utterance-s is 121.0; it must be in (0, 120]"),
         (["--search", "best"], "invalid choice: 'best'"),
         (["--sample"], "not allowed with argument -f/--file"),
     ],
@@ -356,7 +356,7 @@ def test_no_portaudio(tmp_path: Path, tiny_onnx: Path) -> None:
     assert "PortAudio is not installed" in done.stderr
     assert "sudo apt-get install libportaudio2" in done.stderr
     assert "asr-stream --sample" in done.stderr
-    # Files are recognised all the same.
+    # Files are recognized all the same.
     done = run_with_sounddevice(NO_PORTAUDIO, tmp_path, "--model", str(tiny_onnx), "--sample")
     assert (done.returncode, done.stderr) == (0, "") and done.stdout
 

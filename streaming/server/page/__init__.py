@@ -1,6 +1,6 @@
 """The page at `/`: live captions from a browser's microphone. Plain files beside this one, without a build.
 
-`js/web/build.mjs` makes another page of them, which recognises in the browser: it brings its own `engine.js`.
+`js/web/build.mjs` makes another page of them, which recognizes in the browser: it brings its own `engine.js`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 // The page: ties microphone, recognition and captions to the controls.
 //
-// Who recognises is the engine's business. engine.js here asks the server; js/web/engine.js does it in the browser.
+// Who recognizes is the engine's business. engine.js here asks the server; js/web/engine.js does it in the browser.
 //   FIGURES                   [[id, title], ...], shown beside the latency
 //   createEngine(page)        an engine, which calls the methods of `page` below
 //   engine.load()             resolves when it can listen; rejects with an Error whose message is a sentence

@@ -77,7 +77,7 @@ class Engine {
       this.#page.heard([{ type: "final", text, start, end, words: [{ word: text, start, end }] }], this.#endedAt);
     }
     this.#finish();
-    this.#page.trouble(`The last ${lostS.toFixed(0)} s of what was said are not recognised.`);
+    this.#page.trouble(`The last ${lostS.toFixed(0)} s of what was said are not recognized.`);
   }
 
   // --- what is said ---
@@ -167,12 +167,12 @@ class Engine {
     this.#reply = { endS: startS, heardAt: performance.now(), at: performance.now() };
     this.#eofSent = false;
     if (lostS) {
-      const text = `[${lostS.toFixed(0)} s were not recognised: the server was away for too long]`;
+      const text = `[${lostS.toFixed(0)} s were not recognized: the server was away for too long]`;
       this.#page.heard([{ type: "gap", text, start: startS - lostS, end: startS, words: [] }], this.#reply.heardAt);
     }
     this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1, num_stable: 1 } }));
     this.#page.figure("connection", "open");
-    this.#page.status(this.#endedAt ? "Recognising the last words …" : "Listening.");
+    this.#page.status(this.#endedAt ? "Recognizing the last words …" : "Listening.");
     this.#send();
   }
 
@@ -211,7 +211,7 @@ class Engine {
 
   async #connectWithToken() {
     if (await this.#askForToken()) return this.#connect();
-    this.#page.failed("Without a token the server recognises nothing.");
+    this.#page.failed("Without a token the server recognizes nothing.");
     this.#finish();
   }
 

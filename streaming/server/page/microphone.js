@@ -24,7 +24,7 @@ export class Microphone {
       context = new AudioContext({ sampleRate: SAMPLE_RATE });
       source = context.createMediaStreamSource(stream);
     } catch {
-      // Some browsers take a microphone at its own rate only; the recogniser resamples.
+      // Some browsers take a microphone at its own rate only; the recognizer resamples.
       await context?.close();
       context = new AudioContext();
       source = context.createMediaStreamSource(stream);

@@ -1,0 +1,87 @@
+"""What a training run takes from its data before the first step: text units, pronunciations, normalization."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from lhotse import CutSet
+from torch import Tensor
+
+from asr._core import G2p
+from asr.config import TokenizerConfig
+from asr.data.cuts import read_all
+from asr.data.manifests import Refusal
+from asr.features import NUM_MEL_BINS
+from asr.lexicon import Lexicon, load_lexicon
+from asr.lexicon.make import Pronouncer
+from asr.lexicon.phones import PhoneTokenizer
+from asr.lm.packed import load_lm
+from asr.tokenizer import Tokenizer
+
+CMVN_UTTERANCES = 2000
+NUM_NAMED = 10
+"""Words or letters that an error names."""
+
+
+def train_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    return Tokenizer.train(config.kind, texts, None if config.kind == "char" else config.vocab_size)
+
+
+def check_letters(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
+    """Raises ValueError for text that the units cannot write, which would train `<unk>`."""
+    unknown = tokenizer.unknown_letters(texts)
+    if unknown:
+        letters = ", ".join(f"{letter!r} ({count} times)" for letter, count in unknown.most_common(NUM_NAMED))
+        more = f" and {len(unknown) - NUM_NAMED} more" if len(unknown) > NUM_NAMED else ""
+        raise ValueError(
+            f"data.train has letters that the model to start from does not write: {letters}{more}. "
+            "Prepare the text with the model's letters (`asr prepare` has --upper, --lower and --alphabet), start "
+            "a new run from it with train.new_units=true, which adds them, or train from nothing with train.init="
+        )
+
+
+def load_phones(lexicon: str, texts: Sequence[str], phones: Sequence[str] = ()) -> PhoneTokenizer:
+    """The pronunciations of a dictionary, or of "bundled", the language model that ships with the package.
+
+    phones: those of the model to start from, if any. Raises ValueError naming words of `texts` without pronunciation.
+    """
+    source = bundled_lexicon(texts) if lexicon == "bundled" else load_lexicon(lexicon)
+    tokenizer = PhoneTokenizer(source, phones)
+    missing = sorted({word for text in texts for word in tokenizer.missing(text)})
+    if missing:
+        raise ValueError(
+            f"{lexicon} lacks {len(missing)} words of the data, such as {', '.join(missing[:NUM_NAMED])}: add them, "
+            "or write the lexicon with `asr lexicon make`"
+        )
+    return tokenizer
+
+
+def bundled_lexicon(texts: Iterable[str]) -> Lexicon:
+    """Words of `texts` as the bundled language model pronounces them, with its model for words that it does not know."""
+    lm = load_lm("bundled")
+    pronouncer = Pronouncer(None, G2p(np.frombuffer(lm.g2p, np.uint8)), max_variants=1)
+    words = {word.upper() for text in texts for word in text.split()}
+    spoken = {word: tuple(map(tuple, lm.pronunciations(word))) or pronouncer(word)[1] for word in words}
+    return Lexicon({word: found for word, found in spoken.items() if found})
+
+
+def estimate_cmvn(parts: Sequence[tuple[CutSet, float]], seed: int) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the features, (80,) float32 each, over a sample of the training data."""
+    cuts = [cut for part, _ in parts for cut in part]
+    count, (total, squares) = 0, torch.zeros(2, NUM_MEL_BINS, dtype=torch.float64)
+    unreadable: list[Refusal] = []
+    for cut in random.Random(seed).sample(cuts, min(CMVN_UTTERANCES, len(cuts))):
+        _, matrices, refused = read_all([cut])
+        unreadable += refused
+        for matrix in matrices:
+            features = matrix.double()
+            count += len(features)
+            total += features.sum(0)
+            squares += features.square().sum(0)
+    if not count:
+        raise ValueError(f"no features can be read: {unreadable[0].id}: {unreadable[0].detail}")
+    mean = total / count
+    return mean.float(), (squares / count - mean.square()).clamp(min=0).sqrt().float()

@@ -1,0 +1,68 @@
+"""docs/languages.md: its German example runs as it is written there, on synthesized speech and for a few steps."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from support.synth import speech, write_audio
+
+from asr import Recognizer
+from asr.cli import main
+from asr.data.cuts import load_cuts
+from asr.streaming.terminal.cli import main as asr_stream
+from asr.text import TextNormalizer
+
+PAGE = (Path(__file__).parents[2] / "docs" / "languages.md").read_text(encoding="utf-8")
+SMALL = [
+    *("model.dim=32", "model.num_heads=2", "model.encoder_ff_dim=64", "model.decoder_ff_dim=64"),
+    *("model.subsampling_channels=4", "model.encoder_layers=2", "model.condition_layers=[1]"),
+    *("model.decoder_layers=1", "data.num_workers=0", "train.max_steps=2", "train.valid_every=2"),
+]
+
+
+def blocks(kind: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    return [text for name, text in found if name == kind]
+
+
+@pytest.mark.usefixtures("restore_signals")
+def test_the_german_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table, sentences = blocks("")
+    rows = [line.split("\t") for line in table.splitlines()[1:]]
+    for path, text in rows:
+        write_audio(tmp_path / path, speech(text, voice="de"))
+    write_audio(tmp_path / "speech.wav", speech(rows[0][1], voice="de"))
+    (tmp_path / "recordings.tsv").write_text(table, encoding="utf-8")
+    (tmp_path / "held-out.tsv").write_text(table, encoding="utf-8")
+    (tmp_path / "sentences.txt").write_text(sentences, encoding="utf-8")
+
+    *commands, stream = (shlex.split(line) for line in blocks("sh")[0].splitlines())
+    for program, *arguments in commands:
+        assert program == "asr"
+        assert main(arguments + (SMALL if arguments[0] == "train" else [])) == 0, arguments
+    prepared = [cut.supervisions[0].text for cut in load_cuts(tmp_path / "data" / "recordings.jsonl.gz")]
+    assert prepared == sentences.splitlines()
+    assert stream[0] == "asr-stream" and asr_stream(stream[1:]) == 0
+    tokens = Recognizer("german.onnx", lm="german.lm").onnx.tokens
+    assert {"ä", "ö", "ü", "ß"} & set(tokens) == {"ü", "ß"} and not set(tokens) & set("ABC")
+    with pytest.raises(ValueError, match="this model also writes 'abc"):
+        Recognizer("german.onnx", lm="bundled")
+
+    capsys.readouterr()
+    assert main(["prepare", "manifest", "recordings.tsv", "--out", "data", "--name", "plain"]) == 0
+    assert '--alphabet "A-Z\'Ü"' in capsys.readouterr().out
+
+
+def test_the_table_of_letters() -> None:
+    rows = re.findall(r"^\| [^|]* \| `([^`]*)` \| `([^`]*)` \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 4
+    for options, written in rows:
+        *case, _, alphabet = shlex.split(options)
+        normalizer = TextNormalizer((case or ["--upper"])[0].removeprefix("--").removesuffix("-case"), alphabet)
+        assert normalizer("Wie geht's, Jürgen?").text == written
