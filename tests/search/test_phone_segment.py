@@ -42,7 +42,7 @@ def network(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         distance = np.abs(features[start + 1 : start + 3].mean() - LOUDNESS)
         read.append(SYMBOLS[1 + int(distance.argmin()) if distance.min() < STEP / 2 else 0])
     phones, letters = zip(*read, strict=True)
-    return sure(*letters, spelling=LETTERS), sure(*phones)
+    return sure(*letters, spelling=LETTERS, doubt=1e-4), sure(*phones, doubt=1e-4)
 
 
 def options(
