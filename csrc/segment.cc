@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace asr_stream {
@@ -65,7 +66,18 @@ Segment::Reading Segment::new_reading() const {
   CtcGreedySearch greedy(blank_id);
   if (options_->search == SegmentOptions::Search::kGreedy) return {greedy, greedy};
   if (options_->phrases) return {CtcPhraseSearch(options_->phrases, blank_id), greedy};
-  return {CtcPrefixBeamSearch(options_->beam, options_->fusion), greedy};
+  Reading reading{CtcPrefixBeamSearch(options_->beam, options_->fusion), greedy};
+  begin_utterance(reading);
+  return reading;
+}
+
+void Segment::begin_utterance(Reading& reading) const {
+  reading.letters.reset();
+  if (auto* search = std::get_if<CtcPrefixBeamSearch>(&reading.search)) {
+    search->reset(context_ ? &*context_ : nullptr);
+  } else {
+    std::visit([](auto& other) { other.reset(); }, reading.search);
+  }
 }
 
 void Segment::advance(Reading& reading, const float* log_probs, const float* phone_log_probs,
@@ -273,15 +285,21 @@ void Segment::choose() {
 void Segment::report_final(const Hypothesis& hypothesis) {
   const Reading& reading = second_reading_ ? *second_reading_ : reading_;
   std::vector<Word> found = spoken(hypothesis, letters(reading), second_reading_ ? utterance_start_ : 0);
+  if (found.empty()) {
+    context_.reset();
+  } else if (options_->fusion && options_->fusion->has_lm()) {
+    std::vector<std::string_view> texts;
+    for (const Word& word : found) texts.push_back(word.text);
+    context_ = options_->fusion->context_after(context_ ? &*context_ : nullptr, texts);
+  }
   if (!found.empty()) {
     report(Event::Type::kFinal, std::move(found));
     events_.back().endpoint = ended_by_ == EndpointRule::kNone ? kEndOfAudio : name(ended_by_);
   } else if (!partial_.empty()) {
     report(Event::Type::kPartial, {});  // takes back what it seemed to be
   }
-  std::visit([](auto& search) { search.reset(); }, reading_.search);
-  reading_.letters.reset();
   second_reading_.reset();
+  begin_utterance(reading_);
   encoder_out_.clear();
   choices_.clear();
   partial_.clear();

@@ -10,6 +10,7 @@
 //   cut into pushes cannot show.
 // - An endpoint ends an utterance: the search starts afresh, while the encoder keeps its cache, because what the
 //   speaker and the room sound like stays true.
+// - So does the language model its context, because a pause may be inside a sentence.
 // - Endpoints are looked for at every encoder frame, not at every chunk: the latency does not decide where an
 //   utterance ends.
 // - Partials come of chunks, the final of the whole: an utterance that has ended is encoded once more with full
@@ -19,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -154,7 +156,8 @@ class Segment {
     CtcGreedySearch letters;
   };
 
-  Reading new_reading() const;
+  Reading new_reading() const;  // of the utterance under way
+  void begin_utterance(Reading& reading) const;
   bool over_phones() const noexcept { return options_->fusion && options_->fusion->over_phones(); }
   std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * options_->phones.size()); }
   void advance(Reading& reading, const float* log_probs, const float* phone_log_probs, std::int64_t num_frames) const;
@@ -180,7 +183,8 @@ class Segment {
   Endpointer endpointer_;
   double start_s_;
   Fbank fbank_;
-  Reading reading_;
+  std::optional<NgramLm::State> context_;  // of the language model, from the utterance before
+  Reading reading_;  // begins with the context
   Stage stage_ = Stage::kListening;
   bool input_finished_ = false;
   bool begun_ = false;

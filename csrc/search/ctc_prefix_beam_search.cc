@@ -34,11 +34,11 @@ CtcPrefixBeamSearch::CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& optio
   reset();
 }
 
-void CtcPrefixBeamSearch::reset() {
+void CtcPrefixBeamSearch::reset(const NgramLm::State* context) {
   for (const Entry& entry : beam_) release(entry);
   Entry empty;
   empty.blank.log_prob = 0.0;
-  if (fusion_) empty.lm = fusion_->begin();
+  if (fusion_) empty.lm = context ? fusion_->begin(*context) : fusion_->begin();
   beam_.assign(1, empty);
   utterance_start_ = num_frames_;
 }

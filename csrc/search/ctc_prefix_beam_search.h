@@ -60,8 +60,9 @@ class CtcPrefixBeamSearch {
   // utterance is over, and so is its last word, which the language model can now judge in full.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
 
-  // Forgets the hypotheses of this utterance.
-  void reset();
+  // Forgets the hypotheses of this utterance. context: of the words before the next one, where a pause may have been
+  // inside a sentence (see `LmFusion::begin`); null: a sentence begins.
+  void reset(const NgramLm::State* context = nullptr);
 
   std::int64_t num_frames() const noexcept { return num_frames_; }
   // Frames since the last token of the best hypothesis, or since the start of the utterance when it is empty.

@@ -12,6 +12,8 @@ namespace asr_stream {
 namespace {
 
 constexpr double kMinShare = 0.01;  // or a rare letter would be written on the least occasion
+// That a speaker pauses inside a sentence: what an utterance that ends there pays instead of the sentence's end.
+constexpr float kPauseLogProb = -3.5f;
 constexpr float kLmGain = 5.0f;           // of a word that is likelier in its context than alone, about
 
 void check(const char* name, float value, float low, float high) {
@@ -118,6 +120,20 @@ LmFusion::Path LmFusion::begin() const {
   return path;
 }
 
+LmFusion::Path LmFusion::begin(const NgramLm::State& context) const {
+  Path path = begin();
+  path.state = context;
+  path.may_begin = lm_ != nullptr;
+  return path;
+}
+
+NgramLm::State LmFusion::context_after(const NgramLm::State* before,
+                                       const std::vector<std::string_view>& words) const {
+  NgramLm::State state = before ? *before : begin().state;
+  for (const std::string_view word : words) lm_->advance(state, lm_->find(word));
+  return state;
+}
+
 LmFusion::Path LmFusion::advance(const Path& path, std::int32_t token) const {
   Path next = path;
   const std::string& spelling = spellings_[static_cast<std::size_t>(token)];
@@ -168,6 +184,18 @@ void LmFusion::finish_word(Path& path) const {
   path = found.front().path;
 }
 
+float LmFusion::advance_lm(Path& path, std::int32_t word) const {
+  NgramLm::State sentence = lm_->begin();
+  float log_prob = lm_->advance(path.state, word);
+  if (!std::exchange(path.may_begin, false)) return log_prob;
+  const float of_sentence = lm_->advance(sentence, word);
+  if (of_sentence > log_prob) {
+    log_prob = of_sentence;
+    path.state = sentence;
+  }
+  return log_prob;
+}
+
 // word: its number; where it has none, any other.
 void LmFusion::finish_word(Path& path, std::int32_t word) const {
   path.in_word = false;
@@ -181,7 +209,7 @@ void LmFusion::finish_word(Path& path, std::int32_t word) const {
   }
   if (!lm_) return;
   const bool known = is_known(word);
-  float log_prob = lm_->advance(path.state, known ? word : lm_->unknown());
+  float log_prob = advance_lm(path, known ? word : lm_->unknown());
   if (hot) log_prob = known ? std::max(log_prob, hotword_log_prob_) : hotword_log_prob_;
   path.finished += options_.weight * log_prob + options_.word_bonus;
   path.finished += known || hot ? path.letters + letter_gains_[' '] : -options_.oov_penalty;
@@ -230,7 +258,9 @@ LmFusion::Ending LmFusion::finish(const Path& path) const {
   endings(path, found);
   for (auto& [last, word] : found) {
     last.hotwords_pending = 0.0f;
-    if (lm_) last.finished += options_.weight * lm_->advance(last.state, lm_->end_of_sentence());
+    if (lm_) {
+      last.finished += options_.weight * std::max(lm_->advance(last.state, lm_->end_of_sentence()), kPauseLogProb);
+    }
   }
   return *std::max_element(found.begin(), found.end(), [](const Ending& a, const Ending& b) {
     return a.path.score() < b.path.score();

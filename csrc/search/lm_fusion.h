@@ -50,6 +50,7 @@ class LmFusion {
     std::int32_t node;     // of the lexicon; kNone: the word under way is outside it
     std::int32_t hotword;  // node of the hotwords
     bool in_word;
+    bool may_begin;  // the state is that of words before a pause, and a sentence may as well begin here
     float finished;  // score of the finished words
     float pending;   // estimate for the word under way
     float letters;   // what its letters have gained
@@ -60,7 +61,8 @@ class LmFusion {
     float hotword_score() const { return hotwords_finished + hotwords_pending; }
     float score() const { return lm_score() + hotword_score(); }
     bool same_future(const Path& other) const {
-      return node == other.node && hotword == other.hotword && state.contexts == other.state.contexts;
+      return node == other.node && hotword == other.hotword && may_begin == other.may_begin &&
+             state.contexts == other.state.contexts;
     }
   };
 
@@ -77,8 +79,12 @@ class LmFusion {
            std::shared_ptr<const Hotwords> hotwords = nullptr, const std::vector<std::string>& phones = {});
 
   Path begin() const;
+  // After a pause inside what may be one sentence: `context` is that of the words before it.
+  Path begin(const NgramLm::State& context) const;
+  // The context that `words` leave after `before`, or at the beginning of a sentence.
+  NgramLm::State context_after(const NgramLm::State* before, const std::vector<std::string_view>& words) const;
   Path advance(const Path& path, std::int32_t token) const;
-  // When no more words come: the word under way is finished, and so is the sentence.
+  // When no more words come for now: the word under way is finished, and so is the sentence, if it is not a pause.
   Ending finish(const Path& path) const;
 
   // Whether the word before ends where `token` comes.
@@ -105,6 +111,7 @@ class LmFusion {
   void bound_gains();
   void spell_phones(const std::vector<std::string>& phones);
   bool is_known(std::int32_t word) const noexcept;
+  float advance_lm(Path& path, std::int32_t word) const;
   void finish_word(Path& path) const;
   void finish_word(Path& path, std::int32_t word) const;
   void estimate(Path& path) const;

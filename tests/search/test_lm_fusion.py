@@ -228,3 +228,12 @@ def test_hypotheses_of_different_hotwords_are_told_apart(lm: NgramLm) -> None:
     assert found[0] == abb and bb in found
     search.advance(np.log(rows[5:]))
     assert search.hypotheses()[0].tokens == [*bb, 2]
+
+
+def test_a_pause_costs_no_more_than_speakers_pause() -> None:
+    arpa = "\\data\\\nngram 1=5\n\n\\1-grams:\n-99 <s>\n-5 </s>\n-1 <unk>\n-0.1 A\n-0.7 B\n\n\\end\\\n"
+    lm = NgramLm(np.frombuffer(pack(*read_arpa(iter(arpa.splitlines()))), np.uint8))
+    fusion = LmFusion(lm, CHARACTERS, weight=1.0, word_bonus=0.0, oov_penalty=0.0, prior_weight=0.0)
+    search = CtcPrefixBeamSearch(lm=fusion)
+    search.advance(np.log(np.array([[1e-3, 1e-3, 0.997, 1e-3]], np.float32)))
+    assert search.hypotheses(finished=True)[0].lm_score == pytest.approx(-0.1 * math.log(10) - 3.5, abs=1e-4)

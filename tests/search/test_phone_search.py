@@ -59,8 +59,8 @@ def opened(packed: bytes) -> NgramLm:
     return NgramLm(np.frombuffer(packed, np.uint8))
 
 
-def model(pronunciations: dict[str, list[list[str]]] = PRONUNCIATIONS, g2p: bytes = b"") -> NgramLm:
-    return opened(with_pronunciations(PACKED, PHONES, pronunciations, g2p))
+def model(g2p: bytes = b"", packed: bytes = PACKED) -> NgramLm:
+    return opened(with_pronunciations(packed, PHONES, PRONUNCIATIONS, g2p))
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +136,10 @@ def test_a_wide_beam_finds_the_best_of_all_hypotheses(lm: NgramLm) -> None:
     assert rarer > 2  # ABB is rarer than AB, which sounds the same
 
 
-def sure(*tokens: str, spelling: list[str] = TOKENS) -> np.ndarray:
+def sure(*tokens: str, spelling: list[str] = TOKENS, doubt: float = 0.01) -> np.ndarray:
     """Log-probabilities (T, V) of these tokens, a frame each, "" for the blank."""
-    rows = np.full((len(tokens), len(spelling)), 0.01, np.float32)
-    rows[range(len(tokens)), [spelling.index(token) if token else 0 for token in tokens]] = 1 - 0.01 * (len(spelling) - 1)
+    rows = np.full((len(tokens), len(spelling)), doubt, np.float32)
+    rows[range(len(tokens)), [spelling.index(token) if token else 0 for token in tokens]] = 1 - doubt * (len(spelling) - 1)
     return np.log(rows)
 
 
