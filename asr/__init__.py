@@ -22,7 +22,15 @@ __all__ = ["Recognizer", "__version__"]
 def __getattr__(name: str) -> Any:
     # `import asr` stays cheap: numpy and ONNX Runtime load with the first use of the recogniser.
     if name == "Recognizer":
-        from asr.streaming.recognizer import Recognizer
+        try:
+            from asr.streaming.recognizer import Recognizer
+        except ModuleNotFoundError as error:
+            if error.name != "asr.streaming":
+                raise
+            raise ImportError(
+                "asr-stream is not installed in this Python, which finds its source folder: `make stream` installs it "
+                "into .venv; run .venv/bin/python, or . .venv/bin/activate first"
+            ) from error
 
         return Recognizer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

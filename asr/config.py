@@ -301,6 +301,10 @@ class TrainConfig:
     """Weights to start from, while the optimizer starts afresh: a checkpoint, the folder of a run, a float32
     file of `asr export`, or "bundled", the model that ships with the package."""
 
+    new_units: bool = False
+    """Letters of `data.train` that the model of `train.init` lacks become units of it, whose weights begin at random.
+    False refuses them. For models that write letters."""
+
     def __post_init__(self) -> None:
         _require_choice("train.precision", self.precision, ("bf16", "fp32"))
         _require_choice("train.device", self.device, ("auto", "cpu", "cuda"))
@@ -366,7 +370,7 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
             if not separator or not key:
                 raise ConfigError(f"{override!r} is not an override: write section.key=value")
             _set(values, key.split("."), yaml.safe_load(text), key)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not a YAML file: {error}") from error
     return from_dict(Config, values)
 

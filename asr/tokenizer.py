@@ -15,6 +15,7 @@ import base64
 import binascii
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -116,6 +117,14 @@ class Tokenizer:
             return [id for word in words for id in self._encode_word(word)]
         return list(self._processor.encode(" ".join(words)))
 
+    def unknown_letters(self, texts: Iterable[str]) -> Counter[str]:
+        """Characters that no token holds, and how often `texts` have them."""
+        letters = set("".join(self.tokens[len(SPECIAL_TOKENS) :])) - {WORD_BOUNDARY}
+        found: Counter[str] = Counter()
+        for text in texts:
+            found.update(c for c in text if c not in letters and not c.isspace())
+        return found
+
     def _encode_word(self, word: str) -> list[int]:
         """Longest piece first, from the left; a word that cannot be spelled to its end is `<unk>`."""
         ids = []
@@ -131,7 +140,7 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of token ids; blanks and `<sos/eos>` are left out.
+        """Text of token ids; the special tokens are left out.
 
         Raises ValueError for an id outside the vocabulary.
         """
@@ -139,7 +148,7 @@ class Tokenizer:
         for id in ids:
             if not 0 <= id < len(self.tokens):
                 raise ValueError(f"token id {id} is outside 0 to {len(self.tokens) - 1}")
-            if id not in (BLANK_ID, SOS_EOS_ID):
+            if id >= len(SPECIAL_TOKENS):
                 pieces.append(self.tokens[id])
         return detokenize(pieces)
 

@@ -25,7 +25,8 @@ inline constexpr double kEncoderFrameS = 0.04;
 
 // Tokens.
 inline constexpr std::int32_t kBlankId = 0;   // of CTC
-inline constexpr std::int32_t kSosEosId = 2;  // of the decoder. Both are in no text.
+inline constexpr std::int32_t kUnkId = 1;     // a letter that the model does not have
+inline constexpr std::int32_t kSosEosId = 2;  // of the decoder. None of the three is in any text.
 inline constexpr std::size_t kMaxPhones = 127;
 
 // Tensors of a model file, in their order.

@@ -2,20 +2,24 @@
 
 import sys
 
-import soundfile
-
 from asr import Recognizer
+from asr.streaming import Stream, read_blocks
+
+
+def show(stream: Stream) -> None:
+    for event in stream.events():
+        if event.type == "final":
+            for word in event.words:
+                print(f"{word.start_s:8.2f} {word.end_s:8.2f}  {word.confidence:4.0%}  {word.word}", flush=True)
 
 
 def main(path: str, model: str | None = None) -> None:
     stream = Recognizer(model).stream()
-    for block in soundfile.blocks(path, blocksize=16000, dtype="float32", always_2d=True):
-        stream.accept_waveform(block.mean(axis=1), soundfile.info(path).samplerate)
+    for samples, sample_rate in read_blocks(path):
+        stream.accept_waveform(samples, sample_rate)
+        show(stream)  # finals come at the ends of utterances, partials (event.type) with every chunk
     stream.finish()
-    for event in stream.events():
-        if event.type == "final":
-            for word in event.words:
-                print(f"{word.start_s:8.2f} {word.end_s:8.2f}  {word.confidence:4.0%}  {word.word}")
+    show(stream)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from asr.streaming.audio.audio_file import AudioFileError, read_blocks
     from asr.streaming.audio.microphone import Microphone, MicrophoneError, list_devices
     from asr.streaming.events import Error, Event, Final, Gap, Partial
     from asr.streaming.recognizer import Recognizer
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
 
 _HOME = {
     **dict.fromkeys(("Error", "Event", "Final", "Gap", "Partial"), "events"),
+    **dict.fromkeys(("AudioFileError", "read_blocks"), "audio.audio_file"),
     **dict.fromkeys(("Microphone", "MicrophoneError", "list_devices"), "audio.microphone"),
     "Recognizer": "recognizer",
     **dict.fromkeys(("Stream", "StreamFailed"), "stream"),
 }
 
 __all__ = [
+    "AudioFileError",
     "Error",
     "Event",
     "Final",
@@ -33,6 +36,7 @@ __all__ = [
     "Stream",
     "StreamFailed",
     "list_devices",
+    "read_blocks",
 ]
 
 

@@ -9,8 +9,9 @@ for event in stream.events(): print(event.type, event.text)
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.runtime.search import BEAM_SIZE, LmWeights, heard, list_text, new_hotwords
 from asr.streaming.stream import Stream
+from asr.tokenizer import UNK_ID
 
 def _default(name: str) -> float:
     return OPTION_RANGES[name][3]
@@ -77,6 +79,7 @@ class Recognizer:
     max_utterance_s: float = _default("max_utterance_s")
 
     def __post_init__(self) -> None:
+        shares_model = isinstance(self.model, OnnxModel) or "onnx" in self.__dict__
         limit = OPTION_RANGES["max_utterance_s"][2]
         if not 0 < self.max_utterance_s <= limit:
             raise ValueError(f"max_utterance_s is {self.max_utterance_s}; it must be in (0, {limit:g}]")
@@ -91,7 +94,7 @@ class Recognizer:
             raise ModelError(f"{self.onnx.path}: {error}") from error
         if self.search == "rescore" and not self.onnx.has_decoder:
             raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
-        if not isinstance(self.model, OnnxModel):
+        if not shares_model:
             self._warm_up()
 
     def with_options(self, **changes: Any) -> Recognizer:
@@ -99,8 +102,13 @@ class Recognizer:
 
         Raises ValueError as the class itself does.
         """
-        shared = {"model": self.onnx, "lm": None if changes.get("search") == "greedy" else self.language_model}
-        return replace(self, **shared | changes)
+        variant = object.__new__(type(self))
+        if not changes.keys() & {"model", "provider", "num_threads"}:
+            variant.__dict__["onnx"] = self.onnx
+            if "lm" not in changes and changes.get("search", self.search) != "greedy" and self.language_model:
+                variant.__dict__["language_model"] = self.language_model
+        variant.__init__(**{each.name: getattr(self, each.name) for each in fields(self)} | changes)  # type: ignore[misc]
+        return variant
 
     def _set_duration(self, name: str, by_default: int) -> None:
         """Puts the model's own value, of encoder frames, where none is given, and checks it."""
@@ -138,6 +146,8 @@ class Recognizer:
             return self.lm
         if self.lm == "auto":
             return load_lm("bundled") if self.model is None and self.search != "greedy" else None
+        if self.lm == "bundled":
+            _check_bundled_lm(self.onnx.tokens)
         return load_lm(self.lm)
 
     @cached_property
@@ -196,3 +206,15 @@ class Recognizer:
     def stream(self) -> Stream:
         """A new stream: it holds all state of one source of audio, and serves one thread at a time."""
         return Stream(self)
+
+
+def _check_bundled_lm(tokens: Sequence[str]) -> None:
+    """ValueError for a model with other letters than those of the bundled language model."""
+    letters = {letter for id, token in enumerate(heard(tokens)) if id != UNK_ID for letter in token if letter.isalpha()}
+    if other := "".join(sorted(letters - set(string.ascii_uppercase))):
+        shown = other if len(other) <= 12 else f"{other[:12]}..."
+        raise ValueError(
+            f"lm 'bundled' has English words in capital letters, and this model also writes {shown!r}: make a language "
+            "model of its words with `asr lm train`, or use none"
+        )
+

@@ -7,6 +7,9 @@ import numpy as np
 from asr._core import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, Resampler
 from asr.features import SAMPLE_RATE
 
+MAX_CHANNELS = 64
+"""Of an array of samples: with more, its axes are likely to be in the other order."""
+
 __all__ = ["MAX_SAMPLE_RATE", "MIN_SAMPLE_RATE", "SAMPLE_RATE", "Resampler", "check_sample_rate", "check_samples"]
 
 
@@ -30,5 +33,21 @@ def check_samples(samples: np.ndarray) -> None:
         )
     if samples.ndim != 1:
         raise ValueError(
-            f"samples have shape {samples.shape}; expected (num_samples,): take one channel or average them"
+            f"samples have shape {samples.shape}; expected (num_samples,), or (num_samples, num_channels) with at most "
+            f"{MAX_CHANNELS} channels"
         )
+
+
+def mono(samples: np.ndarray) -> np.ndarray:
+    """(num_samples,), or (num_samples, num_channels) whose channels are averaged; float32 or int16 -> (num_samples,).
+
+    ValueError for everything else.
+    """
+    if isinstance(samples, np.ndarray) and samples.ndim == 2 and 1 <= samples.shape[1] <= MAX_CHANNELS:
+        check_samples(samples[:, 0])
+        if samples.shape[1] == 1:
+            return samples[:, 0]
+        average = samples.mean(axis=1, dtype=np.float32)
+        return average / np.float32(32768) if samples.dtype == np.int16 else average
+    check_samples(samples)
+    return samples

@@ -18,7 +18,7 @@ from asr._core import StreamFailed
 from asr.runtime.onnx_model import Past
 from asr.runtime.search import Word
 from asr.streaming.events import Error, Event, Final, Gap, Partial
-from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, check_samples
+from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, mono
 from asr.streaming.work import Work, compute
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ class Stream:
     def accept_waveform(
         self, samples: npt.NDArray[np.float32] | npt.NDArray[np.int16], sample_rate: int = SAMPLE_RATE
     ) -> None:
-        """Continue with `samples`, shape (num_samples,), float32 in ±1 or int16, mono, of any length.
+        """Continue with `samples`, shape (num_samples,), float32 in ±1 or int16, of any length.
+
+        Shape (num_samples, num_channels), as soundfile.read gives it, is averaged over its channels.
 
         `sample_rate` in Hz, in [1000, 768000]; anything but 16000 is resampled.
         Samples that are not finite, or beyond 1e9, count as silence; an Error event says so, once until the next gap.
@@ -62,7 +64,7 @@ class Stream:
         as far as it goes. A constant offset does not matter. Whatever comes, what follows it is understood.
         Raises ValueError for another shape, dtype or rate, and after `finish`.
         """
-        check_samples(samples)
+        samples = mono(samples)
         check_sample_rate(sample_rate)
         audio: np.ndarray = np.ascontiguousarray(samples)
         # In seconds, so that the core has to copy little of what waits.

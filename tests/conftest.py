@@ -31,7 +31,7 @@ TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "
 @pytest.fixture
 def restore_signals() -> Iterator[None]:
     """For tests that call a command's `main`, which sets its own handlers."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -103,6 +103,14 @@ def file_with_defaults(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.mktemp("defaults") / "model.onnx"
     onnx.save(proto, path)
     return path
+
+
+@pytest.fixture(scope="session")
+def phone_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A random model that writes phones, and a language model that pronounces its words in them."""
+    from support.phones import write_phone_model
+
+    return write_phone_model(tmp_path_factory.mktemp("phones"))
 
 
 def export_tiny(model: AsrModel, path: Path) -> None:

@@ -42,6 +42,7 @@ def test_overrides_take_the_type_of_the_field() -> None:
         ("model.dim.x=3", "not a section"),
         ("nonsense", "write section.key=value"),
         ("optim.lr=[1", "not a YAML"),
+        ("optim.lr=" + 5000 * "[", "not a YAML"),
     ],
 )
 def test_errors_name_value_and_range(override: str, message: str) -> None:

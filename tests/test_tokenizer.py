@@ -49,12 +49,13 @@ def test_what_cannot_be_spelled_is_unknown(tokenizers, kind):
     assert UNK_ID in tokenizer.encode("THE ▁ DOG"), "a word boundary in the text is no word boundary"
     assert BLANK_ID not in tokenizer.encode("<blk>") and SOS_EOS_ID not in tokenizer.encode("<sos/eos>")
     assert tokenizer.encode("") == tokenizer.encode(" \n ") == []
+    assert tokenizer.unknown_letters(["THE É DOG", "É ▁ "]) == {"É": 2, "▁": 1}
 
 
-def test_decode_leaves_out_blanks_and_refuses_strange_ids(tokenizers):
+def test_decode_leaves_out_special_tokens_and_refuses_strange_ids(tokenizers):
     tokenizer = tokenizers["char"]
     a = tokenizer.tokens.index("A")
-    assert tokenizer.decode([SOS_EOS_ID, a, BLANK_ID, a, SOS_EOS_ID]) == "AA"
+    assert tokenizer.decode([SOS_EOS_ID, a, BLANK_ID, a, UNK_ID, SOS_EOS_ID]) == "AA"
     for id in (-1, tokenizer.vocab_size):
         with pytest.raises(ValueError, match=f"token id {id} is outside 0 to {tokenizer.vocab_size - 1}"):
             tokenizer.decode([id])

@@ -12,9 +12,10 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ import asr.data.telephone  # noqa: F401
 from asr.data.manifests import Refusal
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
 
+_DAMAGE = (OSError, EOFError, zlib.error, LookupError, ValueError, TypeError, AttributeError, AssertionError)
+"""What lhotse raises on odd lines of a manifest."""
 MANIFEST_SUFFIX = ".jsonl.gz"
 
 
@@ -161,6 +164,28 @@ def load_cuts(path: str | Path) -> CutSet:
     return CutSet.from_jsonl_lazy(manifest).with_features_path_prefix(manifest.parent)
 
 
+def iterate_cuts(path: str | Path) -> Iterator[Any]:
+    """The utterances of a prepared data set, one after the other.
+
+    ValueError where there is no such data set, and, when it is reached, for the place where it is damaged.
+    """
+    return _checked(load_cuts(path), Path(path))
+
+
+def _checked(cuts: CutSet, path: Path) -> Iterator[Any]:
+    folder = Path(os.path.abspath(path if path.is_dir() else path.parent))
+    number = 0  # of those that are whole
+    try:
+        for cut in cuts:
+            features = _features_path(cut)
+            if features and not Path(os.path.abspath(features)).is_relative_to(folder):
+                raise ValueError(f"features {features} of {cut.id} are not beside it")
+            yield cut
+            number += 1
+    except _DAMAGE as error:
+        raise ValueError(f"{path} is damaged after {number} utterances: {error!r}; run `asr prepare` again") from error
+
+
 def evenly_spread(cuts: Sequence[Any], number: int | None) -> list[Any]:
     """`number` of the utterances, evenly spread over them; all where there are no more, or for None."""
     number = len(cuts) if number is None else min(number, len(cuts))
@@ -170,18 +195,12 @@ def evenly_spread(cuts: Sequence[Any], number: int | None) -> list[Any]:
 def usable_cuts(path: str, min_s: float, max_s: float) -> tuple[list[Any], list[Refusal]]:
     """The cuts of a prepared data set that training can use, and those it cannot. Reads no features."""
     kept, refused = [], []
-    cuts = load_cuts(path)
-    try:
-        for cut in cuts:
-            refusal = _refusal(cut, min_s, max_s)
-            if refusal is None:
-                kept.append(cut)
-            else:
-                refused.append(refusal)
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} is damaged after {len(kept) + len(refused)} utterances: {error!r}; run `asr prepare` again"
-        ) from error
+    for cut in iterate_cuts(path):
+        refusal = _refusal(cut, min_s, max_s)
+        if refusal is None:
+            kept.append(cut)
+        else:
+            refused.append(refusal)
     return kept, refused
 
 

@@ -122,10 +122,10 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import Progress
 
-    from asr.data.cuts import load_cuts
+    from asr.data.cuts import iterate_cuts
 
     console = Console()
-    sets = [load_cuts(path) for path in args.manifests]
+    sets = [iterate_cuts(path) for path in args.manifests]
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("shards", total=None)
         result = write_shards(

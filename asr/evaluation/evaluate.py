@@ -16,7 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from asr._core import LmFusion
-from asr.data.cuts import batches_by_length, evenly_spread, load_cuts
+from asr.data.cuts import batches_by_length, evenly_spread, iterate_cuts, read_all
+from asr.data.manifests import Refusal
 from asr.evaluation.engine import Encoded, Engine, open_engine
 from asr.evaluation.plots import plot_wer
 from asr.evaluation.wer import WordErrors, count_errors
@@ -45,6 +46,8 @@ class Result:
     """CPU time of the search, rescoring included."""
     hypotheses: list[tuple[str, str, str]] = field(default_factory=list, repr=False)
     """Utterance id, reference, hypothesis."""
+    left_out: list[Refusal] = field(default_factory=list, repr=False)
+    """Utterances whose features cannot be read."""
 
     @property
     def real_time_factor(self) -> float:
@@ -92,13 +95,15 @@ def evaluate(
     for chunk_ms in chunks_ms:
         rows = [result for result in results if result.chunk_ms == chunk_ms]
         for batch in batches_by_length(cuts, MAX_BATCH_S if engine.batched else 0.0):
-            features = [cut.load_features() for cut in batch]
+            readable, matrices, unreadable = read_all(batch)
+            features = [matrix.numpy() for matrix in matrices]
             started = engine.seconds()
             encoded = engine.encode(features, (chunk_ms or 0) // ENCODER_FRAME_MS, left_context_ms // ENCODER_FRAME_MS)
             encoder_s = engine.seconds() - started
             for result in rows:
                 result.encoder_s += encoder_s
-                for cut, utterance in zip(batch, encoded, strict=True):
+                result.left_out += unreadable
+                for cut, utterance in zip(readable, encoded, strict=True):
                     _recognise(engine, result, cut, utterance, beam_size, ctc_weight, fusion)
             if on_batch is not None:
                 on_batch(len(batch))
@@ -277,6 +282,7 @@ def run(args: argparse.Namespace) -> int:
                 fusion,
                 partial(progress.advance, task),
             )
+            _say_left_out(results[-1].left_out, name, len(cuts))
     Console().print(table(results))
     if args.json:
         report = {"model": str(args.model), "left_context_ms": args.left_context_ms, "beam": args.beam}
@@ -293,8 +299,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _say_left_out(refusals: Sequence[Refusal], name: str, num_utterances: int) -> None:
+    """On stderr, with the first of them; ValueError where nothing is left."""
+    if refusals:
+        example = f"{len(refusals)} of {num_utterances} utterances of {name}: {refusals[0].id}: {refusals[0].detail}"
+        if len(refusals) == num_utterances:
+            raise ValueError(f"no features can be read, {example}; run `asr prepare` again")
+        Console(stderr=True).print(f"left out for unreadable features, {example}", markup=False, soft_wrap=True)
+
+
 def _select(name: str, num_utterances: int | None) -> list[Any]:
-    cuts = list(load_cuts(name))
+    cuts = list(iterate_cuts(name))
     if not cuts:
         raise ValueError(f"{name} holds no utterance")
     return evenly_spread(cuts, num_utterances)

@@ -28,15 +28,17 @@ from asr._core import (
     NgramLm,
 )
 from asr.runtime.metadata import ModelMetadata
-from asr.tokenizer import BLANK_ID, SOS_EOS_ID
+from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
+MAX_LIST = 1 << 22
+"""Characters of a list of hotwords or phrases."""
 SEARCHES = ("greedy", "beam", "rescore")
 
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
 """Decoder scores (N,) of N token sequences against the utterance at hand."""
 
-_UNSPOKEN_IDS = (BLANK_ID, SOS_EOS_ID)
-"""In no text."""
+_UNSPOKEN_IDS = (BLANK_ID, UNK_ID, SOS_EOS_ID)
+"""In no text; training refuses text that would be `<unk>`, so only a model that has hardly begun writes it."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,15 @@ def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
     if not isinstance(lines, str | Path):
         return "\n".join(lines)
     try:
-        return Path(lines).read_text(encoding="utf-8")
+        with open(lines, encoding="utf-8") as file:
+            text = file.read(MAX_LIST + 1)
     except FileNotFoundError:
         raise ValueError(f"{name}: there is no file {lines} (words themselves go into a list)") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name}: {lines} cannot be read as UTF-8 text: {error}") from error
+    if len(text) > MAX_LIST:
+        raise ValueError(f"{name}: {lines} has more than {MAX_LIST} characters, which is no list of words and phrases")
+    return text
 
 
 def heard(tokens: Sequence[str]) -> list[str]:

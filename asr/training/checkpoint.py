@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,25 +85,39 @@ class Checkpoint:
     def load(path: str | Path, device: str = "cpu") -> Checkpoint:
         """Reads a checkpoint; CheckpointError, naming the file and what is wrong with it, otherwise."""
         try:
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()  # PyTorch writes checksums and does not look at them
             values = torch.load(path, map_location=device, weights_only=True)
         except OSError as error:
             raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
         except Exception as error:  # torch.load raises nearly anything on odd bytes
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise CheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
+        if damaged:
+            raise CheckpointError(f"{path} is damaged: {damaged} in it has another checksum than it had when written")
         if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
             found = values.get("format_version") if isinstance(values, dict) else None
             raise CheckpointError(f"{path} has checkpoint format {found!r}; this version reads format {FORMAT_VERSION}")
         try:
-            return Checkpoint(
+            checkpoint = Checkpoint(
                 from_dict(Config, values["config"]),
                 Tokenizer.from_dict(values["tokenizer"]),
                 values["weights"],
                 values["average"],
-                values["training"],
+                dict(values["training"]),
             )
+            with torch.device("meta"):  # shapes without memory
+                expected = {name: value.shape for name, value in AsrModel(checkpoint.model_config).state_dict().items()}
+            for weights in (checkpoint.weights, checkpoint.average):
+                odd = expected.items() ^ {name: value.shape for name, value in weights.items()}.items()
+                if odd:
+                    names = sorted({name for name, _ in odd})
+                    raise ValueError(f"weights of another network than its configuration: {', '.join(names[:3])}")
         except KeyError as error:
             raise CheckpointError(f"{path} lacks {error} and is no checkpoint of asr-stream") from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{path} is no checkpoint of asr-stream: {error}") from error
+        return checkpoint
 
 
 def checkpoints(folder: Path) -> list[Path]:

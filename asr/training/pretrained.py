@@ -7,7 +7,8 @@ kept its name, and that names the matrix.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,22 @@ def load_pretrained(source: str | Path) -> Pretrained:
     if kind != "char":
         raise ValueError(f"{path} holds the tokens of its {kind} tokenizer, not its rules: start from a checkpoint")
     return Pretrained(metadata.config, Tokenizer("char", metadata.tokens), weights)
+
+
+def with_new_units(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained:
+    """The same model with these letters as further units; what belongs to them is fresh.
+
+    ValueError for a model whose units are not letters.
+    """
+    tokenizer = pretrained.tokenizer
+    if tokenizer.kind != "char":
+        raise ValueError(f"train.new_units adds letters, and the model of train.init writes {tokenizer.kind} units")
+    tokenizer = Tokenizer("char", (*tokenizer.tokens, *letters))
+    shape = with_vocab(from_dict(Config, pretrained.config).model, tokenizer.vocab_size)
+    weights = AsrModel(shape).state_dict()
+    for name, value in pretrained.weights.items():
+        weights[name][tuple(map(slice, value.shape))] = value  # the units it knows come first
+    return replace(pretrained, tokenizer=tokenizer, weights=weights)
 
 
 def load_model(source: str | Path) -> tuple[AsrModel, tuple[str, ...], str]:

@@ -20,7 +20,6 @@ from rich.progress import (
     Progress,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
@@ -29,6 +28,10 @@ from asr.model.model import Losses
 
 PLAIN_EVERY = 5
 """Points of the curves between progress lines where there is no terminal for a bar."""
+
+
+MIN_PACE_STEPS = 10
+"""Steps after the first from which the time that is left is estimated."""
 
 
 class Figures(NamedTuple):
@@ -55,6 +58,8 @@ class TrainingProgress:
         self._figures: list[Tensor] = []
         self._audio_s = 0.0
         self._started = time.monotonic()
+        self._max_steps = max_steps
+        self._first: tuple[int, float] | None = None  # step and when it ended: before it, workers start
         self._status = "starting"
         if visible:
             self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
@@ -64,12 +69,13 @@ class TrainingProgress:
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[status]}"),
                 TimeElapsedColumn(),
-                TextColumn("ETA"),
-                TimeRemainingColumn(elapsed_when_finished=False),
+                TextColumn("{task.fields[left]}"),
                 console=console,
                 disable=not console.is_terminal,
             )
-            self._task = self._bar.add_task("train", total=max_steps, completed=step, epoch=0, status=self._status)
+            self._task = self._bar.add_task(
+                "train", total=max_steps, completed=step, epoch=0, status=self._status, left=""
+            )
 
     def __enter__(self) -> TrainingProgress:
         if self._visible:
@@ -90,7 +96,19 @@ class TrainingProgress:
         if step % self._log_every == 0:
             self._log(step, epoch, lr)
         if self._visible:
-            self._bar.update(self._task, completed=step, epoch=epoch, status=self._status)
+            left = self._time_left(step)
+            self._bar.update(self._task, completed=step, epoch=epoch, status=self._status, left=left)
+
+    def _time_left(self, step: int) -> str:
+        """Until the last step, at the mean pace so far with validations and checkpoints; empty before it means much."""
+        now = time.monotonic()
+        if self._first is None:
+            self._first = step, now
+        first_step, started = self._first
+        if step - first_step < MIN_PACE_STEPS:
+            return ""
+        minutes = round((self._max_steps - step) * (now - started) / (step - first_step) / 60)
+        return f"{minutes // 60} h {minutes % 60:02d} min left" if minutes >= 60 else f"{minutes} min left"
 
     def _log(self, step: int, epoch: int, lr: float) -> None:
         figures = torch.stack(self._figures)
@@ -115,7 +133,8 @@ class TrainingProgress:
         if num_skipped:
             self._status += f"  {num_skipped:.0f} of {len(finite)} steps skipped: gradient not finite"
         if step % (PLAIN_EVERY * self._log_every) == 0 and not self._console.is_terminal:
-            self._console.print(f"epoch {epoch}  step {step}  {self._status}", soft_wrap=True)
+            line = f"epoch {epoch}  step {step}  {self._status}  {self._time_left(step)}"
+            self._console.print(line.rstrip(), soft_wrap=True)
         for name, value in curves.items():
             if math.isfinite(value):
                 self._writer.add_scalar(f"train/{name}", value, step)

@@ -16,7 +16,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -39,7 +39,7 @@ from asr.model.model import AsrModel, Losses, with_vocab
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
-from asr.training.pretrained import load_pretrained
+from asr.training.pretrained import Pretrained, load_pretrained, with_new_units
 from asr.training.progress import Figures, TrainingProgress
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
@@ -90,12 +90,15 @@ class Trainer:
         self.valid_cuts = self._load_valid_cuts()
 
         pretrained = load_pretrained(config.train.init) if config.train.init and not previous else None
+        if pretrained:
+            pretrained = self._with_all_letters(pretrained)
         start = previous or pretrained
         self.tokenizer = start.tokenizer if start else self._train_tokenizer()
         if previous:
             check_shape(previous.config.to_dict(), config, str(self.folder))
         elif pretrained:
             check_shape(pretrained.config, config, config.train.init)
+        self._check_letters()
         self.phone_tokenizer = self._load_lexicon()
         if self.phone_tokenizer is not None:
             self.config = config = with_phones(config, self.phone_tokenizer.phones)
@@ -330,10 +333,33 @@ class Trainer:
         if unexpected or any(not name.startswith("phone_ctc.") for name in missing):
             raise ValueError(f"the weights lack {', '.join(missing)} and have {', '.join(unexpected)} beside these")
 
+    def _texts(self) -> Iterator[str]:
+        return (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
+
     def _train_tokenizer(self) -> Tokenizer:
         config = self.config.tokenizer
-        texts = (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
-        return Tokenizer.train(config.kind, texts, None if config.kind == "char" else config.vocab_size)
+        return Tokenizer.train(config.kind, self._texts(), None if config.kind == "char" else config.vocab_size)
+
+    def _with_all_letters(self, pretrained: Pretrained) -> Pretrained:
+        """With units for the letters of the data, where `train.new_units` asks for them."""
+        letters = pretrained.tokenizer.unknown_letters(self._texts()) if self.config.train.new_units else None
+        if not letters:
+            return pretrained
+        self._say(f"new units: {' '.join(sorted(letters))}")
+        torch.manual_seed(self.config.train.seed)
+        return with_new_units(pretrained, sorted(letters))
+
+    def _check_letters(self) -> None:
+        """ValueError for text that the units cannot write, which would teach the model `<unk>`."""
+        unknown = self.tokenizer.unknown_letters(self._texts())
+        if unknown:
+            letters = ", ".join(f"{letter!r} ({count} times)" for letter, count in unknown.most_common(NUM_NAMED))
+            more = f" and {len(unknown) - NUM_NAMED} more" if len(unknown) > NUM_NAMED else ""
+            raise ValueError(
+                f"data.train has letters that the model to start from does not write: {letters}{more}. "
+                "Prepare the text with the model's letters (`asr prepare` has --upper, --lower and --alphabet), start "
+                "a new run from it with train.new_units=true, which adds them, or train from nothing with train.init="
+            )
 
     def _estimate_cmvn(self) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of the features, (80,) each, over a sample of the training data."""
@@ -360,6 +386,8 @@ class Trainer:
         return nullcontext()
 
     def _request_stop(self, *_: object) -> None:
+        if not self._stop:
+            self._say("stopping: this step is finished, then a checkpoint is saved")
         self._stop = True
 
     def _agreed_to_stop(self) -> bool:

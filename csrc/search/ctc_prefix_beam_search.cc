@@ -78,6 +78,13 @@ void CtcPrefixBeamSearch::choose_tokens(const float* log_probs, std::int32_t voc
   const auto likelier = [log_probs](std::int32_t a, std::int32_t b) {
     return log_probs[a] > log_probs[b] || (log_probs[a] == log_probs[b] && a < b);
   };
+  if (limit == static_cast<std::size_t>(vocab_size - 1)) {
+    if (tokens_.size() == limit) return;  // all, as before
+    for (std::int32_t token = 0; token < vocab_size; ++token) {
+      if (token != checker_.blank_id()) tokens_.push_back(token);
+    }
+    return;
+  }
   // A heap of the best so far, the worst of them in front: most tokens fail its test and cost one comparison.
   tokens_.clear();
   for (std::int32_t token = 0; token < vocab_size; ++token) {
@@ -138,30 +145,42 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
   }
   // Most extensions are so unlikely that the language model need not be asked.
   const double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
-  drop_unlikely_tokens(log_probs, lowest);
+  rank_tokens(log_probs, lowest);
   for (std::size_t i = 0; i < beam_.size(); ++i) propose_extensions(i, log_probs, lowest);
 }
 
-// What must be left of `lowest` after what fusion may add at most.
-double CtcPrefixBeamSearch::needed(const Entry& entry, double lowest) const {
-  return fusion_ ? lowest - fusion_score(entry.lm) - static_cast<double>(fusion_->highest_gain()) : lowest;
-}
-
-// Leaves the tokens by which some entry may come to `lowest`, the likeliest first.
-void CtcPrefixBeamSearch::drop_unlikely_tokens(const float* log_probs, double lowest) {
-  double needed_at_least = std::numeric_limits<double>::infinity();
-  for (const Entry& entry : beam_) needed_at_least = std::min(needed_at_least, needed(entry, lowest) - entry.log_prob);
-  const auto unlikely = [&](std::int32_t token) { return log_probs[token] < needed_at_least; };
-  tokens_.erase(std::remove_if(tokens_.begin(), tokens_.end(), unlikely), tokens_.end());
-  std::sort(tokens_.begin(), tokens_.end(), [log_probs](std::int32_t a, std::int32_t b) {
-    return log_probs[a] > log_probs[b] || (log_probs[a] == log_probs[b] && a < b);
+// The tokens by which some entry may come to `lowest`.
+void CtcPrefixBeamSearch::rank_tokens(const float* log_probs, double lowest) {
+  double highest = kNever;
+  for (const Entry& entry : beam_) highest = std::max(highest, entry.log_prob + fusion_score(entry.lm));
+  ranked_tokens_.clear();
+  for (const std::int32_t token : tokens_) {
+    const double gain = fusion_ ? static_cast<double>(fusion_->highest_gain(token)) : 0.0;
+    const double most = log_probs[token] + gain;
+    if (!(highest + most < lowest)) ranked_tokens_.emplace_back(most, token);
+  }
+  std::sort(ranked_tokens_.begin(), ranked_tokens_.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
 }
 
+const std::vector<LmFusion::Ending>& CtcPrefixBeamSearch::endings(Entry& entry) {
+  if (entry.endings < 0) {
+    if (free_endings_.empty()) {
+      free_endings_.push_back(static_cast<std::int32_t>(endings_.size()));
+      endings_.emplace_back();
+    }
+    entry.endings = free_endings_.back();
+    free_endings_.pop_back();
+    fusion_->endings(entry.lm, endings_[static_cast<std::size_t>(entry.endings)]);
+  }
+  return endings_[static_cast<std::size_t>(entry.endings)];
+}
+
 void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log_probs, double lowest) {
-  const Entry& entry = beam_[index];
+  Entry& entry = beam_[index];
   const auto source = static_cast<std::int32_t>(index);
-  const double needed_here = needed(entry, lowest);
+  const double score = entry.log_prob + fusion_score(entry.lm);
   const auto mark_children = [&](char mark) {
     for (std::int32_t j = first_children_[index]; j >= 0; j = next_siblings_[static_cast<std::size_t>(j)]) {
       is_child_[static_cast<std::size_t>(last_token(beam_[static_cast<std::size_t>(j)]))] = mark;
@@ -172,19 +191,19 @@ void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log
     candidates_.push_back({extended + fusion_score(path), extended, kNever, extended, source, token, path, word});
   };
   mark_children(1);
-  bool ended = false;
-  for (const std::int32_t token : tokens_) {
-    if (entry.log_prob + log_probs[token] < needed_here) break;  // and so are those that follow
+  for (const auto& [most, token] : ranked_tokens_) {
+    if (score + most < lowest) break;  // and so are those that follow
     const double extended = extension_source(entry, token) + log_probs[token];
-    if (std::isinf(extended) || extended < needed_here) continue;
+    if (std::isinf(extended)) continue;
     if (!fusion_) {
       add(extended, token, {}, LmFusion::kNoWord);
     } else if (!fusion_->begins_word(token)) {
       add(extended, token, fusion_->advance(entry.lm, token), LmFusion::kNoWord);
     } else {
-      if (!ended) fusion_->endings(entry.lm, endings_);
-      ended = true;
-      for (const auto& [path, word] : endings_) add(extended, token, fusion_->advance(path, token), word);
+      const double left = lowest - extended - static_cast<double>(fusion_->highest_beginning());
+      for (const auto& [path, word] : endings(entry)) {
+        if (fusion_score(path) >= left) add(extended, token, fusion_->advance(path, token), word);
+      }
     }
   }
   mark_children(0);
@@ -216,16 +235,15 @@ void CtcPrefixBeamSearch::select() {
   const auto size = static_cast<std::size_t>(options_.beam_size);
   // Without a language model nearly all have the same future, and there would be nothing to choose from in the end.
   const bool recombine = fusion_ && fusion_->has_lm() && options_.recombine;
-  if (!recombine && ranking_.size() > size) {
-    std::nth_element(ranking_.begin(), ranking_.begin() + static_cast<std::ptrdiff_t>(size), ranking_.end(), better);
-    ranking_.resize(size);
-  }
-  std::sort(ranking_.begin(), ranking_.end(), better);
+  // Of many candidates only the best are put in order, from a heap.
+  const auto worse = [&better](const auto& a, const auto& b) { return better(b, a); };
+  std::make_heap(ranking_.begin(), ranking_.end(), worse);
   selected_.clear();
   next_in_bucket_.clear();
   buckets_.assign(4 * size, -1);
-  for (const auto& [score, candidate] : ranking_) {
-    if (selected_.size() == size) break;
+  for (auto end = ranking_.end(); end != ranking_.begin() && selected_.size() < size; --end) {
+    std::pop_heap(ranking_.begin(), end, worse);
+    const Candidate* candidate = (end - 1)->second;
     if (!recombine || !recombines(*candidate)) selected_.push_back(candidate);
   }
 }
@@ -250,8 +268,9 @@ bool CtcPrefixBeamSearch::same_future(const Candidate& a, const Candidate& b) co
 
 CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::keep(const Candidate& candidate, const float* log_probs) {
   const auto i = static_cast<std::size_t>(candidate.source);
-  const Entry& entry = beam_[i];
-  Entry next{entry.prefix, candidate.log_prob, candidate.log_prob_blank, candidate.log_prob_token, {}, {}, entry.lm};
+  Entry& entry = beam_[i];
+  Entry next{entry.prefix, candidate.log_prob, candidate.log_prob_blank, candidate.log_prob_token, {}, {}, entry.lm,
+             std::exchange(entry.endings, -1)};
   prefixes_.retain(next.prefix);
   next.blank = entry.best_alignment();
   next.blank.log_prob += log_probs[checker_.blank_id()];
@@ -280,7 +299,8 @@ CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::extend(const Candidate& candidat
              candidate.log_prob_token,
              {},
              {},
-             candidate.lm};
+             candidate.lm,
+             -1};
   next.token = start_token(entry, candidate.token, log_probs[candidate.token]);
   return next;
 }
@@ -298,6 +318,7 @@ void CtcPrefixBeamSearch::release(const Entry& entry) {
   prefixes_.release(entry.prefix);
   histories_.release(entry.blank.history);
   histories_.release(entry.token.history);
+  if (entry.endings >= 0) free_endings_.push_back(entry.endings);
 }
 
 std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, bool finished) const {

@@ -89,6 +89,7 @@ class CtcPrefixBeamSearch {
     Alignment blank;
     Alignment token;
     LmFusion::Path lm{};
+    std::int32_t endings = -1;  // place in endings_, once it is needed
 
     const Alignment& best_alignment() const { return blank.log_prob >= token.log_prob ? blank : token; }
   };
@@ -109,14 +110,14 @@ class CtcPrefixBeamSearch {
   void choose_tokens(const float* log_probs, std::int32_t vocab_size);
   void find_relatives();
   void propose(const float* log_probs);
-  double needed(const Entry& entry, double lowest) const;
-  void drop_unlikely_tokens(const float* log_probs, double lowest);
+  void rank_tokens(const float* log_probs, double lowest);
+  const std::vector<LmFusion::Ending>& endings(Entry& entry);
   void propose_extensions(std::size_t index, const float* log_probs, double lowest);
   bool is_in_beam(std::size_t parent, std::int32_t token, std::int32_t word) const;
   void select();
   bool same_future(const Candidate& a, const Candidate& b) const;
   bool recombines(const Candidate& candidate);
-  Entry keep(const Candidate& candidate, const float* log_probs);
+  Entry keep(const Candidate& candidate, const float* log_probs);  // takes the endings of the entry
   Entry extend(const Candidate& candidate, const float* log_probs);
 
   std::int32_t last_token(const Entry& entry) const {
@@ -148,10 +149,12 @@ class CtcPrefixBeamSearch {
   PrefixTree prefixes_;
   SharedLists<TokenSpan> histories_;
   std::vector<Entry> beam_;  // best first
+  std::vector<std::vector<LmFusion::Ending>> endings_;  // of entries, asked for once
+  std::vector<std::int32_t> free_endings_;
   // Of the frame in work, kept for their memory.
   std::vector<Entry> next_beam_;
-  std::vector<std::int32_t> tokens_;   // the likeliest, without blank; sorted before hypotheses are extended
-  std::vector<LmFusion::Ending> endings_;
+  std::vector<std::int32_t> tokens_;   // the likeliest, without blank
+  std::vector<std::pair<double, std::int32_t>> ranked_tokens_;  // with the most that each adds to a score, best first
   std::vector<std::int32_t> entries_;  // beam index of each node of the prefix tree, or -1
   std::vector<std::int32_t> parents_;  // beam index of the parent prefix of each entry, or -1
   std::vector<std::int32_t> first_children_, next_siblings_;  // the same, the other way round

@@ -89,10 +89,11 @@ Lexicon::Lexicon(const std::vector<std::string_view>& words, const float* log_pr
 
 std::int32_t Lexicon::child(std::int32_t node, std::uint8_t byte) const noexcept {
   const Node& parent = at(node);
-  for (std::int32_t i = parent.first_child; i < parent.first_child + parent.num_children; ++i) {
-    if (at(i).byte >= byte) return at(i).byte == byte ? i : kNone;
-  }
-  return kNone;
+  const Node* const first = nodes_.data() + parent.first_child;
+  const Node* const end = first + parent.num_children;
+  const Node* const found =
+      std::lower_bound(first, end, byte, [](const Node& child, std::uint8_t wanted) { return child.byte < wanted; });
+  return found != end && found->byte == byte ? static_cast<std::int32_t>(found - nodes_.data()) : kNone;
 }
 
 }  // namespace asr_stream

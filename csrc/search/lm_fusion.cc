@@ -12,7 +12,7 @@ namespace asr_stream {
 namespace {
 
 constexpr double kMinShare = 0.01;  // or a rare letter would be written on the least occasion
-constexpr float kLmGain = 5.0f;
+constexpr float kLmGain = 5.0f;           // of a word that is likelier in its context than alone, about
 
 void check(const char* name, float value, float low, float high) {
   if (!(value >= low && value <= high)) {
@@ -48,22 +48,35 @@ LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::str
       const double share = shares[byte] > kMinShare ? shares[byte] : kMinShare;  // also where it is no number
       letter_gains_[byte] = -options.prior_weight * static_cast<float>(std::log(share));
     }
-    highest_gain_ += kLmGain;
   }
   if (hotwords_) {
     if (hotwords_->in_phones() != over_phones_) {
       throw std::invalid_argument(std::string("the hotwords are ") + (over_phones_ ? "spelled" : "pronounced") +
                                   ", but the search is over " + (over_phones_ ? "phones" : "letters"));
     }
-    std::size_t longest = over_phones_ ? 1 : 0;
-    if (!over_phones_) {
-      for (const std::string& spelling : spellings_) longest = std::max(longest, num_letters(spelling));
-    }
-    highest_gain_ += hotwords_->highest_boost() * static_cast<float>(longest);
     if (lm_) {
       hotword_log_prob_ =
           lm_->unigram_log_prob(lm_->unknown()) - std::log(static_cast<float>(hotwords_->num_hotwords()));
     }
+  }
+  bound_gains();
+}
+
+void LmFusion::bound_gains() {
+  const float bonus = lm_ ? std::max(options_.word_bonus, 0.0f) : 0.0f;
+  const float boost = hotwords_ ? hotwords_->highest_boost() : 0.0f;
+  for (const std::string& spelling : spellings_) {
+    float beginning = 0.0f;
+    bool begins = false;
+    for (const char last : spelling) {
+      begins |= last == ' ';
+      if (last == ' ') continue;
+      const bool is_unit = over_phones_ || num_letters({&last, 1}) > 0;
+      beginning += letter_gains_[static_cast<std::uint8_t>(last)] + (is_unit ? boost : 0.0f);
+    }
+    highest_beginning_ = std::max(highest_beginning_, beginning + bonus);
+    const float border = begins && lm_ ? kLmGain + letter_gains_[' '] : 0.0f;
+    highest_gains_.push_back(beginning + bonus + border);
   }
 }
 
@@ -198,8 +211,10 @@ void LmFusion::endings(const Path& path, std::vector<Ending>& endings) const {
   }
   if (endings.empty()) add(lm_->unknown());
   if (endings.size() == 1) return;
-  std::stable_sort(endings.begin(), endings.end(),
-                   [](const Ending& a, const Ending& b) { return a.path.score() > b.path.score(); });
+  std::sort(endings.begin(), endings.end(), [](const Ending& a, const Ending& b) {
+    const float score_a = a.path.score(), score_b = b.path.score();
+    return score_a != score_b ? score_a > score_b : a.word < b.word;
+  });
   if (endings.size() > kMaxAlternatives) endings.resize(kMaxAlternatives);
 }
 

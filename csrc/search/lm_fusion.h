@@ -94,12 +94,15 @@ class LmFusion {
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
   // How a word of a search over phones is written; empty: unknown.
   std::string_view text(std::int32_t word) const;
-  // What one more token may raise the score by, about: the letters' priors, a word that is likelier in its context than
-  // alone, the letters of a hotword.
-  float highest_gain() const noexcept { return highest_gain_; }
+  // What a token may raise the score by: the priors of its letters, the letters of a hotword, and, about, a word that is
+  // likelier in its context than alone.
+  float highest_gain(std::int32_t token) const { return highest_gains_[static_cast<std::size_t>(token)]; }
+  // The same from where the word before is finished.
+  float highest_beginning() const noexcept { return highest_beginning_; }
   std::size_t num_tokens() const noexcept { return spellings_.size(); }
 
  private:
+  void bound_gains();
   void spell_phones(const std::vector<std::string>& phones);
   bool is_known(std::int32_t word) const noexcept;
   void finish_word(Path& path) const;
@@ -115,7 +118,8 @@ class LmFusion {
   LmFusionOptions options_;
   std::array<float, 256> letter_gains_{};  // of each letter or phone, and of the border
   float hotword_log_prob_ = 0.0f;  // of a word of theirs, at least
-  float highest_gain_ = 0.0f;
+  std::vector<float> highest_gains_;  // of tokens
+  float highest_beginning_ = 0.0f;
 };
 
 }  // namespace asr_stream

@@ -51,7 +51,11 @@ class Capture:
             "latency": LATENCY_S.get(host_api),
         }
         self._stream = self._open_native(sounddevice, options) or self._open_python(sounddevice, options)
-        self._stream.start()
+        try:
+            self._stream.start()
+        except BaseException:
+            self._stream.close()  # else the device stays taken, and every other attempt to open it fails
+            raise
 
     def _open_native(self, sounddevice: Any, options: dict[str, Any]) -> Any:
         function, userdata = self._callback

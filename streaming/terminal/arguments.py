@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import asr
+from asr.command import Parser
 from asr.streaming.audio.audio_file import STDIN
-from asr.streaming.terminal.formats import FORMATS, format_of, is_folder, output_path
+from asr.streaming.terminal.formats import FORMATS, format_of, is_folder, is_taken, output_path
 from asr.streaming.terminal.options import add_recognition_options
 
 EPILOG = """\
@@ -16,14 +18,14 @@ examples:
   asr-stream                               captions from the default microphone; Ctrl-C ends
   asr-stream --list-devices                which microphones there are
   asr-stream --device 3 --chunk-ms 320     another microphone, text sooner, a little less accurate
-  asr-stream --output notes.txt            the same, and written down as it is spoken
-  asr-stream --file talk.mp3 notes.wav     files of any format libsndfile reads, on all cores
+  asr-stream --output notes.txt --append   the same, and written down as it is spoken
+  asr-stream --file talk.mp3 notes.m4a     files, on all cores; ffmpeg, where it is installed, reads M4A, MP4, WebM
   asr-stream --file talk.flac --output talk.srt
                                            subtitles
   asr-stream --file *.mp3 --format json --output texts/
                                            a file for each, texts/NAME.jsonl: one event per line, for programs
-  ffmpeg -i talk.mp4 -f wav - | asr-stream --file -
-                                           what other programs can read
+  ffmpeg -i https://... -f wav - | asr-stream --file -
+                                           what another program reads
   arecord -f S16_LE -r 16000 -t raw | asr-stream --file - --raw-rate 16000
                                            live from another program
   asr-stream --sample                      a recording that comes with the package
@@ -37,9 +39,9 @@ exit status:
 """
 
 
-def new_parser() -> argparse.ArgumentParser:
+def new_parser() -> Parser:
     """Of all options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="asr-stream",
         description="Live captions: speech from the microphone, or from files, becomes text as it is spoken.",
         epilog=EPILOG,
@@ -71,7 +73,23 @@ def new_parser() -> argparse.ArgumentParser:
         "--output",
         metavar="PATH",
         help="write to this file, as text comes, instead of standard output; a folder (DIR/) gets a file for each "
-        "recording. A file that is there is begun anew",
+        "recording",
+    )
+    existing = output.add_mutually_exclusive_group()
+    existing.add_argument(
+        "--overwrite",
+        dest="existing",
+        action="store_const",
+        const="overwrite",
+        default="keep",
+        help="begin an output file that is there anew (default: refuse)",
+    )
+    existing.add_argument(
+        "--append",
+        dest="existing",
+        action="store_const",
+        const="append",
+        help="go on at the end of an output file that is there: text and json",
     )
     output.add_argument("--stats", action="store_true", help="show how long text takes and what it costs")
     add_recognition_options(parser, model="a file from `asr export`; default: the bundled one, in int8 for the microphone and in float32 for files")
@@ -79,7 +97,7 @@ def new_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
     """The options. Ends the process where they are wrong, or contradict each other."""
     args = parser.parse_args(argv)
     if args.format is None:
@@ -92,7 +110,12 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argpar
     if paths.count(STDIN) > 1:
         parser.error("standard input, -, can be read only once")
     if args.output is not None:
-        _check_output(parser, args.output, paths, args.format)
+        try:
+            _check_output(parser, args, paths)
+        except OSError as error:  # such as a name that is too long
+            parser.error(f"cannot write {args.output}: {error.strerror}")
+    elif args.existing != "keep":
+        parser.error(f"--{args.existing} says what becomes of an output file: give --output as well")
     if len(paths) > 1 and args.format in ("srt", "vtt") and not is_folder(args.output):
         parser.error(
             f"subtitles of several files need a file each, in a folder: --output {args.output or 'subtitles'}/"
@@ -100,7 +123,7 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argpar
     return args
 
 
-def _check_raw_rate(parser: argparse.ArgumentParser, rate: int, paths: Sequence[str]) -> None:
+def _check_raw_rate(parser: Parser, rate: int, paths: Sequence[str]) -> None:
     from asr.streaming.resampler import check_sample_rate
 
     if not paths:
@@ -111,12 +134,29 @@ def _check_raw_rate(parser: argparse.ArgumentParser, rate: int, paths: Sequence[
         parser.error(f"--raw-rate: {error}")
 
 
-def _check_output(parser: argparse.ArgumentParser, output: str, paths: Sequence[str], format: str) -> None:
-    """Two recordings must not become one file, and none must be written over."""
+def _check_output(parser: Parser, args: argparse.Namespace, paths: Sequence[str]) -> None:
+    """Two recordings must not become one file, and nothing that is there is written over unasked."""
+    output, in_folder = args.output, is_folder(args.output)
+    if args.existing == "append" and args.format not in ("text", "json"):
+        parser.error("--append: subtitles cannot be continued, since their times begin at 0")
     recordings: dict[Path, str] = {}
-    for path in paths:
-        target = output_path(output, path, format) if is_folder(output) else Path(output)
-        if is_folder(output) and recordings.setdefault(target, path) != path:
+    targets = [output_path(output, path, args.format) for path in paths] if in_folder else [Path(output)]
+    if in_folder and not paths:
+        targets = [output_path(output, "sample.wav" if args.sample else "microphone", args.format)]
+    for path, target in zip(paths, targets if in_folder else targets * len(paths), strict=False):
+        if in_folder and recordings.setdefault(target, path) != path:
             parser.error(f"{recordings[target]} and {path} would both be written to {target}")
-        if target.exists() and Path(path).exists() and target.samefile(path):
-            parser.error(f"--output would write over the recording {path}")
+        if target.exists() and _is_source(path, target):
+            parser.error(f"--output would write over the recording {'of standard input' if path == STDIN else path}")
+    for target in targets:
+        if args.existing == "keep" and is_taken(target):
+            parser.error(f"{target} is there already: add --append or --overwrite, or choose another --output")
+
+
+def _is_source(path: str, target: Path) -> bool:
+    """Whether the recording lies in the file `target`."""
+    try:
+        source = os.fstat(0) if path == STDIN else os.stat(path)
+    except OSError:
+        return False
+    return os.path.samestat(source, target.stat())

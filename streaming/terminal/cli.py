@@ -7,15 +7,17 @@ the model is still being loaded.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import asr
+from asr.command import Parser, prepare_output
 from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.options import new_recognizer
 
@@ -34,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from asr.streaming.server.cli import main as serve
 
         return serve(argv[1:])
+    prepare_output()
     parser = new_parser()
     args = parse(parser, argv)
     from asr.streaming.terminal.output import OutputError, discard_output
@@ -50,23 +53,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+def _run(args: argparse.Namespace, parser: Parser) -> int:
     interrupt = _Interrupt()
-    if args.list_devices:
-        return _list_devices()
-    if args.file or args.sample:
-        # As the server: int8 rounds otherwise on other processors and in batches, and a word may change with it.
-        recognizer = _recognizer(args, parser, "float32")
-        return 1 if recognizer is None else _files(recognizer, args, interrupt)
-    return _microphone(args, parser, interrupt)
+    with _libraries_silenced():
+        if args.list_devices:
+            return _list_devices()
+        if args.file or args.sample:
+            # As the server: int8 rounds otherwise on other processors and in batches, and a word may change with it.
+            recognizer = _recognizer(args, parser, "float32")
+            return 1 if recognizer is None else _files(recognizer, args, interrupt)
+        return _microphone(args, parser, interrupt)
 
 
 class _Interrupt:
-    """Remembers the first SIGINT or SIGTERM, so that the tail can be flushed; a second one ends at once."""
+    """Remembers the first signal that asks for the end, so that the tail can be flushed; a second one ends at once."""
 
     def __init__(self) -> None:
         self.signal = 0
-        for number in (signal.SIGINT, signal.SIGTERM):
+        self._numbers = [signal.SIGINT, signal.SIGTERM]
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
+            self._numbers.append(signal.SIGHUP)
+        for number in self._numbers:
             signal.signal(number, self._remember)
 
     def __bool__(self) -> bool:
@@ -74,15 +81,15 @@ class _Interrupt:
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for other in self._numbers:
+            signal.signal(other, signal.default_int_handler if other == signal.SIGINT else signal.SIG_DFL)
 
 
 def _complain(message: object) -> None:
     print(f"asr-stream: {message}", file=sys.stderr, flush=True)
 
 
-def _recognizer(args: argparse.Namespace, parser: argparse.ArgumentParser, precision: str = "int8") -> Recognizer | None:
+def _recognizer(args: argparse.Namespace, parser: Parser, precision: str = "int8") -> Recognizer | None:
     """None when the model cannot be used, after an error message. precision: of the bundled model."""
     from asr.lm.packed import LmError
     from asr.runtime.onnx_model import ModelError, bundled_model
@@ -122,16 +129,16 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
     return int(output.failed or any(each.failed for each in transcriber.transcriptions))
 
 
-def _microphone(args: argparse.Namespace, parser: argparse.ArgumentParser, interrupt: _Interrupt) -> int:
+def _microphone(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt) -> int:
     from asr.streaming.audio.microphone import Microphone, MicrophoneError
 
-    _silence_sound_libraries()
     device = int(args.device) if args.device and args.device.isdigit() else args.device
     try:
         microphone = Microphone(device, rescan=True, channel=args.channel)
     except MicrophoneError as error:
         _complain(error)
-        print(f"Without a microphone, try the bundled recording:\n  asr-stream --file {SAMPLE}", file=sys.stderr)
+        if args.device is None:
+            print("Without a microphone, try the bundled recording:  asr-stream --sample", file=sys.stderr)
         return 1
     with microphone:
         if sys.stderr.isatty():
@@ -153,7 +160,7 @@ def _microphone(args: argparse.Namespace, parser: argparse.ArgumentParser, inter
 def _output(args: argparse.Namespace, of_files: bool = False) -> Output:
     from asr.streaming.terminal.output import Output
 
-    return Output(args.format, args.output, of_files)
+    return Output(args.format, args.output, of_files, args.existing)
 
 
 def _print_stats(args: argparse.Namespace, stats: Stats) -> None:
@@ -161,18 +168,30 @@ def _print_stats(args: argparse.Namespace, stats: Stats) -> None:
         print(stats.summary(), file=sys.stderr, flush=True)
 
 
-def _silence_sound_libraries() -> None:
-    """PortAudio and ALSA write pages to file descriptor 2 when a device is lost or refuses a rate, in the
-    middle of captions. Python's own messages keep their way out; what fails is raised as an exception."""
-    sys.stderr.flush()
-    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+@contextlib.contextmanager
+def _libraries_silenced() -> Iterator[None]:
+    """PortAudio and ALSA write pages to file descriptor 2 when a device is lost or refuses a rate, libmpg123 a line
+    for each damaged frame, in the middle of captions. Python's own messages keep their way out; what fails is raised
+    as an exception."""
+    ours, kept = sys.stderr, os.dup(2)
+    ours.flush()
+    with contextlib.suppress(OSError):  # not a file: of a test
+        if ours.fileno() == 2:
+            sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    os.close(null)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        sys.stderr = ours
 
 
 def _list_devices() -> int:
     from asr.streaming.audio.microphone import MicrophoneError, list_devices
 
-    _silence_sound_libraries()
     try:
         devices = list_devices()
     except MicrophoneError as error:

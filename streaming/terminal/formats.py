@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -92,6 +93,15 @@ def output_path(folder: str | Path, recording: str, format: str) -> Path:
     """The file in `folder` that takes the text of a recording: talk.mp3 becomes talk.srt; "-" is stdin."""
     stem = "stdin" if recording == "-" else Path(recording).stem
     return Path(folder) / (stem + _SUFFIXES[format])
+
+
+def is_taken(path: str | Path) -> bool:
+    """Whether a file with something in it is there already; a device or a pipe holds nothing. Raises OSError."""
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size > 0
 
 
 def is_folder(path: str | None) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,21 +12,37 @@ if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
 
 
+OPTIONS = {
+    "chunk_ms": "--chunk-ms",
+    "left_context_ms": "--left-context-ms",
+    "search": "--search",
+    "beam_size": "--beam",
+    "lm": "--lm",
+    "hotwords": "--hotwords",
+    "phrases": "--phrases",
+    "silence_after_speech_s": "--endpoint-silence-ms (in seconds)",
+    "max_utterance_s": "--max-utterance-s",
+    "provider": "--provider",
+}
+"""What the command line calls the fields of `Recognizer`, whose errors name them at their beginning."""
+_NAME = re.compile(rf"^({'|'.join(OPTIONS)})\b")
+
+
 def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None:
     """`model`: the help text of --model."""
     how = parser.add_argument_group("recognition")
     how.add_argument("--model", metavar="PATH", help=model)
     how.add_argument(
-        "--chunk-ms", type=int, metavar="MS", help="text appears this often (default that of the model, as a rule 640)"
+        "--chunk-ms", type=_count, metavar="MS", help="text appears this often (default that of the model, as a rule 640)"
     )
     how.add_argument(
         "--left-context-ms",
-        type=int,
+        type=_count,
         metavar="MS",
         help="how far the encoder looks back (default that of the model, as a rule 2560)",
     )
     how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
-    how.add_argument("--beam", type=int, default=128, metavar="N", help="hypotheses kept (default 128)")
+    how.add_argument("--beam", type=_count, default=128, metavar="N", help="hypotheses kept (default 128)")
     how.add_argument(
         "--no-second-pass",
         dest="second_pass",
@@ -66,12 +84,20 @@ def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None
 
 def new_recognizer(args: argparse.Namespace, bundled: Path | None = None) -> Recognizer:
     """What `args` ask for. `bundled`: the bundled model to take where they name none. Raises as `Recognizer` does."""
+    from asr.lm.packed import LmError
+    from asr.runtime.onnx_model import ModelError
     from asr.streaming.recognizer import Recognizer
 
+    if args.model == "":
+        raise ValueError("--model is empty; name a file, or leave it out for the bundled model")
+    for option, path in (("--hotwords", args.hotwords), ("--phrases", args.phrases)):
+        if path is not None and not Path(path).exists():
+            raise ValueError(f"{option}: there is no file {path}; write what is expected into a file, one a line")
     lm = args.lm
     if lm == "auto" and bundled and not args.model and args.search != "greedy":
         lm = "bundled"
-    return Recognizer(
+    make = partial(
+        Recognizer,
         args.model or bundled,
         chunk_ms=args.chunk_ms,
         left_context_ms=args.left_context_ms,
@@ -85,6 +111,18 @@ def new_recognizer(args: argparse.Namespace, bundled: Path | None = None) -> Rec
         beam_size=args.beam,
         provider=args.provider,
     )
+    try:
+        return make()
+    except (ModelError, LmError):
+        raise
+    except ValueError as error:
+        raise ValueError(_NAME.sub(lambda name: OPTIONS[name[0]], str(error))) from error
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[+-]?\d{1,9}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at most nine digits")
+    return int(text)
 
 
 def _milliseconds(text: str) -> float:

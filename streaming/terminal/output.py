@@ -7,12 +7,13 @@ sentence says so and the rest goes to standard output, beginning with what the f
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from asr.streaming.terminal.formats import is_folder, new_format, output_path
+from asr.streaming.terminal.formats import is_folder, is_taken, new_format, output_path
 
 if TYPE_CHECKING:
     from asr.streaming.events import Event
@@ -26,14 +27,16 @@ class OutputError(ValueError):
 class Output:
     """A context manager. `failed`: whether something could not be written where it should have gone."""
 
-    def __init__(self, format: str, path: str | None = None, of_files: bool = False) -> None:
+    def __init__(self, format: str, path: str | None = None, of_files: bool = False, existing: str = "keep") -> None:
         """format: of `formats.FORMATS`. path: a file, a folder that takes one file per recording (see `is_folder`), or
         None for standard output. of_files: the source is files, whose progress is worth a look where text is not shown.
+        existing: what becomes of a file that is there, "keep" (an error), "overwrite" or "append".
 
         Raises OutputError when the file or the folder cannot be made.
         """
         self.failed = False
         self._format_name = format
+        self._existing = existing
         self._format = new_format(format)
         self._folder = Path(path) if path is not None and is_folder(path) else None
         self._file: TextFile | None = None
@@ -41,7 +44,7 @@ class Output:
             if self._folder:
                 self._folder.mkdir(parents=True, exist_ok=True)
             elif path is not None:
-                self._file = TextFile(path)
+                self._file = TextFile(path, existing)
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}") from error
         self._stream = sys.stdout
@@ -67,7 +70,7 @@ class Output:
             self._close_file()
             target = output_path(self._folder, path, self._format_name)
             try:
-                self._file = TextFile(target)
+                self._file = TextFile(target, self._existing)
                 several = False
             except OSError as error:
                 self._fall_back(target, error)
@@ -140,14 +143,16 @@ class Output:
 class TextFile:
     """A file that takes text whole or not at all. Errors are those of the system."""
 
-    def __init__(self, path: str | Path) -> None:
-        """Begins the file anew."""
+    def __init__(self, path: str | Path, existing: str = "keep") -> None:
+        """existing: "keep" raises FileExistsError for a file with something in it, "overwrite", "append"."""
         self.path = Path(path)
-        self._file = open(path, "wb", buffering=0)  # noqa: SIM115, closed by close()
+        if existing == "keep" and is_taken(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        self._file = open(path, "ab" if existing == "append" else "wb", buffering=0)  # noqa: SIM115, closed by close()
 
     def write(self, text: str) -> None:
         """Appends `text`; it is in the hands of the system when this returns."""
-        rest = text.encode()
+        rest = text.encode(errors="backslashreplace")  # a name may be no UTF-8
         start = self._file.tell() if self._file.seekable() else None
         try:
             while rest:

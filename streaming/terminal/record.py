@@ -204,7 +204,9 @@ def run(args: argparse.Namespace) -> int:
         status = 130
     except MicrophoneError as error:
         raise ValueError(str(error)) from error
-    print(f"\n{recorder.manifest}: {len(recorder.texts)} recordings.")
-    if recorder.texts:
+    if not recorder.texts:
+        print("\nNothing was recorded.")
+    else:
+        print(f"\n{recorder.manifest}: {len(recorder.texts)} recordings.")
         print(f"Next:  asr prepare manifest {recorder.manifest} --out data --name mine")
     return status

@@ -24,6 +24,7 @@ from support.virtual_microphone import VirtualMicrophone
 from asr import Recognizer
 from asr._core import RingBuffer
 from asr.streaming import Final, MicrophoneError
+from asr.streaming.audio.capture import Capture
 from asr.streaming.audio.microphone import Block, InputDevice, Microphone
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "microphone.py"
@@ -70,6 +71,27 @@ with Microphone() as microphone:
     print(microphone._capture.num_received - before)
 """
     assert int(run(virtual_microphone, code)) > 8000  # of 16000
+
+
+def test_a_device_that_does_not_start_is_closed() -> None:
+    """Else the device is taken when it is tried with another rate."""
+    calls: list[str] = []
+
+    class Broken:
+        def __init__(self, **options: Any) -> None:
+            calls.append("open")
+
+        def start(self) -> None:
+            calls.append("start")
+            raise ValueError("Invalid sample rate")
+
+        def close(self) -> None:
+            calls.append("close")
+
+    sounddevice = SimpleNamespace(RawInputStream=Broken)
+    with pytest.raises(ValueError, match="Invalid sample rate"):
+        Capture(sounddevice, 0, "ALSA", 16000, 1, 0)
+    assert calls == ["open", "start", "close"]
 
 
 class Clock:

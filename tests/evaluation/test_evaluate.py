@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -135,6 +137,51 @@ def test_data_sets_of_one_name_are_told_apart_by_their_folders(
     assert found == [(f"{data.parent.name}/small", 3), ("other/small", 3)]
     assert main(["evaluate", str(tiny_onnx), "--data", sets[0], sets[0], *arguments]) == 1
     assert "--data names a data set more than once" in capsys.readouterr().err
+
+
+def copied(data: Path, folder: Path) -> Path:
+    shutil.copytree(data.parent, folder)
+    return folder / data.name
+
+
+def rewrite(manifest: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    with gzip.open(manifest, "rt") as file:
+        rows = [json.loads(line) for line in file]
+    change(rows[1])
+    with gzip.open(manifest, "wt") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def test_unreadable_features_are_left_out_and_named(
+    data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = copied(data, tmp_path / "odd")
+    rewrite(manifest, lambda row: row["features"].update(storage_key="99999999:75:80"))
+    out = tmp_path / "out.json"
+    arguments = ["--data", str(manifest), "--chunk-ms", "640", "--search", "greedy", "--json", str(out)]
+    assert main(["evaluate", str(tiny_onnx), *arguments]) == 0
+    (result,) = json.loads(out.read_text())["results"]
+    assert result["num_words"] == 3 + 5 + 6
+    said = " ".join(capsys.readouterr().err.split())
+    assert "left out for unreadable features, 1 of 4 utterances of small: u1: features" in said
+    (manifest.parent / "small.features").write_bytes(b"")
+    assert main(["evaluate", str(tiny_onnx), *arguments]) == 1
+    assert "no features can be read, 4 of 4 utterances" in capsys.readouterr().err
+
+
+def test_a_damaged_manifest_is_one_clear_line(
+    data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = copied(data, tmp_path / "odd")
+    rewrite(manifest, lambda row: row["features"].update(storage_path="/etc/passwd"))
+    for command in (["evaluate", str(tiny_onnx), "--data"], ["shard", "--out", str(tmp_path / "shards")]):
+        assert main([*command, str(manifest)]) == 1
+        assert "damaged after 1 utterances: ValueError('features /etc/passwd of u1 are not" in capsys.readouterr().err
+    manifest.write_bytes(data.read_bytes()[:-40])
+    for command in (["evaluate", str(tiny_onnx), "--data"], ["shard", "--out", str(tmp_path / "shards")]):
+        assert main([*command, str(manifest)]) == 1
+        error = capsys.readouterr().err
+        assert f"{manifest} is damaged after" in error and "Traceback" not in error
 
 
 def test_a_checkpoint_and_its_export_rescore_with_one_weight(checkpoint: Path, tiny_onnx: Path) -> None:

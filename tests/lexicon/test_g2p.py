@@ -161,7 +161,8 @@ def test_a_regular_language_is_learned_to_the_phone() -> None:
 
 
 def test_error_rates_count_the_nearest_reference() -> None:
-    g2p = opened(train(Lexicon({"AB": (("a", "b"),), "BA": (("b", "a"),)}), G2pOptions(order=2)))
+    words = {word: (tuple(word.lower()),) for word in ("A", "B", "AB", "BA")}
+    g2p = opened(train(Lexicon(words), G2pOptions(order=2)))
     held_out = Lexicon({"A": (("x", "y"), ("a",)), "B": (("b", "c"),), "Z": (("z",),)})
     rates = error_rates(g2p, held_out)  # right; one of two phones missing; nothing at all
     assert (rates.words, rates.phones) == (2 / 3, 2 / 4)

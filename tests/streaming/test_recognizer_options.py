@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import fields
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 import numpy as np
@@ -81,12 +84,29 @@ def test_a_model_without_decoder_can_do_beam_search_only(onnx: OnnxModel) -> Non
         ([0.0, 0.1], "samples are a list; expected a NumPy array"),
         (np.zeros(10), "dtype float64; expected float32 in ±1 or int16"),
         (np.zeros(10, np.int32), "dtype int32"),
-        (np.zeros((10, 2), np.float32), r"shape \(10, 2\); expected \(num_samples,\)"),
+        (
+            np.zeros((2, 100), np.float32),
+            r"shape \(2, 100\); expected \(num_samples,\), or \(num_samples, num_channels",
+        ),
+        (np.zeros((10, 2), np.int32), "dtype int32"),
+        (np.zeros((10, 2, 1), np.float32), r"shape \(10, 2, 1\)"),
     ],
 )
 def test_samples_of_another_kind(recognizer: Recognizer, samples: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         recognizer.stream().accept_waveform(samples)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+def test_channels_are_averaged(recognizer: Recognizer, conversation: np.ndarray, dtype: type) -> None:
+    audio = conversation[:60000] if dtype == np.float32 else (conversation[:60000] * 32000).astype(np.int16)
+    expected = recognize(recognizer, audio)
+    stereo = np.stack([audio, np.zeros_like(audio)], axis=1)
+    assert recognize(recognizer, audio[:, None]) == recognize(recognizer, np.stack([audio, audio], axis=1)) == expected
+    assert recognize(recognizer, stereo) == recognize(
+        recognizer, np.float32(0.5 if dtype == np.float32 else 0.5 / 32768) * audio
+    )
+    assert any(event.text for event in expected)
 
 
 @pytest.mark.parametrize("rate", [0, -16000, 999, 768001, 22050.5, "16000", True])
@@ -138,6 +158,85 @@ def test_unknown_names_are_attribute_errors() -> None:
         assert all(hasattr(module, name) for name in module.__all__)
         with pytest.raises(AttributeError, match="Recogniser"):
             _ = module.Recogniser
+
+
+# ---- variants ----
+
+
+VALUES: dict[str, tuple[object, ...]] = {
+    "search": ("greedy", "beam"),
+    "lm": ("auto", None, "pairs"),
+    "chunk_ms": (320,),
+    "left_context_ms": (1280,),
+    "second_pass": (False,),
+    "hotwords": (["AB CD"],),
+    "phrases": (["AB", "CD"],),
+    "beam_size": (7,),
+}
+
+
+def state(make: Callable[[], Recognizer]) -> object:
+    """All that recognition depends on, or the error."""
+    try:
+        recognizer = make()
+    except ValueError as error:
+        return str(error)
+    lm = recognizer.language_model
+    own = [getattr(recognizer, each.name) for each in fields(recognizer)]
+    return own, lm and lm.num_ngrams, recognizer.fusion is None, recognizer.closed_list is None
+
+
+@pytest.mark.parametrize("former", [{}, {"search": "greedy"}, {"lm": None}, {"lm": "pairs", "chunk_ms": 160}])
+def test_a_variant_is_what_a_new_recognizer_with_all_options_is(
+    former: dict[str, object], tiny_onnx: Path, pairs_lm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every pair of options, beginning with the bundled model, for which small files stand in."""
+    monkeypatch.setattr("asr.streaming.recognizer.bundled_model", lambda: tiny_onnx)
+    monkeypatch.setattr("asr.lm.packed.BUNDLED", pairs_lm)
+    monkeypatch.setattr(Recognizer, "_warm_up", lambda self: None)
+    choices = [{name: value} for name, values in VALUES.items() for value in values]
+    known = {"pairs": pairs_lm}
+
+    def named(options: dict[str, object]) -> dict[str, object]:
+        return {name: known.get(value, value) if name == "lm" else value for name, value in options.items()}  # type: ignore[call-overload]
+
+    recognizer = Recognizer(**named(former))
+    onnx = recognizer.onnx
+    for first, second in combinations_with_replacement(choices, 2):
+        changes = named(first | second)
+        fresh = state(lambda changes=changes: Recognizer(**named(former) | changes))  # type: ignore[misc]
+        assert state(lambda changes=changes: recognizer.with_options(**changes)) == fresh, changes  # type: ignore[misc]
+    assert recognizer.with_options(chunk_ms=320).onnx is onnx
+    again = recognizer.with_options(search="greedy") if former != {"lm": "pairs", "chunk_ms": 160} else recognizer
+    assert (again.with_options(search="beam").language_model is None) == (former == {"lm": None})
+
+
+def test_the_bundled_language_model_is_for_english_in_capital_letters(onnx: OnnxModel) -> None:
+    import copy
+    import dataclasses
+
+    Recognizer(onnx, lm="bundled")
+    german = copy.copy(onnx)
+    german.metadata = dataclasses.replace(onnx.metadata, tokens=(*onnx.metadata.tokens[:-2], "Ä", "ß"))
+    with pytest.raises(ValueError, match=r"this model also writes 'ÄßÄ?': make a language model of its words"):
+        Recognizer(german, lm="bundled")
+    assert Recognizer(german).language_model is None
+
+
+def test_a_list_without_end_is_refused(onnx: OnnxModel) -> None:
+    with pytest.raises(ValueError, match="hotwords: /dev/zero has more than 4194304 characters"):
+        Recognizer(onnx, hotwords="/dev/zero")
+
+
+def test_a_source_folder_is_no_installation(tmp_path: Path) -> None:
+    (tmp_path / "asr").symlink_to(Path(__file__).parents[2] / "asr")
+    code = (
+        "import sys; sys.meta_path = [f for f in sys.meta_path if 'ditable' not in repr(f)]; from asr import Recognizer"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    assert "ImportError: asr-stream is not installed in this Python" in done.stderr
+    assert "make stream" in done.stderr
 
 
 def test_what_a_model_file_says_holds_where_nothing_is_asked_for(

@@ -110,6 +110,15 @@ class Session:
         return self.seen + self.process.stdout.read().decode()
 
 
+def test_nothing_was_recorded(virtual_microphone: VirtualMicrophone, tmp_path: Path) -> None:
+    (tmp_path / "prompts.txt").write_text("FIRST THING\n")
+    session = Session(virtual_microphone, tmp_path / "out", tmp_path / "prompts.txt")
+    session.expect("FIRST THING")
+    session.process.send_signal(signal.SIGINT)
+    said = session.end()
+    assert "Nothing was recorded." in said and "manifest" not in said and session.process.returncode == 130
+
+
 def test_prompts_are_read_into_a_microphone(virtual_microphone: VirtualMicrophone, tmp_path: Path) -> None:
     prompts, out, played = tmp_path / "prompts.txt", tmp_path / "out", tmp_path / "tone.wav"
     prompts.write_text("FIRST THING\nSECOND THING\nTHIRD THING\n")

@@ -175,7 +175,10 @@ def listening(tiny_onnx: Path, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_live_through_a_pipe_until_a_signal(tiny_onnx: Path, conversation: np.ndarray, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+def test_live_through_a_pipe_until_a_signal(
+    tiny_onnx: Path, conversation: np.ndarray, tmp_path: Path, ending: signal.Signals
+) -> None:
     """Finals are on the disk at once; a signal ends the wait for more, and the tail is not lost."""
     notes = tmp_path / "notes.txt"
     first, tail = conversation[:130000], conversation[130000:156000]  # an utterance and its pause; most of the next
@@ -190,8 +193,8 @@ def test_live_through_a_pipe_until_a_signal(tiny_onnx: Path, conversation: np.nd
         process.stdin.write((tail * 32767).astype(np.int16).tobytes())
         process.stdin.flush()
         time.sleep(0.3)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 143  # though its standard input is still open
+        process.send_signal(ending)
+        assert process.wait(timeout=60) == 128 + ending  # though its standard input is still open
         assert process.stderr is not None and process.stderr.read() == b""
     assert notes.read_text().count("\n") == 2
 
@@ -329,6 +332,13 @@ def test_what_nobody_expects_is_not_swallowed(
         (["--format", "srt", "--file", "a.wav", "b.wav"], "need a file each, in a folder: --output subtitles/"),
         (["--output", "o/", "--file", "a.wav", "x/a.mp3"], "a.wav and x/a.mp3 would both be written to o/a.txt"),
         (["--format", "ass"], "invalid choice: 'ass'"),
+        (
+            ["--beam", "9999999999"],
+            "--beam: '9999999999' is no whole number of at most nine digits",
+        ),
+        (["--model", ""], "--model is empty"),
+        (["--hotwords", "BERTIE"], "--hotwords: there is no file BERTIE; write what is expected into a file"),
+        (["--chunk-ms", "100"], "--chunk-ms is 100; it must be a multiple of 40 in [40, 5120]"),
     ],
 )
 def test_options_that_contradict_each_other(
@@ -338,7 +348,70 @@ def test_options_that_contradict_each_other(
         arguments = [*arguments, "--file", "a.wav"]
     with pytest.raises(SystemExit) as exit:
         main(arguments)
-    assert exit.value.code == 2 and message in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert exit.value.code == 2 and message in error
+    assert error.count("\n") == 1 and error.startswith("asr-stream: ") and error.endswith("see asr-stream --help\n")
+
+
+def test_an_output_file_is_not_emptied_unasked(
+    tiny_onnx: Path, recordings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notes, folder = tmp_path / "notes.txt", tmp_path / "texts"
+    folder.mkdir()
+    notes.write_text("yesterday\n")
+    (folder / "3.txt").write_text("yesterday\n")
+    for output, taken in ((notes, notes), (folder, folder / "3.txt")):
+        command = ["--model", str(tiny_onnx), "--file", recordings[2], recordings[3], "--output", str(output)]
+        with pytest.raises(SystemExit) as exit:
+            main(command)
+        assert exit.value.code == 2
+        told = f"{taken} is there already: add --append or --overwrite, or choose another --output"
+        assert told in capsys.readouterr().err and taken.read_text() == "yesterday\n"
+        assert main([*command, "--append"]) == 0
+        added = taken.read_text()
+        assert added.startswith("yesterday\n") and len(added) > 20
+        assert main([*command, "--overwrite"]) == 0
+        assert taken.read_text() == added.removeprefix("yesterday\n")
+    with pytest.raises(SystemExit):
+        main(["--file", recordings[3], "--output", str(tmp_path / "a.srt"), "--append"])
+    assert "subtitles cannot be continued" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["--file", recordings[3], "--overwrite"])
+    assert "give --output as well" in capsys.readouterr().err
+
+
+def test_standard_input_is_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"precious")
+    with path.open("rb") as stdin:
+        command = [*COMMAND, "--file", "-", "--output", str(path), "--overwrite"]
+        done = subprocess.run(command, stdin=stdin, capture_output=True, text=True)
+    assert done.returncode == 2 and "--output would write over the recording of standard input" in done.stderr
+    assert path.read_bytes() == b"precious"
+
+
+def test_names_that_are_no_utf8_or_too_long(tiny_onnx: Path, recordings: list[str], tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"\xff\x1b[31m.wav")
+    odd.write_bytes(Path(recordings[3]).read_bytes())
+    long = tmp_path / ("a" * 251 + ".wav")
+    for form, encoding in (("text", "utf-8"), ("json", "utf-8"), ("text", "ascii")):
+        command = [*COMMAND, "--model", str(tiny_onnx), "--format", form, "--file", str(odd), str(tmp_path / "ä.wav")]
+        done = subprocess.run(command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": encoding})
+        assert done.returncode == 1 and b"Traceback" not in done.stderr + done.stdout
+        assert done.stdout.count(b"\n") > 1
+    command = [*COMMAND, "--file", str(long), "--format", "json", "--output", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "File name too long" in done.stderr
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_standard_file_that_is_closed(tiny_onnx: Path, recordings: list[str], number: int, tmp_path: Path) -> None:
+    command = [*COMMAND, "--model", str(tiny_onnx), "--output", str(tmp_path / "a.txt")]
+    command += ["--file", recordings[3], "missing"]
+    script = f'exec {number}<&-; exec "$@"'
+    done = subprocess.run(["sh", "-c", script, "sh", *command], capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert (tmp_path / "a.txt").read_text().startswith("== ")
 
 
 def test_a_recording_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

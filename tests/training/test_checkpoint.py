@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -73,6 +75,48 @@ def run(tmp_path: Path) -> Path:
 def assert_step_1_is_left(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["checkpoint-1.pt"]
     assert Checkpoint.load(checkpoint_path(folder, 1)).training["step"] == 1
+
+
+def test_a_flipped_bit_is_noticed(run: Path) -> None:
+    path = checkpoint_path(run, 1)
+    content = path.read_bytes()
+    whole = Checkpoint.load(path)
+    generator = random.Random(1)
+    num_refused = 0
+    for _ in range(40):
+        damaged = bytearray(content)
+        damaged[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            loaded = Checkpoint.load(path)
+        except CheckpointError as error:
+            assert str(path) in str(error)
+            num_refused += 1
+        else:  # between what the file holds
+            assert all(torch.equal(value, loaded.weights[name]) for name, value in whole.weights.items())
+    assert num_refused > 20
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda values: values.update(weights={"ctc.bias": torch.zeros(3)}), "weights of another network"),
+        (lambda values: values["average"].pop("ctc.bias"), "weights of another network .*: ctc.bias"),
+        (lambda values: values.update(weights=3), "no checkpoint of asr-stream"),
+        (lambda values: values.update(training=None), "no checkpoint of asr-stream"),
+        (lambda values: values["tokenizer"].update(tokens=["A"]), "tokens begin with"),
+        (lambda values: values["config"]["model"].update(dim="wide"), r"model\.dim"),
+        (lambda values: values.update(config=[]), "must be a mapping"),
+        (lambda values: values.pop("average"), "lacks 'average'"),
+    ],
+)
+def test_odd_contents_are_named(run: Path, change: Callable[[dict[str, Any]], object], message: str) -> None:
+    path = checkpoint_path(run, 1)
+    values = torch.load(path, weights_only=True)
+    change(values)
+    torch.save(values, path)
+    with pytest.raises(CheckpointError, match=message):
+        Checkpoint.load(path)
 
 
 def test_the_newest_checkpoints_stay(run: Path) -> None:

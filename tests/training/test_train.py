@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import itertools
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from asr.cli import main
 from asr.config import ChunkConfig, LossConfig, ModelConfig, OptimConfig, load_config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches
+from asr.evaluation.wer import WordErrors
 from asr.model.model import AsrModel, consistency_loss
 from asr.runtime.onnx_model import bundled_model
 from asr.training.checkpoint import Checkpoint, CheckpointError, checkpoint_path, checkpoints, resolve
@@ -26,6 +30,7 @@ from asr.training.optim import WeightAverage, learning_rate
 from asr.training.pretrained import load_pretrained
 from asr.training.progress import TrainingProgress
 from asr.training.train import Trainer, draw_chunk
+from asr.training.validate import VALIDATION_CHUNKS
 
 
 def test_a_small_model_learns_the_toy_language(arguments: list[str], tmp_path: Path) -> None:
@@ -203,8 +208,110 @@ def test_interruption_saves_and_says_how_to_go_on(arguments: list[str], tmp_path
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     assert "--resume" in output and "Traceback" not in output
+    assert output.index("stopping: this step is finished") < output.index("interrupted at step")
     (saved,) = checkpoints(tmp_path / "run")
     assert Checkpoint.load(saved).training["step"] > 0
+
+
+def test_steps_have_the_rate_of_the_schedule_and_clipped_gradients(arguments: list[str]) -> None:
+    options = ["optim.max_grad_norm=0.01", "optim.warmup_steps=4", "optim.schedule=noam", "optim.lr=0.01"]
+    trainer = new_trainer([*arguments, *options])
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    own = first_batches(trainer, 3)
+    figures, lr = trainer._train_step(own[:1])
+    assert figures.grad_norm > 0.1
+    moments = [trainer.optimizer.state[p]["exp_avg"] for p in trainer.model.parameters()]
+    norm = torch.stack([moment.norm() for moment in moments]).norm()
+    assert norm.item() == pytest.approx(0.1 * 0.01, rel=1e-3), "a first moment is a tenth of the clipped gradient"
+    change = (trainer.model.ctc.bias - before["ctc.bias"]).abs().max()
+    assert change.item() == pytest.approx(0.01 / 4, rel=1e-2), "Adam's first step is as long as the rate"
+    rates = [lr]
+    for batch in own[1:]:
+        trainer.step += 1
+        rates.append(trainer._train_step([batch])[1])
+        assert {group["lr"] for group in trainer.optimizer.param_groups} == {rates[-1]}
+    assert rates == pytest.approx([0.0025, 0.005, 0.0075])
+
+
+def test_the_average_is_what_is_validated(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = new_trainer([*arguments, "optim.ema_decay=0.99"])
+    trainer._train_step(first_batches(trainer, 1))
+    seen: list[dict[str, torch.Tensor]] = []
+
+    def keep(model: AsrModel, *_: object) -> dict[str, WordErrors]:
+        assert not model.training
+        seen.append(copy.deepcopy(model.state_dict()))
+        return {name: WordErrors(num_words=1) for name, _ in VALIDATION_CHUNKS}
+
+    monkeypatch.setattr("asr.training.train.validate", keep)
+    with TrainingProgress(tmp_path / "log", 100, 0, Console(), 50, visible=True) as progress:
+        trainer._validate(progress)
+    assert_equal(dict(seen[0]), trainer.average.weights)
+    assert not torch.equal(seen[0]["ctc.weight"], trainer.model.ctc.weight)
+    best = Checkpoint.load(tmp_path / "run" / "best.pt")
+    assert torch.equal(best.average["ctc.weight"], seen[0]["ctc.weight"])
+
+
+def relabelled(manifest: Path, folder: Path, letter: str, other: str) -> Path:
+    """The data set with another letter in its transcripts."""
+    shutil.copytree(manifest.parent, folder)
+    copied = folder / manifest.name
+    with gzip.open(copied, "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    for row in rows:
+        row["supervisions"][0]["text"] = row["supervisions"][0]["text"].replace(letter, other)
+    with gzip.open(copied, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    return copied
+
+
+def test_letters_that_the_model_lacks_are_refused_or_become_units(
+    arguments: list[str], tones: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "train.max_steps=2"]) == 0
+    umlauts = relabelled(tones[0], tmp_path / "umlauts", "F", "Ä")
+    first = Checkpoint.load(checkpoint_path(tmp_path / "run", 2))
+    data = [f"data.train={umlauts}", "optim.lr=1e-9"]
+    options = [*data, f"train.init={tmp_path / 'run'}", f"train.output={tmp_path / 'second'}", "train.max_steps=1"]
+    for refused in ([*arguments, *options], [*arguments, *data, "--resume", "train.max_steps=4"]):
+        assert main(refused) == 1
+        error = capsys.readouterr().err
+        assert "letters that the model to start from does not write: 'Ä' (" in error and "train.new_units=true" in error
+    assert main([*arguments, *options, "train.new_units=true"]) == 0
+    assert "new units: Ä" in capsys.readouterr().out
+    grown = Checkpoint.load(checkpoint_path(tmp_path / "second", 1))
+    num_units = first.tokenizer.vocab_size
+    assert grown.tokenizer.tokens == (*first.tokenizer.tokens, "Ä")
+    for name, value in first.average.items():
+        after = grown.weights[name]
+        assert torch.allclose(after[tuple(map(slice, value.shape))], value, atol=1e-6), name
+    assert grown.weights["ctc.weight"].shape[0] == grown.weights["decoder.embedding.weight"].shape[0] == num_units + 1
+    assert grown.weights["ctc.weight"][num_units].std() > 0.01
+
+
+def test_pieces_of_words_cannot_be_added(arguments: list[str], tones: tuple[Path, Path], tmp_path: Path) -> None:
+    pieces = [*arguments, "tokenizer.kind=bpe", "tokenizer.vocab_size=20", "train.max_steps=1"]
+    assert main(pieces) == 0
+    umlauts = relabelled(tones[0], tmp_path / "umlauts", "F", "Ä")
+    options = [f"data.train={umlauts}", f"train.init={tmp_path / 'run'}", f"train.output={tmp_path / 'second'}"]
+    with pytest.raises(ValueError, match=r"train\.new_units adds letters, and the model .* writes bpe units"):
+        new_trainer([*pieces, *options, "train.new_units=true"])
+
+
+def test_time_left_is_estimated_from_steps_and_not_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
+    with TrainingProgress(tmp_path, 1000, 0, Console(), 50, visible=True) as progress:
+        now[0] = 500.0  # workers start
+        assert [progress._time_left(step) for step in (1, 5)] == ["", ""]
+        now[0] += 10 * 20.0
+        assert progress._time_left(21) == "2 h 43 min left"  # 979 steps of 10 s
+        now[0] += 10 * 960.0
+        assert progress._time_left(981) == "3 min left"
 
 
 def test_a_second_run_does_not_overwrite_the_first(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,33 @@
+"""What the commands share: errors in one line, and output that takes any name. Imports the standard library only."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and where the options are described."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def prepare_output() -> None:
+    """Lets standard output and error take every text: what their encoding lacks is written as an escape.
+
+    Opens those of the three standard files that are closed, so that no other file gets their numbers, which C
+    libraries write to. A closed standard input stays None.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115, as long as the process
+        if hasattr(getattr(sys, name), "reconfigure"):
+            getattr(sys, name).reconfigure(errors="backslashreplace")

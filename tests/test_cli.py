@@ -1,0 +1,54 @@
+"""`asr`: what it says when a command cannot run."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asr import cli
+
+PYPROJECT = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_the_packages_that_the_message_is_about_are_those_of_the_extras() -> None:
+    named = set()
+    for extra in ("train", "export"):
+        block = re.search(rf"^{extra} = \[(.*?)\]$", PYPROJECT, re.DOTALL | re.MULTILINE)
+        assert block
+        named |= set(re.findall(r'"([a-z0-9]+)(?=[=><"])', block[1]))
+    assert {name.replace("pyyaml", "yaml") for name in named} == set(cli.EXTRAS)
+
+
+def test_a_package_of_an_extra_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(name: str) -> Any:
+        raise ModuleNotFoundError("No module named 'lhotse'", name="lhotse.features")
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    assert cli.main(["shard"]) == 1
+    assert capsys.readouterr().err == (
+        "asr shard: No module named 'lhotse'. Install what it needs: pip install 'asr-stream[train]'\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["asr.data.shards", "numpy.nonsense", None])
+def test_another_module_that_is_missing_is_a_fault_of_ours(name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(module: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["shard"])
+
+
+@pytest.mark.parametrize("arguments", [["exprt"], ["prepare"], ["lm", "train"], ["inspect", "--wrong"]])
+def test_errors_are_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit:
+        cli.main(arguments)
+    error = capsys.readouterr().err
+    assert exit.value.code == 2 and error.count("\n") == 1 and error.startswith("asr") and "--help" in error

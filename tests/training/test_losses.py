@@ -1,0 +1,117 @@
+"""The losses of one batch, computed by hand from the network's outputs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from asr.config import LossConfig, ModelConfig
+from asr.model.decoder import IGNORE_ID
+from asr.model.model import AsrModel, consistency_loss
+from asr.tokenizer import SOS_EOS_ID
+
+TARGETS = [[3, 4, 4], [4]]
+NUM_FRAMES = [27, 15]  # 6 and 3 encoder frames
+
+
+@pytest.fixture(scope="module")
+def model() -> AsrModel:
+    torch.manual_seed(0)
+    shape = ModelConfig(dim=16, num_heads=2, encoder_layers=2, encoder_ff_dim=32, decoder_ff_dim=32, vocab_size=5)
+    return AsrModel(shape).eval()
+
+
+@pytest.fixture(scope="module")
+def features() -> Tensor:
+    torch.manual_seed(1)
+    return 3 * torch.randn(2, NUM_FRAMES[0], 80)
+
+
+def batch(features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    targets = torch.full((2, 3), IGNORE_ID)
+    for row, tokens in enumerate(TARGETS):
+        targets[row, : len(tokens)] = torch.tensor(tokens)
+    return features, torch.tensor(NUM_FRAMES), targets, torch.tensor([len(tokens) for tokens in TARGETS])
+
+
+def ctc_by_hand(log_probs: list[list[float]], tokens: list[int]) -> float:
+    """-log of the summed probability of every path that is these tokens once repeats and blanks are out."""
+    total = 0.0
+    for path in itertools.product(range(5), repeat=len(log_probs)):
+        if [token for token, _ in itertools.groupby(path) if token != 0] == tokens:
+            total += math.exp(sum(row[token] for row, token in zip(log_probs, path, strict=True)))
+    return -math.log(total)
+
+
+def cross_entropy_by_hand(logits: list[list[float]], tokens: list[int], smoothing: float) -> float:
+    """Against the tokens and the end: `smoothing` of the target is spread evenly over the vocabulary."""
+    total = 0.0
+    for row, token in zip(logits, [*tokens, SOS_EOS_ID], strict=True):
+        log_sum = math.log(sum(math.exp(value) for value in row))
+        costs = [log_sum - value for value in row]
+        total += (1 - smoothing) * costs[token] + smoothing * sum(costs) / len(costs)
+    return total
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("ctc_weight", "smoothing", "inner_share"), [(0.3, 0.0, 0.0), (0.3, 0.1, 0.0), (0.8, 0.1, 0.25), (0.0, 0.0, 0.0)]
+)
+def test_losses_of_a_batch(
+    model: AsrModel, features: Tensor, ctc_weight: float, smoothing: float, inner_share: float
+) -> None:
+    config = LossConfig(ctc_weight=ctc_weight, label_smoothing=smoothing, intermediate_ctc_weight=inner_share)
+    found = model.losses(*batch(features), config)
+    ctc = attention = 0.0
+    for row, tokens in enumerate(TARGETS):
+        one = features[row : row + 1, : NUM_FRAMES[row]]
+        encoder_out, lengths, inner = model.encoder(model.ctc, one, torch.tensor([NUM_FRAMES[row]]), 0, -1)
+        outer_ctc = ctc_by_hand(model.ctc(encoder_out).log_softmax(-1)[0].tolist(), tokens)
+        inner_ctc = ctc_by_hand(inner[0].log_softmax(-1)[0].tolist(), tokens)
+        ctc += (1 - inner_share) * outer_ctc + inner_share * inner_ctc
+        logits = model.decoder(torch.tensor([[SOS_EOS_ID, *tokens]]), encoder_out, lengths)
+        attention += cross_entropy_by_hand(logits[0].tolist(), tokens, smoothing)
+    num_tokens = sum(map(len, TARGETS))
+    assert found.ctc.item() == pytest.approx(ctc / num_tokens, rel=1e-4)
+    assert found.attention.item() == pytest.approx(attention / num_tokens, rel=1e-4)
+    joint = ctc_weight * ctc + (1 - ctc_weight) * attention
+    assert found.total.item() == pytest.approx(joint / num_tokens, rel=1e-4)
+    assert found.consistency == 0
+
+
+def divergence(one: list[float], other: list[float]) -> float:
+    """KL(one || other) of log-probabilities."""
+    return sum(math.exp(p) * (p - q) for p, q in zip(one, other, strict=True))
+
+
+def test_consistency_of_two_distributions() -> None:
+    one, other = ([math.log(p) for p in values] for values in ((0.7, 0.2, 0.1), (0.3, 0.3, 0.4)))
+    loss = consistency_loss(torch.tensor([[one, one], [other, one]]), torch.tensor([2, 2]))
+    assert loss.item() == pytest.approx(divergence(one, other) + divergence(other, one), rel=1e-5)
+
+
+@torch.no_grad()
+def test_consistency_weighs_as_much_as_ctc(model: AsrModel, features: Tensor) -> None:
+    """CR-CTC is the mean of the views' CTC + weight * the mean of the two directions, per token of the transcript."""
+    weight = 0.2
+    config = LossConfig(ctc_weight=1.0, intermediate_ctc_weight=0.0, cr_ctc_weight=weight)
+    views = [(features, (0, -1)), (features + 0.5, (2, 2))]
+    both = [torch.cat(pair) for pair in zip(*(batch(view) for view, _ in views), strict=True)]
+    found = model.losses(*both, config, [chunk for _, chunk in views])
+    num_tokens = sum(map(len, TARGETS))
+    ctc = consistency = 0.0
+    for row, tokens in enumerate(TARGETS):
+        outputs = []
+        for view, chunk in views:
+            log_probs, _, _ = model(view[row : row + 1, : NUM_FRAMES[row]], torch.tensor([NUM_FRAMES[row]]), *chunk)
+            outputs.append(log_probs[0].tolist())
+            ctc += ctc_by_hand(outputs[-1], tokens) / 2
+        for one, other in zip(*outputs, strict=True):
+            consistency += (divergence(one, other) + divergence(other, one)) / 2
+    assert found.consistency.item() == pytest.approx(consistency / num_tokens, rel=1e-4)
+    assert found.total.item() == pytest.approx((ctc + weight * consistency) / num_tokens, rel=1e-4)
+    assert consistency > 0.05
