@@ -137,4 +137,5 @@ def test_what_python_states_before_the_core_is_loaded_is_the_same() -> None:
         assert getattr(features, name) == getattr(_core, name), name
     assert metadata.FORMAT_VERSION == _core.FORMAT_VERSION
     assert config.MAX_PHONES == _core.MAX_PHONES
-    assert (tokenizer.BLANK_ID, tokenizer.SOS_EOS_ID) == (_core.BLANK_ID, _core.SOS_EOS_ID)
+    special = tokenizer.BLANK_ID, tokenizer.UNK_ID, tokenizer.SOS_EOS_ID
+    assert special == (_core.BLANK_ID, _core.UNK_ID, _core.SOS_EOS_ID)
