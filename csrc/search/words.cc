@@ -25,8 +25,8 @@ struct ConfidenceMap {
 };
 // Fitted on half of the speakers of `dev`: `python benchmarks/confidence.py data/dev.jsonl.gz --num-utterances 282`.
 constexpr ConfidenceMap kWithLm{-1.40, 1.85, 2.51};
-constexpr ConfidenceMap kWithoutLm{-7.34, 6.85, 3.58};
-constexpr ConfidenceMap kWithPhones = kWithLm;
+constexpr ConfidenceMap kWithoutLm{-6.64, 6.94, 2.98};
+constexpr ConfidenceMap kWithPhones{-0.51, 1.51, 2.07};
 
 // Frames and token confidences of the word under way.
 struct Spoken {

@@ -103,8 +103,8 @@ def test_long_utterances_are_taken_in_chunks(
 
 
 def test_what_only_the_end_of_a_sentence_brings_up_gets_a_second_look() -> None:
-    # Until the end nothing is likelier than the word; that nothing ends there is less likely still.
-    unigrams, bigrams = "-99 <s> 0\n-1 </s>\n-0.5 A 0", "-6 <s> </s>"
+    # The word under way counts as much as it does alone; finished, it is likely at the beginning of a sentence.
+    unigrams, bigrams = "-99 <s> 0\n-1 </s>\n-3 A 0", "-0.01 <s> A"
     arpa = f"\\data\\\nngram 1=3\nngram 2=1\n\n\\1-grams:\n{unigrams}\n\n\\2-grams:\n{bigrams}\n\n\\end\\\n"
     tokens = ["", "<unk>", "", "▁A"]
     lm = NgramLm(np.frombuffer(pack(*read_arpa(iter(arpa.splitlines()))), np.uint8))
@@ -114,7 +114,7 @@ def test_what_only_the_end_of_a_sentence_brings_up_gets_a_second_look() -> None:
         second_pass=True,
         search="rescore",
         beam_size=8,
-        fusion=LmWeights().fusion(lm, tokens),
+        fusion=LmWeights(word_bonus=2.0).fusion(lm, tokens),
         rescore_ctc_weight=0.5,
         silence_after_speech_s=0.8,
         silence_without_speech_s=5.0,

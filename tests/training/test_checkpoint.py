@@ -209,8 +209,8 @@ def test_what_cannot_be_averaged_is_refused(run: Path) -> None:
     checkpoint.save_step(run, 2)
     with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt writes other text units than .*checkpoint-3\.pt"):
         average_newest(run, 2)
-    shape = dataclasses.replace(checkpoint.config.model, norm="post")
+    shape = dataclasses.replace(checkpoint.config.model, activation="gelu")
     checkpoint.config = dataclasses.replace(checkpoint.config, model=shape)
     checkpoint.save_step(run, 2)
-    with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt .*model\.norm is 'pre' there, 'post' here"):
+    with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt .*model\.activation is 'relu' there, 'gelu' here"):
         average_newest(run, 2)
