@@ -9,7 +9,7 @@
 #include "search/ngram_lm.h"
 #include "onnx_file.h"
 #include "api/failure.h"
-#include "api/metadata.h"
+#include "metadata.h"
 
 namespace {
 
