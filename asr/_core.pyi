@@ -24,8 +24,9 @@ SUBSAMPLING: int
 FEATURE_OVERLAP: int
 ENCODER_FRAME_MS: int
 BLANK_ID: int
+UNK_ID: int
 SOS_EOS_ID: int
-"""These two tokens are in no text."""
+"""These three tokens are in no text."""
 MAX_PHONES: int
 FORMAT_VERSION: int
 """Of a model file's metadata."""

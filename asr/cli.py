@@ -32,6 +32,7 @@ EXTRAS = {
     "onnxscript",
     "safetensors",
     "sentencepiece",
+    "soxr",
     "tensorboard",
     "tokenizers",
     "torch",

@@ -105,6 +105,14 @@ def file_with_defaults(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory
     return path
 
 
+@pytest.fixture(scope="session")
+def phone_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A random model that writes phones, and a language model that pronounces its words in them."""
+    from support.phones import write_phone_model
+
+    return write_phone_model(tmp_path_factory.mktemp("phones"))
+
+
 def export_tiny(model: AsrModel, path: Path) -> None:
     from asr.config import Config, TokenizerConfig
     from asr.export.write import export_model

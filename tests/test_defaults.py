@@ -15,6 +15,7 @@ from asr import Recognizer, _core, config, features, tokenizer
 from asr._core import OPTION_RANGES
 from asr.runtime import metadata
 from asr.runtime.search import LmWeights
+from asr.streaming.terminal.arguments import new_parser
 from asr.streaming.terminal.options import add_recognition_options
 
 ROOT = Path(__file__).parent.parent
@@ -125,13 +126,10 @@ def test_the_table_in_the_docs_says_them() -> None:
         assert default == f"{of_file}{OPTION_RANGES[name][3]:g}", name
 
 
-def test_the_table_of_the_command_line_says_them() -> None:
-    rows = re.findall(r"^\| `--[\w-]+` \| `(\w+)` \| ([^|]*) \|", (ROOT / "docs" / "live.md").read_text(), re.MULTILINE)
-    numbers = {name: default for name, default in rows if name in OPTION_RANGES}
-    assert numbers.keys() >= {"chunk_ms", "left_context_ms", "beam_size", "silence_after_speech_s", "max_utterance_s"}
-    for name, default in numbers.items():
-        number = float(re.sub(r"[^\d.]", "", default)) / (1000 if name.endswith("_s") and default.endswith("ms") else 1)
-        assert number == OPTION_RANGES[name][3], name
+def test_the_table_of_the_command_line_names_its_options() -> None:
+    options = set(re.findall(r"^\| `(--[\w-]+)` \|", (ROOT / "docs" / "live.md").read_text(), re.MULTILINE))
+    assert len(options) > 10
+    assert options <= {name for action in new_parser()._actions for name in action.option_strings}
 
 
 def test_what_python_states_before_the_core_is_loaded_is_the_same() -> None:
@@ -139,4 +137,5 @@ def test_what_python_states_before_the_core_is_loaded_is_the_same() -> None:
         assert getattr(features, name) == getattr(_core, name), name
     assert metadata.FORMAT_VERSION == _core.FORMAT_VERSION
     assert config.MAX_PHONES == _core.MAX_PHONES
-    assert (tokenizer.BLANK_ID, tokenizer.SOS_EOS_ID) == (_core.BLANK_ID, _core.SOS_EOS_ID)
+    special = tokenizer.BLANK_ID, tokenizer.UNK_ID, tokenizer.SOS_EOS_ID
+    assert special == (_core.BLANK_ID, _core.UNK_ID, _core.SOS_EOS_ID)

@@ -17,7 +17,6 @@ import os
 import secrets
 import signal
 import threading
-import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -29,14 +28,13 @@ from typing import TYPE_CHECKING
 
 from asr.cores import num_cores
 from asr.data.manifests import Refusal, Utterance, find_librispeech_parts, read_librispeech, read_table
+from asr.data.report import print_report
 from asr.data.utterance import Prepared, PrepareOptions, prepare_utterance
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
 from asr.files import replacing
 from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from asr.data.cuts import Summary
     from asr.data.noisy_room import NoisyCopies
     from asr.data.telephone import TelephoneCopies
@@ -370,42 +368,3 @@ def _two_numbers(option: str, text: str, example: str) -> tuple[float, float]:
     except ValueError:
         raise ValueError(f"{option} is {text!r}; expected two numbers such as {example}") from None
     return low, high
-
-
-_DEFAULT = TextNormalizer()
-
-
-def print_report(result: PrepareResult, console: Console, normalizer: TextNormalizer = _DEFAULT) -> None:
-    """Hours, speakers, lengths, characters outside the alphabet and refusals, for a person."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    summary = result.summary
-    console.print(
-        f"[bold]{escape(str(result.manifest))}[/]: {summary.num_utterances} utterances, "
-        f"{summary.hours:.2f} hours, {len(summary.speakers)} speakers, {summary.num_words} words"
-        + (f"; {summary.num_without_speaker} without speaker" if summary.num_without_speaker else ""),
-        soft_wrap=True,
-    )
-    console.print("length in seconds, utterances")
-    bins: Counter[int] = Counter()
-    for seconds, count in summary.length_histogram.items():
-        bins[seconds - seconds % 2] += count
-    for start in range(0, max(bins) + 1, 2):
-        bar = "█" * round(40 * bins[start] / max(bins.values()))
-        console.print(f"{start:4d}-{start + 2:<3d} {bins[start]:7d} {bar}", highlight=False)
-    if result.outside:
-        table = Table("character", "name", "times", title="outside the alphabet", title_justify="left")
-        for character, count in result.outside.most_common(20):
-            table.add_row(escape(repr(character)), unicodedata.name(character, "?").lower(), str(count))
-        console.print(table)
-    if result.refusals:
-        table = Table("reason", "utterances", "for example", title="refused", title_justify="left")
-        table.columns[2].overflow = "fold"
-        for reason, count in Counter(r.reason for r in result.refusals).most_common():
-            examples = [r for r in result.refusals if r.reason == reason][:3]
-            lines = "\n".join(f"{r.id}: {r.detail}" if r.detail else r.id for r in examples)
-            table.add_row(reason, str(count), escape(lines))
-        console.print(table)
-        if hint := normalizer.suggestion(result.outside):
-            console.print(hint.removeprefix("; "), soft_wrap=True, markup=False, highlight=False)

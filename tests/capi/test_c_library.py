@@ -159,6 +159,23 @@ def test_defaults_are_those_of_python(library: Any) -> None:
     assert of_model.num_threads == recognizer.num_threads
 
 
+@pytest.mark.parametrize("hotwords", [None, "Back\t3\nAb\n"])
+def test_a_search_over_phones_is_that_of_python(
+    library: Any, phone_model: tuple[Path, Path], conversation: np.ndarray, hotwords: str | None
+) -> None:
+    path, lm = phone_model
+    recognizer = Recognizer(path, lm=lm, search="beam", hotwords=hotwords.splitlines() if hotwords else None)
+    assert recognizer.fusion is not None and recognizer.fusion.over_phones
+    model = library.model(path, lm_path=lm)
+    given = {"hotwords": hotwords.encode()} if hotwords else {}
+    events = play(model.stream(search="beam", **given), in_pieces(conversation, 7))
+    assert events == play(recognizer.stream(), [conversation])
+    words = {word.word for event in events for word in event.words}
+    assert words & {"A", "AB", "BACK", "B"}
+    letters = play(model.stream(search="beam", use_lm=0), [conversation])
+    assert letters == play(Recognizer(path, search="beam").stream(), [conversation]) != events
+
+
 def test_what_a_model_file_says_holds_where_nothing_is_asked_for(
     library: Any, file_with_defaults: Path, conversation: np.ndarray
 ) -> None:

@@ -238,7 +238,7 @@ TEST(CtcPrefixBeamSearch, MemoryIsThatOfTheHypotheses) {
     search.advance(rows.data(), num_frames, vocab_size);
     std::set<Tokens> prefixes;
     std::size_t num_tokens = 0;
-    for (const Hypothesis& hypothesis : search.hypotheses(8)) {
+    for (const Hypothesis& hypothesis : search.hypotheses(kBeamSize)) {
       Tokens prefix;
       for (const std::int32_t token : hypothesis.tokens) {
         prefix.push_back(token);

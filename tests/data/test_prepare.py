@@ -18,7 +18,8 @@ from support.synth import SAMPLE_RATE, hum, speech, write_audio
 from asr.data import prepare as prepare_module
 from asr.data.cuts import load_cuts, summarise
 from asr.data.manifests import Utterance
-from asr.data.prepare import add_arguments, prepare, print_report, run
+from asr.data.prepare import add_arguments, prepare, run
+from asr.data.report import print_report
 from asr.data.utterance import PrepareOptions
 from asr.features import fbank
 from asr.text import TextNormalizer

@@ -98,6 +98,16 @@ def test_node_gives_every_event_of_python_with_times_and_confidence(spoken: Path
         assert confidences == pytest.approx([word["confidence"] for word in wanted["words"]], abs=2e-3)
 
 
+def test_node_searches_over_phones_as_python_does(phone_model: tuple[Path, Path], conversation: np.ndarray, tmp_path: Path) -> None:
+    model, lm = phone_model
+    wav = write_audio(tmp_path / "audio.wav", conversation)
+    recognizer = Recognizer(model, lm=lm)
+    assert recognizer.fusion is not None and recognizer.fusion.over_phones
+    expected = [event.to_dict() for event in recognize(recognizer, read(wav))]
+    assert any(event["words"] for event in expected)
+    assert spans(transcribe(model, wav, "--lm", lm)) == spans(expected)
+
+
 @pytest.mark.parametrize("rate", [8000, 44100])
 def test_node_resamples_and_takes_the_files_own_defaults_as_python_does(
     file_with_defaults: Path, conversation: np.ndarray, tmp_path: Path, rate: int

@@ -16,7 +16,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from asr.cli import main
-from asr.runtime.onnx_model import DECODER_INPUTS, INPUTS, OUTPUTS, OnnxModel, bundled_model
+from asr.runtime.onnx_model import DECODER_INPUTS, INPUTS, OUTPUTS, PHONE_OUTPUT, OnnxModel, bundled_model
 
 
 def changed(tmp_path: Path, change: Callable[[onnx.ModelProto, dict[str, str]], None]) -> str:
@@ -56,7 +56,7 @@ def test_it_tells_programs_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["format_version"], found["opset"]) == (2, 18)
     assert found["num_bytes"] == bundled_model("float32").stat().st_size
     assert tuple(node["name"] for node in found["inputs"]) == INPUTS
-    assert tuple(node["name"] for node in found["outputs"]) == OUTPUTS
+    assert tuple(node["name"] for node in found["outputs"]) == (*OUTPUTS, PHONE_OUTPUT)
     meta = found["metadata"]
     cache = {"name": "key_cache", "type": "tensor(float)", "shape": ["N", meta["num_layers"], "C", meta["dim"]]}
     assert found["inputs"][2] == cache
