@@ -68,8 +68,8 @@ def test_every_character_is_scored_in_its_context(lm_units: ModuleType, ids: np.
         assert len({tuple(h.tokens) for h in hypotheses}) == 16
         for hypothesis in hypotheses:
             characters = [TOKENS[i].replace("▁", lm_units.BORDER_WORD) for i in hypothesis.tokens]
-            log_probs_and_end = lm.log_probs(characters)
-            expected = 0.7 * sum(log_probs_and_end if finished else log_probs_and_end[:-1]) + 0.3 * len(characters)
+            *log_probs, end = lm.log_probs(characters)
+            expected = 0.7 * (sum(log_probs) + finished * max(end, -3.5)) + 0.3 * len(characters)
             assert hypothesis.lm_score == pytest.approx(expected, abs=1e-3)
     best = "".join(TOKENS[i] for i in hypotheses[0].tokens)
     assert text(hypotheses[0], TOKENS) == " ".join(best.replace("▁", " ").split())

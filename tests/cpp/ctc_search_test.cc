@@ -229,7 +229,7 @@ TEST(CtcSearch, BadInputIsRefusedAndNotUsed) {
 
 TEST(CtcPrefixBeamSearch, MemoryIsThatOfTheHypotheses) {
   const int vocab_size = 10, num_frames = 1000;
-  CtcPrefixBeamSearch search;
+  CtcPrefixBeamSearch search({8, 0, 0});
   for (unsigned chunk = 0; chunk < 2; ++chunk) {
     std::vector<float> rows = random_log_probs(num_frames, vocab_size, chunk, 1.0f);
     for (int t = 0; t < num_frames; ++t) {  // speech in every tenth frame
