@@ -20,7 +20,6 @@ from typing import Any
 from lhotse import CutSet
 
 from asr.cli import main as asr
-from asr.data.cuts import load_cuts
 from asr.runtime.onnx_model import bundled_model
 
 
@@ -63,13 +62,15 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for asr train")
     args = parser.parse_intermixed_args()
 
-    by_speaker = speakers(list(load_cuts(args.data.resolve())))
+    by_speaker = speakers(list(CutSet.from_jsonl_lazy(args.data)))  # features relative to the data set
     speaker = args.speaker or max(by_speaker, key=lambda s: sum(c.duration for c in by_speaker[s]))
     mine, held_out = split(by_speaker[speaker], 60 * args.minutes)
     others = [cut for name, cuts in by_speaker.items() if name != speaker for cut in cuts]
     others = others[:: max(1, len(others) // args.num_others)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        for features in args.data.resolve().parent.glob("*.features"):
+            (folder / features.name).symlink_to(features)
         sets = {"mine": mine, "same-speaker": held_out, "others": others}
         for label, cuts in sets.items():
             print(f"{label}: {len(cuts)} utterances, {sum(c.duration for c in cuts) / 60:.1f} minutes")

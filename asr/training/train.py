@@ -97,9 +97,13 @@ class Trainer:
         check_letters(self.tokenizer, self._texts())
         spoken = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
         phones = start.phones if start else ()
-        self.phone_tokenizer = load_phones(config.data.lexicon, spoken, phones) if config.data.lexicon else None
-        if phones and self.phone_tokenizer is None:
+        lexicon = config.data.lexicon
+        if lexicon == "bundled" and start and not phones:  # too little data to begin a phone head, in any language
+            self._say("the weights to start from have no phone head: the model goes on with letters alone")
+            lexicon = ""
+        elif phones and not lexicon:
             self._say("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
+        self.phone_tokenizer = load_phones(lexicon, spoken, phones) if lexicon else None
         self.config = config = with_phones(config, self.phone_tokenizer.phones if self.phone_tokenizer else ())
         torch.manual_seed(config.train.seed)
         self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))

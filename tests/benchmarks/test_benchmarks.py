@@ -61,7 +61,7 @@ def test_weights_of_the_search_are_tuned_on_one_half_and_told_of_both(tones: tup
     rows = re.findall(
         r"^(as it is|without \w+|never a prior|beam of \d+|no rescoring|\d+ rescored) +[\d.]+ % tuned on", output, re.M
     )
-    assert re.search(r"^best: weight [\d.]+ .* beam 128 ", output, re.M) and len(set(rows)) == 15, output
+    assert re.search(r"^best: weight [\d.]+ .* beam 128 ", output, re.M) and len(set(rows)) == 10, output
 
 
 def test_language_models_of_both_units_are_measured(tones: tuple[Path, Path], tmp_path: Path) -> None:

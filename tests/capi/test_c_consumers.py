@@ -53,7 +53,7 @@ def test_cmake_projects_use_it(
     how: str, prefix: Path, captions: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
     where = [f"-DHOW={how}", f"-DSOURCE={ROOT}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug"]
-    cmake("-S", str(ROOT / "tests" / "consumer"), "-B", str(tmp_path), *where)
+    cmake("-S", str(ROOT / "tests" / "capi" / "consumer"), "-B", str(tmp_path), *where)
     cmake("--build", str(tmp_path), "--parallel", "2")
     arguments = [str(bundled_model()), str(SAMPLE), str(BUNDLED)]
     for program in ("transcribe_c", "transcribe_cpp"):

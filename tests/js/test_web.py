@@ -115,7 +115,7 @@ def test_node_resamples_and_takes_the_files_own_defaults_as_python_does(
     wav = write_audio(tmp_path / "audio.wav", conversation[:150_000], rate)
     recognizer = Recognizer(file_with_defaults, lm=BUNDLED)
     expected = [event.to_dict() for event in recognize(recognizer, read(wav), rate=rate)]
-    assert len(expected) > 5
+    assert len(expected) > 3
     assert spans(transcribe(file_with_defaults, wav)) == spans(expected)
 
 
