@@ -201,7 +201,7 @@ class NgramLm:
 
 @final
 class G2p:
-    """Pronunciations of words that no dictionary has, by a model of `asr lexicon train`. Immutable, shared by threads."""
+    """Pronounces words that no dictionary has: a model of `asr lexicon train`. Immutable, shared by threads."""
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
         """`data`: the bytes of the file, shape (size,). ValueError when they are not a whole, valid file."""
@@ -515,7 +515,8 @@ class SegmentOptions:
         phrases: Phrases | None = None,
         phones: list[str] = ...,
     ) -> None:
-        """ValueError for a value outside its range. `tokens` as for `words`. `phones`: names of the model's phones. The second pass takes an utterance of more
+        """ValueError for a value outside its range. `tokens` as for `words`. `phones`: names of the model's phones.
+        The second pass takes an utterance of more
         than `max_full_context` encoder frames in chunks of that many."""
 
 @final

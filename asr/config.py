@@ -109,7 +109,7 @@ class DataConfig:
     valid: tuple[str, ...] = ()
     """Manifests to validate on."""
     lexicon: str = ""
-    """A pronunciation dictionary from `asr lexicon make`, or "bundled", the pronunciations of the bundled language model;
+    """A dictionary from `asr lexicon make`, or "bundled", the pronunciations of the bundled language model;
     adds a second CTC head for phones. Empty: letters only."""
     valid_utterances: int = 200
     """Validation uses at most this many utterances, evenly spread over `valid`."""

@@ -128,7 +128,9 @@ def _misfit(config: Config, base: Config, pretrained: Pretrained | None) -> str 
     with torch.device("meta"):
         model = AsrModel(with_vocab(config.model, pretrained.tokenizer.vocab_size))
     ours, theirs = (
-        {name: tensor.shape for name, tensor in tensors.items() if not name.startswith("phone_ctc.")}  # may begin afresh
+        {
+            name: tensor.shape for name, tensor in tensors.items() if not name.startswith("phone_ctc.")
+        }  # may begin afresh
         for tensors in (model.state_dict(), pretrained.weights)
     )
     if ours != theirs:

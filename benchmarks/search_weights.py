@@ -1,7 +1,8 @@
 """What each weight of the search is worth, and the best ones: python benchmarks/search_weights.py data/dev.jsonl.gz
 
 Encodes data sets once, then decodes them under many weights. One utterance in two is for tuning, the others are for
-reporting; of several sets the mean of their error rates counts. A search over phones is not rescored. From the defaults, round by round, the one change that saves the most errors is made (`--rounds 0`: none);
+reporting; of several sets the mean of their error rates counts. A search over phones is not rescored. From the
+defaults, round by round, the one change that saves the most errors is made (`--rounds 0`: none);
 the table then takes the best found and changes each weight on its own, which shows what it is worth.
 """
 

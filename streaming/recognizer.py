@@ -27,6 +27,7 @@ from asr.runtime.search import BEAM_SIZE, LmWeights, heard, list_text, new_hotwo
 from asr.streaming.stream import Stream
 from asr.tokenizer import UNK_ID
 
+
 def _default(name: str) -> float:
     return OPTION_RANGES[name][3]
 
@@ -119,9 +120,7 @@ class Recognizer:
         low, _, high, _ = OPTION_RANGES[name]
         whole = isinstance(value, int) and not isinstance(value, bool)
         if not whole or value % ENCODER_FRAME_MS or not low <= value <= high:
-            raise ValueError(
-                f"{name} is {value!r}; it must be a multiple of {ENCODER_FRAME_MS} in [{low:g}, {high:g}]"
-            )
+            raise ValueError(f"{name} is {value!r}; it must be a multiple of {ENCODER_FRAME_MS} in [{low:g}, {high:g}]")
 
     def _warm_up(self) -> None:
         """The first run of each graph takes several times as long: better now than with the first words."""
@@ -217,4 +216,3 @@ def _check_bundled_lm(tokens: Sequence[str]) -> None:
             f"lm 'bundled' has English words in capital letters, and this model also writes {shown!r}: make a language "
             "model of its words with `asr lm train`, or use none"
         )
-

@@ -21,9 +21,7 @@ COMMON_FRAMES = 200
 class Work:
     """A run of the network that `stream` waits for: `work`, with the model of `recognizer`."""
 
-    def __init__(
-        self, stream: Stream, recognizer: Recognizer, work: _core.EncoderStep | _core.DecoderScoring
-    ) -> None:
+    def __init__(self, stream: Stream, recognizer: Recognizer, work: _core.EncoderStep | _core.DecoderScoring) -> None:
         self.stream = stream
         self.recognizer = recognizer
         self.work = work

@@ -52,7 +52,7 @@ class Aligner:
                 by_length.setdefault(len(word), []).append(i)
         keys: list[tuple[list[int], npt.NDArray[np.int64], list[npt.NDArray[np.int64]]]] = []
         known = np.array([0])
-        for length, members in sorted(by_length.items()):
+        for _, members in sorted(by_length.items()):
             for start in range(0, len(members), CHUNK):
                 part = members[start : start + CHUNK]
                 num_phones = np.array([len(entries[i][1]) for i in part])

@@ -12,12 +12,12 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from asr.lm import ngram
 from asr._core import G2p
 from asr.files import replacing
 from asr.lexicon.g2p import G2pOptions, error_rates, load_g2p, train
 from asr.lexicon.lexicon import CMUDICT, Lexicon, LexiconError, load_lexicon
 from asr.lexicon.make import Pronouncer, make
+from asr.lm import ngram
 from asr.lm.packed import MAX_ORDER
 
 ALL_WORDS = 1 << 24

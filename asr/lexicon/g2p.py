@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.lm import ngram
 from asr._core import G2p
 from asr.lexicon.alignment import Aligner, Pair
 from asr.lexicon.lexicon import Lexicon, LexiconError, Pronunciation
+from asr.lm import ngram
 from asr.lm.packed import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, pack
 
 

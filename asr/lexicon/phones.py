@@ -1,7 +1,7 @@
 """Words as phone tokens: what the phone head of a model writes.
 
-A phone has two tokens, one where it begins a word and one inside it, as word pieces have with "▁": a word boundary takes
-no frame of its own. Token 0 is the CTC blank.
+A phone has two tokens, one where it begins a word and one inside it, as word pieces have with "▁": a word boundary
+takes no frame of its own. Token 0 is the CTC blank.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ class PhoneTokenizer:
     """Text -> phone tokens, by the first pronunciation of each word in a lexicon."""
 
     def __init__(self, lexicon: Lexicon, phones: Sequence[str] = ()) -> None:
-        """phones: those of a model, in its order; by default those of the lexicon. ValueError for a lexicon with others."""
+        """phones: those of a model, in its order; default: those of the lexicon. ValueError for a lexicon with others."""
         self.phones = tuple(phones) or tuple(lexicon.phones)
         if other := [phone for phone in lexicon.phones if phone not in self.phones]:
-            raise ValueError(f"the model has no phone {', '.join(other)} of the lexicon: it has {' '.join(self.phones)}")
+            raise ValueError(
+                f"the model has no phone {', '.join(other)} of the lexicon: it has {' '.join(self.phones)}"
+            )
         ids = {phone: 2 * index + 1 for index, phone in enumerate(self.phones)}
         self._words: dict[str, list[int]] = {}
         for word, (pronunciation, *_) in lexicon.pronunciations.items():

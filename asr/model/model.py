@@ -175,6 +175,4 @@ def consistency_loss(log_probs: Tensor, lengths: Tensor) -> Tensor:
 
 def with_vocab(config: ModelConfig, vocab_size: int, phones: Sequence[str] | None = None) -> ModelConfig:
     """`config` with a vocabulary of `vocab_size` units, and with `phones` if given."""
-    return dataclasses.replace(
-        config, vocab_size=vocab_size, phones=config.phones if phones is None else tuple(phones)
-    )
+    return dataclasses.replace(config, vocab_size=vocab_size, phones=config.phones if phones is None else tuple(phones))

@@ -183,8 +183,8 @@ def check_shape(trained: dict[str, Any], config: Config, source: str) -> None:
     differing = [
         f"model.{field.name} is {getattr(theirs, field.name)!r} there, {getattr(ours, field.name)!r} here"
         for field in dataclasses.fields(ours)
-        if field.name not in ("dropout", "vocab_size", "phones") and getattr(ours, field.name) != getattr(theirs,
-        field.name)
+        if field.name not in ("dropout", "vocab_size", "phones")
+        and getattr(ours, field.name) != getattr(theirs, field.name)
     ]
     if differing:
         raise CheckpointError(f"the weights of {source} do not fit this configuration: {'; '.join(differing)}")

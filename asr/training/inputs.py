@@ -60,7 +60,7 @@ def load_phones(lexicon: str, texts: Sequence[str], phones: Sequence[str] = ()) 
 
 
 def bundled_lexicon(texts: Iterable[str]) -> Lexicon:
-    """Words of `texts` as the bundled language model pronounces them, with its model for words that it does not know."""
+    """Words of `texts` as the bundled language model pronounces them, and its G2P model those that it does not know."""
     lm = load_lm("bundled")
     pronouncer = Pronouncer(None, G2p(np.frombuffer(lm.g2p, np.uint8)), max_variants=1)
     words = {word.upper() for text in texts for word in text.split()}

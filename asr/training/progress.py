@@ -139,11 +139,11 @@ class TrainingProgress:
             if math.isfinite(value):
                 self._writer.add_scalar(f"train/{name}", value, step)
 
-    def validated(self, step: int, rates: dict[str, float], took_s: float) -> None:
-        """Word error rates of a validation, by the name of the latency."""
+    def validated(self, step: int, rates: dict[str, float], took_s: float, unit: str) -> None:
+        """Error rates of a validation, by the name of the latency. unit: what is counted, "WER" or "PER" of phones."""
         self._started += took_s  # not part of the training speed
         if not self._visible:
             return
-        self._console.print(f"step {step}: WER " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
+        self._console.print(f"step {step}: {unit} " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
         for name, rate in rates.items():
-            self._writer.add_scalar(f"valid/wer_{name}", rate, step)
+            self._writer.add_scalar(f"valid/{unit.lower()}_{name}", rate, step)

@@ -32,7 +32,6 @@ from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batch
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.data.manifests import Refusal
 from asr.model.model import AsrModel, Losses, with_vocab
-from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
 from asr.training.inputs import check_letters, estimate_cmvn, load_phones, train_tokenizer
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
@@ -241,7 +240,8 @@ class Trainer:
             dist.all_reduce(counts)
         rates = {name: float(c[:3].sum() / c[3]) for name, c in zip(errors, counts, strict=True)}
         self.history.append({"step": self.step, "audio_hours": self.audio_hours, "wer": rates})
-        progress.validated(self.step, rates, time.monotonic() - started)
+        unit = "PER" if self.phone_tokenizer else "WER"
+        progress.validated(self.step, rates, time.monotonic() - started, unit)
         past = [h["wer"][VALIDATION_CHUNKS[1][0]] for h in self.history]
         best = past.index(min(past))
         if best == len(past) - 1 and self.rank == 0:
@@ -317,7 +317,7 @@ class Trainer:
             )
 
     def _load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Loads `weights`; a phone head that they lack keeps its random weights, and one that nothing trains is dropped."""
+        """Loads `weights`. A phone head that they lack keeps its random weights; one that nothing trains is dropped."""
         differing = {name for keys in self.model.load_state_dict(weights, strict=False) for name in keys}
         if others := sorted(name for name in differing if not name.startswith("phone_ctc.")):
             raise ValueError(f"the weights do not fit the configuration: {', '.join(others)}")

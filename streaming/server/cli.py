@@ -77,7 +77,11 @@ def _parser() -> argparse.ArgumentParser:
         help="address for Wyoming, which has no authentication: whoever reaches it may use it (default 127.0.0.1)",
     )
     parser.add_argument(
-        "--allow-origin", action="append", default=[], metavar="URL", help="allow pages of this origin to use the server"
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="allow pages of this origin to use the server",
     )
     add_recognition_options(
         parser,
@@ -167,6 +171,7 @@ async def _run(
 
     server = Server(recognizer, limits, args.threads)
     app = create_app(server, Access(args.host, tuple(args.allow_origin), token))
+
     class Uvicorn(uvicorn.Server):
         """Ends only after the sessions have sent their finals."""
 

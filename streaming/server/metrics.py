@@ -29,7 +29,9 @@ class Metrics:
         gauge("asr_stream_network_streams", "Streams in these batches, in total", lambda: scheduler.num_served)
         self._ended = Counter("asr_stream_sessions_ended", "Ended sessions", ["protocol"], registry=registry)
         self._refused = Counter("asr_stream_refused", "Refused clients", ["reason"], registry=registry)
-        self._audio = Counter("asr_stream_audio_seconds", "Seconds of audio of ended sessions", ["protocol"], registry=registry)
+        self._audio = Counter(
+            "asr_stream_audio_seconds", "Seconds of audio of ended sessions", ["protocol"], registry=registry
+        )
         self.delay = Histogram(
             "asr_stream_recognition_seconds",
             "Time from receiving an audio chunk to reporting its events",

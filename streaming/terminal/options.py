@@ -33,7 +33,10 @@ def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None
     how = parser.add_argument_group("recognition")
     how.add_argument("--model", metavar="PATH", help=model)
     how.add_argument(
-        "--chunk-ms", type=_count, metavar="MS", help="text appears this often (default that of the model, as a rule 640)"
+        "--chunk-ms",
+        type=_count,
+        metavar="MS",
+        help="text appears this often (default that of the model, as a rule 640)",
     )
     how.add_argument(
         "--left-context-ms",

@@ -98,7 +98,9 @@ def test_node_gives_every_event_of_python_with_times_and_confidence(spoken: Path
         assert confidences == pytest.approx([word["confidence"] for word in wanted["words"]], abs=2e-3)
 
 
-def test_node_searches_over_phones_as_python_does(phone_model: tuple[Path, Path], conversation: np.ndarray, tmp_path: Path) -> None:
+def test_node_searches_over_phones_as_python_does(
+    phone_model: tuple[Path, Path], conversation: np.ndarray, tmp_path: Path
+) -> None:
     model, lm = phone_model
     wav = write_audio(tmp_path / "audio.wav", conversation)
     recognizer = Recognizer(model, lm=lm)

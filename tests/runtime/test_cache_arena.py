@@ -17,8 +17,8 @@ from support.recognition import finals, recognize
 from asr import Recognizer
 from asr.runtime.cache_arena import FIRST_ROWS, CacheArena, Row, _gather_graph, _num_rows, _scatter_graph
 from asr.runtime.onnx_model import Cache, ModelError, OnnxModel, bundled_model
-from asr.streaming.work import compute
 from asr.streaming.stream import Stream
+from asr.streaming.work import compute
 
 CHUNK, LEFT_CONTEXT = 4, 9
 NUM_FEATURES = 4 * CHUNK + 3

@@ -139,7 +139,9 @@ def test_a_wide_beam_finds_the_best_of_all_hypotheses(lm: NgramLm) -> None:
 def sure(*tokens: str, spelling: list[str] = TOKENS, doubt: float = 0.01) -> np.ndarray:
     """Log-probabilities (T, V) of these tokens, a frame each, "" for the blank."""
     rows = np.full((len(tokens), len(spelling)), doubt, np.float32)
-    rows[range(len(tokens)), [spelling.index(token) if token else 0 for token in tokens]] = 1 - doubt * (len(spelling) - 1)
+    rows[range(len(tokens)), [spelling.index(token) if token else 0 for token in tokens]] = 1 - doubt * (
+        len(spelling) - 1
+    )
     return np.log(rows)
 
 
@@ -168,9 +170,7 @@ def test_letters_are_the_lexicon_in_which_a_word_is_its_spelling(recombine: bool
 def test_chunks_and_resets_change_nothing(lm: NgramLm) -> None:
     fusion = LmFusion(lm, LETTERS, **OPTIONS, phones=PHONES)
     log_probs = random_log_probs(np.random.default_rng(1), 60)
-    whole, parts = (
-        CtcPrefixBeamSearch(beam_size=12, beam_threshold=10.0, recombine=True, lm=fusion) for _ in range(2)
-    )
+    whole, parts = (CtcPrefixBeamSearch(beam_size=12, beam_threshold=10.0, recombine=True, lm=fusion) for _ in range(2))
     whole.advance(log_probs)
     parts.advance(log_probs[:13])
     parts.reset()  # another utterance before it

@@ -199,9 +199,7 @@ def test_semantic_vad_and_keywords_that_cannot_be_used_are_no_error(server: Runn
             "keywords": [],
             "delay": "low",
         }
-        assert updated["warnings"] == [
-            "keywords that this model or its search cannot use are left out: 'WALKED'"
-        ]
+        assert updated["warnings"] == ["keywords that this model or its search cannot use are left out: 'WALKED'"]
 
     talk(server, dialogue)
 
@@ -348,8 +346,16 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
     (update(transcription={"keywords": [[]]}), "session.audio.input.transcription.keywords", "at most 500 strings"),
     (json.dumps(update(transcription={"keywords": ["\ud800"]})), None, "a string has a lone surrogate"),
     (update(transcription={"delay": "none"}), "session.audio.input.transcription.delay", "one of minimal, low, medium"),
-    (update(turn_detection="server_vad"), "session.audio.input.turn_detection", "of type 'server_vad' or 'semantic_vad'"),
-    (update(turn_detection={"type": "vad"}), "session.audio.input.turn_detection", "of type 'server_vad' or 'semantic_vad'"),
+    (
+        update(turn_detection="server_vad"),
+        "session.audio.input.turn_detection",
+        "of type 'server_vad' or 'semantic_vad'",
+    ),
+    (
+        update(turn_detection={"type": "vad"}),
+        "session.audio.input.turn_detection",
+        "of type 'server_vad' or 'semantic_vad'",
+    ),
     (vad(silence_duration_ms=True), "session.audio.input.turn_detection.silence_duration_ms", r"in \[100, 10000\]"),
     (vad(silence_duration_ms=1e400), "session.audio.input.turn_detection.silence_duration_ms", r"is inf; it must"),
     (vad(silence_duration_ms=99), "session.audio.input.turn_detection.silence_duration_ms", r"is 99; it must"),

@@ -84,7 +84,9 @@ def test_streams_that_came_together_are_run_together(recognizer: Recognizer, sam
     listeners = [Listener(recognizer) for _ in range(12)]
     for index, listener in enumerate(listeners):
         for piece in np.array_split(sample[1000 * index :], 5):
-            scheduler.submit(listener.job, lambda stream, piece=piece: stream.accept_waveform(piece), len(piece) / 16000)
+            scheduler.submit(
+                listener.job, lambda stream, piece=piece: stream.accept_waveform(piece), len(piece) / 16000
+            )
         scheduler.submit(listener.job, lambda stream: stream.finish())
     gate.open()
     for listener in listeners:

@@ -342,7 +342,9 @@ def test_clients_that_leave_before_their_replies_leave_no_line(sample: np.ndarra
             client = websocket(server, frame(TEXT, AT_16K.encode()) + 40 * frame(BINARY, sample[:3200].tobytes()))
             leave(client, abruptly=True)
         assert health(server)["status"] == "ok"
-    assert all("listening" in line.lower() or "limits:" in line or " s of audio" in line for line in server.log), server.log
+    assert all("listening" in line.lower() or "limits:" in line or " s of audio" in line for line in server.log), (
+        server.log
+    )
 
 
 # ---- the end ----

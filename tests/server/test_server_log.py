@@ -25,7 +25,12 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
 
 
 def test_a_traceback_does_not_quote_values() -> None:
-    for error in (TypeError(SECRET), ValueError(SECRET), KeyError(SECRET), UnicodeEncodeError("utf-8", SECRET, 0, 1, "")):
+    for error in (
+        TypeError(SECRET),
+        ValueError(SECRET),
+        KeyError(SECRET),
+        UnicodeEncodeError("utf-8", SECRET, 0, 1, ""),
+    ):
         text = logged(raised(RuntimeError("out of memory"), raised(error)))
         assert SECRET not in text and "out of memory" in text
         assert text.index(type(error).__name__) < text.index("RuntimeError")
@@ -52,9 +57,7 @@ logging.getLogger("asr_stream.server").info("vosk: 1.0 s of audio")
 
 def test_a_missing_package_is_named() -> None:
     for package in ("uvicorn", "starlette"):
-        program = (
-            f"import sys; sys.modules[{package!r}] = None; from asr.streaming.server.cli import main; sys.exit(main([]))"
-        )
+        program = f"import sys; sys.modules[{package!r}] = None; from asr.streaming.server.cli import main; sys.exit(main([]))"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
         assert done.returncode == 1 and done.stderr == (
             "asr-stream: the server needs more packages: pip install 'asr-stream[server]'\n"

@@ -176,7 +176,9 @@ def test_models(client: openai.OpenAI) -> None:
     assert model.id == bundled_model("float32").stem
     assert client.models.retrieve(model.id) == model
     assert client.models.retrieve("whisper-1").id == "whisper-1"
-    with pytest.raises(openai.NotFoundError, match="there is no model 'gpt-2'; this server has tiny, also as whisper-1"):
+    with pytest.raises(
+        openai.NotFoundError, match="there is no model 'gpt-2'; this server has tiny, also as whisper-1"
+    ):
         client.models.retrieve("gpt-2")
 
 

@@ -39,9 +39,7 @@ def write_phone_model(folder: Path) -> tuple[Path, Path]:
 
     torch.manual_seed(5)
     sizes = {"dim": 32, "num_heads": 2, "encoder_layers": 2, "encoder_ff_dim": 64, "decoder_layers": 1}
-    config = ModelConfig(
-        **sizes, decoder_ff_dim=64, subsampling_channels=4, vocab_size=len(TOKENS), phones=PHONES
-    )
+    config = ModelConfig(**sizes, decoder_ff_dim=64, subsampling_channels=4, vocab_size=len(TOKENS), phones=PHONES)
     model = AsrModel(config).eval()
     for parameter in model.parameters():
         parameter.data += 0.2 * torch.randn_like(parameter)

@@ -112,7 +112,9 @@ def rest_after(sent: list[str], words: list[str]) -> list[str]:
 
     Where the two differ, counted from the last word that they share: what was sent after it replaces as many words.
     """
-    matches = [block for block in SequenceMatcher(None, sent, words, autojunk=False).get_matching_blocks() if block.size]
+    matches = [
+        block for block in SequenceMatcher(None, sent, words, autojunk=False).get_matching_blocks() if block.size
+    ]
     if not matches:
         return words[len(sent) :]
     last = matches[-1]

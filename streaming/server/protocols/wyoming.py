@@ -32,7 +32,14 @@ from asr import __version__
 from asr.streaming.events import Final
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from asr.streaming.server.protocols.hotwords import usable_hotwords
-from asr.streaming.server.protocols.messages import LANGUAGE, BadMessage, check_language, parse_object, shown, whole_number
+from asr.streaming.server.protocols.messages import (
+    LANGUAGE,
+    BadMessage,
+    check_language,
+    parse_object,
+    shown,
+    whole_number,
+)
 from asr.streaming.server.security.descriptors import BACKLOG
 from asr.streaming.server.security.timeouts import SessionTimeouts
 from asr.streaming.server.server import Refused, Server

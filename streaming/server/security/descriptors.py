@@ -44,7 +44,7 @@ def num_needed(limits: Limits, num_ports: int) -> int:
 
 
 def provide(limits: Limits, num_ports: int) -> None:
-    """Raises the process's soft limit as far as `limits` need it. ValueError where the hard limit does not allow that."""
+    """Raises the process's soft limit as far as `limits` need it. ValueError if the hard limit does not allow that."""
     try:
         import resource
     except ImportError:  # Windows, which has no such limit

@@ -13,7 +13,7 @@ _QUOTES_VALUES = (TypeError, ValueError, LookupError)
 class LogFormatter(logging.Formatter):
     """Tracebacks without the messages of exceptions that quote the value they complain of, which may be a client's."""
 
-    def formatException(  # noqa: N802, the name is logging's
+    def formatException(
         self,
         ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
     ) -> str:
