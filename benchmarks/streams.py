@@ -149,12 +149,17 @@ class Server:
                 process.wait()
 
 
+def max_sessions() -> int:
+    """As many as the open files of a process allow: a session may take three."""
+    return min(100_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 3 - 100)
+
+
 def make_server(variant: str, args: argparse.Namespace) -> Server:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     if variant != "sherpa-onnx":
-        more = ["--port", str(port), "--chunk-ms", str(args.chunk_ms), "--max-sessions", "100000"]
+        more = ["--port", str(port), "--chunk-ms", str(args.chunk_ms), "--max-sessions", str(max_sessions())]
         more += ["--model", str(args.model.resolve())] if args.model else []
         command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", *more, *VARIANTS[variant]]
         return Server(command, f"ws://127.0.0.1:{port}/vosk", True, args.chunk_ms)

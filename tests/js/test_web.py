@@ -110,7 +110,7 @@ def test_node_searches_over_phones_as_python_does(
     assert spans(transcribe(model, wav, "--lm", lm)) == spans(expected)
 
 
-@pytest.mark.parametrize("rate", [8000, 44100])
+@pytest.mark.parametrize("rate", [32000, 44100])
 def test_node_resamples_and_takes_the_files_own_defaults_as_python_does(
     file_with_defaults: Path, conversation: np.ndarray, tmp_path: Path, rate: int
 ) -> None:

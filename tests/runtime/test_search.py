@@ -51,7 +51,7 @@ def test_words_end_a_frame_before_their_last_token_does() -> None:
 def test_without_a_language_model_a_word_needs_more_to_be_believed() -> None:
     hypothesis = spoken([4, 5])
     (word,) = words(hypothesis, TOKENS)
-    assert word.confidence == sure(-7.34, 6.85 / 2, 3.58 * 3 / 4)
+    assert word.confidence == sure(-6.64, 6.94 / 2, 2.98 * 3 / 4)
     assert word.confidence < words(hypothesis, TOKENS, with_lm=True)[0].confidence
 
 

@@ -6,7 +6,9 @@ import logging
 import subprocess
 import sys
 
-from asr.streaming.server.security.log import LogFormatter
+import pytest
+
+from asr.streaming.server.security.log import AcceptFilter, LogFormatter
 
 SECRET = "my own name"
 
@@ -62,3 +64,17 @@ def test_a_missing_package_is_named() -> None:
         assert done.returncode == 1 and done.stderr == (
             "asr-stream: the server needs more packages: pip install 'asr-stream[server]'\n"
         )
+
+
+def test_a_full_descriptor_table_is_a_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("test.accept")
+    logger.addFilter(AcceptFilter())
+    error = OSError(24, "Too many open files")
+    for _ in range(50):
+        logger.error("socket.accept() out of system resource\nsocket: <asyncio.TransportSocket fd=4>", exc_info=error)
+    logger.error("another error")
+    assert [record.getMessage() for record in caplog.records] == [
+        "too many open files: new connections wait",
+        "another error",
+    ]
+    assert not caplog.records[0].exc_info

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 import traceback
 from types import TracebackType
 
@@ -26,12 +27,32 @@ class LogFormatter(logging.Formatter):
         return "Traceback:\n" + "\nwhich led to:\n".join(reversed(chain))
 
 
+class AcceptFilter(logging.Filter):
+    """A line a minute while there are no descriptors for new connections; asyncio logs a traceback for each try."""
+
+    every_s = 60.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last_s = -float("inf")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if "out of system resource" not in record.getMessage():
+            return True
+        if time.monotonic() - self._last_s < self.every_s:
+            return False
+        self._last_s = time.monotonic()
+        record.msg, record.args, record.exc_info = "too many open files: new connections wait", (), None
+        return True
+
+
 def set_up_logging() -> None:
     """Errors of all libraries, and what the server itself tells."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormatter("%(asctime)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("asr_stream").setLevel(logging.INFO)
+    logging.getLogger("asyncio").addFilter(AcceptFilter())
     # Both warn of what clients do: replies to one that has left, forms that are none.
     for name in ("asyncio", "python_multipart"):
         logging.getLogger(name).setLevel(logging.ERROR)
