@@ -32,9 +32,7 @@ def mix(models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[floa
     words = [*specials, *sorted({word for names, _ in models for word in names}.difference(specials))]
     index = {word: i for i, word in enumerate(words)}
     order = max(len(levels) for _, levels in models)
-    tables = [
-        [np.array([index[word] for word in names])[level.words] for level in levels] for names, levels in models
-    ]
+    tables = [[np.array([index[word] for word in names])[level.words] for level in levels] for names, levels in models]
     rows = _all_rows(tables, order, len(words))
     orders = [_row_order(rows, n, len(words)) for n in range(order)]
     prob: list[Floats] = [np.zeros(len(level)) for level in rows]
@@ -105,7 +103,8 @@ def _unique(table: Ints, base: int) -> Ints:
 def _row_order(rows: list[Ints], n: int, num_words: int) -> Order:
     table = rows[n]
     none = np.zeros(len(table), np.int64)
-    context, suffix = (_find(rows, table[:, :-1], num_words), _find(rows, table[:, 1:], num_words)) if n else (none, none)
+    context = _find(rows, table[:, :-1], num_words) if n else none
+    suffix = _find(rows, table[:, 1:], num_words) if n else none
     return Order(context, table[:, -1], suffix, none.astype(float), table[:, 0] == BOS)
 
 

@@ -110,7 +110,10 @@ def test_counts_of_a_mixture_are_how_often_its_ngrams_occur(tmp_path: Path) -> N
 
 def test_words_keep_their_pronunciations(tmp_path: Path) -> None:
     files = [trained(tmp_path, name, f"A B {name}", 2, 2) for name in ("X", "Y")]
-    for path, phones, own in ((files[0], ["p", "q"], {"A": [("p",)], "X": [("q", "p")]}), (files[1], ["q", "r"], {"A": [("r",)], "Y": [("r",)]})):
+    for path, phones, own in (
+        (files[0], ["p", "q"], {"A": [("p",)], "X": [("q", "p")]}),
+        (files[1], ["q", "r"], {"A": [("r",)], "Y": [("r",)]}),
+    ):
         path.write_bytes(with_pronunciations(path.read_bytes(), phones, own))
     out = tmp_path / "mixed.lm"
     assert main(["lm", "mix", *map(str, files), "-o", str(out)]) == 0
