@@ -491,6 +491,13 @@ def spell(text: str, tokens: list[str]) -> list[int]:
     """Ids of the fewest tokens that write the words of `text`, A to Z in the case that the model has. `tokens`: as for
     `words`. ValueError for a text without words, and for a word that no tokens write."""
 
+def format_numbers(words: list[str]) -> list[tuple[str, int, int]]:
+    """English words, in lower case, with the numbers among them in digits: (text, first, last) of every shown token,
+    which stands for the words `first` to `last`. Every word is in one token, in order. See csrc/text/numbers.h."""
+
+def num_settled_words(words: list[str]) -> int:
+    """How many leading words `format_numbers` shows the same whatever follows them."""
+
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
     """See `asr.runtime.search.rescore`."""
 
