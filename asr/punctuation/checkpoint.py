@@ -61,11 +61,10 @@ class PunctuationCheckpoint:
         except Exception as error:  # torch.load raises nearly any type on damaged files
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise PunctuationCheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
-        if not is_punctuation(values):
+        if not isinstance(values, dict) or values.pop("kind", None) != KIND:
             raise PunctuationCheckpointError(f"{path} is no checkpoint of `asr text train`")
         if values.pop("format_version", None) != FORMAT_VERSION:
             raise PunctuationCheckpointError(f"{path} has another format; this version reads format {FORMAT_VERSION}")
-        values.pop("kind")
         try:
             checkpoint = PunctuationCheckpoint(PunctuatorConfig.from_dict(values.pop("config")), **values)
             checkpoint.model()
@@ -75,6 +74,10 @@ class PunctuationCheckpoint:
         return checkpoint
 
 
-def is_punctuation(values: object) -> bool:
-    """Whether what a checkpoint file holds is of this network."""
+def is_punctuation(path: Path) -> bool:
+    """Whether a file is a checkpoint of this network; False for anything else."""
+    try:
+        values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception:  # whatever is wrong with it, it is for its own reader to say
+        return False
     return isinstance(values, dict) and values.get("kind") == KIND

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
-from asr.punctuation.evaluate import Ask, Scores, evaluate
+from asr.punctuation.evaluate import Ask, Scores, evaluate, read_iwslt
 from asr.punctuation.model import PunctuatorConfig
 from asr.punctuation.train import Report, TrainOptions, asker, train
 from asr.runtime.punctuation import Answer, Punctuation
@@ -64,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     evaluation.add_argument("text", nargs="+", type=Path, metavar="FILE", help="as for train")
     evaluation.add_argument(
         "--held-out", action="store_true", help="only what the training leaves out of such a file: its end"
+    )
+    evaluation.add_argument(
+        "--iwslt", action="store_true", help="the files are of the TED benchmark: a word and its mark a line, no case"
     )
     evaluation.add_argument(
         "--words", type=float, default=0.1, metavar="N", help="million words to read of each file (%(default)s)"
@@ -168,7 +171,10 @@ def _evaluate(args: argparse.Namespace) -> int:
         ask, look_ahead, left_context = asker(model), model.config.total_look_ahead, model.config.total_left_context
     num_words = _num_words(args)
     for path in args.text:
-        corpus = _held_out(path, num_words) if args.held_out else read(path, num_words).corpus()
+        if args.iwslt:
+            corpus = read_iwslt(path)
+        else:
+            corpus = _held_out(path, num_words) if args.held_out else read(path, num_words).corpus()
         print(f"{path.name}: {evaluate(ask, corpus, look_ahead, left_context)}", flush=True)
     return 0
 

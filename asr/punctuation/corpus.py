@@ -39,7 +39,7 @@ _NEVER_CAPITALIZED = frozenset(
 )
 _DASHES = re.compile(r"\s*(?:--+|[—–]+|\s-\s)\s*")
 _NOTES = re.compile(r"\[[^\]]{0,12}\]|[†‡]")
-_WORD = re.compile(r"[^\W_]+(?:['.,:@&][^\W_]+)*'?|[$£€]\d[\d.,]*|\d[\d.,:]*%", re.ASCII)
+_WORD = re.compile(r"'?[^\W_]+(?:['.,:@&][^\W_]+)*'?|[$£€]\d[\d.,]*|\d[\d.,:]*%", re.ASCII)
 _LATIN = re.compile(r"[\x20-\x7eÀ-ÖØ-öø-ÿ‘’“”—–…£€«»†‡\t]*")
 _CURLY = str.maketrans("‘’“”…", "''\"\"\u2026")
 _MAX_WORDS = 120

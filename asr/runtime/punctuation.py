@@ -113,6 +113,45 @@ class Punctuation:
         return answer
 
 
+class PunctuatedUtterance:
+    """An utterance as it grows: its words as they are shown, as soon as nothing can change them any more.
+
+    The final text, of `Punctuation` over all words, begins with what was shown.
+    """
+
+    def __init__(self, punctuation: Punctuation, *, continues: bool = False) -> None:
+        self._punctuation = punctuation
+        self._continues = continues
+        self._marks = np.zeros((0, NUM_MARKS), np.float32)
+        self._cases = np.zeros((0, NUM_CASES), np.float32)
+
+    def __call__(self, words: Sequence[str], pauses_s: Sequence[float] | None = None) -> list[str]:
+        """The first words of the utterance so far as they are shown, all but the last `Punctuation.look_ahead`.
+
+        words, pauses_s: all of the utterance that no longer change; those of the call before are not looked at again.
+        """
+        known, last = len(self._marks), max(0, len(words) - self._punctuation.look_ahead)
+        if last > known:
+            first = max(0, known - self._punctuation.left_context)
+            answer = self._punctuation.answer(
+                words[first:],
+                None if pauses_s is None else pauses_s[first:],
+                continues=None if first else self._continues,
+                complete=False,
+            )
+            self._marks = np.concatenate((self._marks, answer.mark_probs[known - first : last - first]))
+            self._cases = np.concatenate((self._cases, answer.case_probs[known - first : last - first]))
+        shown = min(last, len(self._marks))
+        return punctuate(
+            list(words[:shown]),
+            self._marks[:shown],
+            self._cases[:shown],
+            self._punctuation.mixed,
+            continues=self._continues,
+            complete=True,
+        )
+
+
 def units(
     words: Sequence[str], pauses_s: Sequence[float] | None, *, continues: bool | None, complete: bool
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
