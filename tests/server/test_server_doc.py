@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -63,7 +64,11 @@ def test_a_client(server: RunningServer, tmp_path: Path, sample: np.ndarray, hea
     command, suffix = COMMANDS[language]
     client = tmp_path / f"client{suffix}"
     client.write_text(code.replace(":8000", f":{server.port}").replace("10300", str(wyoming_port(server))))
-    result = subprocess.run([*command, client, "speech.wav"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    # LiteLLM would ask the network for prices.
+    environment = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    result = subprocess.run(
+        [*command, client, "speech.wav"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+    )
     assert result.returncode == 0, result.stderr
     assert "the old man" in result.stdout.lower(), result.stdout
 
