@@ -496,7 +496,7 @@ def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc
 
 @final
 class SegmentOptions:
-    """How to recognise. Immutable, shared by segments; `asr.streaming.Recognizer` says what the values mean."""
+    """How to recognize. Immutable, shared by segments; `asr.streaming.Recognizer` says what the values mean."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ inline constexpr std::int64_t kNumCompared = 24;  // of these hypotheses, at mos
 // Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory.
 inline constexpr std::int64_t kMaxFullContext = 750;
 
-// How to recognise. Immutable once a segment has it; shared by any number.
+// How to recognize. Immutable once a segment has it; shared by any number.
 struct SegmentOptions {
   enum class Search { kGreedy, kBeam, kRescore };  // rescore: the attention decoder picks among those of the beam
 

@@ -1,4 +1,4 @@
-"""The recogniser: a model and how to run it. Immutable, shared by any number of streams and threads.
+"""The recognizer: a model and how to run it. Immutable, shared by any number of streams and threads.
 
 recognizer = Recognizer()                      # the bundled model
 stream = recognizer.stream()
@@ -34,7 +34,7 @@ def _default(name: str) -> float:
 
 @dataclass(frozen=True)
 class Recognizer:
-    """How to recognise: model, latency, search, endpoint rules.
+    """How to recognize: model, latency, search, endpoint rules.
 
     model: an exported `.onnx` file, an `OnnxModel` to share, or None for the bundled int8 model.
     chunk_ms: audio per step, a multiple of 40 in [40, 5120]; text appears once per chunk.
@@ -99,7 +99,7 @@ class Recognizer:
             self._warm_up()
 
     def with_options(self, **changes: Any) -> Recognizer:
-        """The same recogniser but for `changes`, at once: it shares the model and the language model.
+        """The same recognizer but for `changes`, at once: it shares the model and the language model.
 
         Raises ValueError as the class itself does.
         """

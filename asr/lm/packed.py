@@ -176,9 +176,9 @@ def pack(
             sections.append(_u32(*np.searchsorted(keys[-1], base * np.arange(len(keys[-2]) + 1))))
             sections.append(_u24(level.words[sort, -1]))
         natural = math.log(10) * level.log_probs[sort]
-        sections.append(natural.astype("<f4").tobytes() if n == 1 else _quantised(natural))
+        sections.append(natural.astype("<f4").tobytes() if n == 1 else _quantized(natural))
         if n < order:
-            sections.append(_quantised(math.log(10) * level.backoffs[sort]))
+            sections.append(_quantized(math.log(10) * level.backoffs[sort]))
     packed = b"".join(heads + sections)
     return with_pronunciations(packed, phones, pronunciations or {}, g2p) if phones else packed
 
@@ -228,7 +228,7 @@ def _u24(values: npt.NDArray[np.int64]) -> bytes:
     return np.ascontiguousarray(values.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3]).tobytes()
 
 
-def _quantised(values: npt.NDArray[np.float32]) -> bytes:
+def _quantized(values: npt.NDArray[np.float32]) -> bytes:
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
     step = (high - low) / 255
     codes = np.round((values - low) / step) if step else np.zeros(len(values))

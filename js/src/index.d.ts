@@ -1,4 +1,4 @@
-/** A recognised word. Times in seconds since the start of the stream. */
+/** A recognized word. Times in seconds since the start of the stream. */
 export interface Word {
   word: string;
   start: number;

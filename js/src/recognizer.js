@@ -1,4 +1,4 @@
-// The recogniser: a model and how to run it. See index.d.ts for what the options mean.
+// The recognizer: a model and how to run it. See index.d.ts for what the options mean.
 
 import { loadCore } from "./core.js";
 import { Model } from "./model.js";

@@ -1,4 +1,4 @@
-"""libasr_stream: what it recognises is what Python does, to the last bit, and nothing that it is given can harm it."""
+"""libasr_stream: what it recognizes is what Python does, to the last bit, and nothing that it is given can harm it."""
 
 from __future__ import annotations
 

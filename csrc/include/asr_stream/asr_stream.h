@@ -12,7 +12,7 @@
  *
  * What the library promises:
  *
- * - Audio is mono, of asr_stream_options.sample_rate, in pieces of any length. What is recognised depends on the audio
+ * - Audio is mono, of asr_stream_options.sample_rate, in pieces of any length. What is recognized depends on the audio
  *   alone, not on how it was cut, and is the same as in Python: text, times, confidence.
  * - Events come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an empty one
  *   takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A GAP comes
@@ -102,7 +102,7 @@ typedef enum asr_search {
   ASR_SEARCH_RESCORE = 2  /* beam; at the endpoint the attention decoder picks among its hypotheses */
 } asr_search;
 
-/* How to recognise. Defaults: asr_stream_options_init. */
+/* How to recognize. Defaults: asr_stream_options_init. */
 typedef struct asr_stream_options {
   size_t struct_size;              /* sizeof(asr_stream_options) */
   int32_t chunk_ms;                /* audio per step: text appears once per chunk; multiple of 40, [40, 5120], 0: the
@@ -139,7 +139,7 @@ ASR_API asr_status asr_model_load_memory(const void *data, size_t size, const as
                                          asr_model **model, char *error, size_t error_size);
 ASR_API void asr_model_free(asr_model *model);
 
-/* A metadata entry of the model, such as "licence" or "default_chunk_size"; NULL: it has none of this name. Valid as
+/* A metadata entry of the model, such as "license" or "default_chunk_size"; NULL: it has none of this name. Valid as
  * long as the model. */
 ASR_API const char *asr_model_property(const asr_model *model, const char *key);
 
@@ -153,7 +153,7 @@ ASR_API void asr_stream_free(asr_stream *stream);
 ASR_API asr_status asr_stream_accept_f32(asr_stream *stream, const float *samples, size_t num_samples);
 ASR_API asr_status asr_stream_accept_i16(asr_stream *stream, const int16_t *samples, size_t num_samples);
 
-/* num_samples of audio, at the stream's sample rate, were lost here: ends the utterance; what follows is recognised afresh. In [0, 2^48];
+/* num_samples of audio, at the stream's sample rate, were lost here: ends the utterance; what follows is recognized afresh. In [0, 2^48];
  * 0 does nothing. */
 ASR_API asr_status asr_stream_gap(asr_stream *stream, int64_t num_samples);
 

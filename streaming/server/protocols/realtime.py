@@ -129,7 +129,8 @@ class Connection:
             case "input_audio_buffer.commit":
                 if self._uncommitted_s < MIN_COMMIT_S:
                     raise ApiError(
-                        f"there are {self._uncommitted_s:.3f} s of audio to commit; at least {MIN_COMMIT_S} s are needed",
+                        f"there are {self._uncommitted_s:.3f} s of audio to commit; "
+                        f"at least {MIN_COMMIT_S} s are needed",
                         code="input_audio_buffer_commit_empty",
                     )
                 await self._end_item("commit")
