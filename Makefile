@@ -58,7 +58,7 @@ js:
 
 lint: $(VENV)/test.stamp
 	$(BIN)/pip install --quiet ruff mypy types-PyYAML
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy asr export streaming
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy asr export streaming web
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \

@@ -105,6 +105,12 @@ def assert_equal(one: Any, other: Any) -> None:
         assert one == other
 
 
+def test_resuming_with_another_optimizer_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, "train.max_steps=1", "optim.kind=muon"]) == 0
+    assert main([*arguments, "train.max_steps=2", "--resume"]) != 0
+    assert "optim.kind=muon" in capsys.readouterr().err
+
+
 def test_two_processes_train_the_model_of_one(arguments: list[str], tmp_path: Path) -> None:
     """The same batches a step, so the same losses at every step; and one process can go on where two stopped."""
     arguments = [*arguments, "train.batches_per_step=2", "train.log_every=1", "optim.schedule=noam"]
