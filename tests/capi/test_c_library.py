@@ -237,10 +237,6 @@ def test_what_a_model_says_of_itself(library: Any, tiny_onnx: Path, onnx: Any) -
     assert model.property("nothing") is None
 
 
-def test_its_version_is_that_of_the_package(library: Any) -> None:
-    assert f'\nversion = "{library.c.asr_version().decode()}"\n' in (ROOT / "pyproject.toml").read_text()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -29,14 +29,21 @@ from starlette.types import Receive, Scope, Send
 from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.events import Final
 from asr.streaming.server.protocols.messages import shown
-from asr.streaming.server.protocols.openai_api import ApiError, check_keywords, check_language, expect_keywords
+from asr.streaming.server.protocols.openai_api import (
+    COMMIT_MODELS,
+    ApiError,
+    check_keywords,
+    check_language,
+    check_languages,
+    expect_keywords,
+)
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
 from asr.streaming.terminal.subtitles import srt, vtt
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("word", "segment")
-ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-transcribe", "gpt-realtime-whisper")
+ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-transcribe", *COMMIT_MODELS)
 """Names of OpenAI's models for transcription that clients ask for unless they are told otherwise."""
 MAX_FIELDS = 64
 MAX_FIELD_BYTES = 65536
@@ -56,6 +63,7 @@ class Options:
     def from_form(cls, form: FormData) -> Options:
         """ApiError for values that are not supported."""
         check_language(form.get("language"), "language")
+        check_languages(form.getlist("languages[]") + form.getlist("languages"), "languages")
         format = form.get("response_format") or "json"
         if format not in FORMATS:
             known = ", ".join(FORMATS)
@@ -233,7 +241,7 @@ def _whole(finals: list[Final], duration_s: float, options: Options) -> Response
         return PlainTextResponse(srt(finals))
     if options.format == "vtt":
         return PlainTextResponse(vtt(finals), media_type="text/vtt")
-    usage = {"type": "duration", "seconds": round(duration_s, 3)}
+    usage = {"type": "duration", "seconds": math.ceil(duration_s)}  # whole, as OpenAI's: LiteLLM takes nothing else
     if options.format == "json":
         return JSONResponse({"text": text, "usage": usage})
     answer: dict[str, Any] = {"task": "transcribe", "language": "english", "duration": round(duration_s, 3)}
