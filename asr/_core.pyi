@@ -442,20 +442,35 @@ class Endpointer:
     def __init__(
         self,
         *,
-        silence_after_speech_s: float = 0.8,
+        silence_after_speech_s: float = 1.6,
+        min_silence_after_speech_s: float = 0.5,
         silence_without_speech_s: float = 5.0,
         max_utterance_s: float = 20.0,
         frame_s: float = 0.04,
     ) -> None:
-        """Seconds, all above 0, or ValueError; infinity switches a rule off. `frame_s` is an encoder frame."""
+        """Seconds, all above 0, or ValueError; infinity switches a rule off. `frame_s` is an encoder frame.
+
+        The silence that ends an utterance with speech is at most `silence_after_speech_s`, and, if that is not less, at
+        least `min_silence_after_speech_s`.
+        """
 
     def update(
-        self, *, num_frames: int, num_trailing_silence_frames: int, has_speech: bool, word_begins: bool = False
+        self,
+        *,
+        num_frames: int,
+        num_trailing_silence_frames: int,
+        has_speech: bool,
+        word_begins: bool = False,
+        end_log_prob: float = -3.0,
+        num_words: int = 6,
+        longest_pause_frames: int = 0,
     ) -> Literal["silence_after_speech", "silence_without_speech", "max_utterance"] | None:
         """The rule that ends the utterance now, or None. Counts are encoder frames since the utterance began.
 
         word_begins: the next frame begins a word. `max_utterance` waits for a pause of six frames, so as not to cut a
         word; from 1.25 times its limit for the next word also; to 1.5 times its limit.
+        `silence_after_speech` waits longer where the language model expects no end of the sentence (end_log_prob: natural
+        log P(</s>)), after few words, and 1.5 times as long as the speaker has paused before (longest_pause_frames).
         ValueError unless 0 <= num_trailing_silence_frames <= num_frames.
         """
 
@@ -516,6 +531,7 @@ class SegmentOptions:
         fusion: LmFusion | None,
         rescore_ctc_weight: float,
         silence_after_speech_s: float,
+        min_silence_after_speech_s: float,
         silence_without_speech_s: float,
         max_utterance_s: float,
         max_full_context: int = 750,

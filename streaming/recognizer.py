@@ -54,8 +54,10 @@ class Recognizer:
         takes part. Text costs `unknown_cost` nats a letter, in (0, 100], as "[unk]": the higher, the rarer it is.
     beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
     provider: "cpu" | "cuda".
-    silence_after_speech_s, silence_without_speech_s, max_utterance_s: the endpoint rules, see
-        `asr._core.Endpointer`; the last one in (0, 120].
+    silence_after_speech_s, min_silence_after_speech_s: the longest and the shortest silence that ends an utterance:
+        how long it is depends on what was said. Equal: a fixed silence.
+    silence_without_speech_s, max_utterance_s: the other endpoint rules, see `asr._core.Endpointer`; the last one in
+        (0, 120].
 
     Raises ValueError for a value outside these, and for a model that cannot be used.
     """
@@ -76,6 +78,7 @@ class Recognizer:
     provider: str = "cpu"
     num_threads: int = 1
     silence_after_speech_s: float = _default("silence_after_speech_s")
+    min_silence_after_speech_s: float = _default("min_silence_after_speech_s")
     silence_without_speech_s: float = _default("silence_without_speech_s")
     max_utterance_s: float = _default("max_utterance_s")
 
@@ -186,6 +189,7 @@ class Recognizer:
             phrases=self.closed_list,
             rescore_ctc_weight=self.onnx.metadata.rescore_ctc_weight,
             silence_after_speech_s=self.silence_after_speech_s,
+            min_silence_after_speech_s=self.min_silence_after_speech_s,
             silence_without_speech_s=self.silence_without_speech_s,
             max_utterance_s=self.max_utterance_s,
         )

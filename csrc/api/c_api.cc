@@ -173,6 +173,7 @@ StreamOptions to_stream_options(const asr_stream_options* given) {
   options.use_lm = check_range("use_lm", c.use_lm, 0, 1) != 0;
   options.beam_size = c.beam_size;
   options.silence_after_speech_s = c.silence_after_speech_s;
+  options.min_silence_after_speech_s = c.min_silence_after_speech_s;
   options.silence_without_speech_s = c.silence_without_speech_s;
   options.max_utterance_s = c.max_utterance_s;
   options.hotword_boost = c.hotword_boost;
@@ -282,7 +283,8 @@ void asr_stream_options_init(asr_stream_options* options, size_t struct_size) {
        asr_stream_options{0, defaults.chunk_ms, defaults.left_context_ms, static_cast<std::int32_t>(defaults.search),
                           defaults.second_pass, defaults.use_lm, defaults.beam_size, defaults.silence_after_speech_s,
                           defaults.silence_without_speech_s, defaults.max_utterance_s, defaults.hotword_boost,
-                          defaults.unknown_cost, nullptr, nullptr, defaults.sample_rate, 0});
+                          defaults.unknown_cost, nullptr, nullptr, defaults.sample_rate, 0,
+                          defaults.min_silence_after_speech_s});
 }
 
 asr_status asr_model_load(const char* path, const asr_model_options* options, asr_model** model, char* error,

@@ -47,6 +47,7 @@ std::shared_ptr<const SegmentOptions> segment_options(const Model& model, const 
   }
   segment->rescore_ctc_weight = model.metadata().rescore_ctc_weight;
   segment->endpointer.silence_after_speech_s = options.silence_after_speech_s;
+  segment->endpointer.min_silence_after_speech_s = options.min_silence_after_speech_s;
   segment->endpointer.silence_without_speech_s = options.silence_without_speech_s;
   segment->endpointer.max_utterance_s = options.max_utterance_s;
   return segment;

@@ -83,6 +83,7 @@ std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<
     take(values, "secondPass", options->second_pass);
     take(values, "beamSize", options->beam.beam_size);
     take(values, "silenceAfterSpeechS", options->endpointer.silence_after_speech_s);
+    take(values, "minSilenceAfterSpeechS", options->endpointer.min_silence_after_speech_s);
     take(values, "silenceWithoutSpeechS", options->endpointer.silence_without_speech_s);
     take(values, "maxUtteranceS", options->endpointer.max_utterance_s);
     float hotword_boost = kHotwordBoost, unknown_cost = kUnknownCost;

@@ -79,8 +79,10 @@ export interface RecognizerOptions {
   secondPass?: boolean;
   /** Hypotheses kept, in [1, 1024], default 128. */
   beamSize?: number;
-  /** An utterance ends after so many seconds of silence, default 0.8. */
+  /** An utterance ends after at most so many seconds of silence, default 1.6: how many depends on what was said. */
   silenceAfterSpeechS?: number;
+  /** And after at least so many, default 0.5. */
+  minSilenceAfterSpeechS?: number;
   /** And after so many when nothing was said, default 5. */
   silenceWithoutSpeechS?: number;
   /** And is ended, between two words, when it is so long, in (0, 120], default 20. */

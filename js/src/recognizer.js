@@ -10,8 +10,8 @@ const LM_WEIGHTS = ["weight", "wordBonus", "oovPenalty", "priorWeight"];
 
 const DEFAULTS = { lm: null, lmWeights: {}, search: "rescore", sessionOptions: {} };
 const OPTIONS = [
-  "model", ...Object.keys(DEFAULTS), "chunkMs", "leftContextMs", "secondPass", "beamSize", "silenceAfterSpeechS", "silenceWithoutSpeechS",
-  "maxUtteranceS", "hotwords", "hotwordBoost", "phrases", "unknownCost", "ort",
+  "model", ...Object.keys(DEFAULTS), "chunkMs", "leftContextMs", "secondPass", "beamSize", "silenceAfterSpeechS", "minSilenceAfterSpeechS",
+  "silenceWithoutSpeechS", "maxUtteranceS", "hotwords", "hotwordBoost", "phrases", "unknownCost", "ort",
 ]; // the defaults of the others stand in csrc/contract.h, and those of chunkMs and leftContextMs in the model file
 
 export class Recognizer {

@@ -21,6 +21,7 @@ OPTIONS = {
     "hotwords": "--hotwords",
     "phrases": "--phrases",
     "silence_after_speech_s": "--endpoint-silence-ms (in seconds)",
+    "min_silence_after_speech_s": "--min-endpoint-silence-ms (in seconds)",
     "max_utterance_s": "--max-utterance-s",
     "provider": "--provider",
 }
@@ -71,9 +72,16 @@ def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None
     how.add_argument(
         "--endpoint-silence-ms",
         type=_milliseconds,
-        default=800.0,
+        default=1600.0,
         metavar="MS",
-        help="an utterance ends after so much silence; inf: never (default 800)",
+        help="an utterance ends after at most so much silence, sooner if it sounds complete; inf: never (default 1600)",
+    )
+    how.add_argument(
+        "--min-endpoint-silence-ms",
+        type=_milliseconds,
+        default=500.0,
+        metavar="MS",
+        help="and after at least so much; the same for both is a fixed silence (default 500)",
     )
     how.add_argument(
         "--max-utterance-s",
@@ -110,6 +118,7 @@ def new_recognizer(args: argparse.Namespace, bundled: Path | None = None) -> Rec
         hotwords=args.hotwords,
         phrases=args.phrases,
         silence_after_speech_s=args.endpoint_silence_ms / 1000,
+        min_silence_after_speech_s=args.min_endpoint_silence_ms / 1000,
         max_utterance_s=args.max_utterance_s,
         beam_size=args.beam,
         provider=args.provider,

@@ -113,7 +113,7 @@ typedef struct asr_stream_options {
   int32_t second_pass;             /* 1: a FINAL comes of one more look at the whole utterance; 0: of the chunks; 1 */
   int32_t use_lm;                  /* 1: the model's language model, if it has one; 0: none; 1 */
   int32_t beam_size;               /* hypotheses kept, [1, 1024]; 128 */
-  double silence_after_speech_s;   /* ends an utterance; > 0, INFINITY: never; 0.8 */
+  double silence_after_speech_s;   /* ends an utterance at the latest; > 0, INFINITY: never; 1.6 */
   double silence_without_speech_s; /* the same where nothing was said; 5 */
   double max_utterance_s;          /* ends a longer one between words; (0, 120]; 20 */
   double hotword_boost;            /* nats for each letter of a hotword, (0, 20]; 0.75 */
@@ -125,6 +125,8 @@ typedef struct asr_stream_options {
   int32_t sample_rate;             /* of the audio and of gaps, Hz, [1000, 768000], 0: 16000; 16000. Anything else is
                                       resampled; events, and asr_stream_sample_offset, count in 16 kHz and seconds */
   int32_t reserved;                /* 0 */
+  double min_silence_after_speech_s; /* ends an utterance at the earliest; > 0, INFINITY: always the latest; 0.5. Between
+                                      the two, what was said decides: see docs/live.md */
 } asr_stream_options;
 
 /* Fill in the defaults: asr_model_options options; asr_model_options_init(&options, sizeof options); */
