@@ -653,3 +653,46 @@ def read_onnx_properties(data: bytes) -> dict[str, str]:
     ValueError, saying where or why, unless the file is whole, of opset ONNX_OPSET, and holds its weights itself:
     nothing that it names outside itself is ever read.
     """
+
+# Case and punctuation (csrc/text/punctuation.h).
+NUM_WORD_FEATURES: int
+"""Rows of the feature table whose sum stands for a word."""
+NUM_WORD_FEATURE_ROWS: int
+NUM_PAUSE_CLASSES: int
+NUM_MARKS: int
+"""none, comma, period, question mark"""
+NUM_CASES: int
+"""lower, capitalized, upper"""
+
+def word_features(words: list[str]) -> npt.NDArray[np.int32]:
+    """(num_words, NUM_WORD_FEATURES), each in [0, NUM_WORD_FEATURE_ROWS). Neither case nor the value of digits matters."""
+
+def special_features(unit: Literal["sentence", "continues", "end"]) -> npt.NDArray[np.int32]:
+    """(NUM_WORD_FEATURES,) of a unit that is no word: before the first word of a text, or after its last one."""
+
+def pause_class(pause_s: float) -> int:
+    """Class in [0, NUM_PAUSE_CLASSES) of the pause before a word; of NaN, which stands for unknown, 0.
+
+    ValueError for a negative pause.
+    """
+
+def punctuate(
+    words: list[str],
+    mark_probs: npt.NDArray[np.float32],
+    case_probs: npt.NDArray[np.float32],
+    mixed: dict[str, str],
+    *,
+    continues: bool = False,
+    complete: bool = True,
+) -> list[str]:
+    """The words as they are shown, one for each word given.
+
+    Args:
+        words: in small letters; one with a capital, a digit or a sign that is not an apostrophe keeps its letters.
+        mark_probs: (num_words, NUM_MARKS) of the mark after each word.
+        case_probs: (num_words, NUM_CASES).
+        mixed: how words of mixed case are written, by their small letters.
+        continues: the words go on with a sentence: the first one is not capitalized for its place.
+        complete: the speaker has ended; otherwise the last word gets no mark.
+    ValueError for probabilities of another number of words.
+    """
