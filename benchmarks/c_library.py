@@ -194,8 +194,8 @@ class CStream:
         while pointer := self._c.asr_stream_next_event(self.handle):
             event = pointer.contents
             more: dict[str, Any] = {
-                "raw": event.raw.decode() or None,
-                "raw_words": _words(event.raw_words, event.num_raw_words) or None,
+                "raw": event.raw.decode(),
+                "raw_words": _words(event.raw_words, event.num_raw_words),
             }
             if _EVENTS[event.type] is Partial:
                 more["num_stable"] = event.num_stable

@@ -19,7 +19,7 @@ class Event:
     start, end: seconds from the start of the stream.
     words: those of `text`; one that stands for several that were said, such as "9:30", has their times and their least
         confidence. Empty for Gap and Error.
-    raw, raw_words: what was said, as it is recognized; what they were made without is the same as `text` and `words`.
+    raw, raw_words: what was said, as it is recognized; where nothing is given, `text` and `words`.
     """
 
     type: ClassVar[str]
@@ -28,18 +28,16 @@ class Event:
     start: float
     end: float
     words: tuple[Word, ...] = ()
-    raw: str | None = field(default=None, kw_only=True)
-    raw_words: tuple[Word, ...] | None = field(default=None, kw_only=True)
+    raw: str = field(default="", kw_only=True)
+    raw_words: tuple[Word, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.raw is None:
+        if not self.raw:
             object.__setattr__(self, "raw", self.text)
-        if self.raw_words is None:
             object.__setattr__(self, "raw_words", self.words)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: times to the millisecond, confidences to three digits; `raw` where it is not `text`."""
-        assert self.raw_words is not None
         values = {
             "type": self.type,
             "text": self.text,

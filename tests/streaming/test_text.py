@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commas import write_punctuation
 from support.recognition import finals, num_errors, recognize
 
 from asr import Recognizer
@@ -34,7 +35,7 @@ def test_raw_text_is_what_plain_text_is_made_of(
 ) -> None:
     for one, other in zip(recognize(plain, conversation), recognize(formatted, conversation), strict=True):
         assert (one.raw, one.raw_words, one.start, one.end) == (other.raw, other.raw_words, other.start, other.end)
-        assert one.raw == " ".join(word.word for word in one.raw_words or ())
+        assert one.raw == " ".join(word.word for word in one.raw_words)
 
 
 def test_formatted_text_without_a_model_for_punctuation_is_in_small_letters(
@@ -42,8 +43,8 @@ def test_formatted_text_without_a_model_for_punctuation_is_in_small_letters(
 ) -> None:
     events = recognize(formatted, sample)
     final = events[-1]
-    assert isinstance(final, Final) and final.text == (final.raw or "").lower()
-    assert num_errors(final.raw or "") <= 2 and final.text == " ".join(word.word for word in final.words)
+    assert isinstance(final, Final) and final.text == final.raw.lower()
+    assert num_errorsfinal.raw <= 2 and final.text == " ".join(word.word for word in final.words)
     assert final.to_dict()["raw"] == final.raw and len(final.to_dict()["raw_words"]) == len(final.words)
 
 
@@ -64,7 +65,7 @@ def test_a_stream_may_change_how_it_shows_its_text(
     stream.accept_waveform(sample)
     stream.finish()
     first, second = [event for event in stream.events() if isinstance(event, Final)]
-    assert first.text != second.text == (second.raw or "").lower()
+    assert first.text != second.text == second.raw.lower()
 
 
 def test_punctuation_that_fails_leaves_the_words_and_says_so_once(plain: Recognizer, sample: np.ndarray) -> None:
@@ -116,3 +117,16 @@ def test_bad_values(onnx: OnnxModel, tmp_path: Path) -> None:
 
 def test_the_default_is_that_of_the_contract(onnx: OnnxModel) -> None:
     assert Recognizer(onnx).text == TEXT
+
+
+def test_case_and_punctuation_come_from_their_model(plain: Recognizer, sample: np.ndarray, tmp_path: Path) -> None:
+    recognizer = plain.with_options(text="formatted", punctuation=write_punctuation(tmp_path / "commas.onnx"))
+    events = recognize(recognizer, sample)
+    *partials, final = [event for event in events if isinstance(event, (Partial, Final))]
+    assert final.text == " ".join(f"{word.capitalize()}," for word in final.raw.split())
+    assert [word.word for word in final.words] == final.text.split()
+    assert [word.start_s for word in final.words] == [word.start_s for word in final.raw_words]
+    stable = [event.text.split()[: event.num_stable] for event in partials if isinstance(event, Partial)]
+    assert any(stable)
+    # The last word of a partial has no mark as yet.
+    assert all(event.text.endswith(",") is False for event in partials if event.text)
