@@ -38,6 +38,9 @@ inline constexpr const char* kDecoderInputs[] = {"tokens", "token_lengths", "enc
 inline constexpr const char* kDecoderOutputs[] = {"scores"};
 inline constexpr int kFormatVersion = 2;  // of a model file's metadata; older ones are read
 
+// What text is where nobody says: formatted for people, with case, punctuation and numbers in digits, or plain words.
+inline constexpr bool kFormattedText = false;
+
 // What can be asked for, under its name in Python, C, on the command line (with dashes) and in JavaScript (camelCase).
 struct OptionRange {
   const char* name;
