@@ -69,7 +69,7 @@ def test_a_missing_key_is_named(key: str) -> None:
     ("key", "value"),
     [
         ("model_type", "zipformer2"),
-        ("format_version", "3"),
+        ("format_version", "4"),
         ("dim", "wide"),
         ("dim", "0"),
         ("num_layers", ""),
