@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -43,8 +43,8 @@ class DecoderCache(NamedTuple):
     memory_values: Tensor
     """(N or 1, num_layers, T, dim)"""
 
-    def select(self, rows: Tensor) -> DecoderCache:
-        """The hypotheses `rows` (M,) int64, of one utterance."""
+    def select(self, rows: Any) -> DecoderCache:
+        """The hypotheses `rows`, (M,) integers, of one utterance."""
         return self._replace(keys=self.keys[rows], values=self.values[rows])
 
 

@@ -189,7 +189,7 @@ class ModelMetadata:
         values: dict[str, Any] = {}
         for f in fields(ModelMetadata):
             text = properties.get(f.name)
-            if text is None and int(version) < _SINCE.get(f.name, 1):
+            if int(version) < _SINCE.get(f.name, 1):
                 continue
             if text is None:
                 raise MetadataError(f"metadata key {f.name} is missing: {EXPORT_AGAIN}")
