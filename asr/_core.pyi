@@ -37,6 +37,8 @@ PHONE_OUTPUT: str
 """A further output, the last one, of a model with a phone head."""
 DECODER_INPUTS: tuple[str, ...]
 DECODER_OUTPUTS: tuple[str, ...]
+DECODER_PAST: tuple[str, ...]
+DECODER_STEP_OUTPUTS: tuple[str, ...]
 BEAM_SIZE: int
 HOTWORD_BOOST: float
 UNKNOWN_COST: float
