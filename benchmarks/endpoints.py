@@ -30,7 +30,7 @@ MARGIN_S = 0.06  # more than a frame, which times are whole numbers of
 NEAR_S = 1.5
 
 
-def recognise(recognizer: Recognizer, samples: np.ndarray) -> list[Final]:
+def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[Final]:
     stream = recognizer.stream()
     stream.accept_waveform(samples)
     stream.finish()
@@ -84,12 +84,12 @@ def main() -> None:
             lengths: list[float] = []
             hypotheses = []
             for samples, spoken, spans, _ in progress(readings, f"{silence_ms:g} ms"):
-                finals = recognise(recognizer, samples)
+                finals = recognize(recognizer, samples)
                 ended = [final for final in finals if final.endpoint != "end_of_audio"]
                 num_cuts += len(ended)
                 forced += sum(final.endpoint == "max_utterance" for final in ended)
                 lengths += [final.end - final.start for final in finals]
-                hypotheses.append(" ".join(final.text for final in finals))
+                hypotheses.append(" ".join(final.raw for final in finals))
                 for begin, end in spans:
                     found += any(abs(final.end - end) < NEAR_S for final in ended)
                     cut_in_two += any(begin < final.end < end - NEAR_S for final in ended)

@@ -184,9 +184,9 @@ def pack(
             sections.append(_u32(*np.searchsorted(keys[-1], base * np.arange(len(keys[-2]) + 1))))
             sections.append(_u24(level.words[sort, -1]))
         natural = math.log(10) * level.log_probs[sort]
-        sections.append(natural.astype("<f4").tobytes() if n == 1 else _quantised(natural))
+        sections.append(natural.astype("<f4").tobytes() if n == 1 else _quantized(natural))
         if n < order:
-            sections.append(_quantised(math.log(10) * level.backoffs[sort]))
+            sections.append(_quantized(math.log(10) * level.backoffs[sort]))
     packed = b"".join(heads + sections)
     return with_pronunciations(packed, phones, pronunciations or {}, g2p) if phones else packed
 
@@ -216,14 +216,16 @@ def unpack(packed: bytes) -> tuple[list[str], list[Ngrams]]:
     for n, count in enumerate(counts, 1):
         last = np.arange(count)
         if n > 1:
-            ngrams = np.repeat(ngrams, np.diff(take("<u4", len(ngrams) + 1).astype(np.int64)), axis=0)
+            starts = take("<u4", len(ngrams) + 1).astype(np.int64)
+            ngrams = np.repeat(ngrams, starts[1:] - starts[:-1], axis=0)
             last = take("u1", 3 * count).reshape(-1, 3) @ np.array([1, 1 << 8, 1 << 16])
         else:
             ngrams = np.repeat(ngrams, count, axis=0)
         ngrams = np.concatenate((ngrams, last[:, None]), axis=1)
         log_probs = take("<f4", count) if n == 1 else dequantized(count)
         backoffs = dequantized(count) if n < len(counts) else np.zeros(count, np.float32)
-        levels.append(Ngrams(ngrams, log_probs / math.log(10), backoffs / math.log(10)))
+        ln10 = np.float32(math.log(10))
+        levels.append(Ngrams(ngrams, log_probs / ln10, backoffs / ln10))
     return text.tobytes().decode().split("\n"), levels
 
 
@@ -272,7 +274,7 @@ def _u24(values: npt.NDArray[np.int64]) -> bytes:
     return np.ascontiguousarray(values.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3]).tobytes()
 
 
-def _quantised(values: npt.NDArray[np.float32]) -> bytes:
+def _quantized(values: npt.NDArray[np.float32]) -> bytes:
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
     step = (high - low) / 255
     codes = np.round((values - low) / step) if step else np.zeros(len(values))

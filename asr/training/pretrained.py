@@ -42,7 +42,7 @@ class Pretrained:
 def load_pretrained(source: str | Path) -> Pretrained:
     """Weights and tokenizer of `source`: "bundled", a float32 file of `asr export`, a checkpoint or its folder.
 
-    Raises ValueError where it is none of these, or where the file is quantised.
+    Raises ValueError where it is none of these, or where the file is quantized.
     """
     path = _file(source)
     if path.suffix != ".onnx":
@@ -72,7 +72,7 @@ def with_new_units(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained
 
 
 def load_model(source: str | Path) -> tuple[AsrModel, tuple[str, ...], str]:
-    """The network of the same sources in evaluation mode, the spelling of its tokens, and its licence if stated."""
+    """The network of the same sources in evaluation mode, the spelling of its tokens, and its license if stated."""
     path = _file(source)
     if path.suffix != ".onnx":
         checkpoint = Checkpoint.load(path)
@@ -80,7 +80,7 @@ def load_model(source: str | Path) -> tuple[AsrModel, tuple[str, ...], str]:
     metadata, weights = _from_onnx(path)
     model = AsrModel(with_vocab(from_dict(Config, metadata.config).model, metadata.vocab_size))
     model.load_state_dict(weights)
-    return model.eval(), metadata.tokens, metadata.licence
+    return model.eval(), metadata.tokens, metadata.license
 
 
 def _file(source: str | Path) -> Path:
@@ -94,7 +94,7 @@ def _from_onnx(path: Path) -> tuple[ModelMetadata, dict[str, Tensor]]:
     metadata = OnnxModel(path).metadata  # opened by the runtime first: its errors are the clear ones
     if metadata.quantization != "none":
         raise ValueError(
-            f"{path} is quantised ({metadata.quantization}): start from its float32 export or a checkpoint"
+            f"{path} is quantized ({metadata.quantization}): start from its float32 export or a checkpoint"
         )
     weights = _parameters(onnx.load(path), "model.")
     weights |= _parameters(onnx.load_from_string(metadata.decoder_onnx), "")

@@ -114,7 +114,7 @@ def test_each_utterance_is_an_item(server: RunningServer, sample: np.ndarray, cl
     for item in items:
         own = [event for event in events if event.get("item_id") == item]
         text = "".join(event["delta"] for event in own if event["type"] == f"{TRANSCRIPTION}.delta")
-        assert text == own[-1]["transcript"] and "OLD MAN" in text
+        assert text == own[-1]["transcript"] and "old man" in text.lower()
         assert isinstance(own[-1]["usage"]["seconds"], int)
 
 
@@ -139,4 +139,4 @@ def test_an_utterance_as_a_file(server: RunningServer, sample: np.ndarray, form:
     soundfile.write(wav, sample, 16000, format="WAV")
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, max_retries=0)
     answer = client.audio.transcriptions.create(file=("file.wav", wav.getvalue(), "audio/wav"), **form)
-    assert "OLD MAN" in answer.text
+    assert "old man" in answer.text.lower()

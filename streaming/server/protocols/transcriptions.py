@@ -26,6 +26,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from asr.runtime.shown_text import TEXTS
 from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.events import Final
 from asr.streaming.server.protocols.hotwords import usable_hotwords, warnings_about
@@ -58,6 +59,8 @@ class Options:
     granularities: tuple[str, ...]
     stream: bool
     keywords: tuple[str, ...]
+    text: str | None
+    """"formatted" | "plain", an extension; None: what the server does."""
 
     @classmethod
     def from_form(cls, form: FormData) -> Options:
@@ -86,7 +89,11 @@ class Options:
         if stream in ("true", "1") and format not in ("json", "text"):
             raise ApiError(f"stream goes with response_format 'json' or 'text', not {shown(format)}", "stream")
         keywords = check_keywords(form.getlist("keywords[]") + form.getlist("keywords"), "keywords")
-        return cls(str(format), tuple(map(str, granularities)) or ("segment",), stream in ("true", "1"), keywords)
+        text = form.get("text")
+        if text not in (None, *TEXTS):
+            raise ApiError(f"text is {shown(text)}; choose one of {', '.join(TEXTS)}", "text")
+        granularities = tuple(map(str, granularities)) or ("segment",)
+        return cls(str(format), granularities, stream in ("true", "1"), keywords, None if text is None else str(text))
 
 
 class Upload:
@@ -124,6 +131,8 @@ class Transcriptions:
                 upload = Upload(file, server.limits.max_upload_s)
                 try:
                     finals, options = _finals(session, upload), Options.from_form(form)
+                    if options.text not in (None, session.recognizer.text):
+                        await session.change(text=options.text)
                     if options.keywords:
                         await session.change(hotwords=usable_hotwords(server.recognizer, options.keywords))
                     await _unless_gone(receive, self._answer(session, finals, options, scope, receive, send))
