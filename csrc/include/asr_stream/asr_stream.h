@@ -125,8 +125,8 @@ typedef struct asr_stream_options {
   int32_t sample_rate;             /* of the audio and of gaps, Hz, [1000, 768000], 0: 16000; 16000. Anything else is
                                       resampled; events, and asr_stream_sample_offset, count in 16 kHz and seconds */
   int32_t reserved;                /* 0 */
-  double min_silence_after_speech_s; /* ends an utterance at the earliest; > 0, INFINITY: always the latest; 0.5. Between
-                                      the two, what was said decides: see docs/live.md */
+  double min_silence_after_speech_s; /* at the earliest; between the two, what was said decides; > 0, INFINITY: always the
+                                        latest; 0.5 */
 } asr_stream_options;
 
 /* Fill in the defaults: asr_model_options options; asr_model_options_init(&options, sizeof options); */
