@@ -6,6 +6,7 @@ thread at a time, and a second thread that enters meanwhile gets RuntimeError; o
 threads, one that writes and one that reads.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Literal, final, overload
 
 import numpy as np
@@ -36,6 +37,8 @@ PHONE_OUTPUT: str
 """A further output, the last one, of a model with a phone head."""
 DECODER_INPUTS: tuple[str, ...]
 DECODER_OUTPUTS: tuple[str, ...]
+DECODER_PAST: tuple[str, ...]
+DECODER_STEP_OUTPUTS: tuple[str, ...]
 BEAM_SIZE: int
 HOTWORD_BOOST: float
 UNKNOWN_COST: float
@@ -506,12 +509,56 @@ def spell(text: str, tokens: list[str]) -> list[int]:
     """Ids of the fewest tokens that write the words of `text`, A to Z in the case that the model has. `tokens`: as for
     `words`. ValueError for a text without words, and for a word that no tokens write."""
 
+def format_numbers(words: list[str]) -> list[tuple[str, int, int]]:
+    """English words, in lower case, with the numbers among them in digits: (text, first, last) of every shown token,
+    which stands for the words `first` to `last`. Every word is in one token, in order. See csrc/text/numbers.h."""
+
+def num_settled_words(words: list[str]) -> int:
+    """How many leading words `format_numbers` shows the same whatever follows them."""
+
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
     """See `asr.runtime.search.rescore`."""
 
+DEFAULT_TEXT: str
+"""What text is where nobody says: "formatted" or "plain"."""
+
+@final
+class TextOptions:
+    """How the words of a stream are shown. Immutable; of `text_options`."""
+
+def text_options(
+    *,
+    formatted: bool,
+    tokens: list[str],
+    mask: str | None = None,
+    punctuate: Callable[[list[str], list[float], str, bool], list[str]] | None = None,
+    look_ahead: int = 0,
+    left_context: int = 0,
+) -> TextOptions | None:
+    """None: words as they are recognized; so are those of models whose `tokens` write other letters than A to Z.
+    `mask`: what is not to be shown, one a line. `punctuate`: gives words in small letters, with the pauses in seconds
+    before them, case and punctuation, one word for each; "sentence", "continues" or "within" says what they begin with,
+    True that the speaker has ended. A word's answer depends on `look_ahead` words behind and `left_context` before it.
+    """
+
+class TextFormatter:
+    """The words of a stream as they are shown, one utterance after another; see csrc/text/formatter.h.
+
+    Words are (text, start in seconds, end, confidence). The answer: the words that are shown, and how many of them
+    stand for good.
+    """
+
+    def __init__(self, options: TextOptions) -> None: ...
+    def partial(self, words: Sequence[_Word], num_stable: int) -> tuple[list[_Word], int]: ...
+    def final(self, words: Sequence[_Word], is_cut: bool = False) -> tuple[list[_Word], int]:
+        """is_cut: the speaker goes on, so there is no mark at the end, and the next utterance begins small."""
+
+    def reset(self) -> None:
+        """What follows is another text."""
+
 @final
 class SegmentOptions:
-    """How to recognise. Immutable, shared by segments; `asr.streaming.Recognizer` says what the values mean."""
+    """How to recognize. Immutable, shared by segments; `asr.streaming.Recognizer` says what the values mean."""
 
     def __init__(
         self,
@@ -530,8 +577,10 @@ class SegmentOptions:
         max_full_context: int = 750,
         phrases: Phrases | None = None,
         phones: list[str] = ...,
+        text: TextOptions | None = None,
     ) -> None:
         """ValueError for a value outside its range. `tokens` as for `words`. `phones`: names of the model's phones.
+        `text`: how a stream shows its words; None: as they are.
         The second pass takes an utterance of more
         than `max_full_context` encoder frames in chunks of that many."""
 
@@ -613,9 +662,21 @@ class Stream:
 
     def take_events(
         self,
-    ) -> list[tuple[Literal["partial", "final", "gap", "error"], str, float, float, list[_Word], int, str | None]]:
+    ) -> list[
+        tuple[
+            Literal["partial", "final", "gap", "error"],
+            str,
+            float,
+            float,
+            list[_Word],
+            int,
+            str | None,
+            str,
+            list[_Word],
+        ]
+    ]:
         """What happened since the last call: kind, text, start and end in seconds, words, how many of a partial's are
-        stable, and what ended the utterance of a final."""
+        stable, what ended the utterance of a final, and text and words as they are recognized."""
 
     @property
     def sample_offset(self) -> int:
@@ -661,4 +722,47 @@ def read_onnx_properties(data: bytes) -> dict[str, str]:
 
     ValueError, saying where or why, unless the file is whole, of opset ONNX_OPSET, and holds its weights itself:
     nothing that it names outside itself is ever read.
+    """
+
+# Case and punctuation (csrc/text/punctuation.h).
+NUM_WORD_FEATURES: int
+"""Rows of the feature table whose sum stands for a word."""
+NUM_WORD_FEATURE_ROWS: int
+NUM_PAUSE_CLASSES: int
+NUM_MARKS: int
+"""none, comma, period, question mark"""
+NUM_CASES: int
+"""lower, capitalized, upper"""
+
+def word_features(words: list[str]) -> npt.NDArray[np.int32]:
+    """(num_words, NUM_WORD_FEATURES), each in [0, NUM_WORD_FEATURE_ROWS). Neither case nor the value of digits matters."""
+
+def special_features(unit: Literal["sentence", "continues", "end"]) -> npt.NDArray[np.int32]:
+    """(NUM_WORD_FEATURES,) of a unit that is no word: before the first word of a text, or after its last one."""
+
+def pause_class(pause_s: float) -> int:
+    """Class in [0, NUM_PAUSE_CLASSES) of the pause before a word; of NaN, which stands for unknown, 0.
+
+    ValueError for a negative pause.
+    """
+
+def punctuate(
+    words: list[str],
+    mark_probs: npt.NDArray[np.float32],
+    case_probs: npt.NDArray[np.float32],
+    mixed: dict[str, str],
+    *,
+    continues: bool = False,
+    complete: bool = True,
+) -> list[str]:
+    """The words as they are shown, one for each word given.
+
+    Args:
+        words: in small letters; one with a capital, a digit or a sign that is not an apostrophe keeps its letters.
+        mark_probs: (num_words, NUM_MARKS) of the mark after each word.
+        case_probs: (num_words, NUM_CASES).
+        mixed: how words of mixed case are written, by their small letters.
+        continues: the words go on with a sentence: the first one is not capitalized for its place.
+        complete: the speaker has ended; otherwise the last word gets no mark.
+    ValueError for probabilities of another number of words.
     """

@@ -35,7 +35,7 @@ NEAR_S = 1.5
 BLOCK = 640  # samples
 
 
-def recognise(recognizer: Recognizer, samples: np.ndarray) -> list[tuple[Final, float]]:
+def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[tuple[Final, float]]:
     """The finals, and after how many seconds of audio each came."""
     stream = recognizer.stream()
     found: list[tuple[Final, float]] = []
@@ -104,14 +104,14 @@ def main() -> None:
             lengths: list[float] = []
             hypotheses = []
             for samples, spoken, spans, _ in progress(readings, f"{silence_ms} ms"):
-                timed = recognise(recognizer, samples)
+                timed = recognize(recognizer, samples)
                 finals = [final for final, _ in timed]
                 ended = [final for final in finals if final.endpoint != "end_of_audio"]
                 arrivals = [(final.end, time) for final, time in timed if final.endpoint != "end_of_audio"]
                 num_cuts += len(ended)
                 forced += sum(final.endpoint == "max_utterance" for final in ended)
                 lengths += [final.end - final.start for final in finals]
-                hypotheses.append(" ".join(final.text for final in finals))
+                hypotheses.append(" ".join(final.raw for final in finals))
                 for begin, end in spans:
                     near = [time for final_end, time in arrivals if abs(final_end - end) < NEAR_S and time > end]
                     found += bool(near)

@@ -52,7 +52,9 @@ inline constexpr std::int64_t kMaxFullContext = 750;
 // Encoder frames, 5 s: of the utterance before, the second pass attends to so much.
 inline constexpr std::int64_t kSecondPassContext = 125;
 
-// How to recognise. Immutable once a segment has it; shared by any number.
+struct TextOptions;
+
+// How to recognize. Immutable once a segment has it; shared by any number.
 struct SegmentOptions {
   enum class Search { kGreedy, kBeam, kRescore };  // rescore: the attention decoder picks among those of the beam
 
@@ -71,6 +73,7 @@ struct SegmentOptions {
   std::int64_t num_rescored = kNumRescored;
   double rescore_ctc_weight = option("rescore_ctc_weight").fallback;  // see `best_rescored`
   EndpointerOptions endpointer;
+  std::shared_ptr<const TextOptions> text;  // how a stream shows its words (text/formatter.h); none: as they are
 };
 
 // One run of the encoder over (1, num_frames, 80) features, with a cache of the owner's.
@@ -95,12 +98,14 @@ struct Event {
   enum class Type { kPartial, kFinal, kGap, kError };  // gaps are a stream's, see stream.h
 
   Type type;
-  std::string text;  // words with a space between them; of a gap and an error, a sentence for people
+  std::string text;  // words as they are shown, with a space between them; of a gap and an error, a sentence
   double start_s;    // seconds of the stream
   double end_s;
   std::vector<Word> words;
   std::size_t num_stable = 0;      // of a partial: leading words that will hardly change in later ones
   const char* endpoint = nullptr;  // of a final: what ended the utterance, a `name` of a rule, or kEndOfAudio
+  std::string raw = {};            // of a stream: what was said, as it is recognized
+  std::vector<Word> raw_words = {};
 };
 
 const char* name(Event::Type type);  // "partial", "final", "gap", "error"

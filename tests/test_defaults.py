@@ -1,5 +1,5 @@
-"""Defaults and ranges are those of csrc/contract.h wherever they are written: Python, command line, C header, JavaScript
-types, docs. And so are the sizes that both Python and C++ need before the core is loaded."""
+"""Defaults and ranges are those of csrc/contract.h wherever they are written: Python, command line, C header,
+JavaScript types, docs. And so are the sizes that both Python and C++ need before the core is loaded."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_c_header_says_them(name: str) -> None:
     found = re.search(rf"\n  (?:int32_t|float|double) {name};\s+/\*(.*?)\*/", header, re.DOTALL)
     assert found, name
     comment = " ".join(found[1].split())
-    low, with_low, high, default = OPTION_RANGES[name]
+    low, _, high, default = OPTION_RANGES[name]
     limits = interval(name) if np.isfinite(high) else f"> {low:g}, INFINITY"
     if name == "silence_without_speech_s":
         limits = "the same"

@@ -28,7 +28,7 @@ def learning_rate(config: OptimConfig, step: int, max_steps: int) -> float:
 
 
 def build_optimizer(model: AsrModel, config: OptimConfig) -> AdamW:
-    """AdamW over all parameters, or Muon for the matrices of the layers. Biases, norms and other vectors do not decay."""
+    """AdamW over all parameters, or Muon for the matrices of the layers. Biases and norms do not decay."""
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     inner = {n: p for n, p in parameters.items() if ".layers." in n and p.ndim == 2 and config.kind == "muon"}
     rest = [p for name, p in parameters.items() if name not in inner]

@@ -29,7 +29,8 @@ struct StreamOptions {
   double max_utterance_s = EndpointerOptions{}.max_utterance_s;
   double hotword_boost = kHotwordBoost;
   double unknown_cost = kUnknownCost;
-  std::optional<std::string> hotwords, phrases;  // lists, one entry a line
+  std::optional<std::string> hotwords, phrases, mask;  // lists, one entry a line
+  bool formatted = kFormattedText;
 };
 
 // For one thread at a time. Errors are those of `Stream`.

@@ -376,8 +376,10 @@ void bind_onnx_file(py::module_& m) {
 
 }  // namespace
 
-void bind_contract(py::module_& m);  // contract.cc
-void bind_segment(py::module_& m);   // segment.cc
+void bind_contract(py::module_& m);     // contract.cc
+void bind_punctuation(py::module_& m);  // punctuation.cc
+void bind_segment(py::module_& m);      // segment.cc
+void bind_text(py::module_& m);         // text.cc
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Streaming front end of asr-stream: ring buffer, log-mel filterbank, CTC search, endpointing.";
@@ -389,6 +391,8 @@ PYBIND11_MODULE(_core, m) {
   bind_endpointer(m);
   bind_spelling(m);
   bind_segment(m);
+  bind_punctuation(m);
+  bind_text(m);
   bind_onnx_file(m);
 }
 

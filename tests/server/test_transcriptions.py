@@ -105,7 +105,7 @@ def post(server: RunningServer, body: Any, token: str = TOKEN, **headers: str) -
 # ---- what comes back ----
 
 
-def test_each_format_holds_what_the_recogniser_hears(
+def test_each_format_holds_what_the_recognizer_hears(
     client: openai.OpenAI, recording: bytes, finals: list[Final]
 ) -> None:
     def transcribe(**options: Any) -> Any:

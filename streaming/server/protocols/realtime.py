@@ -22,9 +22,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from asr.runtime.shown_text import TEXTS
 from asr.streaming.server.protocols.hotwords import usable_hotwords
 from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown
 from asr.streaming.server.protocols.openai_api import ApiError
@@ -46,7 +48,12 @@ MAX_ID_LENGTH = 512
 async def _realtime(websocket: WebSocket) -> None:
     server: Server = websocket.app.state.server
     try:
-        async with server.open("realtime") as session:
+        text = websocket.query_params.get("text", server.recognizer.text)
+        if text not in TEXTS:
+            message = f"text is {shown(text)}; choose one of {', '.join(TEXTS)}"
+            await websocket.send_denial_response(JSONResponse({"error": {"message": message, "param": "text"}}, 400))
+            return
+        async with server.open("realtime", text=text) as session:
             await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
             connection = Connection(
                 Client(websocket, server),
@@ -129,7 +136,8 @@ class Connection:
             case "input_audio_buffer.commit":
                 if self._uncommitted_s < MIN_COMMIT_S:
                     raise ApiError(
-                        f"there are {self._uncommitted_s:.3f} s of audio to commit; at least {MIN_COMMIT_S} s are needed",
+                        f"there are {self._uncommitted_s:.3f} s of audio to commit; "
+                        f"at least {MIN_COMMIT_S} s are needed",
                         code="input_audio_buffer_commit_empty",
                     )
                 await self._end_item("commit")
