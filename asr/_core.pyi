@@ -658,7 +658,7 @@ NUM_CASES: int
 """lower, capitalized, upper"""
 
 def word_features(words: list[str]) -> npt.NDArray[np.int32]:
-    """(num_words, NUM_WORD_FEATURES), each in [0, NUM_WORD_FEATURE_ROWS). Case and the value of digits do not matter."""
+    """(num_words, NUM_WORD_FEATURES), each in [0, NUM_WORD_FEATURE_ROWS). Neither case nor digits' values matter."""
 
 def special_features(unit: Literal["sentence", "continues", "end"]) -> npt.NDArray[np.int32]:
     """(NUM_WORD_FEATURES,) of a unit that is no word: before the first word of a text, or after its last one."""

@@ -102,7 +102,7 @@ def punctuation_graph(model: Punctuator) -> onnx.ModelProto:
 
 
 def quantize_weights(graph: onnx.ModelProto) -> None:
-    """Stores every matrix of `graph` in 8 bits: rows that are looked up become float32 one by one, others at the start."""
+    """Stores every matrix of `graph` in 8 bits: rows that are looked up become float32 one by one, others when opened."""
     nodes, added = list(graph.graph.node), []
     for tensor in list(graph.graph.initializer):
         if tensor.data_type != onnx.TensorProto.FLOAT or len(tensor.dims) != 2 or np.prod(tensor.dims) < MIN_MATRIX:
@@ -161,8 +161,8 @@ def check(model: Punctuator, runtime: Punctuation, path: Path, size: int, int8: 
 
 
 COMMON_WORDS = (
-    "and the so well i you it was said mister smith london what why did do not we know that then he went to paris in may "
-    "because she's right isn't yeah okay of course bbc 9:30 $25 john's thank very much"
+    "and the so well i you it was said mister smith london what why did do not we know that then he went to paris in "
+    "may because she's right isn't yeah okay of course bbc 9:30 $25 john's thank very much"
 )
 Text = tuple[list[str], list[float] | None, bool, bool]
 
