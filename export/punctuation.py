@@ -1,7 +1,7 @@
-"""The network for case and punctuation as an .onnx file: traced, quantized, compared with PyTorch.
+"""The network for case and punctuation as an .onnx file: traced, stored in 8 bits, compared with PyTorch.
 
-int8 is as in asr.export.quantize; the table of word features, which is most of the file, is stored in 8 bits with a
-scale a column and read row by row, so it stays small in memory too.
+int8 is that of the weights alone, with a scale a column; the sums are in float32. Were activations rounded too, by the
+range of all words at once as asr.export.quantize does it, the answer for a word would depend on words far behind it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from asr._core import punctuation_units
 from asr.export.graph import ExportError, trace
 from asr.export.parity import MAX_DIVERGENCE, hold
-from asr.export.quantize import quantize
 from asr.files import replacing
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.model import Punctuator
-from asr.runtime.punctuation import FORMAT_VERSION, INPUTS, MODEL_TYPE, OUTPUTS, Punctuation, units
+from asr.runtime.punctuation import FORMAT_VERSION, INPUTS, MODEL_TYPE, OUTPUTS, Punctuation
 
+MIN_MATRIX = 4096
+"""Elements of a matrix that is worth storing in 8 bits."""
 MAX_ERROR = 1e-4
 """float32: largest absolute difference of a probability."""
-MIN_AGREEMENT = 0.97
+MIN_AGREEMENT = 0.98
 """int8: share of words with the same mark and the same case."""
 
 
@@ -69,7 +71,7 @@ def export_punctuation(
     model = checkpoint.model()
     graph = punctuation_graph(model)
     if int8:
-        graph = _quantize_table(quantize(graph), model)
+        quantize_weights(graph)
     config = model.config
     onnx.helper.set_model_props(
         graph,
@@ -92,39 +94,46 @@ def export_punctuation(
 
 def punctuation_graph(model: Punctuator) -> onnx.ModelProto:
     """float32; the number of texts and of units is dynamic."""
-    features, pauses = (torch.from_numpy(a) for a in units(["so", "it", "is"], None, continues=False, complete=True))
+    units = punctuation_units(["so", "it", "is"], None, continues=False, complete=True)
+    features, pauses = map(torch.from_numpy, units[:2])
     example = (features[None].repeat(2, 1, 1), pauses[None].repeat(2, 1), torch.tensor([len(pauses)] * 2))
     dims = {0: "N", 1: "T"}
     return trace(_Graph(model), example, (dims, dims, {0: "N"}), (dims, dims), INPUTS, OUTPUTS)
 
 
-def _quantize_table(graph: onnx.ModelProto, model: Punctuator) -> onnx.ModelProto:
-    """The same graph with the table of word features in 8 bits."""
-    table = model.features.weight.detach().numpy()
-    scale = np.maximum(np.abs(table).max(0) / 127, 1e-12).astype(np.float32)
-    nodes = list(graph.graph.node)
-    for tensor in graph.graph.initializer:
-        if tuple(tensor.dims) != table.shape:
+def quantize_weights(graph: onnx.ModelProto) -> None:
+    """Stores every matrix of `graph` in 8 bits: rows that are looked up become float32 one by one, others when opened."""
+    nodes, added = list(graph.graph.node), []
+    for tensor in list(graph.graph.initializer):
+        if tensor.data_type != onnx.TensorProto.FLOAT or len(tensor.dims) != 2 or np.prod(tensor.dims) < MIN_MATRIX:
             continue
         name = tensor.name
-        (gather,) = (node for node in nodes if name in node.input)
-        output = gather.output[0]
-        rows = np.rint(table / scale).astype(np.int8)
-        tensor.CopyFrom(onnx.numpy_helper.from_array(rows, name))
-        graph.graph.initializer.append(onnx.numpy_helper.from_array(scale, name + "_scale"))
-        gather.output[0] = output + "_rows"
-        at = nodes.index(gather) + 1
-        nodes[at:at] = [
-            onnx.helper.make_node("Cast", [output + "_rows"], [output + "_float"], to=onnx.TensorProto.FLOAT),
-            onnx.helper.make_node("Mul", [output + "_float", name + "_scale"], [output]),
-        ]
-        break
-    else:
-        raise ExportError("the traced graph has no table of word features; nothing was written")
+        values = onnx.numpy_helper.to_array(tensor)
+        scale = np.maximum(np.abs(values).max(0) / 127, 1e-12).astype(np.float32)
+        small = np.rint(values / scale).astype(np.int8)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(small, name + "_int8"))
+        added.append(onnx.numpy_helper.from_array(scale, name + "_scale"))
+        for node in [node for node in nodes if name in node.input]:
+            at = nodes.index(node)
+            if node.op_type == "Gather" and node.input[0] == name:
+                output = node.output[0]
+                node.input[0], node.output[0] = name + "_int8", output + "_int8"
+                nodes[at + 1 : at + 1] = _to_float(output + "_int8", name + "_scale", output)
+            else:
+                output = f"{name}_{at}"
+                node.input[:] = [output if text == name else text for text in node.input]
+                nodes[at:at] = _to_float(name + "_int8", name + "_scale", output)
+    graph.graph.initializer.extend(added)
     del graph.graph.node[:]
     graph.graph.node.extend(nodes)
     onnx.checker.check_model(graph, full_check=True)
-    return graph
+
+
+def _to_float(values: str, scale: str, output: str) -> list[onnx.NodeProto]:
+    return [
+        onnx.helper.make_node("Cast", [values], [output + "_cast"], to=onnx.TensorProto.FLOAT),
+        onnx.helper.make_node("Mul", [output + "_cast", scale], [output]),
+    ]
 
 
 def check(model: Punctuator, runtime: Punctuation, path: Path, size: int, int8: bool) -> PunctuationReport:
@@ -151,16 +160,17 @@ def check(model: Punctuator, runtime: Punctuation, path: Path, size: int, int8: 
     return report
 
 
+COMMON_WORDS = (
+    "and the so well i you it was said mister smith london what why did do not we know that then he went to paris in "
+    "may because she's right isn't yeah okay of course bbc 9:30 $25 john's thank very much"
+)
 Text = tuple[list[str], list[float] | None, bool, bool]
 
 
 def example_texts() -> list[Text]:
     """Texts of words and letters drawn by chance, with and without pauses; the same every time."""
     random = np.random.default_rng(0)
-    common = (
-        "and the so well i you it was said mister smith london what why did do not we know that then he went to "
-        "paris in may because she's right isn't yeah okay of course bbc 9:30 $25 john's thank very much"
-    ).split()
+    common = COMMON_WORDS.split()
     texts = []
     for i, num_words in enumerate((1, 2, 3, 5, 8, 13, 20, 33, 50, 80) * 4):
         words = [str(word) for word in random.choice(common, num_words)]
@@ -176,8 +186,8 @@ def answer_of_pytorch(
     model: Punctuator, words: list[str], pauses_s: list[float] | None, continues: bool, complete: bool
 ) -> tuple[npt.NDArray[np.float32], ...]:
     """What `Punctuation.answer` gives, by PyTorch."""
-    features, pauses = (
-        torch.from_numpy(array)[None] for array in units(words, pauses_s, continues=continues, complete=complete)
+    features, pauses, _ = punctuation_units(words, pauses_s, continues=continues, complete=complete)
+    probs = model.probabilities(
+        torch.from_numpy(features)[None], torch.from_numpy(pauses)[None], torch.tensor([len(pauses)])
     )
-    probs = model.probabilities(features, pauses, torch.tensor([pauses.shape[1]]))
     return tuple(p[0, 1 : len(words) + 1].numpy() for p in probs)

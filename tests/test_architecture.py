@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDERS = {"asr": "asr", "asr.export": "export", "asr.streaming": "streaming"}
 TRAINING = ("torch", "torchaudio", "lhotse", "onnx")
-WITH_PYTORCH = ("asr.model", "asr.data", "asr.training", "asr.evaluation")
+WITH_PYTORCH = ("asr.model", "asr.data", "asr.training", "asr.evaluation", "asr.punctuation")
 """The folders of asr/ that may import PyTorch; what apps import lies elsewhere."""
 FORBIDDEN = {
     "asr": ("asr.export", "asr.streaming"),

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from asr.files import replacing
+from asr.punctuation.corpus import NONE
 from asr.punctuation.model import Punctuator, PunctuatorConfig
 
 KIND = "asr_stream_punctuation"
@@ -29,21 +30,25 @@ class PunctuationCheckpoint:
     """Their moving average, which is evaluated and exported."""
     mixed: dict[str, str]
     """How words of mixed case are written: mcdonald -> McDonald."""
+    none_offset: float = 0.0
+    """What `model` takes off the logit of no mark; see asr.punctuation.evaluate.tune."""
     step: int = 0
     optimizer: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     """What a model file says about its training."""
 
     def model(self) -> Punctuator:
-        """The network with its averaged weights, in evaluation mode."""
+        """The network with its averaged weights and `none_offset`, in evaluation mode."""
         model = Punctuator(self.config)
         model.load_state_dict(self.average)
+        with torch.no_grad():
+            model.head.bias[NONE] -= self.none_offset
         return model.eval()
 
     def save(self, path: Path) -> None:
         """Writes atomically. Raises OSError if it cannot."""
         values = {"kind": KIND, "format_version": FORMAT_VERSION, "config": self.config.to_dict()}
-        for name in ("weights", "average", "mixed", "step", "optimizer", "summary"):
+        for name in ("weights", "average", "mixed", "none_offset", "step", "optimizer", "summary"):
             values[name] = getattr(self, name)
         try:
             with replacing(path) as part:
@@ -61,11 +66,10 @@ class PunctuationCheckpoint:
         except Exception as error:  # torch.load raises nearly any type on damaged files
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise PunctuationCheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
-        if not is_punctuation(values):
+        if not isinstance(values, dict) or values.pop("kind", None) != KIND:
             raise PunctuationCheckpointError(f"{path} is no checkpoint of `asr text train`")
         if values.pop("format_version", None) != FORMAT_VERSION:
             raise PunctuationCheckpointError(f"{path} has another format; this version reads format {FORMAT_VERSION}")
-        values.pop("kind")
         try:
             checkpoint = PunctuationCheckpoint(PunctuatorConfig.from_dict(values.pop("config")), **values)
             checkpoint.model()
@@ -75,6 +79,10 @@ class PunctuationCheckpoint:
         return checkpoint
 
 
-def is_punctuation(values: object) -> bool:
-    """Whether what a checkpoint file holds is of this network."""
+def is_punctuation(path: Path) -> bool:
+    """Whether a file is a checkpoint of this network; False for anything else."""
+    try:
+        values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception:  # whatever is wrong with it, it is for its own reader to say
+        return False
     return isinstance(values, dict) and values.get("kind") == KIND

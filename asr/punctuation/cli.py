@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
-from asr.punctuation.evaluate import Ask, Scores, evaluate
+from asr.punctuation.evaluate import Ask, Scores, evaluate, read_iwslt
 from asr.punctuation.model import PunctuatorConfig
 from asr.punctuation.train import Report, TrainOptions, asker, train
 from asr.runtime.punctuation import Answer, Punctuation
@@ -66,6 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--held-out", action="store_true", help="only what the training leaves out of such a file: its end"
     )
     evaluation.add_argument(
+        "--utterances", action="store_true", help="each line is an utterance; else lines follow each other without end"
+    )
+    evaluation.add_argument(
+        "--iwslt", action="store_true", help="the files are of the TED benchmark: a word and its mark a line, no case"
+    )
+    evaluation.add_argument(
         "--words", type=float, default=0.1, metavar="N", help="million words to read of each file (%(default)s)"
     )
 
@@ -99,7 +105,7 @@ def _train(args: argparse.Namespace) -> int:
         console.print(f"{path.name}: {(len(reader) - before) / 1e6:.2f} M words", highlight=False)
     corpus = reader.corpus()
     del reader
-    held_out = [(path.name, _held_out(path, HELD_OUT_WORDS)) for path in args.text]
+    held_out = [(path.name, _held_out(path)) for path in args.text]
     options = TrainOptions(
         steps=args.steps,
         rows=args.rows,
@@ -168,7 +174,11 @@ def _evaluate(args: argparse.Namespace) -> int:
         ask, look_ahead, left_context = asker(model), model.config.total_look_ahead, model.config.total_left_context
     num_words = _num_words(args)
     for path in args.text:
-        corpus = _held_out(path, num_words) if args.held_out else read(path, num_words).corpus()
+        if args.iwslt:
+            corpus = read_iwslt(path)
+        else:
+            part = (1.0 - HELD_OUT, 1.0) if args.held_out else (0.0, 1.0)
+            corpus = read(path, num_words, part, apart=args.utterances).corpus()
         print(f"{path.name}: {evaluate(ask, corpus, look_ahead, left_context)}", flush=True)
     return 0
 
@@ -184,9 +194,9 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _held_out(path: Path, num_words: int) -> Corpus:
+def _held_out(path: Path) -> Corpus:
     try:
-        return read(path, num_words, (1.0 - HELD_OUT, 1.0)).corpus()
+        return read(path, HELD_OUT_WORDS, (1.0 - HELD_OUT, 1.0)).corpus()
     except ValueError as error:
         raise ValueError(f"{path}: its last {HELD_OUT:.0%} is held out, and {error}") from error
 

@@ -17,11 +17,9 @@ import numpy.typing as npt
 from asr._core import (
     NUM_CASES,
     NUM_MARKS,
-    pause_class,
     punctuate,
+    punctuation_units,
     read_onnx_properties,
-    special_features,
-    word_features,
 )
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
 from asr.runtime.onnx_session import ModelError, open_session, run
@@ -99,43 +97,58 @@ class Punctuation:
 
         continues: None where words before these are left out, `left_context` and one of which are among these.
         """
-        features, pauses = units(words, pauses_s, continues=continues, complete=complete)
+        features, pauses, first = punctuation_units(
+            list(words), None if pauses_s is None else list(pauses_s), continues=continues, complete=complete
+        )
         feeds = {
             "features": features[None],
             "pauses": pauses[None],
             "num_units": np.array([len(pauses)], np.int64),
         }
         marks, cases = run(self._session, OUTPUTS, feeds, self._name)
-        first = len(pauses) - len(words) - complete
         answer = Answer(marks[0, first : first + len(words)], cases[0, first : first + len(words)])
         if answer.mark_probs.shape != (len(words), NUM_MARKS) or answer.case_probs.shape != (len(words), NUM_CASES):
             raise ModelError(f"{self._name} answers with another shape than its units have: {EXPORT_AGAIN}")
         return answer
 
 
-def units(
-    words: Sequence[str], pauses_s: Sequence[float] | None, *, continues: bool | None, complete: bool
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Features (T, NUM_WORD_FEATURES) and pause classes (T,) of what the network reads for these words.
+class PunctuatedUtterance:
+    """An utterance as it grows: its words as they are shown, as soon as nothing can change them any more.
 
-    A unit before the first word says how they begin, unless `continues` is None; one behind the last word that the
-    speaker has ended.
+    The final text, of `Punctuation` over all words, begins with what was shown.
     """
-    if pauses_s is not None and len(pauses_s) != len(words):
-        raise ValueError(f"got {len(pauses_s)} pauses for {len(words)} words; one before each is needed")
-    rows = [word_features(list(words))]
-    if continues is not None:
-        rows.insert(0, special_features("continues" if continues else "sentence")[None])
-    first = len(rows) - 1
-    if complete:
-        rows.append(special_features("end")[None])
-    features = np.concatenate(rows).astype(np.int64)
-    pauses = np.zeros(len(features), np.int64)
-    if pauses_s is not None:
-        pauses[first : first + len(words)] = [pause_class(pause) for pause in pauses_s]
-        if continues is not None:
-            pauses[first] = 0  # there is nothing before the first word of all
-    return features, pauses
+
+    def __init__(self, punctuation: Punctuation, *, continues: bool = False) -> None:
+        self._punctuation = punctuation
+        self._continues = continues
+        self._marks = np.zeros((0, NUM_MARKS), np.float32)
+        self._cases = np.zeros((0, NUM_CASES), np.float32)
+
+    def __call__(self, words: Sequence[str], pauses_s: Sequence[float] | None = None) -> list[str]:
+        """The first words of the utterance so far as they are shown, all but the last `Punctuation.look_ahead`.
+
+        words, pauses_s: all of the utterance that no longer change; those of the call before are not looked at again.
+        """
+        known, last = len(self._marks), max(0, len(words) - self._punctuation.look_ahead)
+        if last > known:
+            first = max(0, known - self._punctuation.left_context)
+            answer = self._punctuation.answer(
+                words[first:],
+                None if pauses_s is None else pauses_s[first:],
+                continues=None if first else self._continues,
+                complete=False,
+            )
+            self._marks = np.concatenate((self._marks, answer.mark_probs[known - first : last - first]))
+            self._cases = np.concatenate((self._cases, answer.case_probs[known - first : last - first]))
+        shown = min(last, len(self._marks))
+        return punctuate(
+            list(words[:shown]),
+            self._marks[:shown],
+            self._cases[:shown],
+            self._punctuation.mixed,
+            continues=self._continues,
+            complete=True,
+        )
 
 
 def _properties(data: bytes, name: str) -> dict[str, str]:
