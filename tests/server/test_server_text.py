@@ -39,12 +39,16 @@ def is_formatted(text: str) -> bool:
     return "," in text
 
 
+def pieces(samples: np.ndarray) -> list[bytes]:
+    return [samples[begin : begin + 16000].tobytes() for begin in range(0, len(samples), 16000)]
+
+
 def vosk(server: RunningServer, samples: np.ndarray, **config: str) -> list[dict]:
     async def talk() -> list[dict]:
         async with connect(server.ws_url, max_size=None) as socket:
             await socket.send(json.dumps({"config": {"sample_rate": 16000} | config}))
             replies = []
-            for message in (samples.tobytes(), '{"eof": 1}'):
+            for message in (*pieces(samples), '{"eof": 1}'):
                 await socket.send(message)
                 replies.append(json.loads(await asyncio.wait_for(socket.recv(), 30)))
             return replies
@@ -112,8 +116,9 @@ def test_realtime_clients_choose_in_the_address(
 
     async def talk() -> str:
         async with connect(server.ws_url + "/v1/realtime" + query, max_size=None) as socket:
-            data = base64.b64encode(audio.astype("<i2").tobytes()).decode()
-            await socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": data}))
+            for piece in pieces(audio.astype("<i2")):
+                data = base64.b64encode(piece).decode()
+                await socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": data}))
             deltas = ""
             while True:
                 event = json.loads(await asyncio.wait_for(socket.recv(), 30))
@@ -134,7 +139,8 @@ def wyoming(server: RunningServer, samples: np.ndarray) -> str:
     async def talk() -> str:
         async with AsyncTcpClient("127.0.0.1", port, connect_timeout=5, read_timeout=30) as client:
             await client.write_event(AudioStart(16000, 2, 1).event())
-            await client.write_event(AudioChunk(16000, 2, 1, samples.tobytes()).event())
+            for piece in pieces(samples):
+                await client.write_event(AudioChunk(16000, 2, 1, piece).event())
             await client.write_event(AudioStop().event())
             while event := await client.read_event():
                 if Transcript.is_type(event.type):

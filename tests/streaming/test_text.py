@@ -44,7 +44,7 @@ def test_formatted_text_without_a_model_for_punctuation_is_in_small_letters(
     events = recognize(formatted, sample)
     final = events[-1]
     assert isinstance(final, Final) and final.text == final.raw.lower()
-    assert num_errorsfinal.raw <= 2 and final.text == " ".join(word.word for word in final.words)
+    assert num_errors(final.raw) <= 2 and final.text == " ".join(word.word for word in final.words)
     assert final.to_dict()["raw"] == final.raw and len(final.to_dict()["raw_words"]) == len(final.words)
 
 

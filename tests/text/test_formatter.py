@@ -105,7 +105,7 @@ def test_punctuation_of_a_partial_is_computed_for_what_is_new() -> None:
     all_words = words_of("cat dog house " * 20)
     for length in range(10, 61, 5):
         formatter.partial(all_words[:length], length)
-    assert max(sizes[1:]) <= LEFT_CONTEXT + 1 + 5 + LOOK_AHEAD + 2
+    assert max(sizes[1:]) <= LEFT_CONTEXT + 2 + 5 + LOOK_AHEAD + 2
 
 
 def test_the_pauses_before_words_are_given() -> None:
