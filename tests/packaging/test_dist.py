@@ -1,5 +1,7 @@
-"""`make dist`: each file, installed in an empty environment, captions the bundled recording. That of the C library is the
-one that tests/capi/test_c_consumers.py uses."""
+"""`make dist`: each file, installed in an empty environment, captions the bundled recording.
+
+That of the C library is the one that tests/capi/test_c_consumers.py uses.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def test_the_wheel_names_the_glibc_it_needs_and_has_every_file(wheel: Path) -> N
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     sources = tracked("asr")
-    sources |= {f"asr/{path}" for path in tracked("export", "streaming")}
+    sources |= {f"asr/{path}" for path in tracked("export", "streaming", "web")}
     assert len(sources) > 100 and not sources - names
     assert any(re.fullmatch(r"asr/_core\.\S+\.so", name) for name in names)
 
@@ -94,7 +96,7 @@ def test_the_wheel_captions_without_a_compiler(environment: Path, expected: str,
 
 
 def test_the_wheel_serves_the_page(environment: Path) -> None:
-    with serving(python=str(environment / "python")) as server:
+    with serving(program=str(environment / "asr-stream")) as server:
 
         def get(path: str) -> str:
             with urllib.request.urlopen(f"{server.url}/{path}") as answer:  # an error for any status but 200
@@ -109,7 +111,9 @@ def test_the_sources_are_complete(tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     with tarfile.open(path) as archive:
         names = {member.name.partition("/")[2] for member in archive}
-    sources = tracked("asr", "export", "streaming", "csrc", "cmake", "CMakeLists.txt", "pyproject.toml", "LICENSE")
+    sources = tracked(
+        "asr", "export", "streaming", "web", "csrc", "cmake", "CMakeLists.txt", "pyproject.toml", "LICENSE"
+    )
     assert len(sources) > 150 and not sources - names
     assert not {name for name in names if re.match(r"tests/|docs/|js/|build/|\.venv", name)}
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from asr.streaming.server.protocols import messages
 from asr.streaming.server.protocols.messages import BadMessage, shown
-from asr.streaming.server.session import Session
 
 MAX_KEYWORDS, MAX_KEYWORD_LENGTH = 500, 100
 COMMIT_MODELS = ("gpt-realtime-whisper", "gpt-live-transcribe")
@@ -38,14 +37,12 @@ def check_language(value: object, param: str) -> None:
 
 def check_languages(values: Sequence[object], param: str) -> None:
     """ApiError for a list of languages without the model's."""
-    errors = []
-    for value in values:
+    for i, value in enumerate(values, 1):
         try:
             return check_language(value, param)
-        except ApiError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
+        except ApiError:
+            if i == len(values):
+                raise
 
 
 def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:
@@ -57,11 +54,3 @@ def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:
         if len(keyword) > MAX_KEYWORD_LENGTH:
             raise ApiError(f"{param} has {shown(keyword)}; a keyword has at most {MAX_KEYWORD_LENGTH} letters", param)
     return keywords
-
-
-async def expect_keywords(session: Session, keywords: tuple[str, ...], param: str) -> None:
-    """Sets the hotwords of `session` from here on. ApiError where the search or the model does not allow that."""
-    try:
-        await session.change(hotwords=keywords)
-    except ValueError as error:
-        raise ApiError(str(error), param) from error

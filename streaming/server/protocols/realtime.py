@@ -27,9 +27,9 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from asr.runtime.shown_text import TEXTS
-from asr.streaming.server.protocols.hotwords import usable_hotwords
+from asr.streaming.server.protocols.hotwords import usable_hotwords, warnings_about
 from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown
-from asr.streaming.server.protocols.openai_api import ApiError
+from asr.streaming.server.protocols.openai_api import COMMIT_MODELS, ApiError
 from asr.streaming.server.protocols.realtime_config import LIVE_DELAYS, SAMPLE_RATE, SessionConfig
 from asr.streaming.server.protocols.realtime_items import Items, Mark
 from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, Client, refuse
@@ -77,8 +77,8 @@ class Connection:
         """The server's; that of the session changes with its configuration."""
         self._session_id = f"sess_{uuid.uuid4().hex}"
         silence_ms = round(1000 * self._recognizer.silence_after_speech_s)
-        self._config = SessionConfig(silence_ms, silence_ms, model)
-        self._items = Items(old_form, _is_live(self._recognizer))
+        self._config = SessionConfig(silence_ms, None if model in COMMIT_MODELS else silence_ms, model)
+        self._items = Items(old_form, _is_live(self._recognizer), self._config.silence_ms is not None)
         self._uncommitted_s = 0.0
 
     async def run(self) -> None:
@@ -174,12 +174,10 @@ class Connection:
         self._uncommitted_s = 0.0
 
     async def _update(self, config: SessionConfig) -> None:
-        warnings = []
+        warnings: list[str] = []
         if config.keywords is not None and config.keywords != self._config.keywords:
             usable = usable_hotwords(self._recognizer, config.keywords)
-            if left_out := [shown(word) for word in config.keywords if word not in usable]:
-                some = ", ".join(left_out[:10]) + ", ..." * (len(left_out) > 10)
-                warnings.append(f"keywords that this model or its search cannot use are left out: {some}")
+            warnings = warnings_about(config.keywords, usable)
             config = replace(config, keywords=usable)
         changes = self._changes(config)
         current = self._session.recognizer

@@ -34,11 +34,14 @@ class Mark(Event):
 class Items:
     """The items of a session, one after the other."""
 
-    def __init__(self, old_form: bool, live: bool) -> None:
-        """old_form: send the events from before `conversation.item.added`. live: send stable words of partials."""
+    def __init__(self, old_form: bool, live: bool, vad: bool = True) -> None:
+        """old_form: send the events from before `conversation.item.added`. live: send stable words of partials.
+
+        vad: whether each final ends an item.
+        """
         self.old_form = old_form
         self.live = live
-        self._vad = True
+        self._vad = vad
         self._previous_id: str | None = None
         self._begin(0.0)
 

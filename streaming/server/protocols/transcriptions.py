@@ -29,6 +29,7 @@ from starlette.types import Receive, Scope, Send
 from asr.runtime.shown_text import TEXTS
 from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.events import Final
+from asr.streaming.server.protocols.hotwords import usable_hotwords, warnings_about
 from asr.streaming.server.protocols.messages import shown
 from asr.streaming.server.protocols.openai_api import (
     COMMIT_MODELS,
@@ -36,7 +37,6 @@ from asr.streaming.server.protocols.openai_api import (
     check_keywords,
     check_language,
     check_languages,
-    expect_keywords,
 )
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
@@ -134,7 +134,7 @@ class Transcriptions:
                     if options.text not in (None, session.recognizer.text):
                         await session.change(text=options.text)
                     if options.keywords:
-                        await expect_keywords(session, options.keywords, "keywords")
+                        await session.change(hotwords=usable_hotwords(server.recognizer, options.keywords))
                     await _unless_gone(receive, self._answer(session, finals, options, scope, receive, send))
                 finally:
                     upload.close()
@@ -160,7 +160,10 @@ class Transcriptions:
                 await _stream(finals, send)
                 return
             try:
-                response = _whole([final async for final in finals], session.audio_s, options)
+                # Clients such as LiveKit send keywords that nobody wrote for this model: no reason to refuse the file.
+                keywords = options.keywords
+                warnings = warnings_about(keywords, session.recognizer.hotwords) if keywords else []
+                response = _whole([final async for final in finals], session.audio_s, options, warnings)
             except ApiError as error:
                 response = _error(error)
             await response(scope, receive, send)
@@ -241,8 +244,8 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
         feeding.cancel()
 
 
-def _whole(finals: list[Final], duration_s: float, options: Options) -> Response:
-    """The response in the requested format."""
+def _whole(finals: list[Final], duration_s: float, options: Options, warnings: list[str]) -> Response:
+    """The response in the requested format; JSON has the warnings."""
     text = " ".join(final.text for final in finals)
     if options.format == "text":
         return PlainTextResponse(text + "\n")
@@ -251,10 +254,11 @@ def _whole(finals: list[Final], duration_s: float, options: Options) -> Response
     if options.format == "vtt":
         return PlainTextResponse(vtt(finals), media_type="text/vtt")
     usage = {"type": "duration", "seconds": math.ceil(duration_s)}  # whole, as OpenAI's: LiteLLM takes nothing else
+    extra = {"warnings": warnings} if warnings else {}
     if options.format == "json":
-        return JSONResponse({"text": text, "usage": usage})
+        return JSONResponse({"text": text, "usage": usage} | extra)
     answer: dict[str, Any] = {"task": "transcribe", "language": "english", "duration": round(duration_s, 3)}
-    answer |= {"text": text, "usage": usage}
+    answer |= {"text": text, "usage": usage} | extra
     if "segment" in options.granularities:
         answer["segments"] = [_segment(i, final) for i, final in enumerate(finals)]
     if "word" in options.granularities:
