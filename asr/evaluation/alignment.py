@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr._core import Hypothesis, spell
-from asr.runtime.search import Word, heard, words
+from asr.runtime.search import Word, output_symbols, words
 from asr.text import WORD_BOUNDARY
 from asr.tokenizer import BLANK_ID
 
@@ -24,7 +24,7 @@ def forced_align(log_probs: npt.NDArray[np.float32], text: str, tokens: Sequence
     tokens: spelling of every token id. Raises ValueError for a text that they cannot spell, or that is too long for the
     utterance.
     """
-    return words(align_tokens(log_probs, spell(text, heard(tokens))), tokens)
+    return words(align_tokens(log_probs, spell(text, output_symbols(tokens))), tokens)
 
 
 def align_tokens(log_probs: npt.NDArray[np.float32], ids: Sequence[int]) -> Hypothesis:

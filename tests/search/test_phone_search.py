@@ -13,7 +13,7 @@ from asr._core import CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
 from asr.lexicon.g2p import G2pOptions, train
 from asr.lexicon.lexicon import Lexicon
 from asr.lm.packed import LmError, pack, read_arpa, with_pronunciations
-from asr.runtime.search import LmWeights, decode_words, heard, new_hotwords, phone_words
+from asr.runtime.search import LmWeights, decode_words, new_hotwords, output_symbols, phone_words
 
 PHONES = ["AA", "B", "K"]
 TOKENS = ["", "\u2581AA", "AA", "\u2581B", "B", "\u2581K", "K"]
@@ -388,7 +388,7 @@ def test_the_core_searches_with_the_recognizers_weights_by_default() -> None:
     log_probs = random_log_probs(np.random.default_rng(6), 30, len(LETTERS))
     lm = opened(PACKED)
     scores = []
-    for fusion in (LmFusion(lm, heard(LETTERS)), LmWeights().fusion(lm, LETTERS)):
+    for fusion in (LmFusion(lm, output_symbols(LETTERS)), LmWeights().fusion(lm, LETTERS)):
         search = CtcPrefixBeamSearch(lm=fusion)
         search.advance(log_probs)
         scores.append([(h.tokens, h.lm_score) for h in search.hypotheses(200)])

@@ -8,7 +8,7 @@ from test_phone_search import ARPA, LETTERS, PHONES, model, sure
 
 from asr import _core
 from asr.lm.packed import pack, read_arpa
-from asr.runtime.search import LmWeights, heard
+from asr.runtime.search import LmWeights, output_symbols
 
 FRAME = 640
 """Samples of an encoder frame."""
@@ -49,7 +49,7 @@ def options(
     second_pass: bool = True, phones: list[str] = PHONES, lm: _core.NgramLm | None = None
 ) -> _core.SegmentOptions:
     return _core.SegmentOptions(
-        tokens=heard(LETTERS),
+        tokens=output_symbols(LETTERS),
         chunk_size=8,
         second_pass=second_pass,
         search="rescore",
