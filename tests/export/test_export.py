@@ -17,7 +17,7 @@ from asr.config import Config, DataConfig, ModelConfig
 from asr.export import write as export_write
 from asr.export.graph import ExportError, decoder_graph, step_graph
 from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
-from asr.export.write import export_model
+from asr.export.write import describe, export_model
 from asr.model.model import AsrModel
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_model import INPUTS, OUTPUTS, PHONE_OUTPUT, OnnxModel
@@ -87,6 +87,27 @@ def exported(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -
     path = tmp_path_factory.mktemp("export") / "model.onnx"
     export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, license="CC-BY-4.0")
     return path
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"step": torch.zeros(2)},
+        {"audio_hours": None},
+        {"history": 5},
+        {"history": {"a": 1}},
+        {"history": torch.zeros(2)},
+        {"history": [None]},
+        {"history": [{"wer": [0.5]}]},
+        {"history": [{"wer": {"full": None}}]},
+    ],
+    ids=str,
+)
+def test_a_damaged_summary_of_the_training_is_named(checkpoint: Checkpoint, training: dict[str, object]) -> None:
+    with pytest.raises(
+        ExportError, match=r"summary of the training .* is damaged .* another checkpoint"
+    ):
+        describe(dataclasses.replace(checkpoint, training=training))
 
 
 @pytest.mark.parametrize(

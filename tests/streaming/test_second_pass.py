@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from support.arpa import packed
 from support.recognition import finals, recognize
 
 from asr import Recognizer, _core
 from asr._core import EncoderStep, NgramLm, SegmentOptions, Stream
 from asr.features import fbank
-from asr.lm.packed import pack, read_arpa
 from asr.model.model import AsrModel
 from asr.runtime.onnx_model import OnnxModel
 from asr.runtime.search import LmWeights, decode, text
@@ -107,10 +107,8 @@ def test_long_utterances_are_taken_in_chunks(
 
 def test_what_only_the_end_of_a_sentence_brings_up_gets_a_second_look() -> None:
     # The word under way counts as much as it does alone; finished, it is likely at the beginning of a sentence.
-    unigrams, bigrams = "-99 <s> 0\n-1 </s>\n-3 A 0", "-0.01 <s> A"
-    arpa = f"\\data\\\nngram 1=3\nngram 2=1\n\n\\1-grams:\n{unigrams}\n\n\\2-grams:\n{bigrams}\n\n\\end\\\n"
     tokens = ["", "<unk>", "", "▁A"]
-    lm = NgramLm(np.frombuffer(pack(*read_arpa(iter(arpa.splitlines()))), np.uint8))
+    lm = NgramLm(np.frombuffer(packed(["-99 <s> 0", "-1 </s>", "-3 A 0"], ["-0.01 <s> A"]), np.uint8))
     options = SegmentOptions(
         tokens=tokens,
         chunk_size=16,
