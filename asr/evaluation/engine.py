@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from asr.runtime.metadata import ModelMetadata
 from asr.runtime.joint_search import StepDecoder
+from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_model import Encoded, OnnxModel
 
 FloatArray = npt.NDArray[np.float32]
