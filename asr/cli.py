@@ -1,4 +1,4 @@
-"""The `asr` command: record, synthesise, prepare, shard, train, evaluate, lm, lexicon, export, inspect."""
+"""The `asr` command: record, synthesize, prepare, shard, train, evaluate, lm, lexicon, text, export, inspect."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from asr.command import Parser, prepare_output
 COMMANDS = {
     "record": ("asr.streaming.terminal.record", "record yourself reading prompts, to train on"),
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
-    "synthesise": ("asr.data.synthesise", "speak a text with free synthesizers, to train on"),
+    "synthesize": ("asr.data.synthesize", "speak a text with free synthesizers, to train on"),
     "shard": ("asr.data.shards", "cut data sets into shards, for sets that outgrow a disk"),
     "train": ("asr.training.train", "train a model, or go on with one"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
     "lm": ("asr.lm.cli", "train or pack a language model for the beam search"),
     "lexicon": ("asr.lexicon.cli", "pronunciations of words, from a dictionary and a model"),
+    "text": ("asr.punctuation.cli", "train what gives recognized words case and punctuation"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
     "inspect": ("asr.runtime.inspect", "what a model file holds, and whether it works"),
 }
@@ -50,6 +51,7 @@ EXAMPLES = """examples:
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
   asr lm train sentences.txt -o words.lm
   asr lexicon train cmudict -o g2p.model
+  asr text train books.txt podcasts.txt -o punctuation.pt
   asr export runs/tiny -o model.onnx --int8
   asr inspect model.onnx
 """

@@ -44,12 +44,12 @@ Differences = dict[tuple[str, str], list[float]]
 """By truth and edge, in ms."""
 
 
-def recognise(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
+def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
     """The words of all finals."""
     stream = recognizer.stream()
     stream.accept_waveform(samples)
     stream.finish()
-    return [word for event in stream.events() if isinstance(event, Final) for word in event.words]
+    return [word for event in stream.events() if isinstance(event, Final) for word in event.raw_words]
 
 
 def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:
@@ -157,12 +157,12 @@ def main() -> None:
             }
             for cut, (as_words, as_tokens) in zip(progress(cuts, name), forced, strict=True):
                 samples = cut.load_audio()[0]
-                found = recognise(recognizer, samples)
+                found = recognize(recognizer, samples)
                 compare(found, as_words, "forced", differences)
                 compare(found, as_tokens, "tokens", differences)
                 beside_pauses(found, samples, differences)
             for samples, truth in synthetic:
-                compare(recognise(recognizer, samples), truth, "festival", differences)
+                compare(recognize(recognizer, samples), truth, "festival", differences)
             rows += summary(name, differences)
     show(rows, args)
 

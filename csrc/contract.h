@@ -42,6 +42,9 @@ inline constexpr const char* kDecoderStepOutputs[] = {"log_probs", "new_key_cach
                                                       "new_memory_keys", "new_memory_values"};
 inline constexpr int kFormatVersion = 3;  // of a model file's metadata; older ones are read
 
+// What text is where nobody says: formatted for people, with case, punctuation and numbers in digits, or plain words.
+inline constexpr bool kFormattedText = false;
+
 // What can be asked for, under its name in Python, C, on the command line (with dashes) and in JavaScript (camelCase).
 struct OptionRange {
   const char* name;
@@ -55,7 +58,8 @@ inline constexpr OptionRange kOptionRanges[] = {
     {"chunk_ms", kEncoderFrameMs, true, 5120, 640},  // a multiple of an encoder frame, as left_context_ms is
     {"left_context_ms", 0, true, 20480, 2560},
     {"beam_size", 1, true, 1024, 128},
-    {"silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 0.8},
+    {"silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 1.6},
+    {"min_silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 0.5},
     {"silence_without_speech_s", 0, false, std::numeric_limits<double>::infinity(), 5},
     {"max_utterance_s", 0, false, 120, 20},  // bounds what a stream keeps; the endpointer may go to 1.5 times
     {"hotword_boost", 0, false, 20, 0.75},   // this and what follows is tuned for the bundled models

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 from asr.export.parity import CASES
+from asr.export.punctuation import PunctuationReport, export_punctuation
 from asr.export.sherpa import export_sherpa
 from asr.export.write import ExportReport, export_model
 from asr.features import ENCODER_FRAME_MS
+from asr.punctuation.checkpoint import PunctuationCheckpoint, is_punctuation
 from asr.runtime.metadata import ModelMetadata
 from asr.training.checkpoint import Checkpoint, average_newest, resolve
 from asr.training.pretrained import load_model
@@ -19,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "checkpoint",
         help="a checkpoint, or the folder of a training run (its best one); for sherpa-onnx also "
-        '"bundled" or a float32 .onnx file',
+        '"bundled" or a float32 .onnx file; a checkpoint of "asr text train" becomes the file for punctuation',
     )
     parser.add_argument(
         "--target",
@@ -58,11 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         help="weight of CTC against the decoder (%(default)s)",
     )
-    parser.add_argument("--licence", default="", help="of the weights, as an SPDX identifier: CC-BY-4.0, ...")
+    parser.add_argument("--license", default="", help="of the weights, as an SPDX identifier: CC-BY-4.0, ...")
 
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr export`."""
+    if is_punctuation(Path(args.checkpoint)):
+        return _run_punctuation(args)
     chunk_sizes = [_frames("--chunk-ms", ms, 1) for ms in args.chunk_ms.split(",")]
     if args.target == "sherpa-onnx":
         return _run_sherpa(args, chunk_sizes)
@@ -83,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         chunk_size=chunk_sizes[0],
         left_context=left_context,
         rescore_ctc_weight=args.rescore_ctc_weight,
-        licence=args.licence,
+        license=args.license,
         on_progress=_tell,
     )
     print(summary(report, source, args.int8))
@@ -95,14 +99,39 @@ def _tell(stage: str) -> None:
     print(f"asr export: {stage} ...", file=sys.stderr, flush=True)
 
 
+def _run_punctuation(args: argparse.Namespace) -> int:
+    if args.target != "native" or args.average is not None:
+        raise ValueError(f"{args.checkpoint} is of `asr text train`: it takes -o, --int8 and --licence alone")
+    _tell("tracing the network for punctuation")
+    report = export_punctuation(
+        PunctuationCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, licence=args.licence
+    )
+    print(punctuation_summary(report, args.checkpoint, args.int8))
+    return 0
+
+
+def punctuation_summary(report: PunctuationReport, source: str, int8: bool) -> str:
+    """A few lines on what was written."""
+    closeness = (
+        f"KL divergence {report.divergence:.2g} nats, same mark and case of {report.agreement:.2%} of them"
+        if int8
+        else f"largest error {report.max_error:.1e}"
+    )
+    return (
+        f"{source} -> {report.path}\n"
+        f"  {report.size / 1e6:.1f} MB, {'int8' if int8 else 'float32'}\n"
+        f"  against PyTorch over {report.num_words} words: {closeness}"
+    )
+
+
 def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
     left_context = _frames("--left-context-ms", args.left_context_ms, 1)
     if args.average is None:
         source = args.checkpoint
-        model, tokens, licence = load_model(source)
+        model, tokens, license = load_model(source)
     else:
         checkpoint, source = _average(args)
-        model, tokens, licence = checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
+        model, tokens, license = checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
     _tell(f"tracing {len(chunk_sizes) + 1} graphs, and comparing each with PyTorch")
     files = export_sherpa(
         model,
@@ -111,7 +140,7 @@ def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
         int8=args.int8,
         chunk_sizes=chunk_sizes,
         left_context=left_context,
-        licence=args.licence or licence,
+        license=args.license or license,
     )
     print(f"{source} -> {args.output}, with tokens.txt")
     for file in files:

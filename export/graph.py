@@ -15,6 +15,7 @@ from contextlib import contextmanager, redirect_stdout
 
 import numpy as np
 import onnx
+import onnx_ir
 import torch
 from torch import Tensor, nn
 
@@ -154,14 +155,37 @@ def trace(
             output_names=list(output_names),
             dynamic_shapes=shapes,
             verbose=False,
+            optimize=False,
         )
-    assert program is not None
+        assert program is not None
+        _name_transposed(program.model.graph)
+        program.optimize()
     graph = _clean(program.model_proto)
     for value, dims in zip((*graph.graph.input, *graph.graph.output), (*input_dims, *output_dims), strict=True):
         for axis, name in dims.items():
             value.type.tensor_type.shape.dim[axis].dim_param = name
     onnx.checker.check_model(graph, full_check=True)
     return graph
+
+
+def _name_transposed(graph: onnx_ir.Graph) -> None:
+    """Names the transpose of every parameter after it: "NAME.T".
+
+    The optimizer turns these transposes into constants that keep the names, and asr.training.pretrained reads the
+    weights back by them. A parameter that several products share is transposed once.
+    """
+    transposed: dict[str, onnx_ir.Value] = {}
+    for node in list(graph):
+        source = node.inputs[0] if node.op_type == "Transpose" else None
+        if source is None or not source.is_initializer():
+            continue
+        (output,) = node.outputs
+        if first := transposed.get(source.name):
+            output.replace_all_uses_with(first)
+            graph.remove(node, safe=True)
+        else:
+            output.name = f"{source.name}.T"
+            transposed[source.name] = output
 
 
 def _clean(graph: onnx.ModelProto) -> onnx.ModelProto:

@@ -41,7 +41,7 @@ def export_model(
     chunk_size: int = 16,
     left_context: int = 64,
     rescore_ctc_weight: float = ModelMetadata.rescore_ctc_weight,
-    licence: str = "",
+    license: str = "",
     on_progress: Callable[[str], object] = lambda stage: None,
 ) -> ExportReport:
     """Writes the averaged weights of `checkpoint` as one .onnx file that holds everything an app needs.
@@ -51,7 +51,7 @@ def export_model(
         int8: quantize the matrix products (see asr.export.quantize).
         chunk_size, left_context: defaults of the file in encoder frames; any others work at run time.
         rescore_ctc_weight: see asr.runtime.metadata.ModelMetadata.
-        licence: of the weights, SPDX.
+        license: of the weights, SPDX.
         on_progress: called with what is done next, for people.
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
@@ -65,7 +65,7 @@ def export_model(
         default_chunk_size=chunk_size,
         default_left_context=left_context,
         rescore_ctc_weight=rescore_ctc_weight,
-        licence=licence,
+        license=license,
     )
     model = checkpoint.model()
     on_progress("tracing the encoder")

@@ -104,13 +104,13 @@ def evaluate(
                 result.encoder_s += encoder_s
                 result.left_out += unreadable
                 for cut, utterance in zip(readable, encoded, strict=True):
-                    _recognise(engine, result, cut, utterance, beam_size, ctc_weight, fusion)
+                    _recognize(engine, result, cut, utterance, beam_size, ctc_weight, fusion)
             if on_batch is not None:
                 on_batch(len(batch))
     return results
 
 
-def _recognise(
+def _recognize(
     engine: Engine,
     result: Result,
     cut: Any,

@@ -58,6 +58,10 @@ FRONT_END = (
 """Fields of the metadata that live recognition has only one answer to: their defaults."""
 
 
+_FORMER_NAMES = {"license": "licence"}
+"""Keys that files of format 2 had under another name before."""
+
+
 class MetadataError(ValueError):
     """Metadata that is missing, damaged or of another version."""
 
@@ -82,8 +86,8 @@ class ModelMetadata:
     models on `dev`, as asr.runtime.search.LmWeights."""
     quantization: str = "none"
     """none | int8"""
-    licence: str = ""
-    """SPDX identifier of the weights' licence; empty when nobody has stated one."""
+    license: str = ""
+    """SPDX identifier of the weights' license; empty when nobody has stated one."""
     cmvn_mean: tuple[float, ...] = ()
     """(num_mel_bins,) for the record: the graph normalizes by itself."""
     cmvn_std: tuple[float, ...] = ()
@@ -188,7 +192,7 @@ class ModelMetadata:
             )
         values: dict[str, Any] = {}
         for f in fields(ModelMetadata):
-            text = properties.get(f.name)
+            text = properties.get(f.name, properties.get(_FORMER_NAMES.get(f.name, "")))
             if int(version) < _SINCE.get(f.name, 1):
                 continue
             if text is None:

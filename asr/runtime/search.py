@@ -72,7 +72,7 @@ class LmWeights:
 
 
 class Word(NamedTuple):
-    """A recognised word. Times in seconds since the start of the stream."""
+    """A recognized word. Times in seconds since the start of the stream."""
 
     word: str
     start_s: float

@@ -270,6 +270,11 @@ class Trainer:
         state = checkpoint.training
         self.average.weights = {name: value.to(self.device) for name, value in checkpoint.average.items()}
         self.average.num_updates = state["average_updates"]
+        if checkpoint.config.optim.kind != self.config.optim.kind:
+            kind = checkpoint.config.optim.kind
+            raise ValueError(
+                f"{self.folder} was trained with optim.kind={kind}: keep it, or use train.init to start anew"
+            )
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.audio_hours, self.history = state["step"], state["audio_hours"], state["history"]
         self.position = Position(state["epoch"], state["batch"])

@@ -85,7 +85,7 @@ def quick(traced: Callable[[str], onnx.ModelProto], monkeypatch: pytest.MonkeyPa
 @pytest.fixture(scope="module")
 def exported(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "model.onnx"
-    export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, licence="CC-BY-4.0")
+    export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, license="CC-BY-4.0")
     return path
 
 
@@ -220,7 +220,7 @@ def test_metadata_says_everything(checkpoint: Checkpoint, exported: Path) -> Non
     meta = OnnxModel(exported).metadata
     assert meta.tokens == TOKENS and meta.phones == ("AA", "B", "K")
     assert (meta.num_layers, meta.dim, meta.default_chunk_size, meta.default_left_context) == (2, 32, 8, 32)
-    assert (meta.rescore_ctc_weight, meta.licence, meta.quantization) == (0.25, "CC-BY-4.0", "none")
+    assert (meta.rescore_ctc_weight, meta.license, meta.quantization) == (0.25, "CC-BY-4.0", "none")
     np.testing.assert_allclose(meta.cmvn_mean, np.linspace(-12, -8, 80), rtol=1e-5)
     np.testing.assert_allclose(meta.cmvn_std, np.linspace(2, 4, 80), rtol=1e-5)
     assert meta.config["model"]["encoder_ff_dim"] == 64

@@ -36,7 +36,7 @@ metadata = st.builds(
     default_left_context=st.integers(0, 1024),
     rescore_ctc_weight=st.floats(0, 1),
     quantization=st.sampled_from(["none", "int8"]),
-    licence=st.text(max_size=12),
+    license=st.text(max_size=12),
     cmvn_mean=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
     cmvn_std=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
     config=st.dictionaries(st.text(max_size=5), json_values, max_size=4),

@@ -153,7 +153,7 @@ def test_of_hypotheses_with_one_future_the_best_is_kept(lm: NgramLm) -> None:
     assert repeated > 20 and gain > 1.0  # with as many hypotheses it finds better ones
 
 
-def test_the_recogniser_searches_so(lm: NgramLm) -> None:
+def test_the_recognizer_searches_so(lm: NgramLm) -> None:
     fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
     log_probs = np.log(np.random.default_rng(5).dirichlet(np.full(4, 0.5), size=30)).astype(np.float32)
 

@@ -311,7 +311,7 @@ def test_a_hotword_gains_by_its_phones_so_far(pronouncer: bytes) -> None:
 
 
 def test_a_hotword_that_cannot_be_pronounced_is_named(lm: NgramLm, pronouncer: bytes) -> None:
-    with pytest.raises(ValueError, match="'CAB' cannot be pronounced: .* has no model that pronounces new words"):
+    with pytest.raises(ValueError, match=r"'CAB' cannot be pronounced: .* has no model that pronounces new words"):
         new_hotwords(["a cab"], LETTERS, lm=lm, phones=PHONES)
     with pytest.raises(ValueError, match="its pronouncing model cannot read it; write it as known words"):
         new_hotwords(["A" * 70], LETTERS, lm=model(g2p=pronouncer), phones=PHONES)
@@ -384,7 +384,7 @@ def test_damage_to_pronunciations_is_refused_or_harmless() -> None:
 # ---- defaults ----
 
 
-def test_the_core_searches_with_the_recognisers_weights_by_default() -> None:
+def test_the_core_searches_with_the_recognizers_weights_by_default() -> None:
     log_probs = random_log_probs(np.random.default_rng(6), 30, len(LETTERS))
     lm = opened(PACKED)
     scores = []

@@ -57,6 +57,7 @@ def options(
         fusion=WEIGHTS.fusion(lm or model(), LETTERS, phones=PHONES),
         rescore_ctc_weight=0.5,
         silence_after_speech_s=0.8,
+        min_silence_after_speech_s=0.8,
         silence_without_speech_s=5.0,
         max_utterance_s=20.0,
         phones=phones,

@@ -105,6 +105,12 @@ def assert_equal(one: Any, other: Any) -> None:
         assert one == other
 
 
+def test_resuming_with_another_optimizer_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, "train.max_steps=1", "optim.kind=muon"]) == 0
+    assert main([*arguments, "train.max_steps=2", "--resume"]) != 0
+    assert "optim.kind=muon" in capsys.readouterr().err
+
+
 def test_two_processes_train_the_model_of_one(arguments: list[str], tmp_path: Path) -> None:
     """The same batches a step, so the same losses at every step; and one process can go on where two stopped."""
     arguments = [*arguments, "train.batches_per_step=2", "train.log_every=1", "optim.schedule=noam"]
@@ -254,7 +260,7 @@ def test_the_average_is_what_is_validated(
     assert torch.equal(best.average["ctc.weight"], seen[0]["ctc.weight"])
 
 
-def relabelled(manifest: Path, folder: Path, letter: str, other: str) -> Path:
+def relabeled(manifest: Path, folder: Path, letter: str, other: str) -> Path:
     """The data set with another letter in its transcripts."""
     shutil.copytree(manifest.parent, folder)
     copied = folder / manifest.name
@@ -271,7 +277,7 @@ def test_letters_that_the_model_lacks_are_refused_or_become_units(
     arguments: list[str], tones: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*arguments, "train.max_steps=2"]) == 0
-    umlauts = relabelled(tones[0], tmp_path / "umlauts", "F", "Ä")
+    umlauts = relabeled(tones[0], tmp_path / "umlauts", "F", "Ä")
     first = Checkpoint.load(checkpoint_path(tmp_path / "run", 2))
     data = [f"data.train={umlauts}", "optim.lr=1e-9"]
     options = [*data, f"train.init={tmp_path / 'run'}", f"train.output={tmp_path / 'second'}", "train.max_steps=1"]
@@ -294,7 +300,7 @@ def test_letters_that_the_model_lacks_are_refused_or_become_units(
 def test_pieces_of_words_cannot_be_added(arguments: list[str], tones: tuple[Path, Path], tmp_path: Path) -> None:
     pieces = [*arguments, "tokenizer.kind=bpe", "tokenizer.vocab_size=20", "train.max_steps=1"]
     assert main(pieces) == 0
-    umlauts = relabelled(tones[0], tmp_path / "umlauts", "F", "Ä")
+    umlauts = relabeled(tones[0], tmp_path / "umlauts", "F", "Ä")
     options = [f"data.train={umlauts}", f"train.init={tmp_path / 'run'}", f"train.output={tmp_path / 'second'}"]
     with pytest.raises(ValueError, match=r"train\.new_units adds letters, and the model .* writes bpe units"):
         new_trainer([*pieces, *options, "train.new_units=true"])
@@ -359,9 +365,9 @@ def test_the_bundled_model_can_be_trained_further(tones: tuple[Path, Path], tmp_
     assert Checkpoint.load(checkpoint_path(output, 1)).tokenizer.vocab_size == 31
 
 
-def test_a_quantised_file_is_no_start(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quantized_file_is_no_start(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, f"train.init={bundled_model('int8')}"]) == 1
-    assert "quantised" in capsys.readouterr().err
+    assert "quantized" in capsys.readouterr().err
 
 
 def test_init_of_another_shape_is_refused(

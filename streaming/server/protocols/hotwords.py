@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from asr.runtime.search import heard
+from asr.streaming.server.protocols.messages import shown
 
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
@@ -25,3 +26,12 @@ def usable_hotwords(recognizer: Recognizer, words: Iterable[str]) -> tuple[str, 
     except ValueError:  # a weight out of range
         return ()
     return spelled
+
+
+def warnings_about(words: Iterable[str], usable: Iterable[str]) -> list[str]:
+    """A sentence that names the `words` that are not `usable`; nothing where all are."""
+    usable = set(usable)
+    if not (left_out := [shown(word) for word in words if word not in usable]):
+        return []
+    some = ", ".join(left_out[:10]) + ", ..." * (len(left_out) > 10)
+    return [f"keywords that this model or its search cannot use are left out: {some}"]

@@ -1,0 +1,1 @@
+"""Case and punctuation of recognized words: training text, network, training, evaluation. Needs PyTorch."""

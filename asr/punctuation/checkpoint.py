@@ -1,0 +1,88 @@
+"""Checkpoints of the network for case and punctuation: one file with the state of a training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asr.files import replacing
+from asr.punctuation.corpus import NONE
+from asr.punctuation.model import Punctuator, PunctuatorConfig
+
+KIND = "asr_stream_punctuation"
+FORMAT_VERSION = 1
+
+
+class PunctuationCheckpointError(ValueError):
+    """A file that is no usable checkpoint."""
+
+
+@dataclass
+class PunctuationCheckpoint:
+    config: PunctuatorConfig
+    weights: dict[str, Tensor]
+    """The weights as trained."""
+    average: dict[str, Tensor]
+    """Their moving average, which is evaluated and exported."""
+    mixed: dict[str, str]
+    """How words of mixed case are written: mcdonald -> McDonald."""
+    none_offset: float = 0.0
+    """What `model` takes off the logit of no mark; see asr.punctuation.evaluate.tune."""
+    step: int = 0
+    optimizer: dict[str, Any] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    """What a model file says about its training."""
+
+    def model(self) -> Punctuator:
+        """The network with its averaged weights and `none_offset`, in evaluation mode."""
+        model = Punctuator(self.config)
+        model.load_state_dict(self.average)
+        with torch.no_grad():
+            model.head.bias[NONE] -= self.none_offset
+        return model.eval()
+
+    def save(self, path: Path) -> None:
+        """Writes atomically. Raises OSError if it cannot."""
+        values = {"kind": KIND, "format_version": FORMAT_VERSION, "config": self.config.to_dict()}
+        for name in ("weights", "average", "mixed", "none_offset", "step", "optimizer", "summary"):
+            values[name] = getattr(self, name)
+        try:
+            with replacing(path) as part:
+                torch.save(values, part)
+        except RuntimeError as error:  # torch reports a full disk as RuntimeError
+            raise OSError(f"cannot write {path}: {error}") from error
+
+    @staticmethod
+    def load(path: Path) -> PunctuationCheckpoint:
+        """Raises PunctuationCheckpointError, naming the file, where it is none or damaged."""
+        try:
+            values = torch.load(path, map_location="cpu", weights_only=True)
+        except OSError as error:
+            raise PunctuationCheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
+        except Exception as error:  # torch.load raises nearly any type on damaged files
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise PunctuationCheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
+        if not isinstance(values, dict) or values.pop("kind", None) != KIND:
+            raise PunctuationCheckpointError(f"{path} is no checkpoint of `asr text train`")
+        if values.pop("format_version", None) != FORMAT_VERSION:
+            raise PunctuationCheckpointError(f"{path} has another format; this version reads format {FORMAT_VERSION}")
+        try:
+            checkpoint = PunctuationCheckpoint(PunctuatorConfig.from_dict(values.pop("config")), **values)
+            checkpoint.model()
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            reason = str(error).splitlines()[0]
+            raise PunctuationCheckpointError(f"{path} is damaged, or of another version: {reason}") from error
+        return checkpoint
+
+
+def is_punctuation(path: Path) -> bool:
+    """Whether a file is a checkpoint of this network; False for anything else."""
+    try:
+        values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception:  # whatever is wrong with it, it is for its own reader to say
+        return False
+    return isinstance(values, dict) and values.get("kind") == KIND

@@ -1,0 +1,211 @@
+"""`asr text`: case and punctuation of recognized words, from a network trained on cased prose."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from asr.punctuation.checkpoint import PunctuationCheckpoint
+from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
+from asr.punctuation.evaluate import Ask, Scores, evaluate, read_iwslt
+from asr.punctuation.model import PunctuatorConfig
+from asr.punctuation.train import Report, TrainOptions, asker, train
+from asr.runtime.punctuation import Answer, Punctuation
+
+HELD_OUT_WORDS = 20_000
+PLAIN_EVERY = 100
+"""Steps between two progress lines, without a terminal."""
+
+DESCRIPTION = """\
+Case and punctuation of recognized words. The network is trained on text files
+with a cased sentence or paragraph a line, novels and conversation alike; what
+is no prose is left out. `asr export` makes of its checkpoint the .onnx file that
+apps use. The end of each file, one fiftieth, is held out.
+"""
+EXAMPLES = """\
+examples:
+  asr text train books.txt podcasts.txt -o punctuation.pt
+  asr text train books.txt podcasts.txt -o punctuation.pt --resume
+  asr export punctuation.pt -o punctuation.onnx --int8
+  asr text evaluate punctuation.onnx books.txt podcasts.txt --held-out
+  asr text show punctuation.onnx "well i met john in london did you know"
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    commands = parser.add_subparsers(dest="what", required=True, metavar="what")
+    defaults = TrainOptions()
+
+    training = commands.add_parser("train", help="train the network, or go on with a training")
+    training.add_argument("text", nargs="+", type=Path, metavar="FILE", help="UTF-8, a cased sentence a line")
+    training.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. punctuation.pt")
+    training.add_argument("--resume", action="store_true", help="go on with the training that FILE of --output holds")
+    training.add_argument(
+        "--steps", type=int, default=defaults.steps, metavar="N", help="of the whole training (%(default)s)"
+    )
+    training.add_argument("--minutes", type=float, metavar="M", help="end the whole training after M minutes")
+    training.add_argument(
+        "--words", type=float, default=20.0, metavar="N", help="million words to read of each file (%(default)s)"
+    )
+    training.add_argument(
+        "--rows", type=int, default=defaults.rows, metavar="N", help="of 64 words in a batch (%(default)s)"
+    )
+    training.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="(%(default)s)")
+
+    evaluation = commands.add_parser("evaluate", help="F1 of marks and capitals on cased text")
+    evaluation.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file or a checkpoint")
+    evaluation.add_argument("text", nargs="+", type=Path, metavar="FILE", help="as for train")
+    evaluation.add_argument(
+        "--held-out", action="store_true", help="only what the training leaves out of such a file: its end"
+    )
+    evaluation.add_argument(
+        "--utterances", action="store_true", help="each line is an utterance; else lines follow each other without end"
+    )
+    evaluation.add_argument(
+        "--iwslt", action="store_true", help="the files are of the TED benchmark: a word and its mark a line, no case"
+    )
+    evaluation.add_argument(
+        "--words", type=float, default=0.1, metavar="N", help="million words to read of each file (%(default)s)"
+    )
+
+    showing = commands.add_parser("show", help="words with case and punctuation")
+    showing.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file")
+    showing.add_argument("words", nargs="*", metavar="WORDS", help="utterances; of the standard input where missing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr text`."""
+    return {"train": _train, "evaluate": _evaluate, "show": _show}[args.what](args)
+
+
+def _train(args: argparse.Namespace) -> int:
+    _require(args.steps >= 1, f"--steps {args.steps} must be at least 1")
+    _require(args.rows >= 1, f"--rows {args.rows} must be at least 1")
+    _require(args.minutes is None or args.minutes > 0, f"--minutes {args.minutes} must be above 0")
+    _require(args.output.parent.is_dir(), f"there is no folder {args.output.parent} to write {args.output.name} into")
+    resume = PunctuationCheckpoint.load(args.output) if args.resume else None
+    _require(
+        args.resume or not args.output.exists(),
+        f"{args.output} exists: go on with its training with --resume, or give another name",
+    )
+    num_words = _num_words(args)
+    console = Console(stderr=True)
+    reader = CorpusReader()
+    for path in args.text:
+        before = len(reader)
+        with console.status(f"reading {path.name}"):
+            read(path, num_words, (0.0, 1.0 - HELD_OUT), reader)
+        console.print(f"{path.name}: {(len(reader) - before) / 1e6:.2f} M words", highlight=False)
+    corpus = reader.corpus()
+    del reader
+    held_out = [(path.name, _held_out(path)) for path in args.text]
+    options = TrainOptions(
+        steps=args.steps,
+        rows=args.rows,
+        seed=args.seed,
+        minutes=float("inf") if args.minutes is None else args.minutes,
+    )
+    with _Bar(console) as bar:
+        try:
+            train(
+                corpus,
+                held_out,
+                args.output,
+                options,
+                PunctuatorConfig(),
+                resume=resume,
+                on_step=bar.step,
+                on_scores=bar.scores,
+            )
+        except KeyboardInterrupt:
+            print(f"asr text: stopped; {args.output} is saved, go on with --resume", file=sys.stderr)
+            return 130
+    print(f"{args.output}: {len(corpus) / 1e6:.1f} M words, {len(corpus.mixed)} words of mixed case")
+    return 0
+
+
+class _Bar:
+    """The progress of a training: a bar in a terminal, else a line every so often; scores in lines."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = Progress(
+            TextColumn("step {task.fields[step]}"),
+            BarColumn(),
+            TextColumn("{task.percentage:.0f} %  loss {task.fields[loss]}  {task.fields[speed]} words/s"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("train", total=1.0, step=0, loss="", speed="")
+
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def step(self, report: Report) -> None:
+        values = {"step": report.step, "loss": f"{report.loss:.3f}", "speed": f"{report.words_per_s:.0f}"}
+        self._bar.update(self._task, completed=report.share, **values)
+        if not self._console.is_terminal and report.step % PLAIN_EVERY == 0:
+            line = "step {step}  loss {loss}  {speed} words/s".format(**values)
+            self._console.print(f"{line}  {report.share:.0%} done", highlight=False)
+
+    def scores(self, step: int, name: str, scores: Scores) -> None:
+        self._console.print(f"step {step}: {name}: {scores}", highlight=False, soft_wrap=True)
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    ask: Ask
+    if args.model.suffix == ".onnx":
+        runtime = Punctuation(args.model)
+        ask, look_ahead, left_context = _of_file(runtime), runtime.look_ahead, runtime.left_context
+    else:
+        model = PunctuationCheckpoint.load(args.model).model()
+        ask, look_ahead, left_context = asker(model), model.config.total_look_ahead, model.config.total_left_context
+    num_words = _num_words(args)
+    for path in args.text:
+        if args.iwslt:
+            corpus = read_iwslt(path)
+        else:
+            part = (1.0 - HELD_OUT, 1.0) if args.held_out else (0.0, 1.0)
+            corpus = read(path, num_words, part, apart=args.utterances).corpus()
+        print(f"{path.name}: {evaluate(ask, corpus, look_ahead, left_context)}", flush=True)
+    return 0
+
+
+def _of_file(runtime: Punctuation) -> Callable[..., Answer]:
+    return lambda words, continues, complete: runtime.answer(words, continues=continues, complete=complete)
+
+
+def _show(args: argparse.Namespace) -> int:
+    punctuation = Punctuation(args.model)
+    for line in args.words or sys.stdin:
+        print(" ".join(punctuation(line.lower().split())), flush=True)
+    return 0
+
+
+def _held_out(path: Path) -> Corpus:
+    try:
+        return read(path, HELD_OUT_WORDS, (1.0 - HELD_OUT, 1.0)).corpus()
+    except ValueError as error:
+        raise ValueError(f"{path}: its last {HELD_OUT:.0%} is held out, and {error}") from error
+
+
+def _num_words(args: argparse.Namespace) -> int:
+    _require(args.words > 0, f"--words {args.words} must be above 0")
+    return max(1, round(args.words * 1e6))
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)

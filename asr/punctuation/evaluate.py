@@ -1,0 +1,185 @@
+"""How well case and punctuation are written: precision, recall and F1 of each mark and of capitals, on cased text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.punctuation.corpus import CAPITALIZED, COMMA, LOWER, NONE, PERIOD, QUESTION, UNKNOWN_CASE, Corpus
+from asr.runtime.punctuation import Answer
+
+WINDOW = 256
+"""Words that are asked for at a time."""
+MARKS = {COMMA: "comma", PERIOD: "period", QUESTION: "question"}
+
+Ask = Callable[[Sequence[str], bool | None, bool], Answer]
+"""(words, continues, complete) -> their probabilities; as asr.runtime.punctuation.Punctuation.answer."""
+
+
+@dataclass
+class F1:
+    correct: int = 0
+    found: int = 0
+    expected: int = 0
+
+    @property
+    def precision(self) -> float:
+        return self.correct / max(self.found, 1)
+
+    @property
+    def recall(self) -> float:
+        return self.correct / max(self.expected, 1)
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.correct / max(self.found + self.expected, 1)
+
+    def add(
+        self, found: npt.NDArray[np.bool_], expected: npt.NDArray[np.bool_], correct: npt.NDArray[np.bool_]
+    ) -> None:
+        self.found += int(found.sum())
+        self.expected += int(expected.sum())
+        self.correct += int((found & expected & correct).sum())
+
+
+@dataclass
+class Scores:
+    num_words: int = 0
+    marks: dict[str, F1] = field(default_factory=lambda: {name: F1() for name in (*MARKS.values(), "all marks")})
+    capitals: F1 = field(default_factory=F1)
+    """Of words that are not in small letters, as they are shown; words of unknown case are left out."""
+    num_mark_errors: int = 0
+    num_marks: int = 0
+    """Words with a mark in the reference or in the answer."""
+
+    @property
+    def mark_error_rate(self) -> float:
+        """Punctuation error rate of LibriSpeech-PC (Meister et al. 2023): wrong, missing and extra marks over those and
+        the right ones."""
+        return self.num_mark_errors / max(self.num_marks, 1)
+
+    def add(self, found: Labels, expected: Labels) -> None:
+        self.num_words += len(expected.marks)
+        same = found.marks == expected.marks
+        for mark, name in MARKS.items():
+            self.marks[name].add(found.marks == mark, expected.marks == mark, same)
+        self.marks["all marks"].add(found.marks != NONE, expected.marks != NONE, same)
+        either = (found.marks != NONE) | (expected.marks != NONE)
+        self.num_marks += int(either.sum())
+        self.num_mark_errors += int((either & ~same).sum())
+        known = expected.cases != UNKNOWN_CASE
+        cases, wanted = found.cases[known], expected.cases[known]
+        self.capitals.add(cases != LOWER, wanted != LOWER, cases == wanted)
+
+    def __str__(self) -> str:
+        rows = [*self.marks.items(), ("capitals", self.capitals)]
+        parts = [f"{name} {f.f1:.1%} ({f.precision:.1%} {f.recall:.1%})" for name, f in rows if f.expected]
+        return f"{self.num_words} words, F1 (precision recall): {', '.join(parts)}; PER {self.mark_error_rate:.1%}"
+
+
+@dataclass(frozen=True)
+class Labels:
+    marks: npt.NDArray[np.int64]
+    cases: npt.NDArray[np.int64]
+    """As shown: what begins a sentence is capitalized."""
+
+
+def evaluate(ask: Ask, corpus: Corpus, look_ahead: int, left_context: int, max_words: int = 1 << 40) -> Scores:
+    """Scores over running text, whose sentences follow each other without an end between them, pauses unknown."""
+    scores = Scores()
+    at_starts = np.zeros(len(corpus), bool)
+    at_starts[corpus.starts] = True
+    for start, stop in zip(corpus.breaks, np.append(corpus.breaks[1:], len(corpus)), strict=True):
+        words = [corpus.vocabulary[word] for word in corpus.words[start:stop]]
+        answer = answer_running(ask, words, look_ahead, left_context)
+        marks = corpus.marks[start:stop].astype(np.int64)
+        cases = corpus.cases[start:stop].astype(np.int64)
+        # At the beginning of a sentence a capital is right whatever the word.
+        cases = np.where((cases == UNKNOWN_CASE) & at_starts[start:stop], CAPITALIZED, cases)
+        scores.add(shown(answer), Labels(marks, cases))
+        if scores.num_words >= max_words:
+            break
+    return scores
+
+
+def tune(ask: Ask, corpora: Sequence[Corpus], look_ahead: int, left_context: int) -> float:
+    """What to take off the logit of no mark for the best F1 of all marks, in the mean of the corpora.
+
+    The likeliest answer by itself misses more marks than it makes up, because most words have none.
+    """
+    f1 = np.zeros(len(NONE_OFFSETS))
+    for corpus in corpora:
+        totals = [F1() for _ in NONE_OFFSETS]
+        for start, stop in zip(corpus.breaks, np.append(corpus.breaks[1:], len(corpus)), strict=True):
+            words = [corpus.vocabulary[word] for word in corpus.words[start:stop]]
+            log_probs = np.log(answer_running(ask, words, look_ahead, left_context).mark_probs + 1e-9)
+            expected = corpus.marks[start:stop]
+            for offset, total in zip(NONE_OFFSETS, totals, strict=True):
+                found = (log_probs - offset * (np.arange(log_probs.shape[1]) == NONE)).argmax(-1)
+                total.add(found != NONE, expected != NONE, found == expected)
+        f1 += [total.f1 for total in totals]
+    return NONE_OFFSETS[int(f1.argmax())]
+
+
+NONE_OFFSETS = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2)
+
+
+def read_iwslt(path: Path) -> Corpus:
+    """A file of the TED punctuation benchmark (IWSLT 2011): a word and O, COMMA, PERIOD or QUESTION a line, no case.
+
+    Joins what it parts (do n't) and parts what it joins (avant-garde), as recognized words are. ValueError for others.
+    """
+    names = {"O": NONE, "COMMA": COMMA, "PERIOD": PERIOD, "QUESTION": QUESTION}
+    words: list[str] = []
+    marks: list[int] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) != 2 or fields[1] not in names:
+            raise ValueError(f"{path}, line {number}: {line!r:.60} is not a word and one of {', '.join(names)}")
+        word, mark = fields[0].lower(), names[fields[1]]
+        if words and (word == "n't" or word in CLITICS):
+            words[-1] += word
+            marks[-1] = mark
+            continue
+        parts = [part for part in re.split(r"[^\w'.,:$%&]+", word) if any(map(str.isalnum, part))]
+        words += parts
+        marks += [NONE] * len(parts)
+        if marks:
+            marks[-1] = max(marks[-1], mark)
+    index: dict[str, int] = {}
+    numbers = np.array([index.setdefault(word, len(index)) for word in words], np.int32)
+    unknown = np.full(len(words), UNKNOWN_CASE, np.uint8)
+    return Corpus(
+        list(index), numbers, np.array(marks, np.uint8), unknown, np.zeros(0, np.int64), np.zeros(1, np.int64), {}
+    )
+
+
+CLITICS = frozenset({"'s", "'re", "'m", "'ll", "'ve", "'d"})
+
+
+def shown(answer: Answer) -> Labels:
+    """The labels of a text's words as asr._core.punctuate shows them."""
+    marks, cases = answer.mark_probs.argmax(-1), answer.case_probs.argmax(-1)
+    sentence = np.insert(marks[:-1] == PERIOD, 0, True)
+    return Labels(marks, np.where(sentence & (cases == LOWER), CAPITALIZED, cases))
+
+
+def answer_running(ask: Ask, words: Sequence[str], look_ahead: int, left_context: int) -> Answer:
+    """What `ask` answers for a text of any length, in windows; the same as for all of it at once."""
+    marks, cases = [], []
+    for start in range(0, len(words), WINDOW):
+        stop = min(start + WINDOW, len(words))
+        # One more before, for the unit before the first word.
+        first = max(0, start - left_context - 1)
+        last = min(stop + look_ahead, len(words))
+        answer = ask(words[first:last], None if first else False, last == len(words))
+        marks.append(answer.mark_probs[start - first : stop - first])
+        cases.append(answer.case_probs[start - first : stop - first])
+    return Answer(np.concatenate(marks), np.concatenate(cases))

@@ -1,0 +1,118 @@
+"""The network that gives words case and punctuation: a Transformer with limited look-ahead, counted in words.
+
+In layer i a word attends to the `look_ahead[i]` words after it and the `left_context` words before it, so the answer
+for a word depends on sum(look_ahead) words after it and layers * left_context words before it, in a text of any length.
+That makes it streaming: an answer with so many words behind it never changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asr._core import NUM_CASES, NUM_MARKS, NUM_PAUSE_CLASSES, NUM_WORD_FEATURE_ROWS, NUM_WORD_FEATURES
+from asr.model.layers import FeedForward, Residual, SelfAttention
+from asr.model.masks import length_mask
+from asr.model.positions import Positions, Rotation, mask_bias
+
+
+@dataclass(frozen=True)
+class PunctuatorConfig:
+    feature_dim: int = 96
+    """Width of the table of word features."""
+    dim: int = 128
+    num_heads: int = 4
+    look_ahead: tuple[int, ...] = (2, 2, 0)
+    """Words after a word that each layer attends to; a layer for each number."""
+    left_context: int = 16
+    """Words before a word that each layer attends to."""
+    ff_dim: int = 512
+
+    def __post_init__(self) -> None:
+        for field in ("feature_dim", "dim", "num_heads", "left_context", "ff_dim"):
+            if getattr(self, field) < 1:
+                raise ValueError(f"{field} {getattr(self, field)} must be at least 1")
+        if not self.look_ahead or min(self.look_ahead) < 0:
+            raise ValueError(f"look_ahead {self.look_ahead} must be a number of at least 0 for each layer")
+        if self.dim % (2 * self.num_heads):
+            raise ValueError(f"dim {self.dim} must be a multiple of 2 * num_heads, {2 * self.num_heads}")
+
+    @property
+    def total_look_ahead(self) -> int:
+        return sum(self.look_ahead)
+
+    @property
+    def total_left_context(self) -> int:
+        return self.left_context * len(self.look_ahead)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"look_ahead": list(self.look_ahead)}
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> PunctuatorConfig:
+        return PunctuatorConfig(**(values | {"look_ahead": tuple(values["look_ahead"])}))
+
+
+class PunctuatorLayer(nn.Module):
+    def __init__(self, config: PunctuatorConfig) -> None:
+        super().__init__()
+        self.attention = SelfAttention(config.dim, config.num_heads)
+        self.feed_forward = FeedForward(config.dim, config.ff_dim, "relu", dropout=0.0)
+        self.attention_residual = Residual(config.dim, "pre", dropout=0.0)
+        self.feed_forward_residual = Residual(config.dim, "pre", dropout=0.0)
+
+    def forward(self, x: Tensor, bias: Tensor, rotation: Rotation | None) -> Tensor:
+        x = self.attention_residual(x, lambda y: self.attention(y, bias, rotation, None, None)[0])
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+class Punctuator(nn.Module):
+    def __init__(self, config: PunctuatorConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.features = nn.Embedding(NUM_WORD_FEATURE_ROWS, config.feature_dim)
+        nn.init.normal_(self.features.weight, std=NUM_WORD_FEATURES**-0.5)
+        self.project = nn.Linear(config.feature_dim, config.dim)
+        self.pauses = nn.Embedding(NUM_PAUSE_CLASSES, config.dim)
+        self.positions = Positions("rope", config.dim, config.num_heads)
+        self.layers = nn.ModuleList(PunctuatorLayer(config) for _ in config.look_ahead)
+        self.norm = nn.LayerNorm(config.dim)
+        self.head = nn.Linear(config.dim, NUM_MARKS + NUM_CASES)
+
+    def forward(self, features: Tensor, pauses: Tensor, segments: Tensor) -> tuple[Tensor, Tensor]:
+        """
+        Args:
+            features: (N, T, NUM_WORD_FEATURES) int64, rows of the table, of asr._core.word_features.
+            pauses: (N, T) int64, classes of the pause before each unit.
+            segments: (N, T) int64; units see those of their own segment only.
+        Returns:
+            Logits of the mark after each unit, (N, T, NUM_MARKS), and of its case, (N, T, NUM_CASES).
+        """
+        x = self.project(self.features(features).sum(2)) + self.pauses(pauses)
+        rotation = self.positions.rotation(x.shape[1], x.device)
+        same = segments[:, :, None] == segments[:, None, :]
+        distance = _distances(x.shape[1], x.device)
+        biases: dict[int, Tensor] = {}
+        for layer, look_ahead in zip(self.layers, self.config.look_ahead, strict=True):
+            if look_ahead not in biases:
+                near = (distance <= look_ahead) & (distance >= -self.config.left_context)
+                biases[look_ahead] = mask_bias((near & same)[:, None])
+            x = layer(x, biases[look_ahead], rotation)
+        logits = self.head(self.norm(x))
+        return logits[..., :NUM_MARKS], logits[..., NUM_MARKS:]
+
+    def probabilities(self, features: Tensor, pauses: Tensor, num_units: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of N texts of `num_units` (N,) int64 units each, padded with anything, as probabilities."""
+        segments = length_mask(num_units, features.shape[1]).long()
+        marks, cases = self(features, pauses, segments)
+        return marks.float().softmax(-1), cases.float().softmax(-1)
+
+
+def _distances(num_units: int, device: torch.device) -> Tensor:
+    """(T, T): how far the key (column) is behind the query (row)."""
+    unit = torch.arange(num_units, device=device)
+    return unit[None, :] - unit[:, None]

@@ -1,0 +1,181 @@
+"""Training of the network for case and punctuation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from asr._core import punctuation_units
+from asr.config import OptimConfig
+from asr.punctuation.batches import IGNORED, Batch, BatchMaker
+from asr.punctuation.checkpoint import PunctuationCheckpoint, PunctuationCheckpointError
+from asr.punctuation.corpus import Corpus
+from asr.punctuation.evaluate import Scores, evaluate, tune
+from asr.punctuation.model import Punctuator, PunctuatorConfig
+from asr.runtime.punctuation import Answer
+from asr.training.optim import WeightAverage, build_optimizer
+
+CASE_WEIGHT = 0.5
+"""Weight of the loss of cases against that of marks, which are harder."""
+AVERAGE_DECAY = 0.998
+WARMUP_STEPS = 200
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    steps: int = 4000
+    minutes: float = float("inf")
+    """The training ends after so many, over all its sessions, with its schedule run out."""
+    rows: int = 128
+    units: int = 64
+    """Of a row of a batch: words and what is put around them."""
+    lr: float = 3e-3
+    seed: int = 0
+    save_every: int = 500
+    """Steps between checkpoints and held-out scores."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `on_step` gets."""
+
+    step: int
+    share: float
+    """Of the whole training, in [0, 1]."""
+    loss: float
+    words_per_s: float
+
+
+def train(
+    corpus: Corpus,
+    held_out: Sequence[tuple[str, Corpus]],
+    path: Path,
+    options: TrainOptions,
+    config: PunctuatorConfig,
+    *,
+    resume: PunctuationCheckpoint | None = None,
+    on_step: Callable[[Report], object] = lambda report: None,
+    on_scores: Callable[[int, str, Scores], object] = lambda step, name, scores: None,
+) -> PunctuationCheckpoint:
+    """Trains, or goes on with `resume`, and writes the checkpoint to `path`: every so often, at the end, on Ctrl-C.
+
+    Raises KeyboardInterrupt after Ctrl-C, when the checkpoint is written.
+    """
+    torch.manual_seed(options.seed)
+    model = Punctuator(config)
+    optimizer = build_optimizer(model, OptimConfig(lr=options.lr, weight_decay=0.01))
+    average = WeightAverage(model, AVERAGE_DECAY)
+    step, elapsed_s = 0, 0.0
+    if resume is not None:
+        if resume.config != config:
+            raise PunctuationCheckpointError(f"{path} is of another network, {resume.config}, than {config}")
+        model.load_state_dict(resume.weights)
+        average.weights = {name: value.clone() for name, value in resume.average.items()}
+        step = average.num_updates = resume.step
+        elapsed_s = float(resume.summary["minutes"]) * 60
+        optimizer.load_state_dict(resume.optimizer)
+    mixed = corpus.mixed if resume is None else resume.mixed | corpus.mixed
+    maker = BatchMaker(corpus, options.seed)
+    began = time.monotonic() - elapsed_s
+
+    def checkpoint() -> PunctuationCheckpoint:
+        summary = {
+            "steps": step,
+            "minutes": (time.monotonic() - began) / 60,
+            "words": step * options.rows * options.units,
+            "torch": torch.__version__.split("+")[0],
+        }
+        return PunctuationCheckpoint(
+            config, model.state_dict(), average.weights, mixed, 0.0, step, optimizer.state_dict(), summary
+        )
+
+    def share() -> float:
+        return min(1.0, max(step / options.steps, (time.monotonic() - began) / 60 / options.minutes))
+
+    warmup = min(WARMUP_STEPS, max(1, options.steps // 10))
+    losses: list[Tensor] = []
+    since, num_words = time.monotonic(), 0
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(maker, step, options.rows, options.units)
+        try:
+            while share() < 1.0:
+                batch = following.result()
+                following = pool.submit(maker, step + 1, options.rows, options.units)
+                # Linear warm-up, then linear decay to zero by the share of the training that is done.
+                rate = options.lr * min((step + 1) / warmup, 1.0 - share())
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+                loss = batch_loss(model, batch)
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                average.update(model)
+                step += 1
+                losses.append(loss.detach())
+                num_words += int((batch.marks != IGNORED).sum())
+                if step % 20 == 0:
+                    now = time.monotonic()
+                    mean = float(torch.stack(losses).mean())
+                    on_step(Report(step, share(), mean, num_words / (now - since)))
+                    losses, since, num_words = [], now, 0
+                if step % options.save_every == 0 and share() < 1.0:
+                    saved = checkpoint()
+                    saved.save(path)
+                    _score(saved, held_out, on_scores)
+        except KeyboardInterrupt:
+            checkpoint().save(path)
+            raise
+    saved = checkpoint()
+    if held_out:
+        look_ahead, left_context = config.total_look_ahead, config.total_left_context
+        saved.none_offset = tune(asker(saved.model()), [text for _, text in held_out], look_ahead, left_context)
+    saved.save(path)
+    _score(saved, held_out, on_scores)
+    return saved
+
+
+def batch_loss(model: Punctuator, batch: Batch) -> Tensor:
+    """Cross entropy of marks and, weighted, of cases; in bfloat16 where the network allows it."""
+    with torch.autocast("cpu", torch.bfloat16):
+        marks, cases = model(
+            torch.from_numpy(batch.features).long(),
+            torch.from_numpy(batch.pauses).long(),
+            torch.from_numpy(batch.segments).long(),
+        )
+    total = F.cross_entropy(marks.float().flatten(0, 1), torch.from_numpy(batch.marks).flatten())
+    return total + CASE_WEIGHT * F.cross_entropy(cases.float().flatten(0, 1), torch.from_numpy(batch.cases).flatten())
+
+
+def _score(
+    checkpoint: PunctuationCheckpoint,
+    held_out: Sequence[tuple[str, Corpus]],
+    on_scores: Callable[[int, str, Scores], object],
+) -> None:
+    model = checkpoint.model()
+    for name, corpus in held_out:
+        config = model.config
+        scores = evaluate(asker(model), corpus, config.total_look_ahead, config.total_left_context, max_words=20_000)
+        on_scores(checkpoint.step, name, scores)
+
+
+def asker(model: Punctuator) -> Callable[[Sequence[str], bool | None, bool], Answer]:
+    """`model` as asr.punctuation.evaluate asks it."""
+
+    @torch.no_grad()
+    def ask(words: Sequence[str], continues: bool | None, complete: bool) -> Answer:
+        features, pauses, first = punctuation_units(list(words), None, continues=continues, complete=complete)
+        marks, cases = model.probabilities(
+            torch.from_numpy(features)[None], torch.from_numpy(pauses)[None], torch.tensor([len(pauses)])
+        )
+        chosen = slice(first, first + len(words))
+        return Answer(marks[0, chosen].numpy(), cases[0, chosen].numpy())
+
+    return ask

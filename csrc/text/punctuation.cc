@@ -1,0 +1,185 @@
+#include "text/punctuation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <stdexcept>
+
+namespace asr_stream {
+namespace {
+
+// FNV-1a, then the finalizer of MurmurHash3, because the low bits of FNV alone are poorly mixed.
+std::uint32_t hash(std::string_view text, std::uint32_t seed) {
+  std::uint32_t h = 2166136261u ^ seed;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 16777619u;
+  h = (h ^ (h >> 16)) * 0x85ebca6bu;
+  h = (h ^ (h >> 13)) * 0xc2b2ae35u;
+  return h ^ (h >> 16);
+}
+
+std::int32_t part_row(std::string_view part, std::uint32_t seed) {
+  return kNumWordRows + static_cast<std::int32_t>(hash(part, seed) % kNumPartRows);
+}
+
+std::string_view tail(std::string_view text, std::size_t size) {
+  return text.size() <= size ? text : text.substr(text.size() - size);
+}
+
+bool is_small(unsigned code) {
+  return (code >= 0xe0 && code <= 0xfe && code != 0xf7) || (code >= 0x3b1 && code <= 0x3c9 && code != 0x3c2) ||
+         (code >= 0x430 && code <= 0x45f);
+}
+
+unsigned to_capital(unsigned code) { return code >= 0x450 ? code - 0x50 : code - 0x20; }
+
+bool is_capital(unsigned code) {
+  return (code >= 0xc0 && code <= 0xde && code != 0xd7) || (code >= 0x391 && code <= 0x3a9 && code != 0x3a2) ||
+         (code >= 0x400 && code <= 0x42f);
+}
+
+unsigned to_small(unsigned code) { return code >= 0x400 && code < 0x410 ? code + 0x50 : code + 0x20; }
+
+// Applies `change` to every letter of one or two bytes, up to `num_letters` of them.
+template <typename Change>
+std::string map_letters(std::string_view text, std::size_t num_letters, Change change) {
+  std::string out(text);
+  for (std::size_t i = 0; i < out.size() && num_letters > 0; --num_letters) {
+    const auto lead = static_cast<unsigned char>(out[i]);
+    if (lead < 0x80) {
+      out[i] = static_cast<char>(change(lead));
+      ++i;
+    } else if (lead >= 0xc2 && lead < 0xe0 && i + 1 < out.size()) {
+      const unsigned code = change(((lead & 0x1fu) << 6) | (static_cast<unsigned char>(out[i + 1]) & 0x3fu));
+      out[i] = static_cast<char>(0xc0u | (code >> 6));
+      out[i + 1] = static_cast<char>(0x80u | (code & 0x3fu));
+      i += 2;
+    } else {
+      for (++i; i < out.size() && (static_cast<unsigned char>(out[i]) & 0xc0u) == 0x80; ++i) {
+      }
+    }
+  }
+  return out;
+}
+
+unsigned lower_letter(unsigned code) {
+  if (code >= 'A' && code <= 'Z') return code + 32;
+  return is_capital(code) ? to_small(code) : code;
+}
+
+unsigned upper_letter(unsigned code) {
+  if (code >= 'a' && code <= 'z') return code - 32;
+  return is_small(code) ? to_capital(code) : code;
+}
+
+// Small letters and apostrophes alone.
+bool is_plain(std::string_view word) {
+  for (const char c : word) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80 && !(byte >= 'a' && byte <= 'z') && byte != '\'') return false;
+  }
+  return word == to_lower(word);
+}
+
+std::string upper(const std::string& word) {
+  const bool possessive = word.size() > 2 && word.compare(word.size() - 2, 2, "'s") == 0;
+  const std::size_t stem = word.size() - (possessive ? 2 : 0);
+  return map_letters(std::string_view(word).substr(0, stem), stem, upper_letter) + word.substr(stem);
+}
+
+std::size_t best(const float* probs, std::size_t count) {
+  return static_cast<std::size_t>(std::max_element(probs, probs + count) - probs);
+}
+
+}  // namespace
+
+std::string to_lower(std::string_view text) { return map_letters(text, text.size(), lower_letter); }
+
+std::string capitalized(std::string_view word) { return map_letters(word, 1, upper_letter); }
+
+WordFeatures word_features(std::string_view word) {
+  std::string text = to_lower(word);
+  for (char& c : text) {
+    if (c >= '0' && c <= '9') c = '0';
+  }
+  const std::string_view view = text;
+  return {static_cast<std::int32_t>(hash(view, 0) % kNumWordRows),
+          static_cast<std::int32_t>(hash(view, 1) % kNumWordRows), part_row(view.substr(0, 3), 2),
+          part_row(tail(view, 2), 3), part_row(tail(view, 4), 4)};
+}
+
+WordFeatures special_features(SpecialUnit unit) {
+  constexpr std::int32_t first = kNumWordRows + kNumPartRows;
+  WordFeatures features;
+  features.fill(first + static_cast<std::int32_t>(SpecialUnit::kNone));
+  features[0] = first + static_cast<std::int32_t>(unit);
+  return features;
+}
+
+std::int32_t pause_class(double pause_s) {
+  if (std::isnan(pause_s)) return 0;
+  if (pause_s < 0) throw std::invalid_argument("a pause must not be negative, got " + std::to_string(pause_s) + " s");
+  return 1 + static_cast<std::int32_t>(std::upper_bound(std::begin(kPauseEnds), std::end(kPauseEnds), pause_s) -
+                                       std::begin(kPauseEnds));
+}
+
+PunctuationUnits punctuation_units(const std::vector<std::string>& words, const std::vector<double>& pauses_s,
+                                   SpecialUnit beginning, bool complete) {
+  if (!pauses_s.empty() && pauses_s.size() != words.size()) {
+    throw std::invalid_argument("got " + std::to_string(pauses_s.size()) + " pauses for " +
+                                std::to_string(words.size()) + " words; one before each is needed");
+  }
+  PunctuationUnits units;
+  const auto add = [&units](const WordFeatures& features, std::int32_t pause) {
+    units.features.insert(units.features.end(), features.begin(), features.end());
+    units.pauses.push_back(pause);
+  };
+  const bool within = beginning == SpecialUnit::kNone;
+  if (!within) add(special_features(beginning), 0);
+  units.first_word = units.pauses.size();
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::int32_t pause = pauses_s.empty() ? 0 : pause_class(pauses_s[i]);
+    add(word_features(words[i]), i == 0 && !within ? 0 : pause);
+  }
+  if (complete) add(special_features(SpecialUnit::kEnd), 0);
+  return units;
+}
+
+std::vector<std::string> punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
+                                   const std::vector<float>& case_probs, const MixedCase& mixed,
+                                   PunctuationContext context) {
+  if (mark_probs.size() != words.size() * kNumMarks || case_probs.size() != words.size() * kNumCases) {
+    throw std::invalid_argument("got " + std::to_string(mark_probs.size()) + " probabilities of marks and " +
+                                std::to_string(case_probs.size()) + " of cases for " + std::to_string(words.size()) +
+                                " words; " + std::to_string(kNumMarks) + " and " + std::to_string(kNumCases) +
+                                " a word are needed");
+  }
+  static_assert(std::size(kPauseEnds) + 2 == kNumPauseClasses, "a class for unknown and one for longer pauses");
+  std::vector<std::string> shown;
+  shown.reserve(words.size());
+  bool sentence = !context.continues;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string word = words[i];
+    if (is_plain(word)) {
+      const auto kind = static_cast<Case>(best(&case_probs[i * kNumCases], kNumCases));
+      const auto form = mixed.find(word);
+      if (kind != Case::kLower && form != mixed.end()) {
+        word = form->second;
+      } else if (kind == Case::kUpper) {
+        word = upper(word);
+      } else if (kind == Case::kCapitalized || sentence) {
+        word = capitalized(word);
+      }
+    }
+    const bool last = i + 1 == words.size();
+    const auto mark = last && !context.complete ? Mark::kNone
+                                                : static_cast<Mark>(best(&mark_probs[i * kNumMarks], kNumMarks));
+    if (mark != Mark::kNone && !(mark == Mark::kPeriod && !word.empty() && word.back() == '.')) {
+      word += ",.?"[static_cast<std::size_t>(mark) - 1];
+    }
+    sentence = mark == Mark::kPeriod;
+    shown.push_back(std::move(word));
+  }
+  return shown;
+}
+
+}  // namespace asr_stream

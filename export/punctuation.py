@@ -1,0 +1,193 @@
+"""The network for case and punctuation as an .onnx file: traced, stored in 8 bits, compared with PyTorch.
+
+int8 is that of the weights alone, with a scale a column; the sums are in float32. Were activations rounded too, by the
+range of all words at once as asr.export.quantize does it, the answer for a word would depend on words far behind it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import torch
+from torch import Tensor, nn
+
+from asr._core import punctuation_units
+from asr.export.graph import ExportError, trace
+from asr.export.parity import MAX_DIVERGENCE, hold
+from asr.files import replacing
+from asr.punctuation.checkpoint import PunctuationCheckpoint
+from asr.punctuation.model import Punctuator
+from asr.runtime.punctuation import FORMAT_VERSION, INPUTS, MODEL_TYPE, OUTPUTS, Punctuation
+
+MIN_MATRIX = 4096
+"""Elements of a matrix that is worth storing in 8 bits."""
+MAX_ERROR = 1e-4
+"""float32: largest absolute difference of a probability."""
+MIN_AGREEMENT = 0.98
+"""int8: share of words with the same mark and the same case."""
+
+
+@dataclass(frozen=True)
+class PunctuationReport:
+    path: Path
+    size: int
+    """Bytes of the file."""
+    num_words: int
+    """Compared with PyTorch."""
+    max_error: float
+    """Largest absolute difference of a probability."""
+    divergence: float
+    """Mean KL divergence in nats a word, of marks or cases, where it is larger."""
+    agreement: float
+    """Share of words with the same mark and the same case."""
+
+
+class _Graph(nn.Module):
+    def __init__(self, model: Punctuator) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, features: Tensor, pauses: Tensor, num_units: Tensor) -> tuple[Tensor, Tensor]:
+        return self.model.probabilities(features, pauses, num_units)
+
+
+def export_punctuation(
+    checkpoint: PunctuationCheckpoint, path: str | Path, *, int8: bool = False, licence: str = ""
+) -> PunctuationReport:
+    """Writes the averaged weights of `checkpoint` as one file, replaced only by one that agrees with PyTorch.
+
+    Raises ExportError where it differs, OSError from writing.
+    """
+    path = Path(path)
+    if path.suffix != ".onnx":
+        raise ExportError(f"output {path} must end in .onnx")
+    if not path.parent.is_dir():
+        raise ExportError(f"there is no folder {path.parent} to write {path.name} into")
+    model = checkpoint.model()
+    graph = punctuation_graph(model)
+    if int8:
+        quantize_weights(graph)
+    config = model.config
+    onnx.helper.set_model_props(
+        graph,
+        {
+            "model_type": MODEL_TYPE,
+            "format_version": str(FORMAT_VERSION),
+            "look_ahead": str(config.total_look_ahead),
+            "left_context": str(config.total_left_context),
+            "mixed_case": json.dumps(checkpoint.mixed, ensure_ascii=False),
+            "licence": licence,
+            "quantization": "int8" if int8 else "none",
+            "config": json.dumps(config.to_dict()),
+            "training": json.dumps(checkpoint.summary),
+        },
+    )
+    with replacing(path) as part:
+        onnx.save(graph, part)
+        return check(model, Punctuation(part), path, part.stat().st_size, int8)
+
+
+def punctuation_graph(model: Punctuator) -> onnx.ModelProto:
+    """float32; the number of texts and of units is dynamic."""
+    units = punctuation_units(["so", "it", "is"], None, continues=False, complete=True)
+    features, pauses = map(torch.from_numpy, units[:2])
+    example = (features[None].repeat(2, 1, 1), pauses[None].repeat(2, 1), torch.tensor([len(pauses)] * 2))
+    dims = {0: "N", 1: "T"}
+    return trace(_Graph(model), example, (dims, dims, {0: "N"}), (dims, dims), INPUTS, OUTPUTS)
+
+
+def quantize_weights(graph: onnx.ModelProto) -> None:
+    """Stores every matrix of `graph` in 8 bits: rows that are looked up become float32 one by one, others when opened."""
+    nodes, added = list(graph.graph.node), []
+    for tensor in list(graph.graph.initializer):
+        if tensor.data_type != onnx.TensorProto.FLOAT or len(tensor.dims) != 2 or np.prod(tensor.dims) < MIN_MATRIX:
+            continue
+        name = tensor.name
+        values = onnx.numpy_helper.to_array(tensor)
+        scale = np.maximum(np.abs(values).max(0) / 127, 1e-12).astype(np.float32)
+        small = np.rint(values / scale).astype(np.int8)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(small, name + "_int8"))
+        added.append(onnx.numpy_helper.from_array(scale, name + "_scale"))
+        for node in [node for node in nodes if name in node.input]:
+            at = nodes.index(node)
+            if node.op_type == "Gather" and node.input[0] == name:
+                output = node.output[0]
+                node.input[0], node.output[0] = name + "_int8", output + "_int8"
+                nodes[at + 1 : at + 1] = _to_float(output + "_int8", name + "_scale", output)
+            else:
+                output = f"{name}_{at}"
+                node.input[:] = [output if text == name else text for text in node.input]
+                nodes[at:at] = _to_float(name + "_int8", name + "_scale", output)
+    graph.graph.initializer.extend(added)
+    del graph.graph.node[:]
+    graph.graph.node.extend(nodes)
+    onnx.checker.check_model(graph, full_check=True)
+
+
+def _to_float(values: str, scale: str, output: str) -> list[onnx.NodeProto]:
+    return [
+        onnx.helper.make_node("Cast", [values], [output + "_cast"], to=onnx.TensorProto.FLOAT),
+        onnx.helper.make_node("Mul", [output + "_cast", scale], [output]),
+    ]
+
+
+def check(model: Punctuator, runtime: Punctuation, path: Path, size: int, int8: bool) -> PunctuationReport:
+    """Compares the file with PyTorch over texts of 1 to 80 words. ExportError where it is too far away."""
+    found, expected = [], []
+    for words, pauses_s, continues, complete in example_texts():
+        found.append(runtime.answer(words, pauses_s, continues=continues, complete=complete))
+        expected.append(answer_of_pytorch(model, words, pauses_s, continues, complete))
+    error, divergence, agree = 0.0, 0.0, True
+    for of_file, of_torch in zip(zip(*found, strict=True), zip(*expected, strict=True), strict=True):
+        q, p = np.concatenate(of_file), np.concatenate(of_torch)
+        error = max(error, float(np.abs(p - q).max()))
+        divergence = max(divergence, float((p * (np.log(p + 1e-9) - np.log(q + 1e-9))).sum(-1).mean()))
+        agree = agree & (p.argmax(-1) == q.argmax(-1))
+    report = PunctuationReport(path, size, len(p), error, divergence, float(np.mean(agree)))
+    if int8:
+        bounds = [
+            ("divergence of posteriors", divergence, MAX_DIVERGENCE),
+            ("share of words with another mark or case", 1 - report.agreement, 1 - MIN_AGREEMENT),
+        ]
+    else:
+        bounds = [("error", error, MAX_ERROR)]
+    hold(bounds, int8)
+    return report
+
+
+COMMON_WORDS = (
+    "and the so well i you it was said mister smith london what why did do not we know that then he went to paris in "
+    "may because she's right isn't yeah okay of course bbc 9:30 $25 john's thank very much"
+)
+Text = tuple[list[str], list[float] | None, bool, bool]
+
+
+def example_texts() -> list[Text]:
+    """Texts of words and letters drawn by chance, with and without pauses; the same every time."""
+    random = np.random.default_rng(0)
+    common = COMMON_WORDS.split()
+    texts = []
+    for i, num_words in enumerate((1, 2, 3, 5, 8, 13, 20, 33, 50, 80) * 4):
+        words = [str(word) for word in random.choice(common, num_words)]
+        for place in np.flatnonzero(random.random(num_words) < 0.2):
+            words[place] = "".join(random.choice(list("abcdefghijklmnopqrstuvwxyz"), 1 + random.integers(9)))
+        pauses = None if i % 3 == 0 else [float(pause) for pause in random.exponential(0.2, num_words)]
+        texts.append((words, pauses, i % 4 == 1, i % 5 != 2))
+    return texts
+
+
+@torch.no_grad()
+def answer_of_pytorch(
+    model: Punctuator, words: list[str], pauses_s: list[float] | None, continues: bool, complete: bool
+) -> tuple[npt.NDArray[np.float32], ...]:
+    """What `Punctuation.answer` gives, by PyTorch."""
+    features, pauses, _ = punctuation_units(words, pauses_s, continues=continues, complete=complete)
+    probs = model.probabilities(
+        torch.from_numpy(features)[None], torch.from_numpy(pauses)[None], torch.tensor([len(pauses)])
+    )
+    return tuple(p[0, 1 : len(words) + 1].numpy() for p in probs)

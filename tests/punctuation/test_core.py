@@ -1,0 +1,105 @@
+"""csrc/text/punctuation: units of words, and what marks and cases do to words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from asr._core import (
+    NUM_PAUSE_CLASSES,
+    NUM_WORD_FEATURE_ROWS,
+    NUM_WORD_FEATURES,
+    pause_class,
+    punctuate,
+    special_features,
+    word_features,
+)
+
+NONE, COMMA, PERIOD, QUESTION = np.eye(4, dtype=np.float32)
+LOWER, CAPITALIZED, UPPER = np.eye(3, dtype=np.float32)
+
+
+def test_features_are_rows_of_one_table() -> None:
+    words = ["the", "kowalski", "naïve", "", "ß", "x" * 1000, "\U0001f600", "i'm"]
+    rows = word_features(words)
+    assert rows.shape == (len(words), NUM_WORD_FEATURES) and rows.dtype == np.int32
+    assert rows.min() >= 0 and rows.max() < NUM_WORD_FEATURE_ROWS
+    assert len({tuple(row) for row in rows}) == len(words)
+
+
+def test_features_do_not_change_between_versions() -> None:
+    # Weights depend on them: another hash makes every model file useless.
+    assert word_features(["hello", "don't"]).tolist() == EXPECTED
+
+
+EXPECTED = [[13934, 5055, 18948, 18740, 19025], [4391, 12632, 19146, 18873, 19075]]
+
+
+def test_case_and_digits_do_not_matter() -> None:
+    a, b = word_features(["école", "9:30"]), word_features(["ÉCOLE", "7:45"])
+    assert np.array_equal(a, b)
+
+
+def test_units_that_are_no_word() -> None:
+    rows = [tuple(special_features(unit)) for unit in ("sentence", "continues", "end")]
+    assert len(set(rows)) == 3 and max(map(max, rows)) < NUM_WORD_FEATURE_ROWS
+    with pytest.raises(ValueError, match="got middle"):
+        special_features("middle")  # type: ignore[arg-type]
+
+
+def test_classes_of_pauses() -> None:
+    classes = [pause_class(pause) for pause in (math.nan, 0.0, 0.039, 0.05, 0.2, 0.3, 0.5, 0.8, 0.9, 1e9)]
+    assert classes == [0, 1, 1, 2, 3, 4, 5, 6, 7, 7] and max(classes) == NUM_PAUSE_CLASSES - 1
+    with pytest.raises(ValueError, match="negative"):
+        pause_class(-0.1)
+
+
+def show(text: str, marks: dict[int, np.ndarray], cases: dict[int, np.ndarray], **options: bool) -> str:
+    words = text.split()
+    return " ".join(
+        punctuate(
+            words,
+            np.stack([marks.get(i, NONE) for i in range(len(words))]),
+            np.stack([cases.get(i, LOWER) for i in range(len(words))]),
+            {"github": "GitHub", "iphone": "iPhone"},
+            **options,
+        )
+    )
+
+
+def test_sentences_begin_with_a_capital() -> None:
+    marks = {0: COMMA, 2: PERIOD, 4: QUESTION}
+    assert show("well he left so what", marks, {}) == "Well, he left. So what?"
+    assert show("well he left so what", marks, {}, continues=True) == "well, he left. So what?"
+
+
+def test_behind_a_question_mark_the_network_decides() -> None:
+    assert show("why he asked", {0: QUESTION}, {}) == "Why? he asked"
+    assert show("why he asked", {0: QUESTION}, {1: CAPITALIZED}) == "Why? He asked"
+
+
+def test_a_cut_takes_the_last_mark_only() -> None:
+    assert show("he left so", {1: PERIOD, 2: COMMA}, {}, complete=False) == "He left. So"
+
+
+def test_capitals_of_words() -> None:
+    text = "so john's bbc bbc's github iphone élan i'm"
+    cases = {1: CAPITALIZED, 2: UPPER, 3: UPPER, 4: CAPITALIZED, 5: UPPER, 6: CAPITALIZED, 7: CAPITALIZED}
+    assert show(text, {}, cases) == "So John's BBC BBC's GitHub iPhone Élan I'm"
+    assert show("github so", {}, {}) == "Github so"  # in small letters, at the beginning: the verb, say
+
+
+def test_what_an_earlier_step_wrote_stays() -> None:
+    text = "$25 9:30 p.m. JFK McDonald"
+    cases = dict.fromkeys(range(5), UPPER)
+    assert show(text, {2: PERIOD}, cases) == "$25 9:30 p.m. JFK McDonald"
+    assert show("p.m. he left", {0: PERIOD}, {}) == "p.m. He left"
+    assert show("p.m.", {0: QUESTION}, {}) == "p.m.?"
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (3, 3), (0, 4)])
+def test_probabilities_of_other_words(shape: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="for 3 words"):
+        punctuate(["a", "b", "c"], np.zeros(shape, np.float32), np.zeros((3, 3), np.float32), {})

@@ -1,0 +1,96 @@
+"""Training text for case and punctuation: what is read from a line, and what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asr.punctuation.corpus import LOWER, UNKNOWN_CASE, Corpus, CorpusReader, read
+
+MARKS = ("", ",", ".", "?")
+
+
+def corpus_of(*lines: str) -> Corpus:
+    reader = CorpusReader()
+    for line in lines:
+        reader.add(line)
+    return reader.corpus()
+
+
+def shown(corpus: Corpus) -> str:
+    """Words with marks; ~ before a word whose case is unknown."""
+    texts = []
+    for word, mark, case in zip(corpus.words, corpus.marks, corpus.cases, strict=True):
+        text = corpus.vocabulary[word]
+        text = (text, text.capitalize(), text.upper(), "~" + text)[case]
+        texts.append(text + MARKS[mark])
+    return " ".join(texts)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("The old man saw John, and I left.", "~the old man saw John, and I left."),
+        ('"Come!" cried Mr. Smith; "it\'s late -- I\'m tired."', "~come, cried Mr Smith, it's late, I'm tired."),
+        ("‘Where are you going?’ he asked John.", "~where are you going? he asked John."),
+        ('He said, "Then go home."', "~he said, ~then go home."),
+        ("Well... we saw it... He left!", "~well, we saw it. ~he left."),
+        ("The well-known M.P. met J. R. Brown.", "~the well known M P met J R Brown."),
+        ("It cost $25 in 1842 [12], i.e. nothing.", "~it cost $25 in 1842, i e nothing."),
+        ("They watch the BBC's news on NBC.", "~they watch the BBC'S news on NBC."),
+        ("He was goin' 'cause 'tis late.", "~he was goin' 'cause 'tis late."),
+    ],
+)
+def test_marks_and_cases_of_a_line(line: str, expected: str) -> None:
+    assert shown(corpus_of(line)) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CHAPTER IV",
+        "THE OLD MAN AND THE SEA.",
+        "The History of the World",
+        "I wandered lonely, That floats on high, When all at once I saw, And then The daffodils.",
+        "Привет, мир.",
+        "A <b>table</b> | of things.",
+    ],
+)
+def test_what_is_no_prose_is_left_out_and_parts_the_text(line: str) -> None:
+    corpus = corpus_of("He left.", line, "She stayed.")
+    assert shown(corpus) == "~he left. ~she stayed."
+    assert corpus.breaks.tolist() == [0, 2]
+
+
+def test_sentences_begin_where_a_capital_says_so() -> None:
+    corpus = corpus_of("He left. She stayed? No! it rained.", "So what?")
+    assert [corpus.vocabulary[corpus.words[i]] for i in corpus.starts] == ["he", "she", "no", "so"]
+
+
+def test_capitals_for_emphasis_teach_nothing() -> None:
+    corpus = corpus_of(*["We did not go."] * 9, "We did NOT go.")
+    assert corpus.cases[-2] == UNKNOWN_CASE and corpus.cases[2] == LOWER
+
+
+def test_words_of_mixed_case_are_listed_with_their_usual_spelling() -> None:
+    corpus = corpus_of(*["We use GitHub and McDonald."] * 6, "We use Github.", "A tYpo.")
+    assert corpus.mixed == {"github": "GitHub", "mcdonald": "McDonald"}
+    assert shown(corpus).startswith("~we use Github and Mcdonald.")  # capitalized: the list says how
+
+
+def test_reading_parts_of_a_file_and_no_more_words_than_asked(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("".join(f"The number is {i}.\n" for i in range(1000)), encoding="utf-8")
+    assert len(read(path, 1 << 20)) == 4000
+    assert 400 <= len(read(path, 400)) <= 404
+    first, last = (read(path, 1 << 20, part).corpus() for part in ((0.0, 0.9), (0.9, 1.0)))
+    assert not set(first.vocabulary) & set(last.vocabulary) - {"the", "number", "is"}
+    assert 3900 <= len(first) + len(last) <= 4000
+
+
+def test_a_file_without_prose(tmp_path: Path) -> None:
+    path = tmp_path / "empty.txt"
+    path.write_text("no marks here\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="there is no prose in it"):
+        read(path, 100).corpus()

@@ -1,0 +1,238 @@
+"""Case and punctuation from training to the runtime: a network learns clear rules, and every way to run it agrees."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from asr import cli
+from asr.export import punctuation as exporting
+from asr.export.graph import ExportError
+from asr.export.punctuation import answer_of_pytorch, example_texts, export_punctuation
+from asr.punctuation.checkpoint import PunctuationCheckpoint, PunctuationCheckpointError
+from asr.punctuation.corpus import Corpus, CorpusReader
+from asr.punctuation.evaluate import answer_running, evaluate, read_iwslt, tune
+from asr.punctuation.model import PunctuatorConfig
+from asr.punctuation.train import TrainOptions, asker, train
+from asr.runtime.metadata import MetadataError
+from asr.runtime.onnx_session import ModelError
+from asr.runtime.punctuation import PunctuatedUtterance, Punctuation
+from tests.support.punctuation import SMALL, sentences, write_prose
+
+OPTIONS = TrainOptions(steps=120, rows=8, units=48, lr=1e-2)
+
+
+def prose(count: int, seed: int) -> Corpus:
+    reader = CorpusReader()
+    for line in sentences(count, seed):
+        reader.add(line)
+    return reader.corpus()
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> PunctuationCheckpoint:
+    path = tmp_path_factory.mktemp("punctuation") / "small.pt"
+    train(prose(2000, 0), [], path, OPTIONS, SMALL)
+    return PunctuationCheckpoint.load(path)
+
+
+@pytest.fixture(scope="module")
+def files(checkpoint: PunctuationCheckpoint, tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Punctuation]:
+    """float32 and int8"""
+    folder = tmp_path_factory.mktemp("files")
+    found = {}
+    for int8 in (False, True):
+        path = folder / f"{int8}.onnx"
+        export_punctuation(checkpoint, path, int8=int8, licence="Apache-2.0")
+        found[int8] = Punctuation(path)
+    return found
+
+
+def test_it_learns_the_rules_of_its_text(checkpoint: PunctuationCheckpoint) -> None:
+    model = checkpoint.model()
+    scores = evaluate(asker(model), prose(200, 1), SMALL.total_look_ahead, SMALL.total_left_context)
+    assert {name: f.f1 for name, f in scores.marks.items()} == pytest.approx(
+        {"comma": 1, "period": 1, "question": 1, "all marks": 1}, abs=0.03
+    )
+    assert scores.capitals.f1 > 0.97
+
+
+def test_words_as_they_are_shown(files: dict[bool, Punctuation]) -> None:
+    words = ["however", "she", "saw", "john", "yesterday", "why", "has", "he", "seen", "the", "bbc", "today"]
+    words.remove("the")
+    expected = "However, she saw John yesterday. Why has he seen BBC today?"
+    for file in files.values():
+        assert " ".join(file(words)) == expected
+        assert file([]) == []
+
+
+def test_an_utterance_that_continues_begins_small(files: dict[bool, Punctuation]) -> None:
+    words = ["that", "he", "saw", "john", "yesterday", "he", "met", "mary", "yesterday"]
+    assert files[True](words)[0] == "That"
+    assert files[True](words, continues=True)[0] == "that"
+    assert "He" in files[True](words, continues=True)  # as every sentence behind it
+
+
+def test_a_forced_cut_gets_no_mark(files: dict[bool, Punctuation]) -> None:
+    words = ["he", "met", "john", "yesterday"]
+    assert files[True](words)[-1] == "yesterday."
+    assert files[True](words, complete=False)[-1] == "yesterday"
+
+
+def test_the_file_agrees_with_pytorch(checkpoint: PunctuationCheckpoint, files: dict[bool, Punctuation]) -> None:
+    model = checkpoint.model()
+    for words, pauses_s, continues, complete in example_texts():
+        expected = answer_of_pytorch(model, words, pauses_s, continues, complete)
+        found = files[False].answer(words, pauses_s, continues=continues, complete=complete)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+def test_streaming_equals_the_whole_text(files: dict[bool, Punctuation]) -> None:
+    random = np.random.default_rng(1)
+    words = " ".join(sentences(12, 2)).lower().translate({ord(c): None for c in ".,?"}).split()
+    pauses = random.exponential(0.3, len(words)).tolist()
+    for file in files.values():
+        whole = file.answer(words, pauses)
+        stream = PunctuatedUtterance(file)
+        shown = file(words, pauses)
+        for size in range(1, len(words) + 1):
+            part = file.answer(words[:size], pauses[:size], complete=False)
+            for a, b in zip(part, whole, strict=True):
+                np.testing.assert_allclose(
+                    a[: max(0, size - file.look_ahead)], b[: max(0, size - file.look_ahead)], atol=1e-5
+                )
+            stable = stream(words[:size], pauses[:size])
+            assert stable == shown[: max(0, size - file.look_ahead)]
+
+
+def test_the_look_ahead_is_used_to_the_last_word(files: dict[bool, Punctuation]) -> None:
+    file = files[False]
+    words = ["he"] * 30
+    whole = file.answer(words).mark_probs
+    for distance, same in ((file.look_ahead, False), (file.look_ahead + 1, True)):
+        other = list(words)
+        other[10 + distance] = "today"
+        assert np.array_equal(file.answer(other).mark_probs[10].round(5), whole[10].round(5)) == same
+
+
+def test_windows_answer_as_the_whole_text_does(
+    checkpoint: PunctuationCheckpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asr.punctuation.evaluate.WINDOW", 20)
+    ask = asker(checkpoint.model())
+    words = " ".join(sentences(15, 3)).lower().split()
+    windows = answer_running(ask, words, SMALL.total_look_ahead, SMALL.total_left_context)
+    for a, b in zip(windows, ask(words, False, True), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_a_pause_before_a_word_matters_and_nan_is_unknown(files: dict[bool, Punctuation]) -> None:
+    words = ["he", "saw", "john", "but", "why"]
+    unknown = files[False].answer(words).mark_probs
+    assert np.array_equal(files[False].answer(words, [math.nan] * 5).mark_probs, unknown)
+    assert not np.allclose(files[False].answer(words, [0, 0, 0, 2.0, 0]).mark_probs, unknown)
+    with pytest.raises(ValueError, match="got 1 pauses for 5 words"):
+        files[False](words, [0.0])
+    with pytest.raises(ValueError, match="must not be negative, got -1"):
+        files[False](words, [-1.0] * 5)
+
+
+def test_a_damaged_graph_is_not_written(
+    checkpoint: PunctuationCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damage(graph: onnx.ModelProto) -> None:
+        for tensor in graph.graph.initializer:
+            if len(tensor.dims) == 2:
+                values = onnx.numpy_helper.to_array(tensor)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(values[::-1].copy(), tensor.name))
+
+    monkeypatch.setattr(exporting, "quantize_weights", damage)
+    with pytest.raises(ExportError, match="differs from PyTorch"):
+        export_punctuation(checkpoint, tmp_path / "bad.onnx", int8=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    corpus = prose(200, 0)
+    options = TrainOptions(steps=8, rows=2, units=32)
+    whole = train(corpus, [], tmp_path / "whole.pt", options, SMALL)
+    stopped = tmp_path / "stopped.pt"
+
+    steps = iter(range(100))
+    original = torch.nn.utils.clip_grad_norm_
+    with pytest.MonkeyPatch.context() as patch:
+
+        def interrupt(*args: object, **kwargs: object) -> object:
+            if next(steps) == 4:
+                raise KeyboardInterrupt
+            return original(*args, **kwargs)  # type: ignore[arg-type]
+
+        patch.setattr(torch.nn.utils, "clip_grad_norm_", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(corpus, [], stopped, options, SMALL)
+    saved = PunctuationCheckpoint.load(stopped)
+    assert saved.step == 4
+    resumed = train(corpus, [], stopped, options, SMALL, resume=saved)
+    assert resumed.step == 8
+    for name, value in whole.weights.items():
+        torch.testing.assert_close(resumed.weights[name], value)
+    with pytest.raises(PunctuationCheckpointError, match="of another network"):
+        train(corpus, [], stopped, options, PunctuatorConfig(), resume=saved)
+
+
+def test_files_of_the_ted_benchmark(tmp_path: Path) -> None:
+    path = tmp_path / "dev"
+    path.write_text("well\tCOMMA\r\nwe\tO\r\ndo\tO\r\nn't\tO\r\navant-garde\tPERIOD\r\n--\tPERIOD\r\nwhy\tQUESTION\r\n")
+    corpus = read_iwslt(path)
+    assert [corpus.vocabulary[word] for word in corpus.words] == ["well", "we", "don't", "avant", "garde", "why"]
+    assert corpus.marks.tolist() == [1, 0, 0, 0, 2, 3]
+    path.write_text("well\tDASH\n")
+    with pytest.raises(ValueError, match="line 1"):
+        read_iwslt(path)
+
+
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asr.punctuation.cli.PunctuatorConfig", lambda: SMALL)
+    text, weights, file = write_prose(tmp_path / "prose.txt"), tmp_path / "p.pt", tmp_path / "p.onnx"
+    command = ["text", "train", str(text), "-o", str(weights), "--steps", "20", "--rows", "4"]
+    assert cli.main(command) == 0
+    assert "step 20: prose.txt: " in capsys.readouterr().err
+    assert cli.main(command) == 1
+    assert "--resume" in capsys.readouterr().err
+    assert cli.main([*command[:-3], "25", *command[-2:], "--resume"]) == 0
+    assert PunctuationCheckpoint.load(weights).step == 25
+    assert cli.main(["export", str(weights), "-o", str(file), "--int8"]) == 0
+    assert "words" in capsys.readouterr().out
+    assert cli.main(["text", "evaluate", str(file), str(text), "--held-out"]) == 0
+    assert "F1" in capsys.readouterr().out
+    assert cli.main(["text", "show", str(file), "he met john yesterday"]) == 0
+    assert capsys.readouterr().out.lower().startswith("he met john")
+
+
+def test_files_that_are_no_models(tmp_path: Path, files: dict[bool, Punctuation]) -> None:
+    path = tmp_path / "x.onnx"
+    path.write_bytes(b"nothing")
+    with pytest.raises(ModelError, match="damaged"):
+        Punctuation(path)
+    with pytest.raises(MetadataError, match="no model for punctuation"):
+        Punctuation(Path(__file__).parent.parent.parent / "asr" / "models" / "tiny.int8.onnx")
+    (tmp_path / "x.pt").write_bytes(b"nothing")
+    with pytest.raises(PunctuationCheckpointError, match="is not a checkpoint"):
+        PunctuationCheckpoint.load(tmp_path / "x.pt")
+
+
+def test_marks_that_are_too_rarely_the_likeliest_are_tuned_for(checkpoint: PunctuationCheckpoint) -> None:
+    corpus = prose(100, 4)
+    shy = dataclasses.replace(checkpoint, none_offset=-6.0)  # too much for no mark
+    size = SMALL.total_look_ahead, SMALL.total_left_context
+    before = evaluate(asker(shy.model()), corpus, *size).marks["all marks"]
+    offset = tune(asker(shy.model()), [corpus], *size)
+    after = evaluate(asker(dataclasses.replace(shy, none_offset=offset - 6.0).model()), corpus, *size)
+    assert offset > 0 and after.marks["all marks"].f1 > before.f1
