@@ -131,8 +131,8 @@ class OnnxEngine:
     def step_decoder(self) -> StepDecoder:
         if not self._model.has_decoder_steps:
             raise ValueError(
-                f"{self._model.path} is of format {self._model.format_version}, whose decoder makes no steps (since 3): "
-                "write it again with `asr export`, or use search rescore"
+                f"{self._model.path} is of format {self._model.format_version}, whose decoder makes no steps "
+                "(since 3): write it again with `asr export`, or use search rescore"
             )
         return self._model.decoder
 

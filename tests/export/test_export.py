@@ -195,7 +195,9 @@ def test_decoder_steps_equal_the_decoder(checkpoint: Checkpoint, exported: Path)
     for rows in ([0, 0, 0], [2, 0, 1, 1], [3, 0], [1, 1, 0]):
         log_probs, new = model.decoder.step(tokens[:, -1], cache)
         with torch.no_grad():
-            logits = decoder(torch.from_numpy(tokens), memory.expand(len(tokens), -1, -1), torch.full((len(tokens),), 21))
+            logits = decoder(
+                torch.from_numpy(tokens), memory.expand(len(tokens), -1, -1), torch.full((len(tokens),), 21)
+            )
         np.testing.assert_allclose(log_probs, logits[:, -1].log_softmax(-1), rtol=0, atol=0.02)
         assert new.keys.shape == new.values.shape == (len(tokens), SMALL.decoder_layers, tokens.shape[1], SMALL.dim)
         assert new.memory_keys.shape == (1, SMALL.decoder_layers, 21, SMALL.dim)
