@@ -57,8 +57,8 @@ class Recognizer:
     beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
     provider: "cpu" | "cuda".
     text: "formatted": numbers in digits, case and punctuation, of English words; or "plain": words alone.
-    punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one. Without
-        one formatted text is in small letters.
+    punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one.
+        Without one formatted text is in small letters.
     mask: words and phrases that are not to be shown, a list, or a file with one a line: their letters become stars.
     silence_after_speech_s, min_silence_after_speech_s: the longest and the shortest silence that ends an utterance:
         how long it is depends on what was said. Equal: a fixed silence.

@@ -56,7 +56,10 @@ def vosk(server: RunningServer, samples: np.ndarray, **config: str) -> list[dict
     return asyncio.run(talk())
 
 
-@pytest.mark.parametrize(("config", "expected"), [({}, False), ({"text": "plain"}, False), ({"text": "formatted"}, True), ({"text": "default"}, True)])
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [({}, False), ({"text": "plain"}, False), ({"text": "formatted"}, True), ({"text": "default"}, True)],
+)
 def test_vosk_clients_get_plain_text_unless_they_ask(
     server: RunningServer, sample: np.ndarray, config: dict[str, str], expected: bool
 ) -> None:
@@ -67,11 +70,17 @@ def test_vosk_clients_get_plain_text_unless_they_ask(
 
 
 def test_vosk_clients_that_ask_for_another_text_are_told(server: RunningServer, sample: np.ndarray) -> None:
-    assert "text is 'pretty'; choose one of default, formatted, plain" in vosk(server, sample[:0], text="pretty")[0]["error"]
+    assert (
+        "text is 'pretty'; choose one of default, formatted, plain"
+        in vosk(server, sample[:0], text="pretty")[0]["error"]
+    )
 
 
 def post(server: RunningServer, **fields: str) -> tuple[int, dict]:
-    parts = [f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()]
+    parts = [
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in fields.items()
+    ]
     head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
     body = "".join(parts).encode() + head.encode() + SAMPLE.read_bytes() + f"\r\n--{BOUNDARY}--\r\n".encode()
     headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
@@ -83,7 +92,9 @@ def post(server: RunningServer, **fields: str) -> tuple[int, dict]:
         return error.code, json.load(error)
 
 
-@pytest.mark.parametrize(("fields", "expected"), [({}, True), ({"text": "formatted"}, True), ({"text": "plain"}, False)])
+@pytest.mark.parametrize(
+    ("fields", "expected"), [({}, True), ({"text": "formatted"}, True), ({"text": "plain"}, False)]
+)
 def test_transcriptions_are_as_the_server_says_unless_a_client_chooses(
     server: RunningServer, fields: dict[str, str], expected: bool
 ) -> None:
@@ -101,7 +112,9 @@ def test_a_text_that_is_none_is_refused(server: RunningServer) -> None:
 
     with pytest.raises(InvalidStatus) as refused:
         asyncio.run(talk())
-    assert refused.value.response.status_code == 400 and b"choose one of formatted, plain" in refused.value.response.body
+    assert (
+        refused.value.response.status_code == 400 and b"choose one of formatted, plain" in refused.value.response.body
+    )
 
 
 @pytest.mark.parametrize(("query", "expected"), [("", True), ("?text=plain", False)])

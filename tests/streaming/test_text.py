@@ -111,7 +111,7 @@ def test_bad_values(onnx: OnnxModel, tmp_path: Path) -> None:
         Recognizer(onnx, text="pretty")
     with pytest.raises(ValueError, match="mask: there is no file"):
         Recognizer(onnx, mask=tmp_path / "none.txt")
-    with pytest.raises(ValueError, match="punctuation: .* cannot be read"):
+    with pytest.raises(ValueError, match=r"punctuation: .* cannot be read"):
         Recognizer(onnx, text="formatted", punctuation=tmp_path / "none.onnx")
 
 
