@@ -735,7 +735,7 @@ NUM_CASES: int
 """lower, capitalized, upper"""
 
 def word_features(words: list[str]) -> npt.NDArray[np.int32]:
-    """(num_words, NUM_WORD_FEATURES), each in [0, NUM_WORD_FEATURE_ROWS). Neither case nor the value of digits matters."""
+    """(num_words, NUM_WORD_FEATURES), each in [0, NUM_WORD_FEATURE_ROWS). Neither case nor digits' values matter."""
 
 def special_features(unit: Literal["sentence", "continues", "end"]) -> npt.NDArray[np.int32]:
     """(NUM_WORD_FEATURES,) of a unit that is no word: before the first word of a text, or after its last one."""
@@ -744,6 +744,20 @@ def pause_class(pause_s: float) -> int:
     """Class in [0, NUM_PAUSE_CLASSES) of the pause before a word; of NaN, which stands for unknown, 0.
 
     ValueError for a negative pause.
+    """
+
+def punctuation_units(
+    words: list[str], pauses_s: list[float] | None, *, continues: bool | None, complete: bool
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    """What the network reads for these words: features (num_units, NUM_WORD_FEATURES), pause classes (num_units,), and
+    the unit of the first word.
+
+    Args:
+        pauses_s: before each word, NaN where unknown; None for all unknown. That before the first word of all does not
+            count.
+        continues: whether the first word goes on with a sentence or begins one; None where words before are left out.
+        complete: the speaker has ended behind the last word.
+    ValueError for another number of pauses than words, or a negative one.
     """
 
 def punctuate(

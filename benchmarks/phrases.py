@@ -27,7 +27,7 @@ from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import count_errors
 from asr.lm.packed import load_lm
 from asr.runtime.onnx_model import bundled_model
-from asr.runtime.search import LmWeights, decode, heard, text
+from asr.runtime.search import LmWeights, decode, output_symbols, text
 
 UNKNOWN = "[unk]"
 
@@ -128,7 +128,7 @@ def main() -> None:
         measure("free", lambda u: free(u, "rescore"), said, left_out, other),
     ]
     for cost in map(float, args.unknown_costs.split(",")):
-        phrases = Phrases("\n".join(entries), heard(engine.tokens), cost)
+        phrases = Phrases("\n".join(entries), output_symbols(engine.tokens), cost)
         rows.append(measure(f"{UNKNOWN} at {cost:g}", lambda u, p=phrases: closed(u, p), said, left_out, other))  # type: ignore[misc]
     print(f"{len(said)} utterances of a list of {len(entries)}, {len(left_out)} left out, {len(other)} others")
     print("                WER %  right %  rejected %  false %")

@@ -1,4 +1,4 @@
-"""Numbers in digits, side by side with other packages: python benchmarks/spoken_numbers.py FILE.tsv --prose /path/dev.tsv
+"""Numbers in digits beside other packages: python benchmarks/spoken_numbers.py FILE.tsv --prose /path/dev.tsv
 
 FILE.tsv: lines of spoken and shown text with a tab between them, such as tests/text/english_numbers_published.tsv, or
 NeMo's own cases, whose lines have "~" there. An answer is right if it says the same: styles differ, so that case,
@@ -23,11 +23,12 @@ from rich.table import Table
 
 from asr._core import format_numbers
 
-NUMBER_WORDS = frozenset(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion first "
-    "second third fourth fifth sixth seventh eighth ninth tenth half quarter".split()
-)
+_WORDS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion half quarter
+first second third fourth fifth sixth seventh eighth ninth tenth
+"""
+NUMBER_WORDS = frozenset(_WORDS.split())
 TITLES = ("mr.", "mrs.")
 MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _SAME = (
@@ -60,7 +61,9 @@ def same(text: str) -> str:
 
 def read_cases(path: Path) -> list[tuple[str, str]]:
     """(spoken, shown) of each line that is no comment."""
-    rows = [re.split("[\t~]", line) for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    rows = [
+        re.split("[\t~]", line) for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+    ]
     return [(row[0].strip(), row[1].strip()) for row in rows if len(row) == 2]
 
 

@@ -32,7 +32,7 @@ from asr.evaluation.alignment import align_tokens, word_tokens
 from asr.evaluation.wer import matched_words
 from asr.features import fbank
 from asr.runtime.onnx_model import OnnxModel, bundled_model
-from asr.runtime.search import Word, heard, words
+from asr.runtime.search import Word, output_symbols, words
 from asr.streaming import Final
 
 VOICES = ("kal_diphone", "ked_diphone")
@@ -56,7 +56,7 @@ def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[T
     """Forced alignment of `text`: its words as recognition makes them, and from first to last token."""
     features = fbank(samples).numpy()
     log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
-    aligned = align_tokens(log_probs, spell(text, heard(aligner.tokens)))
+    aligned = align_tokens(log_probs, spell(text, output_symbols(aligner.tokens)))
     as_words = [(word.word, word.start_s, word.end_s) for word in words(aligned, aligner.tokens)]
     places = word_tokens(aligned.tokens, aligner.tokens)
     as_tokens = [

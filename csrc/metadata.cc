@@ -141,7 +141,7 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   }
 }
 
-std::vector<std::string> ModelMetadata::heard() const {
+std::vector<std::string> ModelMetadata::output_symbols() const {
   std::vector<std::string> spellings = tokens;
   for (const std::int32_t id : {kBlankId, kUnkId, kSosEosId}) spellings[static_cast<std::size_t>(id)].clear();
   return spellings;

@@ -274,15 +274,13 @@ void Segment::end_utterance() {
   const std::int64_t room = options_->max_full_context - (num_frames_ - utterance_start_);
   const std::int64_t available = utterance_start_ - (fbank_.first_frame() + kSubsampling - 1) / kSubsampling;
   second_context_ = pauses_.follows(best) ? std::max<std::int64_t>(std::min(room, available), 0) : 0;
-  second_skipped_ = 0;
+  second_start_ = second_skipped_ = 0;
   second_reading_ = std::make_unique<Reading>(new_reading());
-  second_start_ = 0;
   stage_ = Stage::kSecondPass;
 }
 
 bool Segment::request_second_pass() {
-  const std::int64_t start = utterance_start_ - second_context_;
-  const std::int64_t first = kSubsampling * start;
+  const std::int64_t start = utterance_start_ - second_context_, first = kSubsampling * start;
   const std::int64_t num_frames = num_frames_ - start;
   const std::int64_t num_features =
       std::min(kSubsampling * num_frames + kFeatureOverlap, fbank_.num_frames_ready() - first);

@@ -88,23 +88,23 @@ def run(args: argparse.Namespace) -> int:
         left_context=left_context,
         rescore_ctc_weight=args.rescore_ctc_weight,
         license=args.license,
-        on_progress=_tell,
+        on_progress=_report_stage,
     )
     print(summary(report, source, args.int8))
     return 0
 
 
-def _tell(stage: str) -> None:
+def _report_stage(stage: str) -> None:
     """An export takes half a minute, and several on a busy machine."""
     print(f"asr export: {stage} ...", file=sys.stderr, flush=True)
 
 
 def _run_punctuation(args: argparse.Namespace) -> int:
     if args.target != "native" or args.average is not None:
-        raise ValueError(f"{args.checkpoint} is of `asr text train`: it takes -o, --int8 and --licence alone")
-    _tell("tracing the network for punctuation")
+        raise ValueError(f"{args.checkpoint} is of `asr text train`: it takes -o, --int8 and --license alone")
+    _report_stage("tracing the network for punctuation")
     report = export_punctuation(
-        PunctuationCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, licence=args.licence
+        PunctuationCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, license=args.license
     )
     print(punctuation_summary(report, args.checkpoint, args.int8))
     return 0
@@ -132,7 +132,7 @@ def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
     else:
         checkpoint, source = _average(args)
         model, tokens, license = checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
-    _tell(f"tracing {len(chunk_sizes) + 1} graphs, and comparing each with PyTorch")
+    _report_stage(f"tracing {len(chunk_sizes) + 1} graphs, and comparing each with PyTorch")
     files = export_sherpa(
         model,
         tokens,

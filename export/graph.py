@@ -111,7 +111,12 @@ def decoder_graph(model: AsrModel) -> onnx.ModelProto:
     config = model.config
     # The batch of the past has one row in the example, so that the graph expands it: N rows or the default's one.
     cache = [torch.zeros(1, config.decoder_layers, size, config.dim) for size in (2, 2, 4, 4)]
-    sentence = (torch.full((3, 5), 3), torch.tensor([5, 4, 3]), torch.zeros(1, 7, config.dim), torch.tensor([SOS_EOS_ID]))
+    sentence = (
+        torch.full((3, 5), 3),
+        torch.tensor([5, 4, 3]),
+        torch.zeros(1, 7, config.dim),
+        torch.tensor([SOS_EOS_ID]),
+    )
     shapes = ({0: "N", 1: "U"}, {0: "N"}, {1: "T"}, {}, {2: "P"}, {2: "P"}, {2: "M"}, {2: "M"})
     out = ({0: "N"}, {0: "N", 1: "U+1"}, {0: "N", 2: "P+U+1"}, {0: "N", 2: "P+U+1"}, {2: "M+T"}, {2: "M+T"})
     inputs, outputs = (*DECODER_INPUTS, *DECODER_PAST), (*DECODER_OUTPUTS, *DECODER_STEP_OUTPUTS)

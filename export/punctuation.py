@@ -1,7 +1,7 @@
 """The network for case and punctuation as an .onnx file: traced, stored in 8 bits, compared with PyTorch.
 
-int8 is that of the weights alone, with a scale a column; the sums are in float32. Where activations are rounded too, by
-the range of all words at once as asr.export.quantize does it, the answer for a word would depend on words far behind it.
+int8 is that of the weights alone, with a scale a column; the sums are in float32. Were activations rounded too, by the
+range of all words at once as asr.export.quantize does it, the answer for a word would depend on words far behind it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from asr._core import punctuation_units
 from asr.export.graph import ExportError, trace
 from asr.export.parity import MAX_DIVERGENCE, hold
 from asr.files import replacing
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.model import Punctuator
-from asr.runtime.punctuation import FORMAT_VERSION, INPUTS, MODEL_TYPE, OUTPUTS, Punctuation, units
+from asr.runtime.punctuation import FORMAT_VERSION, INPUTS, MODEL_TYPE, OUTPUTS, Punctuation
 
 MIN_MATRIX = 4096
 """Elements of a matrix that is worth storing in 8 bits."""
@@ -56,7 +57,7 @@ class _Graph(nn.Module):
 
 
 def export_punctuation(
-    checkpoint: PunctuationCheckpoint, path: str | Path, *, int8: bool = False, licence: str = ""
+    checkpoint: PunctuationCheckpoint, path: str | Path, *, int8: bool = False, license: str = ""
 ) -> PunctuationReport:
     """Writes the averaged weights of `checkpoint` as one file, replaced only by one that agrees with PyTorch.
 
@@ -80,7 +81,7 @@ def export_punctuation(
             "look_ahead": str(config.total_look_ahead),
             "left_context": str(config.total_left_context),
             "mixed_case": json.dumps(checkpoint.mixed, ensure_ascii=False),
-            "licence": licence,
+            "license": license,
             "quantization": "int8" if int8 else "none",
             "config": json.dumps(config.to_dict()),
             "training": json.dumps(checkpoint.summary),
@@ -93,14 +94,15 @@ def export_punctuation(
 
 def punctuation_graph(model: Punctuator) -> onnx.ModelProto:
     """float32; the number of texts and of units is dynamic."""
-    features, pauses = (torch.from_numpy(a) for a in units(["so", "it", "is"], None, continues=False, complete=True))
+    units = punctuation_units(["so", "it", "is"], None, continues=False, complete=True)
+    features, pauses = map(torch.from_numpy, units[:2])
     example = (features[None].repeat(2, 1, 1), pauses[None].repeat(2, 1), torch.tensor([len(pauses)] * 2))
     dims = {0: "N", 1: "T"}
     return trace(_Graph(model), example, (dims, dims, {0: "N"}), (dims, dims), INPUTS, OUTPUTS)
 
 
 def quantize_weights(graph: onnx.ModelProto) -> None:
-    """Stores every matrix of `graph` in 8 bits. Rows that are looked up are made float32 one by one, others at the start."""
+    """Stores every matrix of `graph` in 8 bits: rows that are looked up become float32 one by one, others when opened."""
     nodes, added = list(graph.graph.node), []
     for tensor in list(graph.graph.initializer):
         if tensor.data_type != onnx.TensorProto.FLOAT or len(tensor.dims) != 2 or np.prod(tensor.dims) < MIN_MATRIX:
@@ -158,16 +160,17 @@ def check(model: Punctuator, runtime: Punctuation, path: Path, size: int, int8: 
     return report
 
 
+COMMON_WORDS = (
+    "and the so well i you it was said mister smith london what why did do not we know that then he went to paris in "
+    "may because she's right isn't yeah okay of course bbc 9:30 $25 john's thank very much"
+)
 Text = tuple[list[str], list[float] | None, bool, bool]
 
 
 def example_texts() -> list[Text]:
     """Texts of words and letters drawn by chance, with and without pauses; the same every time."""
     random = np.random.default_rng(0)
-    common = (
-        "and the so well i you it was said mister smith london what why did do not we know that then he went to "
-        "paris in may because she's right isn't yeah okay of course bbc 9:30 $25 john's thank very much"
-    ).split()
+    common = COMMON_WORDS.split()
     texts = []
     for i, num_words in enumerate((1, 2, 3, 5, 8, 13, 20, 33, 50, 80) * 4):
         words = [str(word) for word in random.choice(common, num_words)]
@@ -183,8 +186,8 @@ def answer_of_pytorch(
     model: Punctuator, words: list[str], pauses_s: list[float] | None, continues: bool, complete: bool
 ) -> tuple[npt.NDArray[np.float32], ...]:
     """What `Punctuation.answer` gives, by PyTorch."""
-    features, pauses = (
-        torch.from_numpy(array)[None] for array in units(words, pauses_s, continues=continues, complete=complete)
+    features, pauses, _ = punctuation_units(words, pauses_s, continues=continues, complete=complete)
+    probs = model.probabilities(
+        torch.from_numpy(features)[None], torch.from_numpy(pauses)[None], torch.tensor([len(pauses)])
     )
-    probs = model.probabilities(features, pauses, torch.tensor([pauses.shape[1]]))
     return tuple(p[0, 1 : len(words) + 1].numpy() for p in probs)

@@ -100,19 +100,10 @@ def _write_and_check(
 
 
 def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
-    """The metadata of a checkpoint; `settings` are fields of ModelMetadata."""
+    """The metadata of a checkpoint; `settings` are fields of ModelMetadata. ExportError for a damaged summary."""
     model_config = checkpoint.model_config
     weights = checkpoint.average
     config = checkpoint.config.to_dict()
-    training = checkpoint.training
-    history = training.get("history") or [{}]
-    summary = {
-        "steps": training.get("step", 0),
-        "audio_hours": round(float(training.get("audio_hours", 0.0)), 2),
-        "wer": {name: round(float(rate), 4) for name, rate in history[-1].get("wer", {}).items()},
-        "data": [Path(name).name for name in checkpoint.config.data.train],
-        "torch": torch.__version__.split("+")[0],
-    }
     return ModelMetadata(
         tokens=tuple(checkpoint.tokenizer.tokens),
         phones=model_config.phones,
@@ -122,6 +113,23 @@ def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
         cmvn_mean=tuple(weights["encoder.mean"].tolist()),
         cmvn_std=tuple((1.0 / weights["encoder.inverse_std"]).tolist()),
         config=config,
-        training=summary,
+        training=_summary(checkpoint),
         **settings,
     )
+
+
+def _summary(checkpoint: Checkpoint) -> dict[str, Any]:
+    training = checkpoint.training
+    try:
+        history = training.get("history") or [{}]
+        return {
+            "steps": int(training.get("step", 0)),
+            "audio_hours": round(float(training.get("audio_hours", 0.0)), 2),
+            "wer": {str(name): round(float(rate), 4) for name, rate in history[-1].get("wer", {}).items()},
+            "data": [Path(name).name for name in checkpoint.config.data.train],
+            "torch": torch.__version__.split("+")[0],
+        }
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise ExportError(
+            f"the summary of the training in the checkpoint is damaged ({error}): take another checkpoint of the run"
+        ) from error

@@ -37,7 +37,7 @@ class Event:
             object.__setattr__(self, "raw_words", self.words)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: times to the millisecond, confidences to three digits; `raw` where it is not `text`."""
+        """Plain values for JSON: times to the millisecond, confidences to three digits; `raw` if it is not `text`."""
         values = {
             "type": self.type,
             "text": self.text,

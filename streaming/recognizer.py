@@ -24,7 +24,7 @@ from asr.lm.packed import load_lm
 from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.runtime.punctuation import Punctuation
-from asr.runtime.search import BEAM_SIZE, LmWeights, heard, list_text, new_hotwords
+from asr.runtime.search import BEAM_SIZE, LmWeights, list_text, new_hotwords, output_symbols
 from asr.runtime.shown_text import TEXT, bundled_punctuation, check_text, text_options
 from asr.streaming.stream import Stream
 from asr.tokenizer import UNK_ID
@@ -57,8 +57,8 @@ class Recognizer:
     beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
     provider: "cpu" | "cuda".
     text: "formatted": numbers in digits, case and punctuation, of English words; or "plain": words alone.
-    punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one. Without
-        one formatted text is in small letters.
+    punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one.
+        Without one formatted text is in small letters.
     mask: words and phrases that are not to be shown, a list, or a file with one a line: their letters become stars.
     silence_after_speech_s, min_silence_after_speech_s: the longest and the shortest silence that ends an utterance:
         how long it is depends on what was said. Equal: a fixed silence.
@@ -184,13 +184,13 @@ class Recognizer:
         """The phrases as the search uses them."""
         if self.phrases is None:
             return None
-        return Phrases(list_text("phrases", self.phrases), heard(self.onnx.tokens), self.unknown_cost)
+        return Phrases(list_text("phrases", self.phrases), output_symbols(self.onnx.tokens), self.unknown_cost)
 
     @cached_property
     def segment_options(self) -> SegmentOptions:
         """All that recognition needs to know beside the network."""
         return SegmentOptions(
-            tokens=heard(self.onnx.tokens),
+            tokens=output_symbols(self.onnx.tokens),
             chunk_size=self.chunk_size,
             second_pass=self.second_pass,
             search=self.search,
@@ -237,7 +237,13 @@ class Recognizer:
 
 def _check_bundled_lm(tokens: Sequence[str]) -> None:
     """ValueError for a model with other letters than those of the bundled language model."""
-    letters = {letter for id, token in enumerate(heard(tokens)) if id != UNK_ID for letter in token if letter.isalpha()}
+    letters = {
+        letter
+        for id, token in enumerate(output_symbols(tokens))
+        if id != UNK_ID
+        for letter in token
+        if letter.isalpha()
+    }
     if other := "".join(sorted(letters - set(string.ascii_uppercase))):
         shown = other if len(other) <= 12 else f"{other[:12]}..."
         raise ValueError(

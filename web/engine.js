@@ -239,8 +239,8 @@ async function whatIsAmiss({ refused = false } = {}) {
   if (sessions >= max_sessions) return `All ${max_sessions} streams of the server are taken.`;
   const token = sessionStorage.getItem("token");
   const headers = token ? { Authorization: `Bearer ${encodeURIComponent(token)}` } : {};
-  const door = await ask("metrics", { headers });
-  if (door?.status === 401) return TOKEN_NEEDED;
+  const metrics = await ask("metrics", { headers });
+  if (metrics?.status === 401) return TOKEN_NEEDED;
   // Nothing takes a POST there, but as with a WebSocket the browser tells with it where this page is from.
   const stranger = refused && (await ask("healthz", { method: "POST" }))?.status === 403;
   return stranger ? `The server does not know this page: start it with --allow-origin ${location.origin}.` : "";

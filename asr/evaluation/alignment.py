@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from asr._core import spell
 from asr.runtime.alignment import align_tokens
-from asr.runtime.search import Word, heard, words
+from asr.runtime.search import Word, output_symbols, words
 from asr.text import WORD_BOUNDARY
 
 
@@ -22,7 +22,7 @@ def forced_align(log_probs: npt.NDArray[np.float32], text: str, tokens: Sequence
     tokens: spelling of every token id. Raises ValueError for a text that they cannot spell, or that is too long for the
     utterance.
     """
-    return words(align_tokens(log_probs, spell(text, heard(tokens))), tokens)
+    return words(align_tokens(log_probs, spell(text, output_symbols(tokens))), tokens)
 
 
 def word_tokens(ids: Sequence[int], tokens: Sequence[str]) -> list[list[int]]:

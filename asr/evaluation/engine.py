@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from asr.runtime.metadata import ModelMetadata
 from asr.runtime.joint_search import StepDecoder
+from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_model import Encoded, OnnxModel
 
 FloatArray = npt.NDArray[np.float32]
@@ -131,8 +131,8 @@ class OnnxEngine:
     def step_decoder(self) -> StepDecoder:
         if not self._model.has_decoder_steps:
             raise ValueError(
-                f"{self._model.path} is of format {self._model.format_version}, whose decoder makes no steps (since 3): "
-                "write it again with `asr export`, or use search rescore"
+                f"{self._model.path} is of format {self._model.format_version}, whose decoder makes no steps "
+                "(since 3): write it again with `asr export`, or use search rescore"
             )
         return self._model.decoder
 

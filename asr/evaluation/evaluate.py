@@ -221,8 +221,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--search",
         metavar="NAME,...",
-        help="greedy, beam, rescore, beam+lm, rescore+lm, attention (by the decoder alone), joint (by CTC and the decoder; "
-        "both slow, without language model); default: the first that --lm allows",
+        help="greedy, beam, rescore, beam+lm, rescore+lm; by the decoder's steps, slow and without language model: "
+        "attention, joint (with CTC); default: those that --lm allows, without the last two",
     )
     parser.add_argument("--lm", metavar="FILE", help="language model from `asr lm`, or bundled")
     for name, default in asdict(LmWeights()).items():

@@ -23,8 +23,6 @@ class TorchDecoder:
         return self._decoder.init_cache(torch.from_numpy(memory)[None].to(self._device))
 
     @torch.no_grad()
-    def step(
-        self, tokens: npt.NDArray[np.int64], cache: DecoderCache
-    ) -> tuple[npt.NDArray[np.float32], DecoderCache]:
+    def step(self, tokens: npt.NDArray[np.int64], cache: DecoderCache) -> tuple[npt.NDArray[np.float32], DecoderCache]:
         logits, cache = self._decoder.step(torch.from_numpy(tokens)[:, None].to(self._device), cache)
         return logits[:, 0].float().log_softmax(-1).cpu().numpy(), cache

@@ -1,8 +1,8 @@
 """The attention decoder: the probability of the next token, given the encoder's output and the tokens so far.
 
 It is trained with teacher forcing, optionally with scheduled sampling. Searches run it token by token (`Decoder.step`);
-rescoring runs whole sentences at once (`Decoder.score`). All are the same layers over a `DecoderCache`: the full pass is a
-step that takes all tokens and has no past.
+rescoring runs whole sentences at once (`Decoder.score`). All run the same layers: the full pass is a step that takes all
+tokens and has no past.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KeysValues = tuple[Tensor, Tensor]
 
 
 class DecoderCache(NamedTuple):
-    """All that N hypotheses of one length have in common with their next step. A value: `Decoder.step` returns a new one.
+    """What N hypotheses of P tokens each hand to their next step. A value: `Decoder.step` returns a new one.
 
     Reordering hypotheses is indexing the first axis of `keys` and `values`.
     """

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from asr.files import replacing
+from asr.punctuation.corpus import NONE
 from asr.punctuation.model import Punctuator, PunctuatorConfig
 
 KIND = "asr_stream_punctuation"
@@ -29,21 +30,25 @@ class PunctuationCheckpoint:
     """Their moving average, which is evaluated and exported."""
     mixed: dict[str, str]
     """How words of mixed case are written: mcdonald -> McDonald."""
+    none_offset: float = 0.0
+    """What `model` takes off the logit of no mark; see asr.punctuation.evaluate.tune."""
     step: int = 0
     optimizer: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     """What a model file says about its training."""
 
     def model(self) -> Punctuator:
-        """The network with its averaged weights, in evaluation mode."""
+        """The network with its averaged weights and `none_offset`, in evaluation mode."""
         model = Punctuator(self.config)
         model.load_state_dict(self.average)
+        with torch.no_grad():
+            model.head.bias[NONE] -= self.none_offset
         return model.eval()
 
     def save(self, path: Path) -> None:
         """Writes atomically. Raises OSError if it cannot."""
         values = {"kind": KIND, "format_version": FORMAT_VERSION, "config": self.config.to_dict()}
-        for name in ("weights", "average", "mixed", "step", "optimizer", "summary"):
+        for name in ("weights", "average", "mixed", "none_offset", "step", "optimizer", "summary"):
             values[name] = getattr(self, name)
         try:
             with replacing(path) as part:

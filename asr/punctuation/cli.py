@@ -66,6 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--held-out", action="store_true", help="only what the training leaves out of such a file: its end"
     )
     evaluation.add_argument(
+        "--utterances", action="store_true", help="each line is an utterance; else lines follow each other without end"
+    )
+    evaluation.add_argument(
         "--iwslt", action="store_true", help="the files are of the TED benchmark: a word and its mark a line, no case"
     )
     evaluation.add_argument(
@@ -102,7 +105,7 @@ def _train(args: argparse.Namespace) -> int:
         console.print(f"{path.name}: {(len(reader) - before) / 1e6:.2f} M words", highlight=False)
     corpus = reader.corpus()
     del reader
-    held_out = [(path.name, _held_out(path, HELD_OUT_WORDS)) for path in args.text]
+    held_out = [(path.name, _held_out(path)) for path in args.text]
     options = TrainOptions(
         steps=args.steps,
         rows=args.rows,
@@ -174,7 +177,8 @@ def _evaluate(args: argparse.Namespace) -> int:
         if args.iwslt:
             corpus = read_iwslt(path)
         else:
-            corpus = _held_out(path, num_words) if args.held_out else read(path, num_words).corpus()
+            part = (1.0 - HELD_OUT, 1.0) if args.held_out else (0.0, 1.0)
+            corpus = read(path, num_words, part, apart=args.utterances).corpus()
         print(f"{path.name}: {evaluate(ask, corpus, look_ahead, left_context)}", flush=True)
     return 0
 
@@ -190,9 +194,9 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _held_out(path: Path, num_words: int) -> Corpus:
+def _held_out(path: Path) -> Corpus:
     try:
-        return read(path, num_words, (1.0 - HELD_OUT, 1.0)).corpus()
+        return read(path, HELD_OUT_WORDS, (1.0 - HELD_OUT, 1.0)).corpus()
     except ValueError as error:
         raise ValueError(f"{path}: its last {HELD_OUT:.0%} is held out, and {error}") from error
 

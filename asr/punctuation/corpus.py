@@ -32,11 +32,13 @@ _LINE, _QUOTE, _BREAK = 1, 2, 4
 _OPENING = "\"'“‘«([{*_"
 _CLOSING = "\"'”’»)]}*_"
 _ELIDED = frozenset({"'tis", "'twas", "'em", "'til", "'cause", "'twill", "'twould", "'bout", "'round"})
-_ABBREVIATIONS = frozenset("mr mrs ms dr st messrs mme mlle prof rev hon gen col capt lieut sergt no vol viz vs jr sr".split())
-_NEVER_CAPITALIZED = frozenset(
+_ABBREVIATED = "mr mrs ms dr st messrs mme mlle prof rev hon gen col capt lieut sergt no vol viz vs jr sr"
+_ABBREVIATIONS = frozenset(_ABBREVIATED.split())
+_FUNCTION_WORDS = (
     "a an and as at but by for from he her his if in it its my of on or our she so that the their then there they this "
-    "to was we were what when where which who with you your".split()
+    "to was we were what when where which who with you your"
 )
+_NEVER_CAPITALIZED = frozenset(_FUNCTION_WORDS.split())
 _DASHES = re.compile(r"\s*(?:--+|[—–]+|\s-\s)\s*")
 _NOTES = re.compile(r"\[[^\]]{0,12}\]|[†‡]")
 _WORD = re.compile(r"'?[^\W_]+(?:['.,:@&][^\W_]+)*'?|[$£€]\d[\d.,]*|\d[\d.,:]*%", re.ASCII)
@@ -146,9 +148,7 @@ class CorpusReader:
         marks, cases = _labels(words, codes & 15, codes >> 4, flags, vocabulary, mixed)
         begins = (flags & (_LINE | _BREAK)) != 0
         begins[1:] |= (marks[:-1] == PERIOD) | (marks[:-1] == QUESTION) & (cases[1:] != LOWER)
-        return Corpus(
-            vocabulary, words, marks, cases, np.flatnonzero(begins), np.flatnonzero(flags & _BREAK), mixed
-        )
+        return Corpus(vocabulary, words, marks, cases, np.flatnonzero(begins), np.flatnonzero(flags & _BREAK), mixed)
 
     def _mixed_forms(self, words: npt.NDArray[np.int32], size: int) -> dict[str, str]:
         """Spellings of mixed case that are the usual one of their word."""
@@ -271,18 +271,23 @@ HELD_OUT = 0.02
 
 
 def read(
-    path: Path, max_words: int, part: tuple[float, float] = (0.0, 1.0), reader: CorpusReader | None = None
+    path: Path,
+    max_words: int,
+    part: tuple[float, float] = (0.0, 1.0),
+    reader: CorpusReader | None = None,
+    apart: bool = False,
 ) -> CorpusReader:
     """Adds the text of a file to `reader`, at most about `max_words` words of it, in blocks from all over the part.
 
-    part: where it begins and ends, in shares of the file. Raises OSError where the file cannot be read.
+    part: where it begins and ends, in shares of the file. apart: no line goes on with the one before.
+    Raises OSError where the file cannot be read.
     """
     reader = CorpusReader() if reader is None else reader
     before = len(reader)
     for line in _lines(path, max_words, part):
-        if line is None:
+        if line is None or apart:
             reader.missing()
-        elif line:
+        if line:
             reader.add(line)
         if len(reader) - before >= max_words:
             break

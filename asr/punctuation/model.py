@@ -1,7 +1,7 @@
 """The network that gives words case and punctuation: a Transformer with limited look-ahead, counted in words.
 
-In layer i a word attends to the `look_ahead[i]` words after it and the `left_context` words before it, so the answer for
-a word depends on sum(look_ahead) words after it and layers * left_context words before it, however long the text is.
+In layer i a word attends to the `look_ahead[i]` words after it and the `left_context` words before it, so the answer
+for a word depends on sum(look_ahead) words after it and layers * left_context words before it, in a text of any length.
 That makes it streaming: an answer with so many words behind it never changes.
 """
 

@@ -12,13 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from asr._core import punctuation_units
 from asr.config import OptimConfig
 from asr.punctuation.batches import IGNORED, Batch, BatchMaker
 from asr.punctuation.checkpoint import PunctuationCheckpoint, PunctuationCheckpointError
 from asr.punctuation.corpus import Corpus
-from asr.punctuation.evaluate import Scores, evaluate
+from asr.punctuation.evaluate import Scores, evaluate, tune
 from asr.punctuation.model import Punctuator, PunctuatorConfig
-from asr.runtime.punctuation import Answer, units
+from asr.runtime.punctuation import Answer
 from asr.training.optim import WeightAverage, build_optimizer
 
 CASE_WEIGHT = 0.5
@@ -80,6 +81,7 @@ def train(
         step = average.num_updates = resume.step
         elapsed_s = float(resume.summary["minutes"]) * 60
         optimizer.load_state_dict(resume.optimizer)
+    mixed = corpus.mixed if resume is None else resume.mixed | corpus.mixed
     maker = BatchMaker(corpus, options.seed)
     began = time.monotonic() - elapsed_s
 
@@ -87,11 +89,11 @@ def train(
         summary = {
             "steps": step,
             "minutes": (time.monotonic() - began) / 60,
-            "words": len(corpus),
+            "words": step * options.rows * options.units,
             "torch": torch.__version__.split("+")[0],
         }
         return PunctuationCheckpoint(
-            config, model.state_dict(), average.weights, corpus.mixed, step, optimizer.state_dict(), summary
+            config, model.state_dict(), average.weights, mixed, 0.0, step, optimizer.state_dict(), summary
         )
 
     def share() -> float:
@@ -132,6 +134,9 @@ def train(
             checkpoint().save(path)
             raise
     saved = checkpoint()
+    if held_out:
+        look_ahead, left_context = config.total_look_ahead, config.total_left_context
+        saved.none_offset = tune(asker(saved.model()), [text for _, text in held_out], look_ahead, left_context)
     saved.save(path)
     _score(saved, held_out, on_scores)
     return saved
@@ -157,9 +162,7 @@ def _score(
     model = checkpoint.model()
     for name, corpus in held_out:
         config = model.config
-        scores = evaluate(
-            asker(model), corpus, config.total_look_ahead, config.total_left_context, max_words=20_000
-        )
+        scores = evaluate(asker(model), corpus, config.total_look_ahead, config.total_left_context, max_words=20_000)
         on_scores(checkpoint.step, name, scores)
 
 
@@ -168,8 +171,7 @@ def asker(model: Punctuator) -> Callable[[Sequence[str], bool | None, bool], Ans
 
     @torch.no_grad()
     def ask(words: Sequence[str], continues: bool | None, complete: bool) -> Answer:
-        features, pauses = units(words, None, continues=continues, complete=complete)
-        first = 0 if continues is None else 1
+        features, pauses, first = punctuation_units(list(words), None, continues=continues, complete=complete)
         marks, cases = model.probabilities(
             torch.from_numpy(features)[None], torch.from_numpy(pauses)[None], torch.tensor([len(pauses)])
         )
@@ -177,4 +179,3 @@ def asker(model: Punctuator) -> Callable[[Sequence[str], bool | None, bool], Ans
         return Answer(marks[0, chosen].numpy(), cases[0, chosen].numpy())
 
     return ask
-

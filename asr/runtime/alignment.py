@@ -28,7 +28,9 @@ def align_tokens(log_probs: npt.NDArray[np.float32], ids: Sequence[int]) -> Hypo
     best[:2] = emitted[0, :2]
     steps = np.zeros(emitted.shape, np.int64)  # by how many states the best path to each has just advanced
     for frame in range(1, len(emitted)):
-        entered = np.stack([best, np.append(-np.inf, best[:-1]), np.where(skips, np.append([-np.inf] * 2, best)[:-2], -np.inf)])
+        entered = np.stack(
+            [best, np.append(-np.inf, best[:-1]), np.where(skips, np.append([-np.inf] * 2, best)[:-2], -np.inf)]
+        )
         steps[frame] = entered.argmax(0)
         best = entered.max(0) + emitted[frame]
     state = len(states) - 1 if best[-1] > best[-2] else len(states) - 2

@@ -60,8 +60,8 @@ def joint_search(
     Args:
         log_probs: (T, V) float32 of CTC.
         encoder_out: (T, dim) float32 of the same frames.
-        ctc_weight: of CTC against the decoder, in [0, 1]. With 0 this is attention beam search, and a sentence's score is
-            divided by its tokens, its end included: the decoder's sum alone prefers short sentences.
+        ctc_weight: of CTC against the decoder, in [0, 1]. With 0 this is attention beam search, and a sentence's
+            score is divided by its tokens, its end included: the decoder's sum alone prefers short sentences.
     Raises ValueError for a weight or beam outside its range.
     """
     if not 0 <= ctc_weight <= 1 or beam_size < 1:

@@ -33,9 +33,8 @@ from asr.lexicon.phones import num_phone_tokens
 
 MODEL_TYPE = "asr_stream"
 FORMAT_VERSION = 3
-"""Version 2 has `phones`; version 1 is read as a model without them. Since version 3 the decoder's graph makes steps."""
 _SINCE = {"phones": 2, "num_decoder_layers": 3}
-"""Versions that brought a key; older files do without."""
+"""Versions that brought a key; older files have no phones, and a decoder that makes no steps."""
 QUANTIZATIONS = ("none", "int8")
 
 EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"

@@ -28,7 +28,16 @@ from asr._core import ENCODER_OUTPUTS as OUTPUTS
 from asr.runtime.cache_arena import CacheArena, Row
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
 from asr.runtime.onnx_decoder import OnnxDecoder, decoder_tensors
-from asr.runtime.onnx_session import PROVIDERS, ModelError, Tensors, cannot_run, check_tensors, open_session, optional_inputs, run
+from asr.runtime.onnx_session import (
+    PROVIDERS,
+    ModelError,
+    Tensors,
+    cannot_run,
+    check_tensors,
+    open_session,
+    optional_inputs,
+    run,
+)
 from asr.text import printable
 
 FloatArray = npt.NDArray[np.float32]

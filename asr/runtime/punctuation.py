@@ -17,11 +17,9 @@ import numpy.typing as npt
 from asr._core import (
     NUM_CASES,
     NUM_MARKS,
-    pause_class,
     punctuate,
+    punctuation_units,
     read_onnx_properties,
-    special_features,
-    word_features,
 )
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
 from asr.runtime.onnx_session import ModelError, open_session, run
@@ -55,7 +53,7 @@ class Punctuation:
         """Words before a word that they depend on."""
         self.mixed = _mixed(properties)
         """How words of mixed case are written, by their small letters."""
-        self.licence = properties.get("licence", "")
+        self.license = properties.get("license", "")
         """SPDX identifier of the weights' license; empty when nobody has stated one."""
         self._session = open_session(data, self._name, "cpu", num_threads)
         for kind, found, wanted in (
@@ -99,14 +97,15 @@ class Punctuation:
 
         continues: None where words before these are left out, `left_context` and one of which are among these.
         """
-        features, pauses = units(words, pauses_s, continues=continues, complete=complete)
+        features, pauses, first = punctuation_units(
+            list(words), None if pauses_s is None else list(pauses_s), continues=continues, complete=complete
+        )
         feeds = {
             "features": features[None],
             "pauses": pauses[None],
             "num_units": np.array([len(pauses)], np.int64),
         }
         marks, cases = run(self._session, OUTPUTS, feeds, self._name)
-        first = len(pauses) - len(words) - complete
         answer = Answer(marks[0, first : first + len(words)], cases[0, first : first + len(words)])
         if answer.mark_probs.shape != (len(words), NUM_MARKS) or answer.case_probs.shape != (len(words), NUM_CASES):
             raise ModelError(f"{self._name} answers with another shape than its units have: {EXPORT_AGAIN}")
@@ -150,31 +149,6 @@ class PunctuatedUtterance:
             continues=self._continues,
             complete=True,
         )
-
-
-def units(
-    words: Sequence[str], pauses_s: Sequence[float] | None, *, continues: bool | None, complete: bool
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Features (T, NUM_WORD_FEATURES) and pause classes (T,) of what the network reads for these words.
-
-    A unit before the first word says how they begin, unless `continues` is None; one behind the last word that the
-    speaker has ended.
-    """
-    if pauses_s is not None and len(pauses_s) != len(words):
-        raise ValueError(f"got {len(pauses_s)} pauses for {len(words)} words; one before each is needed")
-    rows = [word_features(list(words))]
-    if continues is not None:
-        rows.insert(0, special_features("continues" if continues else "sentence")[None])
-    first = len(rows) - 1
-    if complete:
-        rows.append(special_features("end")[None])
-    features = np.concatenate(rows).astype(np.int64)
-    pauses = np.zeros(len(features), np.int64)
-    if pauses_s is not None:
-        pauses[first : first + len(words)] = [pause_class(pause) for pause in pauses_s]
-        if continues is not None:
-            pauses[first] = 0  # there is nothing before the first word of all
-    return features, pauses
 
 
 def _properties(data: bytes, name: str) -> dict[str, str]:

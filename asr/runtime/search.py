@@ -68,7 +68,7 @@ class LmWeights:
         """
         if lm is None and hotwords is None:
             return None
-        return LmFusion(lm, heard(tokens), **asdict(self), hotwords=hotwords, phones=list(phones))
+        return LmFusion(lm, output_symbols(tokens), **asdict(self), hotwords=hotwords, phones=list(phones))
 
 
 class Word(NamedTuple):
@@ -101,7 +101,7 @@ def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
     return text
 
 
-def heard(tokens: Sequence[str]) -> list[str]:
+def output_symbols(tokens: Sequence[str]) -> list[str]:
     """The spelling of every token id as the C++ core takes it: empty where it is in no text."""
     return ["" if id in _UNSPOKEN_IDS else token for id, token in enumerate(tokens)]
 
@@ -115,7 +115,7 @@ def new_hotwords(
 ) -> Hotwords:
     """Hotwords (as for `list_text`) for a search with `lm` by a model with `phones`."""
     pronouncer = lm if lm is not None and lm.phones and phones else None
-    return Hotwords(list_text("hotwords", lines), heard(tokens), boost, pronouncer)
+    return Hotwords(list_text("hotwords", lines), output_symbols(tokens), boost, pronouncer)
 
 
 def words(hypothesis: Hypothesis, tokens: Sequence[str], with_lm: bool = False) -> list[Word]:
@@ -123,7 +123,7 @@ def words(hypothesis: Hypothesis, tokens: Sequence[str], with_lm: bool = False) 
 
     tokens: spelling of every token id. with_lm: a language model took part in the search, which confidences depend on.
     """
-    return [Word(*word) for word in _core.words(hypothesis, heard(tokens), with_lm)]
+    return [Word(*word) for word in _core.words(hypothesis, output_symbols(tokens), with_lm)]
 
 
 def phone_words(
@@ -136,7 +136,7 @@ def phone_words(
     """
     letters = CtcGreedySearch()
     letters.advance(np.ascontiguousarray(log_probs))
-    return [Word(*word) for word in _core.words(hypothesis, fusion, letters.hypotheses()[0], heard(tokens))]
+    return [Word(*word) for word in _core.words(hypothesis, fusion, letters.hypotheses()[0], output_symbols(tokens))]
 
 
 def text(hypothesis: Hypothesis, tokens: Sequence[str]) -> str:

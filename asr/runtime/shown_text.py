@@ -8,7 +8,7 @@ from pathlib import Path
 from asr import _core
 from asr._core import DEFAULT_TEXT
 from asr.runtime.punctuation import Punctuation
-from asr.runtime.search import heard, list_text
+from asr.runtime.search import list_text, output_symbols
 
 TEXT = DEFAULT_TEXT
 TEXTS = ("formatted", "plain")
@@ -39,18 +39,16 @@ def text_options(
     check_text(text)
     list = None if mask is None else list_text("mask", mask)
     if punctuation is None:
-        return _core.text_options(formatted=text == "formatted", tokens=heard(tokens), mask=list)
+        return _core.text_options(formatted=text == "formatted", tokens=output_symbols(tokens), mask=list)
 
     def punctuate(words: Sequence[str], pauses_s: Sequence[float], beginning: str, complete: bool) -> list[str]:
         continues = None if beginning == "within" else beginning == "continues"
         answer = punctuation.answer(words, pauses_s, continues=continues, complete=complete)
-        return _core.punctuate(
-            words, *answer, punctuation.mixed, continues=beginning != "sentence", complete=complete
-        )
+        return _core.punctuate(words, *answer, punctuation.mixed, continues=beginning != "sentence", complete=complete)
 
     return _core.text_options(
         formatted=text == "formatted",
-        tokens=heard(tokens),
+        tokens=output_symbols(tokens),
         mask=list,
         punctuate=punctuate,
         look_ahead=punctuation.look_ahead,

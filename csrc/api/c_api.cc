@@ -1,4 +1,4 @@
-// The C door: exceptions become status codes, C++ values become what asr_stream.h promises.
+// The C API: exceptions become status codes, C++ values become what asr_stream.h promises.
 
 // The core's namespace has the name of the C type, which is therefore called otherwise in this file.
 #define asr_stream asr_stream_handle
@@ -97,7 +97,7 @@ asr_status guarded(std::string& text, Action action) noexcept {
   }
 }
 
-asr_status tell(asr_status status, const std::string& text, char* error, size_t error_size) noexcept {
+asr_status set_error(asr_status status, const std::string& text, char* error, size_t error_size) noexcept {
   if (error && error_size) {
     size_t length = std::min(text.size(), error_size - 1);
     while (length && length < text.size() && (text[length] & 0xc0) == 0x80) --length;  // no half of a character
@@ -215,7 +215,7 @@ asr_status load(const asr_model_options* options, asr_model** model, char* error
       throw;
     }
   });
-  return tell(status, text, error, error_size);
+  return set_error(status, text, error, error_size);
 }
 
 // One call that works on a stream.
@@ -323,7 +323,7 @@ asr_status asr_stream_new(const asr_model* model, const asr_stream_options* opti
     not_null(stream, "stream");
     *stream = new asr_stream_handle(model->model, to_stream_options(options));
   });
-  return tell(status, text, error, error_size);
+  return set_error(status, text, error, error_size);
 }
 
 void asr_stream_free(asr_stream_handle* stream) { delete stream; }

@@ -28,7 +28,7 @@ std::shared_ptr<const SegmentOptions> segment_options(const Model& model, const 
                                 "; it must be in (0, 120]");
   }
   auto segment = std::make_shared<SegmentOptions>();
-  segment->tokens = model.metadata().heard();
+  segment->tokens = model.metadata().output_symbols();
   segment->phones = model.metadata().phones;
   segment->chunk_size = num_frames(
       "chunk_ms", options.chunk_ms ? options.chunk_ms : kEncoderFrameMs * model.metadata().default_chunk_size);

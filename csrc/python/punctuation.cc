@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace asr_stream {
@@ -49,6 +51,21 @@ void bind_punctuation(py::module_& m) {
       },
       "unit"_a);
   m.def("pause_class", &pause_class, "pause_s"_a);
+  m.def(
+      "punctuation_units",
+      [](const std::vector<std::string>& words, const std::optional<std::vector<double>>& pauses_s,
+         std::optional<bool> continues, bool complete) {
+        const SpecialUnit beginning = !continues    ? SpecialUnit::kNone
+                                      : *continues ? SpecialUnit::kContinues
+                                                   : SpecialUnit::kSentence;
+        const PunctuationUnits units =
+            punctuation_units(words, pauses_s.value_or(std::vector<double>()), beginning, complete);
+        py::array_t<std::int64_t> features({units.pauses.size(), kNumWordFeatures});
+        std::copy(units.features.begin(), units.features.end(), features.mutable_data());
+        py::array_t<std::int64_t> pauses(static_cast<py::ssize_t>(units.pauses.size()), units.pauses.data());
+        return py::make_tuple(std::move(features), std::move(pauses), units.first_word);
+      },
+      "words"_a, "pauses_s"_a, py::kw_only(), "continues"_a, "complete"_a);
   m.def(
       "punctuate",
       [](const std::vector<std::string>& words, py::array_t<float, py::array::c_style> mark_probs,

@@ -165,7 +165,9 @@ ShownText TextFormatter::format(const std::vector<Word>& words, std::size_t num_
   if (options_->formatted && options_->punctuate) {
     if (!is_final) num_shown -= std::min(num_shown, options_->look_ahead);
     num_shown = std::max(num_shown, shown_.size());
-    const std::size_t first = shown_.size() > options_->left_context ? shown_.size() - options_->left_context - 1 : 0;
+    // So that the last word that is shown, whose mark says how the next one begins, has what it depends on, too.
+    const std::size_t before = options_->left_context + 2;
+    const std::size_t first = shown_.size() > before ? shown_.size() - before : 0;
     std::vector<std::string> given;
     for (std::size_t i = first; i < tokens.size(); ++i) given.push_back(tokens[i].text);
     if (!given.empty()) {

@@ -122,6 +122,28 @@ std::int32_t pause_class(double pause_s) {
                                        std::begin(kPauseEnds));
 }
 
+PunctuationUnits punctuation_units(const std::vector<std::string>& words, const std::vector<double>& pauses_s,
+                                   SpecialUnit beginning, bool complete) {
+  if (!pauses_s.empty() && pauses_s.size() != words.size()) {
+    throw std::invalid_argument("got " + std::to_string(pauses_s.size()) + " pauses for " +
+                                std::to_string(words.size()) + " words; one before each is needed");
+  }
+  PunctuationUnits units;
+  const auto add = [&units](const WordFeatures& features, std::int32_t pause) {
+    units.features.insert(units.features.end(), features.begin(), features.end());
+    units.pauses.push_back(pause);
+  };
+  const bool within = beginning == SpecialUnit::kNone;
+  if (!within) add(special_features(beginning), 0);
+  units.first_word = units.pauses.size();
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::int32_t pause = pauses_s.empty() ? 0 : pause_class(pauses_s[i]);
+    add(word_features(words[i]), i == 0 && !within ? 0 : pause);
+  }
+  if (complete) add(special_features(SpecialUnit::kEnd), 0);
+  return units;
+}
+
 std::vector<std::string> punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                                    const std::vector<float>& case_probs, const MixedCase& mixed,
                                    PunctuationContext context) {

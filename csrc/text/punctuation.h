@@ -49,6 +49,20 @@ WordFeatures special_features(SpecialUnit unit);
 // Class of the pause before a word; of NaN, 0. std::invalid_argument for a negative one.
 std::int32_t pause_class(double pause_s);
 
+// What the network reads, row by row, and where its answer for the first word stands.
+struct PunctuationUnits {
+  std::vector<std::int64_t> features;  // (num_units, kNumWordFeatures)
+  std::vector<std::int64_t> pauses;    // (num_units,) classes
+  std::size_t first_word;
+};
+
+// The units of words that a sentence begins with or goes on with, or, as SpecialUnit::kNone, whose beginning is left out.
+// pauses_s: the pause before each word in seconds, NaN where unknown; empty for all unknown. That before the first word
+// of all does not count. complete: the speaker has ended behind the last word. std::invalid_argument for another number
+// of pauses than words, or a negative one.
+PunctuationUnits punctuation_units(const std::vector<std::string>& words, const std::vector<double>& pauses_s,
+                                   SpecialUnit beginning, bool complete);
+
 // How words are written whose case is mixed: mcdonald -> McDonald. Keys are in small letters.
 using MixedCase = std::unordered_map<std::string, std::string>;
 

@@ -222,7 +222,7 @@ val read_metadata(const val& bytes, bool is_decoder) {
     val object = val::object();
     if (is_decoder) return object;
     const ModelMetadata metadata(properties);
-    object.set("tokens", val::array(metadata.heard()));
+    object.set("tokens", val::array(metadata.output_symbols()));
     object.set("phones", val::array(metadata.phones));
     object.set("numLayers", static_cast<int>(metadata.num_layers));
     object.set("dim", static_cast<int>(metadata.dim));

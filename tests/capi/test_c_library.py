@@ -385,3 +385,12 @@ def test_only_the_api_is_exported() -> None:
     assert listed == sorted(re.findall(r"^ASR_API .*?(asr_\w+)\(", header, re.M))
     defined = run("nm", "-D", "--defined-only", str(build() / "libasr_stream.so"))
     assert [line.split()[2] for line in defined.splitlines()] == listed
+
+
+def test_text_is_shown_as_python_shows_it(model: Any, conversation: np.ndarray) -> None:
+    for text, number in (("plain", 1), ("formatted", 2)):
+        recognizer = Recognizer(bundled_model(), text=text, punctuation=None, mask=["old man"], lm="bundled")
+        stream = recognizer.stream()
+        found = [event.to_dict() for event in play(model.stream(text=number, mask=b"old man\n"), [conversation])]
+        assert found == [event.to_dict() for event in play(stream, [conversation])]
+        assert ("raw" in found[-1]) and found[-1]["text"].islower() == (text == "formatted")

@@ -17,7 +17,7 @@ from asr.config import Config, DataConfig, ModelConfig
 from asr.export import write as export_write
 from asr.export.graph import ExportError, decoder_graph, step_graph
 from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
-from asr.export.write import export_model
+from asr.export.write import describe, export_model
 from asr.model.model import AsrModel
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_model import INPUTS, OUTPUTS, PHONE_OUTPUT, OnnxModel
@@ -87,6 +87,27 @@ def exported(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -
     path = tmp_path_factory.mktemp("export") / "model.onnx"
     export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, license="CC-BY-4.0")
     return path
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"step": torch.zeros(2)},
+        {"audio_hours": None},
+        {"history": 5},
+        {"history": {"a": 1}},
+        {"history": torch.zeros(2)},
+        {"history": [None]},
+        {"history": [{"wer": [0.5]}]},
+        {"history": [{"wer": {"full": None}}]},
+    ],
+    ids=str,
+)
+def test_a_damaged_summary_of_the_training_is_named(checkpoint: Checkpoint, training: dict[str, object]) -> None:
+    with pytest.raises(
+        ExportError, match=r"summary of the training .* is damaged .* another checkpoint"
+    ):
+        describe(dataclasses.replace(checkpoint, training=training))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +195,9 @@ def test_decoder_steps_equal_the_decoder(checkpoint: Checkpoint, exported: Path)
     for rows in ([0, 0, 0], [2, 0, 1, 1], [3, 0], [1, 1, 0]):
         log_probs, new = model.decoder.step(tokens[:, -1], cache)
         with torch.no_grad():
-            logits = decoder(torch.from_numpy(tokens), memory.expand(len(tokens), -1, -1), torch.full((len(tokens),), 21))
+            logits = decoder(
+                torch.from_numpy(tokens), memory.expand(len(tokens), -1, -1), torch.full((len(tokens),), 21)
+            )
         np.testing.assert_allclose(log_probs, logits[:, -1].log_softmax(-1), rtol=0, atol=0.02)
         assert new.keys.shape == new.values.shape == (len(tokens), SMALL.decoder_layers, tokens.shape[1], SMALL.dim)
         assert new.memory_keys.shape == (1, SMALL.decoder_layers, 21, SMALL.dim)

@@ -1,7 +1,8 @@
-"""Case and punctuation from training to the runtime: a small network learns clear rules, and every way to run it agrees."""
+"""Case and punctuation from training to the runtime: a network learns clear rules, and every way to run it agrees."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from asr.export.graph import ExportError
 from asr.export.punctuation import answer_of_pytorch, example_texts, export_punctuation
 from asr.punctuation.checkpoint import PunctuationCheckpoint, PunctuationCheckpointError
 from asr.punctuation.corpus import Corpus, CorpusReader
-from asr.punctuation.evaluate import answer_running, evaluate, read_iwslt
+from asr.punctuation.evaluate import answer_running, evaluate, read_iwslt, tune
 from asr.punctuation.model import PunctuatorConfig
 from asr.punctuation.train import TrainOptions, asker, train
 from asr.runtime.metadata import MetadataError
@@ -48,7 +49,7 @@ def files(checkpoint: PunctuationCheckpoint, tmp_path_factory: pytest.TempPathFa
     found = {}
     for int8 in (False, True):
         path = folder / f"{int8}.onnx"
-        export_punctuation(checkpoint, path, int8=int8, licence="Apache-2.0")
+        export_punctuation(checkpoint, path, int8=int8, license="Apache-2.0")
         found[int8] = Punctuation(path)
     return found
 
@@ -63,7 +64,7 @@ def test_it_learns_the_rules_of_its_text(checkpoint: PunctuationCheckpoint) -> N
 
 
 def test_words_as_they_are_shown(files: dict[bool, Punctuation]) -> None:
-    words = "however she saw john yesterday why has he seen the bbc today".split()
+    words = ["however", "she", "saw", "john", "yesterday", "why", "has", "he", "seen", "the", "bbc", "today"]
     words.remove("the")
     expected = "However, she saw John yesterday. Why has he seen BBC today?"
     for file in files.values():
@@ -72,14 +73,14 @@ def test_words_as_they_are_shown(files: dict[bool, Punctuation]) -> None:
 
 
 def test_an_utterance_that_continues_begins_small(files: dict[bool, Punctuation]) -> None:
-    words = "that he saw john yesterday he met mary yesterday".split()
+    words = ["that", "he", "saw", "john", "yesterday", "he", "met", "mary", "yesterday"]
     assert files[True](words)[0] == "That"
     assert files[True](words, continues=True)[0] == "that"
     assert "He" in files[True](words, continues=True)  # as every sentence behind it
 
 
 def test_a_forced_cut_gets_no_mark(files: dict[bool, Punctuation]) -> None:
-    words = "he met john yesterday".split()
+    words = ["he", "met", "john", "yesterday"]
     assert files[True](words)[-1] == "yesterday."
     assert files[True](words, complete=False)[-1] == "yesterday"
 
@@ -104,7 +105,9 @@ def test_streaming_equals_the_whole_text(files: dict[bool, Punctuation]) -> None
         for size in range(1, len(words) + 1):
             part = file.answer(words[:size], pauses[:size], complete=False)
             for a, b in zip(part, whole, strict=True):
-                np.testing.assert_allclose(a[: max(0, size - file.look_ahead)], b[: max(0, size - file.look_ahead)], atol=1e-5)
+                np.testing.assert_allclose(
+                    a[: max(0, size - file.look_ahead)], b[: max(0, size - file.look_ahead)], atol=1e-5
+                )
             stable = stream(words[:size], pauses[:size])
             assert stable == shown[: max(0, size - file.look_ahead)]
 
@@ -119,7 +122,9 @@ def test_the_look_ahead_is_used_to_the_last_word(files: dict[bool, Punctuation])
         assert np.array_equal(file.answer(other).mark_probs[10].round(5), whole[10].round(5)) == same
 
 
-def test_windows_answer_as_the_whole_text_does(checkpoint: PunctuationCheckpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_answer_as_the_whole_text_does(
+    checkpoint: PunctuationCheckpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("asr.punctuation.evaluate.WINDOW", 20)
     ask = asker(checkpoint.model())
     words = " ".join(sentences(15, 3)).lower().split()
@@ -129,7 +134,7 @@ def test_windows_answer_as_the_whole_text_does(checkpoint: PunctuationCheckpoint
 
 
 def test_a_pause_before_a_word_matters_and_nan_is_unknown(files: dict[bool, Punctuation]) -> None:
-    words = "he saw john but why".split()
+    words = ["he", "saw", "john", "but", "why"]
     unknown = files[False].answer(words).mark_probs
     assert np.array_equal(files[False].answer(words, [math.nan] * 5).mark_probs, unknown)
     assert not np.allclose(files[False].answer(words, [0, 0, 0, 2.0, 0]).mark_probs, unknown)
@@ -221,3 +226,13 @@ def test_files_that_are_no_models(tmp_path: Path, files: dict[bool, Punctuation]
     (tmp_path / "x.pt").write_bytes(b"nothing")
     with pytest.raises(PunctuationCheckpointError, match="is not a checkpoint"):
         PunctuationCheckpoint.load(tmp_path / "x.pt")
+
+
+def test_marks_that_are_too_rarely_the_likeliest_are_tuned_for(checkpoint: PunctuationCheckpoint) -> None:
+    corpus = prose(100, 4)
+    shy = dataclasses.replace(checkpoint, none_offset=-6.0)  # too much for no mark
+    size = SMALL.total_look_ahead, SMALL.total_left_context
+    before = evaluate(asker(shy.model()), corpus, *size).marks["all marks"]
+    offset = tune(asker(shy.model()), [corpus], *size)
+    after = evaluate(asker(dataclasses.replace(shy, none_offset=offset - 6.0).model()), corpus, *size)
+    assert offset > 0 and after.marks["all marks"].f1 > before.f1

@@ -124,7 +124,9 @@ def test_attention_search_normalizes_by_length() -> None:
     decoder.table[1, 3, SOS_EOS_ID] = -0.7
     decoder.table[[1, 2], 4, 4] = -0.2
     decoder.table[3, 4, SOS_EOS_ID] = -0.2
-    found = joint_search(random_log_probs(1, NUM_FRAMES, VOCAB_SIZE), decoder, np.zeros((NUM_FRAMES, 2), np.float32), 0.0)
+    found = joint_search(
+        random_log_probs(1, NUM_FRAMES, VOCAB_SIZE), decoder, np.zeros((NUM_FRAMES, 2), np.float32), 0.0
+    )
     assert found[0].tokens == [4, 4, 4] and found[0].score == pytest.approx(-1.6 / 4)
 
 

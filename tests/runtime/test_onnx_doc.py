@@ -114,7 +114,10 @@ def test_its_tables_of_inputs_and_outputs_are_the_codes() -> None:
     sizes[str(meta.num_phone_tokens)] = "1 + 2 x phones"
     assert len(sizes) == 6
     nodes = (step_tensors(meta), decoder_tensors(meta))
-    names = ((INPUTS, (*OUTPUTS, PHONE_OUTPUT)), ((*DECODER_INPUTS, *DECODER_PAST), (*DECODER_OUTPUTS, *DECODER_STEP_OUTPUTS)))
+    names = (
+        (INPUTS, (*OUTPUTS, PHONE_OUTPUT)),
+        ((*DECODER_INPUTS, *DECODER_PAST), (*DECODER_OUTPUTS, *DECODER_STEP_OUTPUTS)),
+    )
     for direction, header in enumerate(("input", "output")):
         for number, table in enumerate(tables(header)):
             expected = []

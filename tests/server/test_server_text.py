@@ -39,12 +39,16 @@ def is_formatted(text: str) -> bool:
     return "," in text
 
 
+def pieces(samples: np.ndarray) -> list[bytes]:
+    return [samples[begin : begin + 16000].tobytes() for begin in range(0, len(samples), 16000)]
+
+
 def vosk(server: RunningServer, samples: np.ndarray, **config: str) -> list[dict]:
     async def talk() -> list[dict]:
         async with connect(server.ws_url, max_size=None) as socket:
             await socket.send(json.dumps({"config": {"sample_rate": 16000} | config}))
             replies = []
-            for message in (samples.tobytes(), '{"eof": 1}'):
+            for message in (*pieces(samples), '{"eof": 1}'):
                 await socket.send(message)
                 replies.append(json.loads(await asyncio.wait_for(socket.recv(), 30)))
             return replies
@@ -52,7 +56,10 @@ def vosk(server: RunningServer, samples: np.ndarray, **config: str) -> list[dict
     return asyncio.run(talk())
 
 
-@pytest.mark.parametrize(("config", "expected"), [({}, False), ({"text": "plain"}, False), ({"text": "formatted"}, True), ({"text": "default"}, True)])
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [({}, False), ({"text": "plain"}, False), ({"text": "formatted"}, True), ({"text": "default"}, True)],
+)
 def test_vosk_clients_get_plain_text_unless_they_ask(
     server: RunningServer, sample: np.ndarray, config: dict[str, str], expected: bool
 ) -> None:
@@ -63,11 +70,17 @@ def test_vosk_clients_get_plain_text_unless_they_ask(
 
 
 def test_vosk_clients_that_ask_for_another_text_are_told(server: RunningServer, sample: np.ndarray) -> None:
-    assert "text is 'pretty'; choose one of default, formatted, plain" in vosk(server, sample[:0], text="pretty")[0]["error"]
+    assert (
+        "text is 'pretty'; choose one of default, formatted, plain"
+        in vosk(server, sample[:0], text="pretty")[0]["error"]
+    )
 
 
 def post(server: RunningServer, **fields: str) -> tuple[int, dict]:
-    parts = [f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()]
+    parts = [
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in fields.items()
+    ]
     head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
     body = "".join(parts).encode() + head.encode() + SAMPLE.read_bytes() + f"\r\n--{BOUNDARY}--\r\n".encode()
     headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
@@ -79,7 +92,9 @@ def post(server: RunningServer, **fields: str) -> tuple[int, dict]:
         return error.code, json.load(error)
 
 
-@pytest.mark.parametrize(("fields", "expected"), [({}, True), ({"text": "formatted"}, True), ({"text": "plain"}, False)])
+@pytest.mark.parametrize(
+    ("fields", "expected"), [({}, True), ({"text": "formatted"}, True), ({"text": "plain"}, False)]
+)
 def test_transcriptions_are_as_the_server_says_unless_a_client_chooses(
     server: RunningServer, fields: dict[str, str], expected: bool
 ) -> None:
@@ -97,7 +112,9 @@ def test_a_text_that_is_none_is_refused(server: RunningServer) -> None:
 
     with pytest.raises(InvalidStatus) as refused:
         asyncio.run(talk())
-    assert refused.value.response.status_code == 400 and b"choose one of formatted, plain" in refused.value.response.body
+    assert (
+        refused.value.response.status_code == 400 and b"choose one of formatted, plain" in refused.value.response.body
+    )
 
 
 @pytest.mark.parametrize(("query", "expected"), [("", True), ("?text=plain", False)])
@@ -112,8 +129,9 @@ def test_realtime_clients_choose_in_the_address(
 
     async def talk() -> str:
         async with connect(server.ws_url + "/v1/realtime" + query, max_size=None) as socket:
-            data = base64.b64encode(audio.astype("<i2").tobytes()).decode()
-            await socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": data}))
+            for piece in pieces(audio.astype("<i2")):
+                data = base64.b64encode(piece).decode()
+                await socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": data}))
             deltas = ""
             while True:
                 event = json.loads(await asyncio.wait_for(socket.recv(), 30))
@@ -134,7 +152,8 @@ def wyoming(server: RunningServer, samples: np.ndarray) -> str:
     async def talk() -> str:
         async with AsyncTcpClient("127.0.0.1", port, connect_timeout=5, read_timeout=30) as client:
             await client.write_event(AudioStart(16000, 2, 1).event())
-            await client.write_event(AudioChunk(16000, 2, 1, samples.tobytes()).event())
+            for piece in pieces(samples):
+                await client.write_event(AudioChunk(16000, 2, 1, piece).event())
             await client.write_event(AudioStop().event())
             while event := await client.read_event():
                 if Transcript.is_type(event.type):

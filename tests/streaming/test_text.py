@@ -44,7 +44,7 @@ def test_formatted_text_without_a_model_for_punctuation_is_in_small_letters(
     events = recognize(formatted, sample)
     final = events[-1]
     assert isinstance(final, Final) and final.text == final.raw.lower()
-    assert num_errorsfinal.raw <= 2 and final.text == " ".join(word.word for word in final.words)
+    assert num_errors(final.raw) <= 2 and final.text == " ".join(word.word for word in final.words)
     assert final.to_dict()["raw"] == final.raw and len(final.to_dict()["raw_words"]) == len(final.words)
 
 
@@ -111,7 +111,7 @@ def test_bad_values(onnx: OnnxModel, tmp_path: Path) -> None:
         Recognizer(onnx, text="pretty")
     with pytest.raises(ValueError, match="mask: there is no file"):
         Recognizer(onnx, mask=tmp_path / "none.txt")
-    with pytest.raises(ValueError, match="punctuation: .* cannot be read"):
+    with pytest.raises(ValueError, match=r"punctuation: .* cannot be read"):
         Recognizer(onnx, text="formatted", punctuation=tmp_path / "none.onnx")
 
 

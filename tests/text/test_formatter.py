@@ -1,4 +1,4 @@
-"""Words as they are shown: what stands in a partial stays, utterances do not touch each other, masked words are hidden."""
+"""Words as they are shown: what stands in a partial stays, utterances are apart, masked words are hidden."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from asr._core import TextFormatter, TextOptions, text_options
 
 ENGLISH = ["", "", "", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ'"]
 LOOK_AHEAD, LEFT_CONTEXT = 2, 3
+_WORDS = "cat dog house twenty five dollars nine thirty at on may third point oh p m i one hundred damn it"
+VOCABULARY = _WORDS.split(" ")
 
 
 def words_of(text: str) -> list[tuple[str, float, float, float]]:
@@ -31,7 +33,7 @@ def options(mask: str | None = None, punctuate: object = None) -> TextOptions:
 
 
 def marked(words: list[str], pauses: list[float], beginning: str, complete: bool) -> list[str]:
-    """Stands in for the network: a capital at the beginning, and a comma where the word two further on begins with C."""
+    """Stands in for the network: a capital at the beginning, and a comma two words before one with C."""
     shown = []
     for i, word in enumerate(words):
         text = word.capitalize() if i == 0 and beginning == "sentence" else word
@@ -64,11 +66,10 @@ def test_without_numbers_to_come_a_partial_is_as_stable_as_its_words() -> None:
 @pytest.mark.parametrize("punctuate", [None, marked])
 def test_what_was_shown_as_stable_stays(punctuate: object) -> None:
     chance = random.Random(3)
-    vocabulary = "cat dog house twenty five dollars nine thirty at on may third point oh p m i one hundred damn it".split()
     formatter = TextFormatter(options("damn it\ncat dog house", punctuate))
     num_stood = 0
     for _ in range(300):
-        words = words_of(" ".join(chance.choices(vocabulary, k=14)))
+        words = words_of(" ".join(chance.choices(VOCABULARY, k=14)))
         stood: list[str] = []
         stable = 0
         for length in range(1, len(words) + 1):
@@ -105,7 +106,7 @@ def test_punctuation_of_a_partial_is_computed_for_what_is_new() -> None:
     all_words = words_of("cat dog house " * 20)
     for length in range(10, 61, 5):
         formatter.partial(all_words[:length], length)
-    assert max(sizes[1:]) <= LEFT_CONTEXT + 1 + 5 + LOOK_AHEAD + 2
+    assert max(sizes[1:]) <= LEFT_CONTEXT + 2 + 5 + LOOK_AHEAD + 2
 
 
 def test_the_pauses_before_words_are_given() -> None:
@@ -115,7 +116,9 @@ def test_the_pauses_before_words_are_given() -> None:
         given.append((words, pauses))
         return words
 
-    TextFormatter(options(punctuate=punctuate)).final([("HE", 1, 2, 1), ("TWENTY", 3, 4, 1), ("ONE", 4, 5, 1), ("ME", 9, 10, 1)])
+    TextFormatter(options(punctuate=punctuate)).final(
+        [("HE", 1, 2, 1), ("TWENTY", 3, 4, 1), ("ONE", 4, 5, 1), ("ME", 9, 10, 1)]
+    )
     (words, pauses), *_ = given
     assert words == ["he", "21", "me"]
     assert pauses[0] != pauses[0] and pauses[1:] == [1.0, 4.0]
@@ -142,7 +145,10 @@ def test_a_comma_of_a_date_is_not_doubled() -> None:
 
 def test_masked_words_and_phrases_are_stars_in_formatted_and_plain_text() -> None:
     mask = "Damn\nholy  cow \n\nnine\n"
-    assert text(TextFormatter(options(mask)).final(words_of("DAMN HOLY COW HOLY NINE THIRTY"))[0]) == "**** **** *** holy **** 30"
+    assert (
+        text(TextFormatter(options(mask)).final(words_of("DAMN HOLY COW HOLY NINE THIRTY"))[0])
+        == "**** **** *** holy **** 30"
+    )
     plain = text_options(formatted=False, tokens=ENGLISH, mask=mask)
     assert plain is not None
     assert text(TextFormatter(plain).final(words_of("DAMN THE COW"))[0]) == "**** THE COW"

@@ -1,5 +1,6 @@
 """The optimizers: what a step does to each kind of parameter."""
 
+import itertools
 from copy import deepcopy
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from asr.config import ModelConfig, OptimConfig
 from asr.model.model import AsrModel
-from asr.training.optim import Muon, build_optimizer, orthogonalize
+from asr.training.optim import Muon, WeightAverage, build_optimizer, learning_rate, orthogonalize
 
 
 @pytest.fixture
@@ -110,3 +111,23 @@ def test_muon_resumes_from_its_state(model):
     fill_gradients(copy)
     there = changes(copy, resumed)
     assert all(torch.equal(change, there[name]) for name, change in changes(model, optimizer).items())
+
+
+def test_learning_rate_schedules() -> None:
+    for schedule in ("noam", "linear", "cosine"):
+        config = OptimConfig(lr=1.0, warmup_steps=10, schedule=schedule)
+        rates = [learning_rate(config, step, 100) for step in range(1, 101)]
+        assert rates[4] == pytest.approx(0.5) and max(rates) == rates[9] == pytest.approx(1.0)
+        assert all(a > b for a, b in itertools.pairwise(rates[9:]))
+    assert rates[99] == pytest.approx(0, abs=1e-6)
+    assert learning_rate(OptimConfig(lr=1.0, warmup_steps=10, schedule="noam"), 40, 100) == pytest.approx(0.5)
+
+
+def test_weight_average_follows_the_weights() -> None:
+    model = torch.nn.Linear(1, 1, bias=False)
+    average = WeightAverage(model, 0.5)
+    before = average.weights["weight"].clone()
+    with torch.no_grad():
+        model.weight += 1
+    average.update(model)
+    assert torch.allclose(average.weights["weight"], before + (1 - 2 / 11))

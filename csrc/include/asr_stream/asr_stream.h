@@ -133,8 +133,8 @@ typedef struct asr_stream_options {
   int32_t text;                    /* how events show what was said, asr_text; ASR_TEXT_DEFAULT */
   const char *mask;                /* words and phrases to be shown as stars, one a line; needed during the call only;
                                       NULL: none */
-  double min_silence_after_speech_s; /* ends an utterance at the earliest; > 0, INFINITY: always the latest; 0.5. Between
-                                      the two, what was said decides: see docs/live.md */
+  double min_silence_after_speech_s; /* at the earliest; between the two, what was said decides; > 0, INFINITY: always the
+                                        latest; 0.5 */
 } asr_stream_options;
 
 /* Fill in the defaults: asr_model_options options; asr_model_options_init(&options, sizeof options); */

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from asr.runtime.search import heard
+from asr.runtime.search import output_symbols
 from asr.streaming.server.protocols.messages import shown
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def usable_hotwords(recognizer: Recognizer, words: Iterable[str]) -> tuple[str, 
     """Those of `words` that the model can spell; none where the search is greedy or follows a list of phrases."""
     if recognizer.search == "greedy" or recognizer.phrases is not None:
         return ()
-    letters = set("".join(heard(recognizer.onnx.tokens)).upper()) - {"▁"} | {" "}
+    letters = set("".join(output_symbols(recognizer.onnx.tokens)).upper()) - {"▁"} | {" "}
     spelled = tuple(word for word in words if word.strip() and set(_WEIGHT.sub("", word).upper()) <= letters)
     try:
         recognizer.with_options(hotwords=spelled)

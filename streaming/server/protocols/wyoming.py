@@ -7,7 +7,8 @@
     ping                                               pong
 
 Any sample rate, 16 bits, one channel or two. The chunks, concatenated, are the transcript: none is taken back. Text is
-plain, in lower case, unless --wyoming-text says otherwise: punctuation would keep assistants from understanding commands. Unknown events are ignored, as the protocol demands. An invalid one is answered by an `error` event, and
+plain, in lower case, unless --wyoming-text says otherwise: punctuation would keep assistants from understanding
+commands. Unknown events are ignored, as the protocol demands. An invalid one is answered by an `error` event, and
 the connection is closed.
 
 An event is a line of JSON, which gives the number of bytes of JSON (`data_length`) and of audio (`payload_length`) that
