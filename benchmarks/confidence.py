@@ -115,7 +115,7 @@ def score_words(recognizer: Recognizer, cuts: Sequence[Any], name: str) -> Score
         stream = recognizer.stream()
         stream.accept_waveform(cut.load_audio()[0])
         stream.finish()
-        found = [word for event in stream.events() if isinstance(event, Final) for word in event.words]
+        found = [word for event in stream.events() if isinstance(event, Final) for word in event.raw_words]
         confidence += [word.confidence for word in found]
         right += is_right(cut, [word.word for word in found]).tolist()
     return Scored(np.array(confidence), np.array(right))

@@ -89,7 +89,7 @@ def main() -> None:
                 num_cuts += len(ended)
                 forced += sum(final.endpoint == "max_utterance" for final in ended)
                 lengths += [final.end - final.start for final in finals]
-                hypotheses.append(" ".join(final.text for final in finals))
+                hypotheses.append(" ".join(final.raw for final in finals))
                 for begin, end in spans:
                     found += any(abs(final.end - end) < NEAR_S for final in ended)
                     cut_in_two += any(begin < final.end < end - NEAR_S for final in ended)

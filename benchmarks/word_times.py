@@ -49,7 +49,7 @@ def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
     stream = recognizer.stream()
     stream.accept_waveform(samples)
     stream.finish()
-    return [word for event in stream.events() if isinstance(event, Final) for word in event.words]
+    return [word for event in stream.events() if isinstance(event, Final) for word in event.raw_words]
 
 
 def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:

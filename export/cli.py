@@ -172,7 +172,7 @@ def summary(report: ExportReport, source: str, int8: bool) -> str:
         f"{source} -> {report.path}\n"
         f"  {report.size / 1e6:.1f} MB, {report.num_nodes} nodes, {'int8' if int8 else 'float32'}\n"
         f"  against PyTorch over {parity.num_chunks} chunks in {len(CASES)} settings: {closeness}; "
-        f"decoder {parity.score_error:.1e} a token"
+        f"decoder {max(parity.score_error, parity.step_error):.1e} a token"
     )
 
 

@@ -108,6 +108,7 @@ def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
         tokens=tuple(checkpoint.tokenizer.tokens),
         phones=model_config.phones,
         num_layers=model_config.encoder_layers,
+        num_decoder_layers=model_config.decoder_layers,
         dim=model_config.dim,
         cmvn_mean=tuple(weights["encoder.mean"].tolist()),
         cmvn_std=tuple((1.0 / weights["encoder.inverse_std"]).tolist()),

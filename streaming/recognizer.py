@@ -23,7 +23,9 @@ from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm.packed import load_lm
 from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
+from asr.runtime.punctuation import Punctuation
 from asr.runtime.search import BEAM_SIZE, LmWeights, list_text, new_hotwords, output_symbols
+from asr.runtime.shown_text import TEXT, bundled_punctuation, check_text, text_options
 from asr.streaming.stream import Stream
 from asr.tokenizer import UNK_ID
 
@@ -54,8 +56,14 @@ class Recognizer:
         takes part. Text costs `unknown_cost` nats a letter, in (0, 100], as "[unk]": the higher, the rarer it is.
     beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
     provider: "cpu" | "cuda".
-    silence_after_speech_s, silence_without_speech_s, max_utterance_s: the endpoint rules, see
-        `asr._core.Endpointer`; the last one in (0, 120].
+    text: "formatted": numbers in digits, case and punctuation, of English words; or "plain": words alone.
+    punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one. Without
+        one formatted text is in small letters.
+    mask: words and phrases that are not to be shown, a list, or a file with one a line: their letters become stars.
+    silence_after_speech_s, min_silence_after_speech_s: the longest and the shortest silence that ends an utterance:
+        how long it is depends on what was said. Equal: a fixed silence.
+    silence_without_speech_s, max_utterance_s: the other endpoint rules, see `asr._core.Endpointer`; the last one in
+        (0, 120].
 
     Raises ValueError for a value outside these, and for a model that cannot be used.
     """
@@ -72,10 +80,14 @@ class Recognizer:
     hotword_boost: float = HOTWORD_BOOST
     phrases: str | Path | Sequence[str] | None = None
     unknown_cost: float = UNKNOWN_COST
+    text: str = TEXT
+    punctuation: str | Path | Punctuation | None = "auto"
+    mask: str | Path | Sequence[str] | None = None
     beam_size: int = BEAM_SIZE
     provider: str = "cpu"
     num_threads: int = 1
     silence_after_speech_s: float = _default("silence_after_speech_s")
+    min_silence_after_speech_s: float = _default("min_silence_after_speech_s")
     silence_without_speech_s: float = _default("silence_without_speech_s")
     max_utterance_s: float = _default("max_utterance_s")
 
@@ -106,6 +118,8 @@ class Recognizer:
         variant = object.__new__(type(self))
         if not changes.keys() & {"model", "provider", "num_threads"}:
             variant.__dict__["onnx"] = self.onnx
+            if not changes.keys() - {"text", "punctuation", "mask"}:
+                variant.__dict__["fusion"] = self.fusion
             if "lm" not in changes and changes.get("search", self.search) != "greedy" and self.language_model:
                 variant.__dict__["language_model"] = self.language_model
         variant.__init__(**{each.name: getattr(self, each.name) for each in fields(self)} | changes)  # type: ignore[misc]
@@ -186,9 +200,23 @@ class Recognizer:
             phrases=self.closed_list,
             rescore_ctc_weight=self.onnx.metadata.rescore_ctc_weight,
             silence_after_speech_s=self.silence_after_speech_s,
+            min_silence_after_speech_s=self.min_silence_after_speech_s,
             silence_without_speech_s=self.silence_without_speech_s,
             max_utterance_s=self.max_utterance_s,
+            text=text_options(self.text, self.onnx.tokens, self.mask, self.punctuator),
         )
+
+    @cached_property
+    def punctuator(self) -> Punctuation | None:
+        """The model for case and punctuation; None: text is plain, or shown without."""
+        check_text(self.text)
+        path = bundled_punctuation() if self.punctuation == "auto" else self.punctuation
+        if path is None or self.text == "plain" or isinstance(path, Punctuation):
+            return path if isinstance(path, Punctuation) and self.text == "formatted" else None
+        try:
+            return Punctuation(path, self.num_threads)
+        except OSError as error:
+            raise ValueError(f"punctuation: {path} cannot be read: {error.strerror}") from error
 
     @property
     def chunk_size(self) -> int:

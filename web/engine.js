@@ -170,7 +170,7 @@ class Engine {
       const text = `[${lostS.toFixed(0)} s were not recognized: the server was away for too long]`;
       this.#page.heard([{ type: "gap", text, start: startS - lostS, end: startS, words: [] }], this.#reply.heardAt);
     }
-    this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1, num_stable: 1 } }));
+    this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1, num_stable: 1, text: "default" } }));
     this.#page.figure("connection", "open");
     this.#page.status(this.#endedAt ? "Recognizing the last words …" : "Listening.");
     this.#send();

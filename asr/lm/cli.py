@@ -159,7 +159,8 @@ def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Spoken]:
 def _kept_pronunciations(files: Sequence[bytes], words: Sequence[str]) -> Spoken:
     """What the mixed files say; the first that pronounces a word decides, and the first model for others is kept."""
     models = [NgramLm(np.frombuffer(data, np.uint8)) for data in files]
-    found = {word: next(filter(None, (lm.pronunciations(word) for lm in models)), []) for word in words}
+    said = {word: next(filter(None, (lm.pronunciations(word) for lm in models)), []) for word in words}
+    found = {word: [tuple(pronunciation) for pronunciation in variants] for word, variants in said.items()}
     phones = sorted({phone for lm in models for phone in lm.phones}, key=str.encode)
     return phones, found, next(filter(None, (lm.g2p for lm in models)), b"")
 

@@ -216,14 +216,16 @@ def unpack(packed: bytes) -> tuple[list[str], list[Ngrams]]:
     for n, count in enumerate(counts, 1):
         last = np.arange(count)
         if n > 1:
-            ngrams = np.repeat(ngrams, np.diff(take("<u4", len(ngrams) + 1).astype(np.int64)), axis=0)
+            starts = take("<u4", len(ngrams) + 1).astype(np.int64)
+            ngrams = np.repeat(ngrams, starts[1:] - starts[:-1], axis=0)
             last = take("u1", 3 * count).reshape(-1, 3) @ np.array([1, 1 << 8, 1 << 16])
         else:
             ngrams = np.repeat(ngrams, count, axis=0)
         ngrams = np.concatenate((ngrams, last[:, None]), axis=1)
         log_probs = take("<f4", count) if n == 1 else dequantized(count)
         backoffs = dequantized(count) if n < len(counts) else np.zeros(count, np.float32)
-        levels.append(Ngrams(ngrams, log_probs / math.log(10), backoffs / math.log(10)))
+        ln10 = np.float32(math.log(10))
+        levels.append(Ngrams(ngrams, log_probs / ln10, backoffs / ln10))
     return text.tobytes().decode().split("\n"), levels
 
 

@@ -27,12 +27,16 @@ from asr._core import (
     LmFusion,
     NgramLm,
 )
+from asr.runtime.alignment import align_tokens
+from asr.runtime.joint_search import StepDecoder, joint_search
 from asr.runtime.metadata import ModelMetadata
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
 MAX_LIST = 1 << 20
 """Characters of a list of hotwords or phrases: some 50 000 phrases, whose search takes seconds to build."""
 SEARCHES = ("greedy", "beam", "rescore")
+DECODER_SEARCHES = ("attention", "joint")
+"""Of whole utterances, by the decoder's steps; joint: with CTC."""
 
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
 """Decoder scores (N,) of N token sequences against the utterance at hand."""
@@ -205,6 +209,23 @@ def decode_words(
     if phone_log_probs is None:
         raise ValueError("the search is over phones, and the model gave no phone_log_probs")
     return phone_words(decode(phone_log_probs, "beam", beam_size, fusion=fusion), fusion, log_probs, tokens)
+
+
+def decode_by_steps(
+    log_probs: npt.NDArray[np.float32],
+    tokens: Sequence[str],
+    name: str,
+    decoder: StepDecoder,
+    encoder_out: npt.NDArray[np.float32],
+    ctc_weight: float = ModelMetadata.rescore_ctc_weight,
+) -> list[Word]:
+    """The words of a whole utterance by `name` of DECODER_SEARCHES; see `asr.runtime.joint_search.joint_search`.
+
+    log_probs: (T, V) float32 of CTC, encoder_out: (T, dim) float32; tokens: spelling of every token id.
+    """
+    log_probs = np.ascontiguousarray(log_probs)
+    found = joint_search(log_probs, decoder, encoder_out, 0.0 if name == "attention" else ctc_weight)[0].tokens
+    return words(align_tokens(log_probs, found), tokens) if found else []
 
 
 def finish(

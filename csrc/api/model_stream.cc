@@ -46,7 +46,9 @@ std::shared_ptr<const SegmentOptions> segment_options(const Model& model, const 
     segment->fusion = model.new_fusion(&hotwords, options.use_lm && !options.phrases);
   }
   segment->rescore_ctc_weight = model.metadata().rescore_ctc_weight;
+  segment->text = text_options(options.formatted, segment->tokens, options.mask ? &*options.mask : nullptr);
   segment->endpointer.silence_after_speech_s = options.silence_after_speech_s;
+  segment->endpointer.min_silence_after_speech_s = options.min_silence_after_speech_s;
   segment->endpointer.silence_without_speech_s = options.silence_without_speech_s;
   segment->endpointer.max_utterance_s = options.max_utterance_s;
   return segment;

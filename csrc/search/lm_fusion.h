@@ -86,6 +86,8 @@ class LmFusion {
   Path advance(const Path& path, std::int32_t token) const;
   // When no more words come for now: the word under way is finished, and so is the sentence, if it is not a pause.
   Ending finish(const Path& path) const;
+  // log P(</s>) where the word under way ends. Needs a language model.
+  float sentence_end_log_prob(const Path& path) const;
 
   // Whether the word before ends where `token` comes.
   bool begins_word(std::int32_t token) const { return spellings_[static_cast<std::size_t>(token)][0] == ' '; }

@@ -48,7 +48,7 @@ Shown Rules::letters(std::size_t i) const {
       return {{text + string.digits, i, string.end - 1}};
     }
     if (run.size() == 1 && read(end, amount) && amount.scale == amount.end && !amount.is_decimal &&
-        amount.text.size() <= 3 && !is_counted(amount.end)) {
+        (amount.text.size() <= 2 || amount.is_pair) && !is_counted(amount.end)) {
       return {{text + amount.text, i, amount.end - 1}};
     }
   }

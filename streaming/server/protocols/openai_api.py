@@ -10,6 +10,8 @@ from asr.streaming.server.protocols.messages import BadMessage, shown
 from asr.streaming.server.session import Session
 
 MAX_KEYWORDS, MAX_KEYWORD_LENGTH = 500, 100
+COMMIT_MODELS = ("gpt-realtime-whisper", "gpt-live-transcribe")
+"""OpenAI's models without turn detection: a client that asks for one commits."""
 
 
 class ApiError(Exception):
@@ -32,6 +34,18 @@ def check_language(value: object, param: str) -> None:
         messages.check_language(value, param)
     except BadMessage as error:
         raise ApiError(str(error), param) from None
+
+
+def check_languages(values: Sequence[object], param: str) -> None:
+    """ApiError for a list of languages without the model's."""
+    errors = []
+    for value in values:
+        try:
+            return check_language(value, param)
+        except ApiError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:

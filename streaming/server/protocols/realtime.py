@@ -22,9 +22,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from asr.runtime.shown_text import TEXTS
 from asr.streaming.server.protocols.hotwords import usable_hotwords
 from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown
 from asr.streaming.server.protocols.openai_api import ApiError
@@ -46,7 +48,12 @@ MAX_ID_LENGTH = 512
 async def _realtime(websocket: WebSocket) -> None:
     server: Server = websocket.app.state.server
     try:
-        async with server.open("realtime") as session:
+        text = websocket.query_params.get("text", server.recognizer.text)
+        if text not in TEXTS:
+            message = f"text is {shown(text)}; choose one of {', '.join(TEXTS)}"
+            await websocket.send_denial_response(JSONResponse({"error": {"message": message, "param": "text"}}, 400))
+            return
+        async with server.open("realtime", text=text) as session:
             await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
             connection = Connection(
                 Client(websocket, server),

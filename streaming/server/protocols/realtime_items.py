@@ -11,6 +11,7 @@ because a delta cannot be taken back. So what a delta may carry depends on the r
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterator
 from difflib import SequenceMatcher
@@ -95,7 +96,7 @@ class Items:
         content = [{"type": "input_audio", "transcript": self._transcript}]
         for name in ("created",) if self.old_form else ("added", "done"):
             yield {"type": f"conversation.item.{name}", "item": item | {"content": content}} | place
-        usage = {"type": "duration", "seconds": round(end_s - self._start_s, 3)}
+        usage = {"type": "duration", "seconds": math.ceil(end_s - self._start_s)}
         yield {
             "type": f"{TRANSCRIPTION}.completed",
             "item_id": self._id,
