@@ -27,7 +27,7 @@ export interface StreamEvent {
    * confidence. Empty for gap and error.
    */
   words: Word[];
-  /** Of a partial and a final: what was said, as it is recognised. */
+  /** Of a partial and a final: what was said, as it is recognized. */
   raw?: string;
   rawWords?: Word[];
   /**

@@ -70,14 +70,14 @@ def test_a_stream_may_change_how_it_shows_its_text(
 
 def test_punctuation_that_fails_leaves_the_words_and_says_so_once(plain: Recognizer, sample: np.ndarray) -> None:
     from asr import _core
-    from asr.runtime.search import heard
+    from asr.runtime.search import output_symbols
     from asr.streaming.stream import Stream
 
     def punctuate(*_: object) -> list[str]:
         raise ValueError("no luck")
 
     recognizer = plain.with_options(text="formatted", punctuation=None)
-    tokens = heard(recognizer.onnx.tokens)
+    tokens = output_symbols(recognizer.onnx.tokens)
     options = _core.text_options(formatted=True, tokens=tokens, punctuate=punctuate, look_ahead=2, left_context=2)
     recognizer.__dict__["segment_options"] = _core.SegmentOptions(
         tokens=tokens,

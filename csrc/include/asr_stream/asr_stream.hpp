@@ -55,7 +55,7 @@ struct Event {
   std::vector<Word> words;
   std::size_t num_stable;
   std::string endpoint;  // "": it is no FINAL
-  std::string raw;       // as it is recognised
+  std::string raw;       // as it is recognized
   std::vector<Word> raw_words;
 };
 
