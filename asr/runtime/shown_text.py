@@ -44,9 +44,7 @@ def text_options(
     def punctuate(words: Sequence[str], pauses_s: Sequence[float], beginning: str, complete: bool) -> list[str]:
         continues = None if beginning == "within" else beginning == "continues"
         answer = punctuation.answer(words, pauses_s, continues=continues, complete=complete)
-        return _core.punctuate(
-            words, *answer, punctuation.mixed, continues=beginning != "sentence", complete=complete
-        )
+        return _core.punctuate(words, *answer, punctuation.mixed, continues=beginning != "sentence", complete=complete)
 
     return _core.text_options(
         formatted=text == "formatted",
