@@ -23,6 +23,7 @@ from asr.evaluation.plots import plot_wer
 from asr.evaluation.wer import WordErrors, count_errors
 from asr.features import ENCODER_FRAME_MS
 from asr.lm.packed import load_lm
+from asr.runtime.joint_search import JOINT_CTC_WEIGHT
 from asr.runtime.search import BEAM_SIZE, DECODER_SEARCHES, SEARCHES, LmWeights, decode_by_steps, decode_words
 
 MAX_CHUNK_MS = 5120
@@ -86,7 +87,7 @@ def evaluate(
 ) -> list[Result]:
     """Recognizes `cuts` at every latency with every search.
 
-    ctc_weight: of CTC against the decoder in rescoring and joint search; None takes the model's own.
+    ctc_weight: of CTC against the decoder; None takes the model's own for rescoring, JOINT_CTC_WEIGHT for joint search.
     fusion: the language model of the searches whose name ends in "+lm".
     on_batch: called with the number of utterances after each batch at one latency.
     Returns one result per latency and search.
@@ -121,9 +122,12 @@ def _recognize(
 ) -> None:
     log_probs, encoder_out, phone_log_probs = encoded
     name, _, lm = result.search.partition("+")
-    weight = engine.rescore_ctc_weight if ctc_weight is None else ctc_weight
+    by_steps = name in DECODER_SEARCHES
+    weight = ctc_weight
+    if weight is None:
+        weight = JOINT_CTC_WEIGHT if by_steps else engine.rescore_ctc_weight
     started = engine.seconds()
-    if name in DECODER_SEARCHES:
+    if by_steps:
         found = decode_by_steps(log_probs, engine.tokens, name, engine.step_decoder(), encoder_out, weight)
     else:
         found = decode_words(
@@ -239,7 +243,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rescore-ctc-weight",
         type=float,
         metavar="W",
-        help="of CTC against the decoder; default: the model's own",
+        help=f"of CTC against the decoder; default: the model's own, in joint search {JOINT_CTC_WEIGHT:g}",
     )
     parser.add_argument(
         "--num-utterances", type=int, metavar="N", help="evenly spread over each data set; default: all"

@@ -1,8 +1,8 @@
 """The attention decoder: the probability of the next token, given the encoder's output and the tokens so far.
 
 It is trained with teacher forcing, optionally with scheduled sampling. Searches run it token by token (`Decoder.step`);
-rescoring runs whole sentences at once (`Decoder.score`). All run the same layers: the full pass is a step that takes all
-tokens and has no past.
+rescoring runs whole sentences at once (`Decoder.score`). All run the same layers: the full pass is a step that takes
+all tokens and has no past.
 """
 
 from __future__ import annotations

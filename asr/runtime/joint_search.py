@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
+JOINT_CTC_WEIGHT = 0.5
+"""Of CTC against the decoder; tuned for the bundled models on `dev`."""
 JOINT_BEAM_SIZE = 8
 JOINT_BEAM_THRESHOLD = 8.0
 """Nats below the best of its length at which a hypothesis is dropped."""
@@ -52,7 +54,7 @@ def joint_search(
     log_probs: FloatArray,
     decoder: StepDecoder,
     encoder_out: FloatArray,
-    ctc_weight: float,
+    ctc_weight: float = JOINT_CTC_WEIGHT,
     beam_size: int = JOINT_BEAM_SIZE,
 ) -> list[DecodedTokens]:
     """The sentences that an utterance may be, best first; at least one, at most `beam_size`.

@@ -28,7 +28,7 @@ from asr._core import (
     NgramLm,
 )
 from asr.runtime.alignment import align_tokens
-from asr.runtime.joint_search import StepDecoder, joint_search
+from asr.runtime.joint_search import JOINT_CTC_WEIGHT, StepDecoder, joint_search
 from asr.runtime.metadata import ModelMetadata
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
@@ -217,7 +217,7 @@ def decode_by_steps(
     name: str,
     decoder: StepDecoder,
     encoder_out: npt.NDArray[np.float32],
-    ctc_weight: float = ModelMetadata.rescore_ctc_weight,
+    ctc_weight: float = JOINT_CTC_WEIGHT,
 ) -> list[Word]:
     """The words of a whole utterance by `name` of DECODER_SEARCHES; see `asr.runtime.joint_search.joint_search`.
 
