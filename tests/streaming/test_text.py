@@ -88,6 +88,7 @@ def test_punctuation_that_fails_leaves_the_words_and_says_so_once(plain: Recogni
         fusion=None,
         rescore_ctc_weight=0.7,
         silence_after_speech_s=0.8,
+        min_silence_after_speech_s=0.8,
         silence_without_speech_s=5,
         max_utterance_s=20,
         text=options,
