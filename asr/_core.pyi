@@ -6,6 +6,7 @@ thread at a time, and a second thread that enters meanwhile gets RuntimeError; o
 threads, one that writes and one that reads.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Literal, final, overload
 
 import numpy as np
@@ -36,6 +37,8 @@ PHONE_OUTPUT: str
 """A further output, the last one, of a model with a phone head."""
 DECODER_INPUTS: tuple[str, ...]
 DECODER_OUTPUTS: tuple[str, ...]
+DECODER_PAST: tuple[str, ...]
+DECODER_STEP_OUTPUTS: tuple[str, ...]
 BEAM_SIZE: int
 HOTWORD_BOOST: float
 UNKNOWN_COST: float
@@ -442,20 +445,35 @@ class Endpointer:
     def __init__(
         self,
         *,
-        silence_after_speech_s: float = 0.8,
+        silence_after_speech_s: float = 1.6,
+        min_silence_after_speech_s: float = 0.5,
         silence_without_speech_s: float = 5.0,
         max_utterance_s: float = 20.0,
         frame_s: float = 0.04,
     ) -> None:
-        """Seconds, all above 0, or ValueError; infinity switches a rule off. `frame_s` is an encoder frame."""
+        """Seconds, all above 0, or ValueError; infinity switches a rule off. `frame_s` is an encoder frame.
+
+        The silence that ends an utterance with speech is at most `silence_after_speech_s`, and, if that is not less, at
+        least `min_silence_after_speech_s`.
+        """
 
     def update(
-        self, *, num_frames: int, num_trailing_silence_frames: int, has_speech: bool, word_begins: bool = False
+        self,
+        *,
+        num_frames: int,
+        num_trailing_silence_frames: int,
+        has_speech: bool,
+        word_begins: bool = False,
+        end_log_prob: float = -3.0,
+        num_words: int = 6,
+        longest_pause_frames: int = 0,
     ) -> Literal["silence_after_speech", "silence_without_speech", "max_utterance"] | None:
         """The rule that ends the utterance now, or None. Counts are encoder frames since the utterance began.
 
         word_begins: the next frame begins a word. `max_utterance` waits for a pause of six frames, so as not to cut a
         word; from 1.25 times its limit for the next word also; to 1.5 times its limit.
+        `silence_after_speech` waits longer where the language model expects no end of the sentence (end_log_prob: natural
+        log P(</s>)), after few words, and 1.5 times as long as the speaker has paused before (longest_pause_frames).
         ValueError unless 0 <= num_trailing_silence_frames <= num_frames.
         """
 
@@ -491,12 +509,56 @@ def spell(text: str, tokens: list[str]) -> list[int]:
     """Ids of the fewest tokens that write the words of `text`, A to Z in the case that the model has. `tokens`: as for
     `words`. ValueError for a text without words, and for a word that no tokens write."""
 
+def format_numbers(words: list[str]) -> list[tuple[str, int, int]]:
+    """English words, in lower case, with the numbers among them in digits: (text, first, last) of every shown token,
+    which stands for the words `first` to `last`. Every word is in one token, in order. See csrc/text/numbers.h."""
+
+def num_settled_words(words: list[str]) -> int:
+    """How many leading words `format_numbers` shows the same whatever follows them."""
+
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
     """See `asr.runtime.search.rescore`."""
 
+DEFAULT_TEXT: str
+"""What text is where nobody says: "formatted" or "plain"."""
+
+@final
+class TextOptions:
+    """How the words of a stream are shown. Immutable; of `text_options`."""
+
+def text_options(
+    *,
+    formatted: bool,
+    tokens: list[str],
+    mask: str | None = None,
+    punctuate: Callable[[list[str], list[float], str, bool], list[str]] | None = None,
+    look_ahead: int = 0,
+    left_context: int = 0,
+) -> TextOptions | None:
+    """None: words as they are recognized; so are those of models whose `tokens` write other letters than A to Z.
+    `mask`: what is not to be shown, one a line. `punctuate`: gives words in small letters, with the pauses in seconds
+    before them, case and punctuation, one word for each; "sentence", "continues" or "within" says what they begin with,
+    True that the speaker has ended. A word's answer depends on `look_ahead` words behind and `left_context` before it.
+    """
+
+class TextFormatter:
+    """The words of a stream as they are shown, one utterance after another; see csrc/text/formatter.h.
+
+    Words are (text, start in seconds, end, confidence). The answer: the words that are shown, and how many of them
+    stand for good.
+    """
+
+    def __init__(self, options: TextOptions) -> None: ...
+    def partial(self, words: Sequence[_Word], num_stable: int) -> tuple[list[_Word], int]: ...
+    def final(self, words: Sequence[_Word], is_cut: bool = False) -> tuple[list[_Word], int]:
+        """is_cut: the speaker goes on, so there is no mark at the end, and the next utterance begins small."""
+
+    def reset(self) -> None:
+        """What follows is another text."""
+
 @final
 class SegmentOptions:
-    """How to recognise. Immutable, shared by segments; `asr.streaming.Recognizer` says what the values mean."""
+    """How to recognize. Immutable, shared by segments; `asr.streaming.Recognizer` says what the values mean."""
 
     def __init__(
         self,
@@ -509,13 +571,16 @@ class SegmentOptions:
         fusion: LmFusion | None,
         rescore_ctc_weight: float,
         silence_after_speech_s: float,
+        min_silence_after_speech_s: float,
         silence_without_speech_s: float,
         max_utterance_s: float,
         max_full_context: int = 750,
         phrases: Phrases | None = None,
         phones: list[str] = ...,
+        text: TextOptions | None = None,
     ) -> None:
         """ValueError for a value outside its range. `tokens` as for `words`. `phones`: names of the model's phones.
+        `text`: how a stream shows its words; None: as they are.
         The second pass takes an utterance of more
         than `max_full_context` encoder frames in chunks of that many."""
 
@@ -597,9 +662,21 @@ class Stream:
 
     def take_events(
         self,
-    ) -> list[tuple[Literal["partial", "final", "gap", "error"], str, float, float, list[_Word], int, str | None]]:
+    ) -> list[
+        tuple[
+            Literal["partial", "final", "gap", "error"],
+            str,
+            float,
+            float,
+            list[_Word],
+            int,
+            str | None,
+            str,
+            list[_Word],
+        ]
+    ]:
         """What happened since the last call: kind, text, start and end in seconds, words, how many of a partial's are
-        stable, and what ended the utterance of a final."""
+        stable, what ended the utterance of a final, and text and words as they are recognized."""
 
     @property
     def sample_offset(self) -> int:

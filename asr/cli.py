@@ -1,4 +1,4 @@
-"""The `asr` command: record, synthesise, prepare, shard, train, evaluate, lm, lexicon, text, export, inspect."""
+"""The `asr` command: record, synthesize, prepare, shard, train, evaluate, lm, lexicon, text, export, inspect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from asr.command import Parser, prepare_output
 COMMANDS = {
     "record": ("asr.streaming.terminal.record", "record yourself reading prompts, to train on"),
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
-    "synthesise": ("asr.data.synthesise", "speak a text with free synthesizers, to train on"),
+    "synthesize": ("asr.data.synthesize", "speak a text with free synthesizers, to train on"),
     "shard": ("asr.data.shards", "cut data sets into shards, for sets that outgrow a disk"),
     "train": ("asr.training.train", "train a model, or go on with one"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),

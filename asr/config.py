@@ -240,8 +240,10 @@ class LossConfig:
 
 @dataclass(frozen=True)
 class OptimConfig:
-    """AdamW (Loshchilov and Hutter 2019)."""
+    """AdamW (Loshchilov and Hutter 2019) or Muon (Jordan et al. 2024)."""
 
+    kind: str = "adamw"
+    """adamw | muon (for the matrices of the layers; AdamW for the rest, with the same learning rate)"""
     lr: float = 1e-3
     schedule: str = "cosine"
     """noam (inverse square root) | linear | cosine; each after a linear warm-up"""
@@ -253,6 +255,7 @@ class OptimConfig:
     """Decay of the moving average of the weights, which is validated and exported."""
 
     def __post_init__(self) -> None:
+        _require_choice("optim.kind", self.kind, ("adamw", "muon"))
         _require_choice("optim.schedule", self.schedule, ("noam", "linear", "cosine"))
         _require(self.lr > 0, "optim.lr", self.lr, "above 0")
         _require(self.warmup_steps >= 0, "optim.warmup_steps", self.warmup_steps, "at least 0")

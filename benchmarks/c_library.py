@@ -62,7 +62,8 @@ class _StreamOptions(ctypes.Structure):
         ("hotwords", c_char_p),
         ("phrases", c_char_p),
         ("sample_rate", c_int32),
-        ("reserved", c_int32),
+        ("text", c_int32),
+        ("mask", c_char_p),
     )
 
 
@@ -80,12 +81,20 @@ class _Event(ctypes.Structure):
         ("num_words", c_size_t),
         ("num_stable", c_size_t),
         ("endpoint", c_char_p),
+        ("raw", c_char_p),
+        ("raw_words", POINTER(_Word)),
+        ("num_raw_words", c_size_t),
     )
 
 
 LOG_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 SEARCHES = ("greedy", "beam", "rescore")
 _EVENTS = (Partial, Final, Gap, Error)  # by asr_event_type
+
+
+def _words(pointer: Any, count: int) -> tuple[Word, ...]:
+    words = (pointer[i] for i in range(count))
+    return tuple(Word(w.text.decode(), w.start_s, w.end_s, w.confidence) for w in words)
 
 
 class LibraryError(Exception):
@@ -184,8 +193,10 @@ class CStream:
         found: list[Event] = []
         while pointer := self._c.asr_stream_next_event(self.handle):
             event = pointer.contents
-            words = (event.words[i] for i in range(event.num_words))
-            more: dict[str, Any] = {}
+            more: dict[str, Any] = {
+                "raw": event.raw.decode(),
+                "raw_words": _words(event.raw_words, event.num_raw_words),
+            }
             if _EVENTS[event.type] is Partial:
                 more["num_stable"] = event.num_stable
             elif _EVENTS[event.type] is Final:
@@ -195,7 +206,7 @@ class CStream:
                     event.text.decode(),
                     event.start_s,
                     event.end_s,
-                    tuple(Word(w.text.decode(), w.start_s, w.end_s, w.confidence) for w in words),
+                    _words(event.words, event.num_words),
                     **more,
                 )
             )

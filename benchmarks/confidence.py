@@ -33,33 +33,33 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-class Judged(NamedTuple):
+class Scored(NamedTuple):
     """Words of a recognizer: (N,) what it thought of each, and whether it was right."""
 
     confidence: np.ndarray
     right: np.ndarray
 
 
-def ece(judged: Judged) -> float:
+def ece(scored: Scored) -> float:
     """Mean distance between confidence and share of right words, over the words."""
-    bins = np.minimum((judged.confidence * NUM_BINS).astype(int), NUM_BINS - 1)
-    surplus = np.bincount(bins, judged.right - judged.confidence, NUM_BINS)
+    bins = np.minimum((scored.confidence * NUM_BINS).astype(int), NUM_BINS - 1)
+    surplus = np.bincount(bins, scored.right - scored.confidence, NUM_BINS)
     return float(np.abs(surplus).sum() / len(bins))
 
 
-def auc(judged: Judged) -> float:
+def auc(scored: Scored) -> float:
     """Probability that a right word is given more than a wrong one; of equals a half."""
-    right, wrong = (np.sort(judged.confidence[judged.right == value]) for value in (1, 0))
+    right, wrong = (np.sort(scored.confidence[scored.right == value]) for value in (1, 0))
     below, not_above = (np.searchsorted(wrong, right, side) for side in ("left", "right"))
     return float((below + not_above).mean() / 2 / len(wrong))
 
 
-def nce(judged: Judged) -> float:
+def nce(scored: Scored) -> float:
     def entropy(p: np.ndarray) -> float:
-        return float(-np.log(np.where(judged.right == 1, p, 1 - p)).mean())
+        return float(-np.log(np.where(scored.right == 1, p, 1 - p)).mean())
 
-    share = np.full(len(judged.right), judged.right.mean())
-    return 1 - entropy(np.clip(judged.confidence, 1e-6, 1 - 1e-6)) / entropy(share)
+    share = np.full(len(scored.right), scored.right.mean())
+    return 1 - entropy(np.clip(scored.confidence, 1e-6, 1 - 1e-6)) / entropy(share)
 
 
 def fit(inputs: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -108,28 +108,28 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
             yield 1.0, min(certain), float(np.mean(certain)), flag
 
 
-def judge(recognizer: Recognizer, cuts: Sequence[Any], name: str) -> Judged:
+def score_words(recognizer: Recognizer, cuts: Sequence[Any], name: str) -> Scored:
     confidence: list[float] = []
     right: list[float] = []
     for cut in progress(cuts, name):
         stream = recognizer.stream()
         stream.accept_waveform(cut.load_audio()[0])
         stream.finish()
-        found = [word for event in stream.events() if isinstance(event, Final) for word in event.words]
+        found = [word for event in stream.events() if isinstance(event, Final) for word in event.raw_words]
         confidence += [word.confidence for word in found]
         right += is_right(cut, [word.word for word in found]).tolist()
-    return Judged(np.array(confidence), np.array(right))
+    return Scored(np.array(confidence), np.array(right))
 
 
-def plot(judged: dict[str, Judged], path: str) -> None:
+def plot(scored: dict[str, Scored], path: str) -> None:
     figure, axes = new_axes(6, 5)
     axes.plot([0, 1], [0, 1], color="grey", linestyle=":", label="calibrated")
-    for name, (confidence, right) in judged.items():
+    for name, (confidence, right) in scored.items():
         bins = np.minimum((confidence * NUM_BINS).astype(int), NUM_BINS - 1)
         shown = [b for b in range(NUM_BINS) if (bins == b).sum() >= 20]
         points = [(confidence[bins == b].mean(), right[bins == b].mean(), (bins == b).mean()) for b in shown]
         x, y, share = zip(*points, strict=True) if points else ((), (), ())
-        line = axes.plot(x, y, label=f"{name}: ECE {100 * ece(judged[name]):.1f} %")[0]
+        line = axes.plot(x, y, label=f"{name}: ECE {100 * ece(scored[name]):.1f} %")[0]
         axes.scatter(x, y, s=[20 + 400 * s for s in share], color=line.get_color(), alpha=0.5)
     axes.set_xlabel("confidence (a dot's size is the share of the words)")
     axes.set_ylabel("share of these words that is right")
@@ -156,12 +156,12 @@ def main() -> None:
         evidence = np.array(list(token_evidence(Recognizer(args.model, **MODES[name]), rest)))
         weights = fit(evidence[:, :3], evidence[:, 3]).round(2).tolist()
         rows.append({"fitted": name} | dict(zip(("bias", "least", "mean"), weights, strict=True)))
-    judged = {name: judge(Recognizer(args.model, **MODES[name]), test, name) for name in modes}
-    for name, words_ in judged.items():
+    scored = {name: score_words(Recognizer(args.model, **MODES[name]), test, name) for name in modes}
+    for name, words_ in scored.items():
         numbers = {"right": words_.right.mean(), "ece": ece(words_), "auc": auc(words_), "nce": nce(words_)}
         rows.append({"mode": name, "num_words": len(words_.right)} | {k: round(v, 4) for k, v in numbers.items()})
     if args.plot:
-        plot(judged, args.plot)
+        plot(scored, args.plot)
     show(rows, args)
 
 

@@ -1,12 +1,14 @@
-"""Where endpoint rules cut: python benchmarks/endpoints.py data/dev.jsonl.gz [--silence-ms 500,800,1200]
+"""Where endpoint rules cut: python benchmarks/endpoints.py data/dev.jsonl.gz [--silence-ms 500-1600,800,1200]
 
 The utterances of each speaker are read one after the other as they are, with their own silence around them, so that
 speech pauses as it does in reading. Of each rule:
 
 - found: utterances whose end was an endpoint (within 1.5 s of it). The rest run into the next one.
 - cut: utterances that an endpoint within cut in two: the reader paused, the sentence went on.
-- in a word: endpoints that lie within a word of the forced alignment, by more than a frame on either side; those of the
-  rule of length (forced) apart.
+- forced in a word: endpoints of the rule of length that lie within a word of the forced alignment, by more than a frame
+  on either side.
+- wait: from the end of the last word of the alignment to the final, of the utterances found. `--pause-s` puts so much
+  noise, as quiet as the quietest of the utterance, behind each, or the next one would begin before.
 - WER of the finals, and how long they are.
 """
 
@@ -30,17 +32,34 @@ MARGIN_S = 0.06  # more than a frame, which times are whole numbers of
 NEAR_S = 1.5
 
 
-def recognise(recognizer: Recognizer, samples: np.ndarray) -> list[Final]:
+BLOCK = 640  # samples
+
+
+def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[tuple[Final, float]]:
+    """The finals, and after how many seconds of audio each came."""
     stream = recognizer.stream()
-    stream.accept_waveform(samples)
-    stream.finish()
-    return [event for event in stream.events() if isinstance(event, Final)]
+    found: list[tuple[Final, float]] = []
+    for end in range(BLOCK, len(samples) + 2 * BLOCK, BLOCK):
+        if end < len(samples) + BLOCK:
+            stream.accept_waveform(samples[end - BLOCK : end])
+        else:
+            stream.finish()
+        found += [(event, end / 16000) for event in stream.events() if isinstance(event, Final)]
+    return found
+
+
+def room_tone(samples: np.ndarray, seconds: float) -> np.ndarray:
+    """Noise as loud as the quietest 5 % of `samples`."""
+    frames = samples[: len(samples) // 400 * 400].reshape(-1, 400)
+    level = np.percentile(np.sqrt((frames**2).mean(1)), 5)
+    return np.random.default_rng(0).normal(0, level, int(16000 * seconds)).astype(np.float32)
 
 
 def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--aligner", help="an exported float32 model to align with; default: the bundled one")
-    parser.add_argument("--silence-ms", default="500,800,1200", metavar="MS,...")
+    parser.add_argument("--silence-ms", default="500-1600,500,800,1200", metavar="MS-MS,...", help="bounds; one: fixed")
+    parser.add_argument("--pause-s", type=float, default=0.0, metavar="S", help="put behind each utterance (default 0)")
     parser.add_argument("--max-utterance-s", default="20", metavar="S,...")
     args = parser.parse_args()
 
@@ -64,40 +83,43 @@ def main() -> None:
             aligned = forced_align(log_probs, cut.supervisions[0].text, aligner.tokens)
             spoken += [Word(w.word, w.start_s + start_s, w.end_s + start_s, w.confidence) for w in aligned]
             spans.append((start_s + aligned[0].start_s, start_s + aligned[-1].end_s))
-            pieces.append(samples)
+            pieces += [samples, room_tone(samples, args.pause_s)]
             texts.append(cut.supervisions[0].text)
-            start_s += len(samples) / 16000
+            start_s += len(samples) / 16000 + args.pause_s
         readings.append((np.concatenate(pieces), spoken, spans, " ".join(texts)))
 
     rows = []
     for max_s in map(float, args.max_utterance_s.split(",")):
-        for silence_ms in map(float, args.silence_ms.split(",")):
+        for silence_ms in args.silence_ms.split(","):
             recognizer = Recognizer(
                 args.model,
                 chunk_ms=160,
                 second_pass=False,
-                silence_after_speech_s=silence_ms / 1000,
+                silence_after_speech_s=float(silence_ms.split("-")[-1]) / 1000,
+                min_silence_after_speech_s=float(silence_ms.split("-")[0]) / 1000,
                 max_utterance_s=max_s,
             )
-            found = cut_in_two = num_cuts = forced = 0
-            in_word = {True: 0, False: 0}  # by the rule of length, or of silence
+            found = cut_in_two = num_cuts = forced = forced_in_word = 0
+            waits: list[float] = []
             lengths: list[float] = []
             hypotheses = []
-            for samples, spoken, spans, _ in progress(readings, f"{silence_ms:g} ms"):
-                finals = recognise(recognizer, samples)
+            for samples, spoken, spans, _ in progress(readings, f"{silence_ms} ms"):
+                timed = recognize(recognizer, samples)
+                finals = [final for final, _ in timed]
                 ended = [final for final in finals if final.endpoint != "end_of_audio"]
+                arrivals = [(final.end, time) for final, time in timed if final.endpoint != "end_of_audio"]
                 num_cuts += len(ended)
                 forced += sum(final.endpoint == "max_utterance" for final in ended)
                 lengths += [final.end - final.start for final in finals]
-                hypotheses.append(" ".join(final.text for final in finals))
+                hypotheses.append(" ".join(final.raw for final in finals))
                 for begin, end in spans:
-                    found += any(abs(final.end - end) < NEAR_S for final in ended)
+                    near = [time for final_end, time in arrivals if abs(final_end - end) < NEAR_S and time > end]
+                    found += bool(near)
+                    waits += [near[-1] - end] if near else []
                     cut_in_two += any(begin < final.end < end - NEAR_S for final in ended)
                 for final in ended:
-                    # The rule of silence fires that much after the last word, that of length just behind it.
-                    by_length = final.endpoint == "max_utterance"
-                    time = final.end + (0 if by_length else silence_ms / 1000)
-                    in_word[by_length] += any(w.start_s + MARGIN_S < time < w.end_s - MARGIN_S for w in spoken)
+                    within = any(w.start_s + MARGIN_S < final.end < w.end_s - MARGIN_S for w in spoken)
+                    forced_in_word += final.endpoint == "max_utterance" and within
             total = sum(len(spans) for _, _, spans, _ in readings)
             rows.append(
                 {
@@ -107,8 +129,9 @@ def main() -> None:
                     "cut": cut_in_two / total,
                     "endpoints": num_cuts,
                     "forced": forced,
-                    "in_word": in_word[False],
-                    "forced_in_word": in_word[True],
+                    "forced_in_word": forced_in_word,
+                    "wait_s_p50": float(np.median(waits or [np.nan])),
+                    "wait_s_p95": float(np.percentile(waits or [np.nan], 95)),
                     "wer": count_errors([text for *_, text in readings], hypotheses).rate,
                     "final_s_p50": float(np.median(lengths)),
                     "final_s_max": max(lengths),

@@ -33,10 +33,10 @@ def utterance(recognizer: Recognizer, samples: np.ndarray) -> tuple[str, str, li
         elapsed = time.perf_counter() - started
         for event in stream.events():
             if isinstance(event, Partial):
-                last = event.text
+                last = event.raw
             elif isinstance(event, Final):
                 partials.append(last)
-                finals.append(event.text)
+                finals.append(event.raw)
                 delays.append(elapsed)
                 last = ""
     return " ".join(partials), " ".join(finals), delays

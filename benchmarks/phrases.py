@@ -5,8 +5,8 @@ decoder, and with a closed list. The list is made of what is said in the data se
 other one of its different sentences (--list sentences). What `--other`, any data set, says is not of the list; nor are
 the sentences that were left out.
 
-Right: utterances recognised in full. Rejected: utterances of nothing in the list that became [unk] or nothing. False:
-words of the list recognised in `--other` where nobody said them, for each word spoken there.
+Right: utterances recognized in full. Rejected: utterances of nothing in the list that became [unk] or nothing. False:
+words of the list recognized in `--other` where nobody said them, for each word spoken there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import count_errors
 from asr.lm.packed import load_lm
 from asr.runtime.onnx_model import bundled_model
-from asr.runtime.search import LmWeights, decode, heard, text
+from asr.runtime.search import LmWeights, decode, output_symbols, text
 
 UNKNOWN = "[unk]"
 
@@ -59,19 +59,19 @@ def load(engine: Engine, data: Path, id: str, number: int | None) -> list[Uttera
 
 def measure(
     name: str,
-    recognise: Callable[[Utterance], str],
+    recognize: Callable[[Utterance], str],
     said: Sequence[Utterance],
     left_out: Sequence[Utterance],
     other: Sequence[Utterance],
 ) -> Row:
-    references, found = [u.reference for u in said], [recognise(u) for u in said]
+    references, found = [u.reference for u in said], [recognize(u) for u in said]
     wer = count_errors(references, found).rate
     right = float(np.mean([a == b for a, b in zip(references, found, strict=True)]))
     if not name.startswith(UNKNOWN):
         return Row(name, wer, right)
-    rejected = [recognise(u) in (UNKNOWN, "") for u in left_out] or [float("nan")]
+    rejected = [recognize(u) in (UNKNOWN, "") for u in left_out] or [float("nan")]
     num_words = sum(len(u.reference.split()) for u in other)
-    false = sum(word not in {UNKNOWN, *u.reference.split()} for u in other for word in recognise(u).split())
+    false = sum(word not in {UNKNOWN, *u.reference.split()} for u in other for word in recognize(u).split())
     return Row(name, wer, right, float(np.mean(rejected)), false / num_words if num_words else float("nan"))
 
 
@@ -128,7 +128,7 @@ def main() -> None:
         measure("free", lambda u: free(u, "rescore"), said, left_out, other),
     ]
     for cost in map(float, args.unknown_costs.split(",")):
-        phrases = Phrases("\n".join(entries), heard(engine.tokens), cost)
+        phrases = Phrases("\n".join(entries), output_symbols(engine.tokens), cost)
         rows.append(measure(f"{UNKNOWN} at {cost:g}", lambda u, p=phrases: closed(u, p), said, left_out, other))  # type: ignore[misc]
     print(f"{len(said)} utterances of a list of {len(entries)}, {len(left_out)} left out, {len(other)} others")
     print("                WER %  right %  rejected %  false %")

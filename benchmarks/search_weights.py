@@ -98,7 +98,7 @@ class Search:
         return count_errors([u.reference for u in utterances], found).rate
 
 
-def neighbours(setting: Setting, with_lm: bool) -> Iterator[Setting]:
+def neighbors(setting: Setting, with_lm: bool) -> Iterator[Setting]:
     """Each weight a step down and up."""
     steps = {"weight": 0.1, "word_bonus": 0.8, "oov_penalty": 4.0, "prior_weight": 0.1} if with_lm else {}
     for name, step in steps.items():
@@ -115,7 +115,7 @@ def descend(start: Setting, rate: Callable[[Setting], float], rounds: int, with_
     """Moves to the best neighbor while that is better."""
     best, lowest = start, rate(start)
     for _ in range(rounds):
-        rates = {setting: rate(setting) for setting in neighbours(best, with_lm)}
+        rates = {setting: rate(setting) for setting in neighbors(best, with_lm)}
         if not rates or min(rates.values()) >= lowest:
             break
         best = min(rates, key=rates.__getitem__)

@@ -59,13 +59,13 @@ def follow(events: Iterable[tuple[float, Event]], tally: Tally) -> list[Shown]:
     now: list[Shown] = []
     for time, event in events:
         if isinstance(event, Final):
-            kept = {place for place, _ in matched_words([item.word for item in now], event.text.split())}
+            kept = {place for place, _ in matched_words([item.word for item in now], event.raw.split())}
             stable = [place for place, item in enumerate(now) if item.stable_s is not None]
             tally.stable_not_in_final += len(set(stable) - kept)
             ended, now = ended + now, []
         if not isinstance(event, Partial):
             continue
-        found = event.text.split()
+        found = event.raw.split()
         alike = 0
         while alike < min(len(found), len(now)) and found[alike] == now[alike].word:
             alike += 1
@@ -111,7 +111,7 @@ def main() -> None:
     for chunk_ms in map(int, args.chunk_ms.split(",")):
         revised = {}
         for second_pass in (False,) if args.one_pass else (False, True):
-            recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass)
+            recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass, text="plain")
             tally = Tally()
             name = f"{chunk_ms} ms, {1 + second_pass}"
             for cut, truth in zip(progress(cuts, name), truths, strict=True):

@@ -85,7 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipes", nargs="*", default=["tiny", "librispeech-100h", "librispeech-960h"])
     parser.add_argument("--peak", type=float, default=312.0, help="of the GPU in TFLOP/s, bf16 (default: 312, A100)")
-    parser.add_argument("--utilisation", type=float, default=0.4, help="share of the peak that is reached (0.4)")
+    parser.add_argument("--utilization", type=float, default=0.4, help="share of the peak that is reached (0.4)")
     args = parser.parse_args()
     for recipe in args.recipes:
         config = load_config(recipe)
@@ -94,13 +94,13 @@ def main() -> None:
         audio_s = round(config.data.max_batch_s / UTTERANCE_S) * UTTERANCE_S
         state_gb = parameters * BYTES_PER_PARAMETER / 1e9
         steps = config.train.max_steps * max(config.train.batches_per_step, 1)
-        hours = steps * flops / (args.peak * 1e12 * args.utilisation) / 3600
+        hours = steps * flops / (args.peak * 1e12 * args.utilization) / 3600
         print(
             f"{recipe}: {parameters / 1e6:.1f} M parameters x {BYTES_PER_PARAMETER} bytes = {state_gb:.2f} GB; "
             f"a batch of {audio_s:.0f} s keeps {num_bytes / 1e9:.1f} GB ({num_bytes / audio_s / 1e6:.1f} MB a second "
             f"of audio); together {math.ceil(state_gb + num_bytes / 1e9)} GB\n"
             f"  {flops / 1e12:.2f} TFLOP a batch ({flops / audio_s / 1e9:.1f} GFLOP a second of audio) x {steps} "
-            f"batches / ({args.utilisation:g} x {args.peak:g} TFLOP/s) = {hours:.1f} hours; "
+            f"batches / ({args.utilization:g} x {args.peak:g} TFLOP/s) = {hours:.1f} hours; "
             f"{steps * audio_s / 3600:.0f} hours of audio"
         )
 

@@ -65,7 +65,7 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
             stream.accept_waveform(samples)
             for event in stream.events():
                 if isinstance(event, (Final, Partial)):
-                    said[0] = event.text if isinstance(event, Partial) else ""
+                    said[0] = event.raw if isinstance(event, Partial) else ""
             return num_steps > before, said[0]
 
         def finish() -> str:

@@ -38,7 +38,7 @@ def python(model: Path, audio: list[np.ndarray]) -> dict[str, Any]:
         for begin in range(0, len(samples), BLOCK):
             stream.accept_waveform(samples[begin : begin + BLOCK])
         stream.finish()
-        texts.append(" ".join(event.text for event in stream.events() if isinstance(event, Final)))
+        texts.append(" ".join(event.raw for event in stream.events() if isinstance(event, Final)))
     rtf = (time.process_time() - started) / (sum(map(len, audio)) / 16000)
     return {"texts": texts, "load_cpu_s": load_cpu_s, "rtf": rtf}
 

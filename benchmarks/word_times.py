@@ -32,7 +32,7 @@ from asr.evaluation.alignment import align_tokens, word_tokens
 from asr.evaluation.wer import matched_words
 from asr.features import fbank
 from asr.runtime.onnx_model import OnnxModel, bundled_model
-from asr.runtime.search import Word, heard, words
+from asr.runtime.search import Word, output_symbols, words
 from asr.streaming import Final
 
 VOICES = ("kal_diphone", "ked_diphone")
@@ -44,19 +44,19 @@ Differences = dict[tuple[str, str], list[float]]
 """By truth and edge, in ms."""
 
 
-def recognise(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
+def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
     """The words of all finals."""
     stream = recognizer.stream()
     stream.accept_waveform(samples)
     stream.finish()
-    return [word for event in stream.events() if isinstance(event, Final) for word in event.words]
+    return [word for event in stream.events() if isinstance(event, Final) for word in event.raw_words]
 
 
 def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:
     """Forced alignment of `text`: its words as recognition makes them, and from first to last token."""
     features = fbank(samples).numpy()
     log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
-    aligned = align_tokens(log_probs, spell(text, heard(aligner.tokens)))
+    aligned = align_tokens(log_probs, spell(text, output_symbols(aligner.tokens)))
     as_words = [(word.word, word.start_s, word.end_s) for word in words(aligned, aligner.tokens)]
     places = word_tokens(aligned.tokens, aligner.tokens)
     as_tokens = [
@@ -157,12 +157,12 @@ def main() -> None:
             }
             for cut, (as_words, as_tokens) in zip(progress(cuts, name), forced, strict=True):
                 samples = cut.load_audio()[0]
-                found = recognise(recognizer, samples)
+                found = recognize(recognizer, samples)
                 compare(found, as_words, "forced", differences)
                 compare(found, as_tokens, "tokens", differences)
                 beside_pauses(found, samples, differences)
             for samples, truth in synthetic:
-                compare(recognise(recognizer, samples), truth, "festival", differences)
+                compare(recognize(recognizer, samples), truth, "festival", differences)
             rows += summary(name, differences)
     show(rows, args)
 

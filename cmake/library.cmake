@@ -62,3 +62,22 @@ configure_file(cmake/asr_stream.pc.in asr_stream.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/asr_stream-config.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/asr_stream-config-version.cmake DESTINATION ${package})
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/asr_stream.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The archive of `make dist`, which has what the library needs but ONNX Runtime; as a part of another project, or
+# installed by `cmake --install`, it is the library alone.
+if(CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)
+  set(share ${CMAKE_INSTALL_DATADIR}/asr_stream)
+  set(extra COMPONENT archive EXCLUDE_FROM_ALL)
+  install(FILES LICENSE asr/models/LICENSE.cmudict asr/models/tiny.int8.onnx asr/models/english.lm asr/samples/sample.wav
+    DESTINATION ${share} ${extra})
+  install(FILES examples/c/transcribe.c examples/c/wav.h examples/cpp/transcribe.cc DESTINATION ${share}/examples ${extra})
+  string(TOLOWER ${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR} platform)
+  set(CPACK_GENERATOR TGZ)
+  set(CPACK_PACKAGE_FILE_NAME libasr_stream-${PROJECT_VERSION}-${platform})
+  set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
+  set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
+  set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+  set(CPACK_COMPONENTS_ALL Unspecified archive)
+  set(CPACK_STRIP_FILES ON)
+  include(CPack)
+endif()

@@ -36,7 +36,14 @@ inline constexpr const char* kEncoderOutputs[] = {"log_probs", "encoder_out", "n
 inline constexpr char kPhoneOutput[] = "phone_log_probs";  // one more output of a model with phones, the last one
 inline constexpr const char* kDecoderInputs[] = {"tokens", "token_lengths", "encoder_out"};
 inline constexpr const char* kDecoderOutputs[] = {"scores"};
-inline constexpr int kFormatVersion = 2;  // of a model file's metadata; older ones are read
+// Of files since version 3: what a step of the decoder takes and gives beside. Who does not feed it begins a sentence.
+inline constexpr const char* kDecoderPast[] = {"previous", "key_cache", "value_cache", "memory_keys", "memory_values"};
+inline constexpr const char* kDecoderStepOutputs[] = {"log_probs", "new_key_cache", "new_value_cache",
+                                                      "new_memory_keys", "new_memory_values"};
+inline constexpr int kFormatVersion = 3;  // of a model file's metadata; older ones are read
+
+// What text is where nobody says: formatted for people, with case, punctuation and numbers in digits, or plain words.
+inline constexpr bool kFormattedText = false;
 
 // What can be asked for, under its name in Python, C, on the command line (with dashes) and in JavaScript (camelCase).
 struct OptionRange {
@@ -51,7 +58,8 @@ inline constexpr OptionRange kOptionRanges[] = {
     {"chunk_ms", kEncoderFrameMs, true, 5120, 640},  // a multiple of an encoder frame, as left_context_ms is
     {"left_context_ms", 0, true, 20480, 2560},
     {"beam_size", 1, true, 1024, 128},
-    {"silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 0.8},
+    {"silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 1.6},
+    {"min_silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 0.5},
     {"silence_without_speech_s", 0, false, std::numeric_limits<double>::infinity(), 5},
     {"max_utterance_s", 0, false, 120, 20},  // bounds what a stream keeps; the endpointer may go to 1.5 times
     {"hotword_boost", 0, false, 20, 0.75},   // this and what follows is tuned for the bundled models

@@ -110,7 +110,7 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
                            (type == properties.end() ? "missing" : shown(type->second)) + "; `asr export` writes one");
   }
   const std::string& version = entries.text("format_version");
-  if (version != "1" && version != std::to_string(kFormatVersion)) {
+  if (version.size() != 1 || version[0] < '1' || version[0] > '0' + kFormatVersion) {
     throw std::invalid_argument("metadata key format_version is " + shown(version) +
                            "; this release reads 1 to " + std::to_string(kFormatVersion) +
                            ": update asr-stream, or write the file again with a matching "
@@ -141,7 +141,7 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   }
 }
 
-std::vector<std::string> ModelMetadata::heard() const {
+std::vector<std::string> ModelMetadata::output_symbols() const {
   std::vector<std::string> spellings = tokens;
   for (const std::int32_t id : {kBlankId, kUnkId, kSosEosId}) spellings[static_cast<std::size_t>(id)].clear();
   return spellings;

@@ -146,8 +146,11 @@ void Segment::stepped(const float* log_probs, std::int64_t num_frames, std::int6
   LogProbChecker(options_->beam.blank_id).check(log_probs, num_valid, vocab_size);  // before anything changes
   if (over_phones()) LogProbChecker(options_->beam.blank_id).check(phone_log_probs, num_valid, num_phone_tokens);
   if (step->second_pass) {
-    advance(*second_reading_, log_probs, phone_log_probs, num_valid);
-    append(encoder_out_, encoder_out, num_valid * dim);
+    const std::int64_t skipped = std::min(second_context_ - second_skipped_, num_valid);  // is the search's no more
+    second_skipped_ += skipped;
+    advance(*second_reading_, log_probs + skipped * vocab_size,
+            phone_log_probs ? phone_log_probs + skipped * num_phone_tokens : nullptr, num_valid - skipped);
+    append(encoder_out_, encoder_out + skipped * dim, (num_valid - skipped) * dim);
   } else {
     chunk_log_probs_.assign(log_probs, log_probs + num_valid * vocab_size);
     if (over_phones()) chunk_phone_log_probs_.assign(phone_log_probs, phone_log_probs + num_valid * num_phone_tokens);
@@ -235,6 +238,7 @@ EndpointRule Segment::endpoint() const {
   const std::int64_t length = num_frames_ - utterance_start_;
   if (!length) return EndpointRule::kNone;
   const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, reading_.search);
+  const bool has_speech = num_blanks < length;
   bool word_begins = false;
   if (chunk_read_ < chunk_frames_) {
     const std::vector<std::string>& tokens = over_phones() ? options_->fusion->tokens() : options_->tokens;
@@ -243,24 +247,41 @@ EndpointRule Segment::endpoint() const {
     const auto likeliest = std::max_element(row, row + num_tokens) - row;
     word_begins = begins_word(tokens[static_cast<std::size_t>(likeliest)]);
   }
-  return endpointer_.update(length, num_blanks, num_blanks < length, word_begins);
+  const bool may_end = has_speech && num_blanks >= endpointer_.min_silence_frames();
+  return endpointer_.update(length, num_blanks, has_speech, word_begins, may_end ? cues() : EndpointCues{});
+}
+
+EndpointCues Segment::cues() const {
+  EndpointCues cues;
+  const Hypothesis best = hypotheses(reading_, 1).front();
+  cues.longest_pause_frames = pauses_.longest(best);
+  if (options_->phrases) return cues;  // one of them is complete, however short
+  if (const auto* search = std::get_if<CtcPrefixBeamSearch>(&reading_.search)) {
+    if (const auto log_prob = search->sentence_end_log_prob()) cues.end_log_prob = *log_prob;
+  }
+  cues.num_words = static_cast<std::int64_t>(spoken(best, letters(reading_), 0).size());
+  return cues;
 }
 
 void Segment::end_utterance() {
   // Silence is not worth a second look. That it is silence must hold for the final, to which a language model may add
   // words that it did not expect to end without.
-  if (!options_->second_pass || hypotheses(reading_, 1, true).front().tokens.empty()) {
+  const Hypothesis best = hypotheses(reading_, 1, true).front();
+  if (!options_->second_pass || best.tokens.empty()) {
     stage_ = Stage::kChoosing;
     return;
   }
+  const std::int64_t room = options_->max_full_context - (num_frames_ - utterance_start_);
+  const std::int64_t available = utterance_start_ - (fbank_.first_frame() + kSubsampling - 1) / kSubsampling;
+  second_context_ = pauses_.follows(best) ? std::max<std::int64_t>(std::min(room, available), 0) : 0;
+  second_start_ = second_skipped_ = 0;
   second_reading_ = std::make_unique<Reading>(new_reading());
-  second_start_ = 0;
   stage_ = Stage::kSecondPass;
 }
 
 bool Segment::request_second_pass() {
-  const std::int64_t first = kSubsampling * utterance_start_;
-  const std::int64_t num_frames = num_frames_ - utterance_start_;
+  const std::int64_t start = utterance_start_ - second_context_, first = kSubsampling * start;
+  const std::int64_t num_frames = num_frames_ - start;
   const std::int64_t num_features =
       std::min(kSubsampling * num_frames + kFeatureOverlap, fbank_.num_frames_ready() - first);
   if (second_start_ >= kSubsampling * num_frames) return false;
@@ -285,14 +306,19 @@ void Segment::choose() {
 void Segment::report_final(const Hypothesis& hypothesis) {
   const Reading& reading = second_reading_ ? *second_reading_ : reading_;
   std::vector<Word> found = spoken(hypothesis, letters(reading), second_reading_ ? utterance_start_ : 0);
-  if (found.empty()) {
+  const bool is_empty = found.empty();
+  if (is_empty) {
+    pauses_.forget();
     context_.reset();
-  } else if (options_->fusion && options_->fusion->has_lm()) {
+  } else {
+    pauses_.end(hypotheses(reading_, 1).front(), cues());
+  }
+  if (!is_empty && options_->fusion && options_->fusion->has_lm()) {
     std::vector<std::string_view> texts;
     for (const Word& word : found) texts.push_back(word.text);
     context_ = options_->fusion->context_after(context_ ? &*context_ : nullptr, texts);
   }
-  if (!found.empty()) {
+  if (!is_empty) {
     report(Event::Type::kFinal, std::move(found));
     events_.back().endpoint = ended_by_ == EndpointRule::kNone ? kEndOfAudio : name(ended_by_);
   } else if (!partial_.empty()) {
@@ -305,7 +331,9 @@ void Segment::report_final(const Hypothesis& hypothesis) {
   partial_.clear();
   num_stable_ = 0;
   utterance_start_ = num_frames_;
-  fbank_.discard_frames(std::min(kSubsampling * utterance_start_, fbank_.num_frames_ready()));
+  const std::int64_t context = options_->second_pass && !is_empty ? kSecondPassContext : 0;
+  const std::int64_t kept = std::max<std::int64_t>(utterance_start_ - context, 0);
+  fbank_.discard_frames(std::min(kSubsampling * kept, fbank_.num_frames_ready()));
   if (chunk_read_ < chunk_frames_ || !input_finished_) {
     stage_ = Stage::kReading;  // the rest of the chunk in which it ended
   } else if (fbank_.num_frames_ready() - next_feature_ >= kSubsampling) {

@@ -10,7 +10,8 @@
 //   cut into pushes cannot show.
 // - An endpoint ends an utterance: the search starts afresh, while the encoder keeps its cache, because what the
 //   speaker and the room sound like stays true.
-// - So does the language model its context, because a pause may be inside a sentence.
+// - So does the language model its context, because a pause may be inside a sentence. For the same reason the second pass
+//   attends to what was said just before.
 // - Endpoints are looked for at every encoder frame, not at every chunk: the latency does not decide where an
 //   utterance ends.
 // - Partials come of chunks, the final of the whole: an utterance that has ended is encoded once more with full
@@ -32,6 +33,7 @@
 #include "search/endpointer.h"
 #include "frontend/fbank.h"
 #include "search/lm_fusion.h"
+#include "search/pauses.h"
 #include "search/words.h"
 
 namespace asr_stream {
@@ -47,7 +49,12 @@ inline constexpr std::int64_t kNumCompared = 24;  // of these hypotheses, at mos
 // Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory.
 inline constexpr std::int64_t kMaxFullContext = 750;
 
-// How to recognise. Immutable once a segment has it; shared by any number.
+// Encoder frames, 5 s: of the utterance before, the second pass attends to so much.
+inline constexpr std::int64_t kSecondPassContext = 125;
+
+struct TextOptions;
+
+// How to recognize. Immutable once a segment has it; shared by any number.
 struct SegmentOptions {
   enum class Search { kGreedy, kBeam, kRescore };  // rescore: the attention decoder picks among those of the beam
 
@@ -66,6 +73,7 @@ struct SegmentOptions {
   std::int64_t num_rescored = kNumRescored;
   double rescore_ctc_weight = option("rescore_ctc_weight").fallback;  // see `best_rescored`
   EndpointerOptions endpointer;
+  std::shared_ptr<const TextOptions> text;  // how a stream shows its words (text/formatter.h); none: as they are
 };
 
 // One run of the encoder over (1, num_frames, 80) features, with a cache of the owner's.
@@ -90,12 +98,14 @@ struct Event {
   enum class Type { kPartial, kFinal, kGap, kError };  // gaps are a stream's, see stream.h
 
   Type type;
-  std::string text;  // words with a space between them; of a gap and an error, a sentence for people
+  std::string text;  // words as they are shown, with a space between them; of a gap and an error, a sentence
   double start_s;    // seconds of the stream
   double end_s;
   std::vector<Word> words;
   std::size_t num_stable = 0;      // of a partial: leading words that will hardly change in later ones
   const char* endpoint = nullptr;  // of a final: what ended the utterance, a `name` of a rule, or kEndOfAudio
+  std::string raw = {};            // of a stream: what was said, as it is recognized
+  std::vector<Word> raw_words = {};
 };
 
 const char* name(Event::Type type);  // "partial", "final", "gap", "error"
@@ -171,6 +181,7 @@ class Segment {
   void report_final(const Hypothesis& hypothesis);
   void report_partial();
   EndpointRule endpoint() const;
+  EndpointCues cues() const;
   std::size_t num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
                          const Hypothesis& letters) const;
   void report_nonfinite();
@@ -197,6 +208,7 @@ class Segment {
   std::vector<Word> partial_;         // as last reported
   std::size_t num_stable_ = 0;        // of it
   EndpointRule ended_by_ = EndpointRule::kNone;
+  Pauses pauses_;
   std::vector<float> encoder_out_;  // (num_frames, dim) of the utterance, for the decoder: of the pass that is last
   std::int64_t dim_ = 0;
 
@@ -209,7 +221,9 @@ class Segment {
 
   // The second pass over the utterance that has ended.
   std::unique_ptr<Reading> second_reading_;
-  std::int64_t second_start_ = 0;  // feature frame of the utterance: the first of the next window
+  std::int64_t second_start_ = 0;    // feature frame of it: the first of the next window
+  std::int64_t second_context_ = 0;  // encoder frames before the utterance
+  std::int64_t second_skipped_ = 0;  // of them, those that have been encoded
   std::vector<Hypothesis> choices_;
 
   std::int64_t num_nonfinite_before_ = 0;

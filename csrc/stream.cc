@@ -6,6 +6,7 @@
 #include <new>
 #include <numeric>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace asr_stream {
@@ -177,6 +178,8 @@ void Stream::begin_segment(std::shared_ptr<const SegmentOptions> options) {
   if (options) options_ = std::move(options);
   segment_ = std::make_unique<Segment>(options_, seconds(position_));
   segment_start_ = position_;
+  formatter_.reset();
+  if (options_->text) formatter_.emplace(options_->text);
 }
 
 void Stream::put(Item item) {
@@ -243,7 +246,31 @@ bool Stream::done(Mark& mark) {
 }
 
 void Stream::collect_events() {
-  for (Event& event : segment_->take_events()) events_.push_back(std::move(event));
+  for (Event& event : segment_->take_events()) {
+    if (event.type == Event::Type::kPartial || event.type == Event::Type::kFinal) show(event);
+    events_.push_back(std::move(event));
+  }
+}
+
+// Case and punctuation that cannot be computed are left out, once with an error: the words are worth more.
+void Stream::show(Event& event) {
+  event.raw = event.text;
+  event.raw_words = event.words;
+  if (!formatter_) return;
+  try {
+    const bool is_cut = event.endpoint && event.endpoint == std::string_view(name(EndpointRule::kMaxUtterance));
+    ShownText shown = event.type == Event::Type::kFinal ? formatter_->final(event.words, is_cut)
+                                                        : formatter_->partial(event.words, event.num_stable);
+    event.words = std::move(shown.words);
+    event.num_stable = shown.num_stable;
+    event.text = join(event.words);
+  } catch (const std::exception& error) {
+    formatter_->reset();
+    if (!std::exchange(formatting_failed_, true)) {
+      events_.push_back({Event::Type::kError, std::string("text is shown as it is recognized: ") + error.what(),
+                         event.start_s, event.start_s, {}});
+    }
+  }
 }
 
 }  // namespace asr_stream

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <variant>
@@ -25,6 +26,7 @@
 #include "contract.h"
 #include "frontend/resampler.h"
 #include "segment.h"
+#include "text/formatter.h"
 
 namespace asr_stream {
 
@@ -116,9 +118,12 @@ class Stream {
   bool done(Audio<Sample>& audio);
   bool done(Mark& mark);
   void collect_events();
+  void show(Event& event);
 
   std::shared_ptr<const SegmentOptions> options_;
   std::unique_ptr<Segment> segment_;
+  std::optional<TextFormatter> formatter_;  // none: words are shown as they are
+  bool formatting_failed_ = false;
   std::int64_t segment_start_ = 0;  // samples of 16 kHz
   std::int64_t position_ = 0;       // where the last mark that was done left off
   std::unique_ptr<Resampler> resampler_;

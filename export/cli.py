@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         help="weight of CTC against the decoder (%(default)s)",
     )
-    parser.add_argument("--licence", default="", help="of the weights, as an SPDX identifier: CC-BY-4.0, ...")
+    parser.add_argument("--license", default="", help="of the weights, as an SPDX identifier: CC-BY-4.0, ...")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,24 +87,24 @@ def run(args: argparse.Namespace) -> int:
         chunk_size=chunk_sizes[0],
         left_context=left_context,
         rescore_ctc_weight=args.rescore_ctc_weight,
-        licence=args.licence,
-        on_progress=_tell,
+        license=args.license,
+        on_progress=_report_stage,
     )
     print(summary(report, source, args.int8))
     return 0
 
 
-def _tell(stage: str) -> None:
+def _report_stage(stage: str) -> None:
     """An export takes half a minute, and several on a busy machine."""
     print(f"asr export: {stage} ...", file=sys.stderr, flush=True)
 
 
 def _run_punctuation(args: argparse.Namespace) -> int:
     if args.target != "native" or args.average is not None:
-        raise ValueError(f"{args.checkpoint} is of `asr text train`: it takes -o, --int8 and --licence alone")
-    _tell("tracing the network for punctuation")
+        raise ValueError(f"{args.checkpoint} is of `asr text train`: it takes -o, --int8 and --license alone")
+    _report_stage("tracing the network for punctuation")
     report = export_punctuation(
-        PunctuationCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, licence=args.licence
+        PunctuationCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, license=args.license
     )
     print(punctuation_summary(report, args.checkpoint, args.int8))
     return 0
@@ -128,11 +128,11 @@ def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
     left_context = _frames("--left-context-ms", args.left_context_ms, 1)
     if args.average is None:
         source = args.checkpoint
-        model, tokens, licence = load_model(source)
+        model, tokens, license = load_model(source)
     else:
         checkpoint, source = _average(args)
-        model, tokens, licence = checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
-    _tell(f"tracing {len(chunk_sizes) + 1} graphs, and comparing each with PyTorch")
+        model, tokens, license = checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
+    _report_stage(f"tracing {len(chunk_sizes) + 1} graphs, and comparing each with PyTorch")
     files = export_sherpa(
         model,
         tokens,
@@ -140,7 +140,7 @@ def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
         int8=args.int8,
         chunk_sizes=chunk_sizes,
         left_context=left_context,
-        licence=args.licence or licence,
+        license=args.license or license,
     )
     print(f"{source} -> {args.output}, with tokens.txt")
     for file in files:
@@ -172,7 +172,7 @@ def summary(report: ExportReport, source: str, int8: bool) -> str:
         f"{source} -> {report.path}\n"
         f"  {report.size / 1e6:.1f} MB, {report.num_nodes} nodes, {'int8' if int8 else 'float32'}\n"
         f"  against PyTorch over {parity.num_chunks} chunks in {len(CASES)} settings: {closeness}; "
-        f"decoder {parity.score_error:.1e} a token"
+        f"decoder {max(parity.score_error, parity.step_error):.1e} a token"
     )
 
 

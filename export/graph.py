@@ -1,4 +1,4 @@
-"""From PyTorch modules to ONNX graphs: the native step and the decoder's scores.
+"""From PyTorch modules to ONNX graphs: the step of the encoder and that of the decoder.
 
 Both graphs are AsrModel's own code, traced. What is added here: named dynamic dimensions, and no traces of the
 machine that exported. Standard operators only.
@@ -13,15 +13,27 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 
+import numpy as np
 import onnx
+import onnx_ir
 import torch
 from torch import Tensor, nn
 
 from asr._core import ONNX_OPSET
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
+from asr.model.decoder import DecoderCache, sentence_scores
 from asr.model.encoder import EncoderCache
 from asr.model.model import AsrModel
-from asr.runtime.onnx_model import DECODER_INPUTS, DECODER_OUTPUTS, INPUTS, OUTPUTS, PHONE_OUTPUT
+from asr.runtime.onnx_model import (
+    DECODER_INPUTS,
+    DECODER_OUTPUTS,
+    DECODER_PAST,
+    DECODER_STEP_OUTPUTS,
+    INPUTS,
+    OUTPUTS,
+    PHONE_OUTPUT,
+)
+from asr.tokenizer import SOS_EOS_ID
 
 _DYNAMIC = torch.export.Dim.DYNAMIC
 
@@ -47,17 +59,25 @@ class StepGraph(nn.Module):
         return log_probs, encoder_out, new.keys, new.values, new.num_frames, *phones
 
 
-class ScoreGraph(nn.Module):
-    """`Decoder.score` of N hypotheses of one utterance, whose keys and values are computed once."""
+class DecoderGraph(nn.Module):
+    """`Decoder.step` of N hypotheses of one utterance, and the scores of the sentences that it is given."""
 
     def __init__(self, model: AsrModel) -> None:
         super().__init__()
         self.decoder = model.decoder
 
-    def forward(self, tokens: Tensor, token_lengths: Tensor, encoder_out: Tensor) -> Tensor:
-        """tokens (N, U) int64, token_lengths (N,) int64, encoder_out (1, T, dim) -> scores (N,) float32"""
-        num_frames = torch.full_like(token_lengths[:1], encoder_out.shape[1])
-        return self.decoder.score(tokens, token_lengths, encoder_out, num_frames)
+    def forward(
+        self, tokens: Tensor, token_lengths: Tensor, encoder_out: Tensor, previous: Tensor, *cache: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Inputs and outputs as in asr.runtime.onnx_model.decoder_tensors."""
+        # What begins a sentence, the default of these inputs, is one row for all.
+        num_rows = len(token_lengths)
+        keys, values = (tensor.expand(num_rows, -1, -1, -1) for tensor in cache[:2])
+        past = self.decoder.extend(DecoderCache(keys, values, *cache[2:]), encoder_out)
+        previous = previous.expand(num_rows)
+        logits, new = self.decoder.step(torch.cat((previous[:, None], tokens), dim=1), past)
+        log_probs = logits.float().log_softmax(-1)
+        return sentence_scores(log_probs, tokens, token_lengths), log_probs, *new
 
 
 def step_graph(model: AsrModel) -> onnx.ModelProto:
@@ -86,12 +106,29 @@ def require_relative(model: AsrModel) -> None:
 
 
 def decoder_graph(model: AsrModel) -> onnx.ModelProto:
-    """The graph that scores N hypotheses of one utterance; N, their length and the utterance's are
-    dynamic."""
-    tokens = torch.full((3, 5), 3)
-    example = (tokens, torch.tensor([5, 4, 3]), torch.zeros(1, 7, model.config.dim))
-    shapes = ({0: "N", 1: "U"}, {0: "N"}, {1: "T"})
-    return trace(ScoreGraph(model), example, shapes, ({0: "N"},), DECODER_INPUTS, DECODER_OUTPUTS)
+    """The decoder's graph. N, the lengths of tokens, of the utterance and of the cache are dynamic; a run that is given
+    no cache begins a sentence."""
+    config = model.config
+    # The batch of the past has one row in the example, so that the graph expands it: N rows or the default's one.
+    cache = [torch.zeros(1, config.decoder_layers, size, config.dim) for size in (2, 2, 4, 4)]
+    sentence = (
+        torch.full((3, 5), 3),
+        torch.tensor([5, 4, 3]),
+        torch.zeros(1, 7, config.dim),
+        torch.tensor([SOS_EOS_ID]),
+    )
+    shapes = ({0: "N", 1: "U"}, {0: "N"}, {1: "T"}, {}, {2: "P"}, {2: "P"}, {2: "M"}, {2: "M"})
+    out = ({0: "N"}, {0: "N", 1: "U+1"}, {0: "N", 2: "P+U+1"}, {0: "N", 2: "P+U+1"}, {2: "M+T"}, {2: "M+T"})
+    inputs, outputs = (*DECODER_INPUTS, *DECODER_PAST), (*DECODER_OUTPUTS, *DECODER_STEP_OUTPUTS)
+    graph = trace(DecoderGraph(model), (*sentence, *cache), shapes, out, inputs, outputs)
+    none = np.zeros((1, config.decoder_layers, 0, config.dim), np.float32)
+    for name, value in zip(DECODER_PAST, (np.array([SOS_EOS_ID]), none, none, none, none), strict=True):
+        graph.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    for value in graph.graph.input:
+        if value.name in DECODER_PAST[:3]:
+            value.type.tensor_type.shape.dim[0].dim_param = "B"  # 1 or N
+    onnx.checker.check_model(graph, full_check=True)
+    return graph
 
 
 def trace(
@@ -118,14 +155,37 @@ def trace(
             output_names=list(output_names),
             dynamic_shapes=shapes,
             verbose=False,
+            optimize=False,
         )
-    assert program is not None
+        assert program is not None
+        _name_transposed(program.model.graph)
+        program.optimize()
     graph = _clean(program.model_proto)
     for value, dims in zip((*graph.graph.input, *graph.graph.output), (*input_dims, *output_dims), strict=True):
         for axis, name in dims.items():
             value.type.tensor_type.shape.dim[axis].dim_param = name
     onnx.checker.check_model(graph, full_check=True)
     return graph
+
+
+def _name_transposed(graph: onnx_ir.Graph) -> None:
+    """Names the transpose of every parameter after it: "NAME.T".
+
+    The optimizer turns these transposes into constants that keep the names, and asr.training.pretrained reads the
+    weights back by them. A parameter that several products share is transposed once.
+    """
+    transposed: dict[str, onnx_ir.Value] = {}
+    for node in list(graph):
+        source = node.inputs[0] if node.op_type == "Transpose" else None
+        if source is None or not source.is_initializer():
+            continue
+        (output,) = node.outputs
+        if first := transposed.get(source.name):
+            output.replace_all_uses_with(first)
+            graph.remove(node, safe=True)
+        else:
+            output.name = f"{source.name}.T"
+            transposed[source.name] = output
 
 
 def _clean(graph: onnx.ModelProto) -> onnx.ModelProto:

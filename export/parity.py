@@ -2,7 +2,7 @@
 
 Both step through the same streams, each with its own cache carried for at least 50 chunks, in several batch
 sizes, chunks and left contexts, with tails that end at different frames, and streams that have ended beside
-streams that go on. Then both score sentences with the decoder.
+streams that go on. Then both score sentences with the decoder, the file as a whole and token by token.
 
 float32 must agree number by number. int8 cannot: its activations are rounded to 256 steps of a range that
 changes with every chunk. There the gate bounds what the rounding does to the posteriors (Kullback-Leibler
@@ -25,7 +25,9 @@ from asr.export.graph import ExportError
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model.encoder import EncoderCache
 from asr.model.model import AsrModel
+from asr.runtime.onnx_decoder import OnnxDecoder
 from asr.runtime.onnx_model import OnnxModel
+from asr.tokenizer import SOS_EOS_ID
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -71,6 +73,8 @@ class ParityReport:
     """Of the encoder's output."""
     score_error: float
     """Largest difference of a decoder score, per token."""
+    step_error: float
+    """The same of scores that are the sum of the decoder's steps."""
 
 
 def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
@@ -90,7 +94,7 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
                 max_error = max(max_error, float(np.abs(a - b).max(initial=0.0)))
             if not np.array_equal(cache[2], onnx_cache[2]):
                 raise ExportError("the exported graph counts frames differently from PyTorch; nothing was written")
-        score_error = _score_error(model, onnx_model, torch_streams[0][1])
+        score_error, step_error = _score_errors(model, onnx_model, torch_streams[0][1])
     except RuntimeError as error:  # and what ONNX Runtime raises derives from it
         raise ExportError(f"the exported graph does not run: {str(error).splitlines()[0]}") from error
     finally:
@@ -109,13 +113,17 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
         agreement=agreement,
         relative_error=float(np.linalg.norm(p - q) / np.linalg.norm(p)),
         score_error=score_error,
+        step_error=step_error,
     )
     _judge(report, onnx_model.metadata.quantization)
     return report
 
 
 def _judge(report: ParityReport, quantization: str) -> None:
-    bounds = [("decoder score error per token", report.score_error, MAX_SCORE_ERROR[quantization])]
+    bounds = [
+        (f"decoder {name} error per token", error, MAX_SCORE_ERROR[quantization])
+        for name, error in (("score", report.score_error), ("step", report.step_error))
+    ]
     if quantization == "none":
         bounds.append(("error", report.max_error, MAX_ERROR))
     else:
@@ -207,18 +215,34 @@ def _flat(streams: list[Stream]) -> list[FloatArray]:
 
 
 @torch.no_grad()
-def _score_error(model: AsrModel, onnx_model: OnnxModel, encoder_out: FloatArray) -> float:
+def _score_errors(model: AsrModel, onnx_model: OnnxModel, encoder_out: FloatArray) -> tuple[float, float]:
+    """Of whole sentences, and of sentences token by token."""
     random = np.random.default_rng(0)
     vocab_size = onnx_model.metadata.vocab_size
-    worst = 0.0
+    worst = np.zeros(2)
     for lengths, num_frames in (([12], 40), ([30, 0, 7, 30, 1, 22, 90, 5], 300), ([0], 1)):
         tokens = [random.integers(3, vocab_size, length).tolist() for length in lengths]
         memory = encoder_out[:num_frames]
-        found = onnx_model.score(tokens, memory)
-        for row, score in zip(tokens, found, strict=True):
+        found = np.stack([onnx_model.score(tokens, memory), step_scores(onnx_model.decoder, tokens, memory)], axis=1)
+        for row, scores in zip(tokens, found, strict=True):
             # One at a time: the file must not depend on the company a hypothesis keeps.
             ids, count = torch.tensor([row or [0]]), torch.tensor([len(row)])
             frames = torch.from_numpy(memory)[None]
             expected = model.decoder.score(ids, count, frames, torch.tensor([len(memory)]))
-            worst = max(worst, abs(float(expected) - float(score)) / (len(row) + 1))
-    return worst
+            worst = np.maximum(worst, abs(float(expected) - scores) / (len(row) + 1))
+    return float(worst[0]), float(worst[1])
+
+
+def step_scores(decoder: OnnxDecoder, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
+    """`OnnxDecoder.score` by steps: all sentences at once, in another order at each step, shorter ones to their end."""
+    scores = np.zeros(len(tokens), np.float32)
+    rows = np.arange(len(tokens))
+    cache = decoder.begin(encoder_out).select([0] * len(tokens))
+    previous = np.full(len(tokens), SOS_EOS_ID)
+    for position in range(max(map(len, tokens)) + 1):
+        log_probs, cache = decoder.step(previous, cache)
+        following = np.array([[*tokens[row], SOS_EOS_ID, 0][min(position, len(tokens[row]) + 1)] for row in rows])
+        goes_on = position <= np.array([len(tokens[row]) for row in rows])
+        scores[rows] += np.where(goes_on, log_probs[np.arange(len(rows)), following], 0.0)
+        rows, previous, cache = rows[::-1], following[::-1], cache.select(np.arange(len(rows))[::-1])
+    return scores

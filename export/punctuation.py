@@ -57,7 +57,7 @@ class _Graph(nn.Module):
 
 
 def export_punctuation(
-    checkpoint: PunctuationCheckpoint, path: str | Path, *, int8: bool = False, licence: str = ""
+    checkpoint: PunctuationCheckpoint, path: str | Path, *, int8: bool = False, license: str = ""
 ) -> PunctuationReport:
     """Writes the averaged weights of `checkpoint` as one file, replaced only by one that agrees with PyTorch.
 
@@ -81,7 +81,7 @@ def export_punctuation(
             "look_ahead": str(config.total_look_ahead),
             "left_context": str(config.total_left_context),
             "mixed_case": json.dumps(checkpoint.mixed, ensure_ascii=False),
-            "licence": licence,
+            "license": license,
             "quantization": "int8" if int8 else "none",
             "config": json.dumps(config.to_dict()),
             "training": json.dumps(checkpoint.summary),

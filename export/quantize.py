@@ -44,13 +44,14 @@ def quantize(graph: onnx.ModelProto) -> onnx.ModelProto:
 def halve(graph: onnx.ModelProto) -> onnx.ModelProto:
     """The same graph with its matrices stored as float16 and cast to float32 when it is opened.
 
-    For the decoder, whose scores need no more, and which base64 makes a third larger.
+    For the decoder, which needs no more, and which base64 makes a third larger.
     """
     out = onnx.ModelProto()
     out.CopyFrom(graph)
     casts = []
+    inputs = {value.name for value in out.graph.input}  # of which some have defaults
     for tensor in out.graph.initializer:
-        if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) >= 2:
+        if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) >= 2 and tensor.name not in inputs:
             name = tensor.name
             half = onnx.numpy_helper.to_array(tensor).astype(np.float16)
             tensor.CopyFrom(onnx.numpy_helper.from_array(half, name + "_half"))

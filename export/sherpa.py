@@ -197,7 +197,7 @@ def export_sherpa(
     int8: bool = False,
     chunk_sizes: Sequence[int] = (16,),
     left_context: int = 64,
-    licence: str = "",
+    license: str = "",
 ) -> list[SherpaFile]:
     """Writes `zipformer2_ctc.<latency>ms.onnx` for each latency, `wenet_ctc.onnx` and `tokens.txt`; int8 ones say so.
 
@@ -206,7 +206,7 @@ def export_sherpa(
         folder: made where it is missing. All files are replaced at once, when all have passed the parity gate.
         chunk_sizes: encoder frames of a chunk, each at least 1; one zipformer2_ctc file for each.
         left_context: encoder frames seen before a chunk, at least 1, in the zipformer2_ctc files.
-        licence: of the weights, SPDX; into the metadata.
+        license: of the weights, SPDX; into the metadata.
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
     if left_context < 1 or not chunk_sizes or min(chunk_sizes) < 1:
@@ -225,11 +225,11 @@ def export_sherpa(
             cases = [Case(n, chunk_size, left_context, NUM_CHUNKS) for n in (1, 3)]
             graph = zipformer_graph(model, chunk_size, left_context)
             part = stack.enter_context(replacing(path))
-            written.append(_write(model, graph, path, part, cases, run_zipformer, int8, licence))
+            written.append(_write(model, graph, path, part, cases, run_zipformer, int8, license))
         path = folder / f"wenet_ctc{suffix}"
         cases = [Case(1, 16, 64, NUM_CHUNKS), Case(1, 8, 0, NUM_CHUNKS), Case(1, 3, 21, NUM_CHUNKS)]
         part = stack.enter_context(replacing(path))
-        written.append(_write(model, wenet_graph(model), path, part, cases, run_wenet, int8, licence))
+        written.append(_write(model, wenet_graph(model), path, part, cases, run_wenet, int8, license))
         part = stack.enter_context(replacing(folder / "tokens.txt"))
         part.write_text("".join(f"{token} {id}\n" for id, token in enumerate(tokens)), encoding="utf-8")
     return written
@@ -281,10 +281,10 @@ def _write(
     cases: Sequence[Case],
     run: Runner,
     int8: bool,
-    licence: str,
+    license: str,
 ) -> SherpaFile:
     """Writes `part`, which is to become `path`, and holds what is on the disk to the bounds."""
-    metadata = {p.key: p.value for p in graph.metadata_props} | ({"licence": licence} if licence else {})
+    metadata = {p.key: p.value for p in graph.metadata_props} | ({"license": license} if license else {})
     # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
     for rounded in (False, True) if int8 else (False,):
         graph = _with_metadata(quantize(graph) if rounded else graph, metadata)

@@ -41,7 +41,7 @@ def export_model(
     chunk_size: int = 16,
     left_context: int = 64,
     rescore_ctc_weight: float = ModelMetadata.rescore_ctc_weight,
-    licence: str = "",
+    license: str = "",
     on_progress: Callable[[str], object] = lambda stage: None,
 ) -> ExportReport:
     """Writes the averaged weights of `checkpoint` as one .onnx file that holds everything an app needs.
@@ -51,7 +51,7 @@ def export_model(
         int8: quantize the matrix products (see asr.export.quantize).
         chunk_size, left_context: defaults of the file in encoder frames; any others work at run time.
         rescore_ctc_weight: see asr.runtime.metadata.ModelMetadata.
-        licence: of the weights, SPDX.
+        license: of the weights, SPDX.
         on_progress: called with what is done next, for people.
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
@@ -65,7 +65,7 @@ def export_model(
         default_chunk_size=chunk_size,
         default_left_context=left_context,
         rescore_ctc_weight=rescore_ctc_weight,
-        licence=licence,
+        license=license,
     )
     model = checkpoint.model()
     on_progress("tracing the encoder")
@@ -100,27 +100,36 @@ def _write_and_check(
 
 
 def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
-    """The metadata of a checkpoint; `settings` are fields of ModelMetadata."""
+    """The metadata of a checkpoint; `settings` are fields of ModelMetadata. ExportError for a damaged summary."""
     model_config = checkpoint.model_config
     weights = checkpoint.average
     config = checkpoint.config.to_dict()
-    training = checkpoint.training
-    history = training.get("history") or [{}]
-    summary = {
-        "steps": training.get("step", 0),
-        "audio_hours": round(float(training.get("audio_hours", 0.0)), 2),
-        "wer": {name: round(float(rate), 4) for name, rate in history[-1].get("wer", {}).items()},
-        "data": [Path(name).name for name in checkpoint.config.data.train],
-        "torch": torch.__version__.split("+")[0],
-    }
     return ModelMetadata(
         tokens=tuple(checkpoint.tokenizer.tokens),
         phones=model_config.phones,
         num_layers=model_config.encoder_layers,
+        num_decoder_layers=model_config.decoder_layers,
         dim=model_config.dim,
         cmvn_mean=tuple(weights["encoder.mean"].tolist()),
         cmvn_std=tuple((1.0 / weights["encoder.inverse_std"]).tolist()),
         config=config,
-        training=summary,
+        training=_summary(checkpoint),
         **settings,
     )
+
+
+def _summary(checkpoint: Checkpoint) -> dict[str, Any]:
+    training = checkpoint.training
+    try:
+        history = training.get("history") or [{}]
+        return {
+            "steps": int(training.get("step", 0)),
+            "audio_hours": round(float(training.get("audio_hours", 0.0)), 2),
+            "wer": {str(name): round(float(rate), 4) for name, rate in history[-1].get("wer", {}).items()},
+            "data": [Path(name).name for name in checkpoint.config.data.train],
+            "torch": torch.__version__.split("+")[0],
+        }
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise ExportError(
+            f"the summary of the training in the checkpoint is damaged ({error}): take another checkpoint of the run"
+        ) from error

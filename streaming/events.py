@@ -1,11 +1,11 @@
-"""What a stream reports: partial and final text, gaps in the audio, errors.
+"""What a stream reports: partial and final text, as it is shown and as it was said, gaps in the audio, errors.
 
 Times are seconds from the start of the stream; lost audio counts as time that passed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from asr.runtime.search import Word
@@ -15,8 +15,11 @@ from asr.runtime.search import Word
 class Event:
     """Base of all events.
 
-    text: words separated by spaces; for Gap and Error a sentence for people.
-    start, end: seconds from the start of the stream. words: empty for Gap and Error.
+    text: words as they are shown, separated by spaces; for Gap and Error a sentence for people.
+    start, end: seconds from the start of the stream.
+    words: those of `text`; one that stands for several that were said, such as "9:30", has their times and their least
+        confidence. Empty for Gap and Error.
+    raw, raw_words: what was said, as it is recognized; where nothing is given, `text` and `words`.
     """
 
     type: ClassVar[str]
@@ -25,32 +28,46 @@ class Event:
     start: float
     end: float
     words: tuple[Word, ...] = ()
+    raw: str = field(default="", kw_only=True)
+    raw_words: tuple[Word, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not self.raw:
+            object.__setattr__(self, "raw", self.text)
+            object.__setattr__(self, "raw_words", self.words)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: times to the millisecond, confidences to three digits."""
-        return {
+        """Plain values for JSON: times to the millisecond, confidences to three digits; `raw` if it is not `text`."""
+        values = {
             "type": self.type,
             "text": self.text,
             "start": round(self.start, 3),
             "end": round(self.end, 3),
-            "words": [
-                {
-                    "word": word.word,
-                    "start": round(word.start_s, 3),
-                    "end": round(word.end_s, 3),
-                    "confidence": round(word.confidence, 3),
-                }
-                for word in self.words
-            ],
+            "words": _plain_values(self.words),
         }
+        if self.raw != self.text:
+            values |= {"raw": self.raw, "raw_words": _plain_values(self.raw_words)}
+        return values
+
+
+def _plain_values(words: tuple[Word, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "word": word.word,
+            "start": round(word.start_s, 3),
+            "end": round(word.end_s, 3),
+            "confidence": round(word.confidence, 3),
+        }
+        for word in words
+    ]
 
 
 @dataclass(frozen=True)
 class Partial(Event):
     """The current utterance as understood so far. The next Partial or Final replaces it; it may be empty.
 
-    num_stable: leading words of which fewer than 1 in 100 change in a later Partial. (A second pass hears the whole
-    utterance, and its Final may differ all the same.)
+    num_stable: leading words of `text` of which fewer than 1 in 100 change in a later Partial. (A second pass hears the
+    whole utterance, and its Final may differ all the same.)
     """
 
     type: ClassVar[str] = "partial"

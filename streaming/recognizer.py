@@ -1,4 +1,4 @@
-"""The recogniser: a model and how to run it. Immutable, shared by any number of streams and threads.
+"""The recognizer: a model and how to run it. Immutable, shared by any number of streams and threads.
 
 recognizer = Recognizer()                      # the bundled model
 stream = recognizer.stream()
@@ -23,7 +23,9 @@ from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm.packed import load_lm
 from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
-from asr.runtime.search import BEAM_SIZE, LmWeights, heard, list_text, new_hotwords
+from asr.runtime.punctuation import Punctuation
+from asr.runtime.search import BEAM_SIZE, LmWeights, list_text, new_hotwords, output_symbols
+from asr.runtime.shown_text import TEXT, bundled_punctuation, check_text, text_options
 from asr.streaming.stream import Stream
 from asr.tokenizer import UNK_ID
 
@@ -34,7 +36,7 @@ def _default(name: str) -> float:
 
 @dataclass(frozen=True)
 class Recognizer:
-    """How to recognise: model, latency, search, endpoint rules.
+    """How to recognize: model, latency, search, endpoint rules.
 
     model: an exported `.onnx` file, an `OnnxModel` to share, or None for the bundled int8 model.
     chunk_ms: audio per step, a multiple of 40 in [40, 5120]; text appears once per chunk.
@@ -54,8 +56,14 @@ class Recognizer:
         takes part. Text costs `unknown_cost` nats a letter, in (0, 100], as "[unk]": the higher, the rarer it is.
     beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
     provider: "cpu" | "cuda".
-    silence_after_speech_s, silence_without_speech_s, max_utterance_s: the endpoint rules, see
-        `asr._core.Endpointer`; the last one in (0, 120].
+    text: "formatted": numbers in digits, case and punctuation, of English words; or "plain": words alone.
+    punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one.
+        Without one formatted text is in small letters.
+    mask: words and phrases that are not to be shown, a list, or a file with one a line: their letters become stars.
+    silence_after_speech_s, min_silence_after_speech_s: the longest and the shortest silence that ends an utterance:
+        how long it is depends on what was said. Equal: a fixed silence.
+    silence_without_speech_s, max_utterance_s: the other endpoint rules, see `asr._core.Endpointer`; the last one in
+        (0, 120].
 
     Raises ValueError for a value outside these, and for a model that cannot be used.
     """
@@ -72,10 +80,14 @@ class Recognizer:
     hotword_boost: float = HOTWORD_BOOST
     phrases: str | Path | Sequence[str] | None = None
     unknown_cost: float = UNKNOWN_COST
+    text: str = TEXT
+    punctuation: str | Path | Punctuation | None = "auto"
+    mask: str | Path | Sequence[str] | None = None
     beam_size: int = BEAM_SIZE
     provider: str = "cpu"
     num_threads: int = 1
     silence_after_speech_s: float = _default("silence_after_speech_s")
+    min_silence_after_speech_s: float = _default("min_silence_after_speech_s")
     silence_without_speech_s: float = _default("silence_without_speech_s")
     max_utterance_s: float = _default("max_utterance_s")
 
@@ -99,13 +111,15 @@ class Recognizer:
             self._warm_up()
 
     def with_options(self, **changes: Any) -> Recognizer:
-        """The same recogniser but for `changes`, at once: it shares the model and the language model.
+        """The same recognizer but for `changes`, at once: it shares the model and the language model.
 
         Raises ValueError as the class itself does.
         """
         variant = object.__new__(type(self))
         if not changes.keys() & {"model", "provider", "num_threads"}:
             variant.__dict__["onnx"] = self.onnx
+            if not changes.keys() - {"text", "punctuation", "mask"}:
+                variant.__dict__["fusion"] = self.fusion
             if "lm" not in changes and changes.get("search", self.search) != "greedy" and self.language_model:
                 variant.__dict__["language_model"] = self.language_model
         variant.__init__(**{each.name: getattr(self, each.name) for each in fields(self)} | changes)  # type: ignore[misc]
@@ -170,13 +184,13 @@ class Recognizer:
         """The phrases as the search uses them."""
         if self.phrases is None:
             return None
-        return Phrases(list_text("phrases", self.phrases), heard(self.onnx.tokens), self.unknown_cost)
+        return Phrases(list_text("phrases", self.phrases), output_symbols(self.onnx.tokens), self.unknown_cost)
 
     @cached_property
     def segment_options(self) -> SegmentOptions:
         """All that recognition needs to know beside the network."""
         return SegmentOptions(
-            tokens=heard(self.onnx.tokens),
+            tokens=output_symbols(self.onnx.tokens),
             chunk_size=self.chunk_size,
             second_pass=self.second_pass,
             search=self.search,
@@ -186,9 +200,23 @@ class Recognizer:
             phrases=self.closed_list,
             rescore_ctc_weight=self.onnx.metadata.rescore_ctc_weight,
             silence_after_speech_s=self.silence_after_speech_s,
+            min_silence_after_speech_s=self.min_silence_after_speech_s,
             silence_without_speech_s=self.silence_without_speech_s,
             max_utterance_s=self.max_utterance_s,
+            text=text_options(self.text, self.onnx.tokens, self.mask, self.punctuator),
         )
+
+    @cached_property
+    def punctuator(self) -> Punctuation | None:
+        """The model for case and punctuation; None: text is plain, or shown without."""
+        check_text(self.text)
+        path = bundled_punctuation() if self.punctuation == "auto" else self.punctuation
+        if path is None or self.text == "plain" or isinstance(path, Punctuation):
+            return path if isinstance(path, Punctuation) and self.text == "formatted" else None
+        try:
+            return Punctuation(path, self.num_threads)
+        except OSError as error:
+            raise ValueError(f"punctuation: {path} cannot be read: {error.strerror}") from error
 
     @property
     def chunk_size(self) -> int:
@@ -209,7 +237,13 @@ class Recognizer:
 
 def _check_bundled_lm(tokens: Sequence[str]) -> None:
     """ValueError for a model with other letters than those of the bundled language model."""
-    letters = {letter for id, token in enumerate(heard(tokens)) if id != UNK_ID for letter in token if letter.isalpha()}
+    letters = {
+        letter
+        for id, token in enumerate(output_symbols(tokens))
+        if id != UNK_ID
+        for letter in token
+        if letter.isalpha()
+    }
     if other := "".join(sorted(letters - set(string.ascii_uppercase))):
         shown = other if len(other) <= 12 else f"{other[:12]}..."
         raise ValueError(

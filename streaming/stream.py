@@ -154,12 +154,13 @@ class Stream:
             compute([work])
 
     def _take_events(self) -> None:
-        for type, text, start, end, words, num_stable, endpoint in self._core.take_events():
+        for type, text, start, end, words, num_stable, endpoint, raw, raw_words in self._core.take_events():
             span = (text, start, end, tuple(Word(*word) for word in words))
+            said = {"raw": raw, "raw_words": tuple(Word(*word) for word in raw_words)}
             if type == "partial":
-                self._events.append(Partial(*span, num_stable=num_stable))
+                self._events.append(Partial(*span, num_stable=num_stable, **said))
             elif type == "final":
                 assert endpoint is not None
-                self._events.append(Final(*span, endpoint=endpoint))
+                self._events.append(Final(*span, endpoint=endpoint, **said))
             else:
                 self._events.append((Gap if type == "gap" else Error)(*span))

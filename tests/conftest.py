@@ -145,12 +145,10 @@ def recognizer(onnx: OnnxModel) -> Recognizer:
 @pytest.fixture(scope="session")
 def pairs_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A packed language model that knows no words but those of two letters, all of them."""
-    from asr.lm.packed import pack, read_arpa
+    from support.arpa import packed
 
-    grams = "\n".join(f"-1.5 {first}{second}" for first in TOKENS[4:30] for second in TOKENS[4:30])
-    arpa = f"\\data\\\nngram 1=676\n\n\\1-grams:\n{grams}\n\n\\end\\\n"
     path = tmp_path_factory.mktemp("lm") / "pairs.lm"
-    path.write_bytes(pack(*read_arpa(iter(arpa.splitlines()))))
+    path.write_bytes(packed(f"-1.5 {first}{second}" for first in TOKENS[4:30] for second in TOKENS[4:30]))
     return path
 
 

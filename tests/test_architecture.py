@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = {"asr": "asr", "asr.export": "export", "asr.streaming": "streaming"}
+FOLDERS = {"asr": "asr", "asr.export": "export", "asr.streaming": "streaming", "asr.web": "web"}
 TRAINING = ("torch", "torchaudio", "lhotse", "onnx")
 WITH_PYTORCH = ("asr.model", "asr.data", "asr.training", "asr.evaluation", "asr.punctuation")
 """The folders of asr/ that may import PyTorch; what apps import lies elsewhere."""
@@ -29,7 +29,7 @@ FORBIDDEN = {
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the three packages, by its dotted name."""
+    """Every module of the packages, by its dotted name."""
     found = {}
     for package, folder in FOLDERS.items():
         for path in (ROOT / folder).rglob("*.py"):

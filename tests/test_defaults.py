@@ -1,5 +1,5 @@
-"""Defaults and ranges are those of csrc/contract.h wherever they are written: Python, command line, C header, JavaScript
-types, docs. And so are the sizes that both Python and C++ need before the core is loaded."""
+"""Defaults and ranges are those of csrc/contract.h wherever they are written: Python, command line, C header,
+JavaScript types, docs. And so are the sizes that both Python and C++ need before the core is loaded."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ def test_the_command_line_says_them() -> None:
         ("beam_size", "beam", 1),
         ("max_utterance_s", "max_utterance_s", 1),
         ("silence_after_speech_s", "endpoint_silence_ms", 1000),
+        ("min_silence_after_speech_s", "min_endpoint_silence_ms", 1000),
     ):
         assert getattr(args, option) in (None, OPTION_RANGES[name][3] * scale)
     assert args.chunk_ms is None and args.left_context_ms is None  # the model file's
@@ -77,6 +78,7 @@ def test_the_command_line_says_them() -> None:
         ("beam_size", "--beam", 1),
         ("max_utterance_s", "--max-utterance-s", 1),
         ("silence_after_speech_s", "--endpoint-silence-ms", 1000),
+        ("min_silence_after_speech_s", "--min-endpoint-silence-ms", 1000),
     ):
         described = text[text.index(f"{option} ", text.index("recognition")) :]
         assert re.search(rf"\b{OPTION_RANGES[name][3] * scale:g}\b", described[: described.index(")") + 1]), option
@@ -88,7 +90,7 @@ def test_the_c_header_says_them(name: str) -> None:
     found = re.search(rf"\n  (?:int32_t|float|double) {name};\s+/\*(.*?)\*/", header, re.DOTALL)
     assert found, name
     comment = " ".join(found[1].split())
-    low, with_low, high, default = OPTION_RANGES[name]
+    low, _, high, default = OPTION_RANGES[name]
     limits = interval(name) if np.isfinite(high) else f"> {low:g}, INFINITY"
     if name == "silence_without_speech_s":
         limits = "the same"

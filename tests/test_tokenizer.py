@@ -191,7 +191,7 @@ def test_characters_outside_are_counted():
 
 
 @given(st.text(max_size=60), st.sampled_from(["upper", "lower", "keep"]))
-def test_normalised_text_stays_in_the_alphabet_and_stays_the_same(text, case):
+def test_normalized_text_stays_in_the_alphabet_and_stays_the_same(text, case):
     normalizer = TextNormalizer(case)
     once = normalizer(text).text
     assert set(once) <= (parse_alphabet("A-Za-z'") or set())

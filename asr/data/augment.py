@@ -33,7 +33,7 @@ _GAP_FRAMES = 13  # averaged before the threshold: longer than the closure of an
 _ONSET_MARGIN = 10  # frames kept before the first sound: quiet consonants
 
 
-class Spoken(NamedTuple):
+class Example(NamedTuple):
     """An utterance: features (num_frames, 80) float32 log-mel, and its transcript."""
 
     features: Tensor
@@ -46,7 +46,7 @@ class Augmenter:
     def __init__(self, config: AugmentConfig) -> None:
         self.config = config
 
-    def arrange(self, utterances: list[Spoken], max_frames: int) -> list[Spoken]:
+    def arrange(self, utterances: list[Example], max_frames: int) -> list[Example]:
         """The rows of a batch, warped, concatenated, with silences, and shifted relative to the chunks.
 
         max_frames: limit of the number of rows times the longest row, or the same product of `utterances` if that is
@@ -56,13 +56,13 @@ class Augmenter:
         """
         config = self.config
         budget = max(max_frames, len(utterances) * max(len(u.features) for u in utterances))
-        rows = [Spoken(self._warped(u.features), u.text) for u in utterances]
+        rows = [Example(self._warped(u.features), u.text) for u in utterances]
         if len(rows) > 1 and np.random.random() < config.concat_probability:
             rows = self._joined(rows, budget)
         if np.random.random() < config.silence_probability:
             rows = self._with_silence(rows, budget)
         limit = budget // len(rows)
-        return [Spoken(self._shifted(row.features, limit), row.text) for row in rows]
+        return [Example(self._shifted(row.features, limit), row.text) for row in rows]
 
     def view(self, features: Tensor) -> Tensor:
         """(T, 80) -> (T, 80), with a random gain and masks; digital silence is unchanged."""
@@ -87,28 +87,28 @@ class Augmenter:
             return features
         return time_warp(features, self.config.time_warp)
 
-    def _joined(self, rows: list[Spoken], budget: int) -> list[Spoken]:
+    def _joined(self, rows: list[Example], budget: int) -> list[Example]:
         """Concatenates two or three utterances per row, with pauses between them."""
         size = int(np.random.randint(2, 4))
-        groups: list[list[Spoken]] = []
+        groups: list[list[Example]] = []
         room = 0
         for index in np.random.permutation(len(rows)):
             row = rows[index]
             pause = int(np.random.uniform(0.1, self.config.max_pause_s) / FRAME_SHIFT_S)
             if groups and len(groups[-1]) < 2 * size - 1 and pause + len(row.features) <= room:
-                groups[-1] += [Spoken(noise_floor(groups[-1][-1].features, pause), ""), row]
+                groups[-1] += [Example(noise_floor(groups[-1][-1].features, pause), ""), row]
                 room -= pause + len(row.features)
             else:
                 groups.append([row])
                 room = budget - len(row.features)
         joined = [
-            Spoken(torch.cat([p.features for p in group]), " ".join(p.text for p in group if p.text))
+            Example(torch.cat([p.features for p in group]), " ".join(p.text for p in group if p.text))
             for group in groups
         ]
         joined.sort(key=lambda row: len(row.features), reverse=True)
         return joined[: max(1, budget // len(joined[0].features))]
 
-    def _with_silence(self, rows: list[Spoken], budget: int) -> list[Spoken]:
+    def _with_silence(self, rows: list[Example], budget: int) -> list[Example]:
         """Adds a silence to every row, since all rows are padded to the longest one anyway."""
         most = int(self.config.max_silence_s / FRAME_SHIFT_S)
         longest = max(len(row.features) for row in rows) + int(np.random.randint(most + 1))
@@ -124,7 +124,7 @@ class Augmenter:
             else:
                 silence = noise_floor(features, num_frames)
             at = (0, len(features), _widest_gap(features))[np.random.randint(3)]
-            out.append(Spoken(torch.cat((features[:at], silence, features[at:])), text))
+            out.append(Example(torch.cat((features[:at], silence, features[at:])), text))
         return out
 
     def _shifted(self, features: Tensor, limit: int) -> Tensor:

@@ -30,7 +30,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from asr.config import AugmentConfig, DataConfig
-from asr.data.augment import Augmenter, Spoken
+from asr.data.augment import Augmenter, Example
 from asr.data.cuts import read_all, usable_cuts
 from asr.data.manifests import Refusal
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS
@@ -201,9 +201,9 @@ class SpeechDataset(Dataset):
         np.random.seed(plan.seed)
         torch.manual_seed(plan.seed)
         cuts, matrices, unreadable = read_all(plan.cuts)
-        rows = [Spoken(m, cut.supervisions[0].text) for cut, m in zip(cuts, matrices, strict=True)]
+        rows = [Example(m, cut.supervisions[0].text) for cut, m in zip(cuts, matrices, strict=True)]
         if not rows:
-            rows = [Spoken(torch.zeros(SILENT_FRAMES, NUM_MEL_BINS), "")]
+            rows = [Example(torch.zeros(SILENT_FRAMES, NUM_MEL_BINS), "")]
         augmenter = self._augmenter if plan.augment else None
         if augmenter is not None:
             rows = augmenter.arrange(rows, plan.max_frames)

@@ -286,7 +286,7 @@ class Summary:
             self.speakers.add(speaker)
 
 
-def summarise(cuts: Iterable[Any]) -> Summary:
+def summarize(cuts: Iterable[Any]) -> Summary:
     """Count utterances, hours, words and speakers of `cuts` (a CutSet or any iterable of its cuts)."""
     summary = Summary()
     for cut in cuts:

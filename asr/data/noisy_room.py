@@ -106,7 +106,7 @@ class NoisyRoom(AudioTransform):
         speech = reverberate(np.pad(samples[0], self.num_added), response)
         speech_power = _power(speech) * len(speech) / max(samples.shape[1], 1)  # of the words, not of the margins
         if self.noise is None:
-            noise = coloured_noise(len(speech), rng)
+            noise = colored_noise(len(speech), rng)
             reference = _power(noise)
         else:
             recording = read_sound(self.noise)
@@ -151,7 +151,7 @@ def simulated_room(rng: np.random.Generator) -> np.ndarray:
     return response
 
 
-def coloured_noise(num_samples: int, rng: np.random.Generator) -> np.ndarray:
+def colored_noise(num_samples: int, rng: np.random.Generator) -> np.ndarray:
     """Noise with a power spectrum of 1/f^0 (white) to 1/f^2 (brown): (num_samples,) float32 of power 1 or so."""
     exponent = rng.uniform(0.0, 2.0)
     spectrum = np.fft.rfft(rng.standard_normal(num_samples))

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from asr.runtime.joint_search import StepDecoder
 from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_model import Encoded, OnnxModel
 
@@ -37,6 +38,10 @@ class Engine(Protocol):
 
     def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
         """Decoder scores (N,) of N token sequences for one utterance."""
+        ...
+
+    def step_decoder(self) -> StepDecoder:
+        """The decoder's steps; ValueError for a file that has none."""
         ...
 
     def seconds(self) -> float:
@@ -90,6 +95,11 @@ class CheckpointEngine:
         with torch.no_grad():
             return self._model.decoder.score(*(t.to(self._device) for t in inputs)).cpu().numpy()
 
+    def step_decoder(self) -> StepDecoder:
+        from asr.evaluation.torch_decoder import TorchDecoder
+
+        return TorchDecoder(self._model.decoder, self._device)
+
     def seconds(self) -> float:
         # All threads of the process count on a CPU; a GPU's work shows on the wall clock only.
         return time.process_time() if self._device.type == "cpu" else time.perf_counter()
@@ -117,6 +127,14 @@ class OnnxEngine:
 
     def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
         return self._model.score(tokens, encoder_out)
+
+    def step_decoder(self) -> StepDecoder:
+        if not self._model.has_decoder_steps:
+            raise ValueError(
+                f"{self._model.path} is of format {self._model.format_version}, whose decoder makes no steps "
+                "(since 3): write it again with `asr export`, or use search rescore"
+            )
+        return self._model.decoder
 
     def seconds(self) -> float:
         return time.thread_time() if self._device == "cpu" else time.perf_counter()

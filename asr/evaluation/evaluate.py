@@ -23,7 +23,7 @@ from asr.evaluation.plots import plot_wer
 from asr.evaluation.wer import WordErrors, count_errors
 from asr.features import ENCODER_FRAME_MS
 from asr.lm.packed import load_lm
-from asr.runtime.search import BEAM_SIZE, SEARCHES, LmWeights, decode_words
+from asr.runtime.search import BEAM_SIZE, DECODER_SEARCHES, SEARCHES, LmWeights, decode_by_steps, decode_words
 
 MAX_CHUNK_MS = 5120
 FULL = "full"
@@ -86,7 +86,7 @@ def evaluate(
 ) -> list[Result]:
     """Recognizes `cuts` at every latency with every search.
 
-    ctc_weight: of CTC against the decoder in rescoring; None takes the model's own.
+    ctc_weight: of CTC against the decoder in rescoring and joint search; None takes the model's own.
     fusion: the language model of the searches whose name ends in "+lm".
     on_batch: called with the number of utterances after each batch at one latency.
     Returns one result per latency and search.
@@ -104,13 +104,13 @@ def evaluate(
                 result.encoder_s += encoder_s
                 result.left_out += unreadable
                 for cut, utterance in zip(readable, encoded, strict=True):
-                    _recognise(engine, result, cut, utterance, beam_size, ctc_weight, fusion)
+                    _recognize(engine, result, cut, utterance, beam_size, ctc_weight, fusion)
             if on_batch is not None:
                 on_batch(len(batch))
     return results
 
 
-def _recognise(
+def _recognize(
     engine: Engine,
     result: Result,
     cut: Any,
@@ -121,17 +121,21 @@ def _recognise(
 ) -> None:
     log_probs, encoder_out, phone_log_probs = encoded
     name, _, lm = result.search.partition("+")
+    weight = engine.rescore_ctc_weight if ctc_weight is None else ctc_weight
     started = engine.seconds()
-    found = decode_words(
-        log_probs,
-        engine.tokens,
-        name,
-        beam_size,
-        lambda tokens: engine.score(tokens, encoder_out),
-        engine.rescore_ctc_weight if ctc_weight is None else ctc_weight,
-        fusion if lm else None,
-        phone_log_probs,
-    )
+    if name in DECODER_SEARCHES:
+        found = decode_by_steps(log_probs, engine.tokens, name, engine.step_decoder(), encoder_out, weight)
+    else:
+        found = decode_words(
+            log_probs,
+            engine.tokens,
+            name,
+            beam_size,
+            lambda tokens: engine.score(tokens, encoder_out),
+            weight,
+            fusion if lm else None,
+            phone_log_probs,
+        )
     recognized = " ".join(word.word for word in found)
     result.search_s += engine.seconds() - started
     result.audio_s += cut.duration
@@ -161,7 +165,7 @@ def parse_searches(option: str | None, with_lm: bool) -> list[str]:
     if option is None:
         return ["greedy", "beam", "beam+lm", "rescore+lm"] if with_lm else list(SEARCHES)
     searches = list(dict.fromkeys(part.strip() for part in option.split(",")))
-    known = (*SEARCHES, "beam+lm", "rescore+lm")
+    known = (*SEARCHES, *DECODER_SEARCHES, "beam+lm", "rescore+lm")
     for search in searches:
         if search not in known:
             raise ValueError(f"--search {search!r} is not known: choose from {', '.join(known)}")
@@ -217,7 +221,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--search",
         metavar="NAME,...",
-        help="greedy, beam, rescore, beam+lm, rescore+lm; default: those that --lm allows",
+        help="greedy, beam, rescore, beam+lm, rescore+lm; by the decoder's steps, slow and without language model: "
+        "attention, joint (with CTC); default: those that --lm allows, without the last two",
     )
     parser.add_argument("--lm", metavar="FILE", help="language model from `asr lm`, or bundled")
     for name, default in asdict(LmWeights()).items():
@@ -260,6 +265,8 @@ def run(args: argparse.Namespace) -> int:
     names = name_data_sets(args.data)
     data = [(name, _select(path, args.num_utterances)) for name, path in zip(names, args.data, strict=True)]
     engine = open_engine(args.model, args.device)
+    if set(searches) & set(DECODER_SEARCHES):
+        engine.step_decoder()  # what lacks it says so now
     fusion = None
     if args.lm is not None:
         weights = LmWeights(**{name: getattr(args, name) for name in asdict(LmWeights())})

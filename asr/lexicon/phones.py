@@ -22,7 +22,7 @@ class PhoneTokenizer:
     """Text -> phone tokens, by the first pronunciation of each word in a lexicon."""
 
     def __init__(self, lexicon: Lexicon, phones: Sequence[str] = ()) -> None:
-        """phones: those of a model, in its order; default: those of the lexicon. ValueError for a lexicon with others."""
+        """phones: those of a model, in its order; default: the lexicon's. ValueError for a lexicon with others."""
         self.phones = tuple(phones) or tuple(lexicon.phones)
         if other := [phone for phone in lexicon.phones if phone not in self.phones]:
             raise ValueError(

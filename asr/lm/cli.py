@@ -7,6 +7,7 @@ import gzip
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,10 +16,26 @@ from asr.files import replacing
 from asr.lexicon.g2p import load_g2p
 from asr.lexicon.lexicon import Pronunciation, load_lexicon
 from asr.lexicon.make import Pronouncer
-from asr.lm.packed import MAX_ORDER, SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, LmError, Ngrams, pack, read_arpa
+from asr.lm.packed import (
+    MAX_ORDER,
+    SENTENCE_BEGIN,
+    SENTENCE_END,
+    UNKNOWN,
+    LmError,
+    Ngrams,
+    pack,
+    read_arpa,
+    read_packed,
+    unpack,
+)
+
+if TYPE_CHECKING:
+    from asr.lm.ngram import Model
 
 SPECIAL_WORDS = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
 NUM_MISSING_SHOWN = 10
+Spoken = tuple[list[str], Mapping[str, Sequence[Pronunciation]], bytes]
+"""Names of all phones, the pronunciations of the words, and the model for others, as `pack` takes them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     train.add_argument("--test", type=Path, metavar="TEXT", help="print the perplexity of this text")
     packed = commands.add_parser("pack", help="pack an ARPA file of another tool")
     packed.add_argument("arpa", type=Path, metavar="ARPA", help="plain or .gz")
-    for command in (train, packed):
+    mixed = commands.add_parser("mix", help="mix language models, e.g. the bundled one and one of your own text")
+    mixed.add_argument(
+        "models", nargs="+", metavar="MODEL*WEIGHT", help="e.g. 'bundled*0.7' mine.lm*0.3; weight 1 where there is none"
+    )
+    mixed.add_argument("--megabytes", type=float, default=15.0, metavar="MB", help="size to prune to (%(default)s)")
+    mixed.add_argument("--test", type=Path, metavar="TEXT", help="print the perplexity of this text")
+    for command in (train, packed, mixed):
         command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. words.lm")
         command.add_argument(
             "--lexicon", metavar="DICT", help="pronunciations, for models with phones: a dictionary as for asr lexicon"
@@ -48,8 +71,12 @@ def run(args: argparse.Namespace) -> int:
     """Entry of `asr lm`."""
     if not args.output.parent.is_dir():
         raise LmError(f"there is no folder {args.output.parent} to write {args.output.name} into")
-    words, levels = _train(args) if args.what == "train" else _read(args.arpa)
-    data = pack(words, levels, *_pronunciations(words, args))
+    if args.what == "mix":
+        words, levels, spoken = _mix(args)
+    else:
+        words, levels = _train(args) if args.what == "train" else _read(args.arpa)
+        spoken = _pronunciations(words, args)
+    data = pack(words, levels, *spoken)
     lm = NgramLm(np.frombuffer(data, np.uint8))
     with replacing(args.output) as part:
         part.write_bytes(data)
@@ -58,10 +85,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _pronunciations(
-    words: list[str], args: argparse.Namespace
-) -> tuple[list[str], Mapping[str, Sequence[Pronunciation]], bytes]:
-    """Names of all phones, the pronunciations of the words, and the model for others, as `pack` takes them."""
+def _pronunciations(words: list[str], args: argparse.Namespace) -> Spoken:
     if args.lexicon is None and args.g2p is None:
         return [], {}, b""
     lexicon = None if args.lexicon is None else load_lexicon(args.lexicon)
@@ -105,7 +129,45 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
     ids = ngram.encode(args.text, words)
     if len(words) == 3:
         raise LmError(f"there is no word in {', '.join(map(str, args.text))}")
-    model = ngram.estimate(ngram.count_ngrams(ids, len(words), args.order))
+    return _pruned(ngram.estimate(ngram.count_ngrams(ids, len(words), args.order)), words, args)
+
+
+def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Spoken]:
+    from asr.lm.mix import mix
+
+    if not args.megabytes > 0:
+        raise LmError("--megabytes must be above 0")
+    files, parts, weights = [], [], []
+    for name in args.models:
+        path, _, weight = name.partition("*")
+        try:
+            weights.append(float(weight or 1))
+        except ValueError:
+            weights.append(-1)
+        if not 0 < weights[-1] < float("inf"):
+            raise LmError(f"{name!r}: the weight after * must be a number above 0")
+        files.append(read_packed(path))
+        try:
+            parts.append(unpack(files[-1]))
+        except LmError as error:
+            raise LmError(f"{path}: {error}") from error
+    words, model = mix(parts, weights)
+    spoken = _pronunciations(words, args)
+    return *_pruned(model, words, args), spoken if spoken[0] else _kept_pronunciations(files, words)
+
+
+def _kept_pronunciations(files: Sequence[bytes], words: Sequence[str]) -> Spoken:
+    """What the mixed files say; the first that pronounces a word decides, and the first model for others is kept."""
+    models = [NgramLm(np.frombuffer(data, np.uint8)) for data in files]
+    said = {word: next(filter(None, (lm.pronunciations(word) for lm in models)), []) for word in words}
+    found = {word: [tuple(pronunciation) for pronunciation in variants] for word, variants in said.items()}
+    phones = sorted({phone for lm in models for phone in lm.phones}, key=str.encode)
+    return phones, found, next(filter(None, (lm.g2p for lm in models)), b"")
+
+
+def _pruned(model: Model, words: list[str], args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
+    from asr.lm import ngram
+
     pruned = ngram.prune(model, ngram.select(model, 1e6 * args.megabytes))
     if args.test:
         test = ngram.encode([args.test], words)

@@ -127,8 +127,8 @@ def estimate(orders: list[Order]) -> Model:
 
 
 def packed_bytes(order: int) -> list[int]:
-    """Bytes of an n-gram of order 1, 2, ... in the packed file; those of the highest have no continuations."""
-    return [9] * (order - 1) + [5]
+    """Bytes of an n-gram of order 1, 2, ... in the packed file; the highest order has no backoff, no continuations."""
+    return [9] * (order - 1) + [4]
 
 
 def losses(model: Model, sizes: Sequence[int]) -> list[np.ndarray]:

@@ -25,6 +25,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,13 +56,20 @@ def load_lm(path: str | Path) -> NgramLm:
 
     Raises LmError naming the file when there is none or it is damaged.
     """
-    path = BUNDLED if path == "bundled" else path
+    data = np.frombuffer(read_packed(path), np.uint8)
     try:
-        return NgramLm(np.fromfile(path, np.uint8))
+        return NgramLm(data)
+    except ValueError as error:
+        raise LmError(f"{BUNDLED if path == 'bundled' else path}: {error}") from error
+
+
+def read_packed(path: str | Path) -> bytes:
+    """The bytes of a language model's file, "bundled" for the one that ships with the package. Raises LmError."""
+    path = BUNDLED if path == "bundled" else Path(path)
+    try:
+        return path.read_bytes()
     except OSError as error:
         raise LmError(f"language model {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise LmError(f"{path}: {error}") from error
 
 
 @dataclass
@@ -176,11 +184,49 @@ def pack(
             sections.append(_u32(*np.searchsorted(keys[-1], base * np.arange(len(keys[-2]) + 1))))
             sections.append(_u24(level.words[sort, -1]))
         natural = math.log(10) * level.log_probs[sort]
-        sections.append(natural.astype("<f4").tobytes() if n == 1 else _quantised(natural))
+        sections.append(natural.astype("<f4").tobytes() if n == 1 else _quantized(natural))
         if n < order:
-            sections.append(_quantised(math.log(10) * level.backoffs[sort]))
+            sections.append(_quantized(math.log(10) * level.backoffs[sort]))
     packed = b"".join(heads + sections)
     return with_pronunciations(packed, phones, pronunciations or {}, g2p) if phones else packed
+
+
+def unpack(packed: bytes) -> tuple[list[str], list[Ngrams]]:
+    """Words, ascending by their bytes, and n-grams: what was packed, up to quantization. LmError for a damaged file."""
+    try:
+        counts = NgramLm(np.frombuffer(packed, np.uint8)).num_ngrams
+    except ValueError as error:
+        raise LmError(str(error)) from error
+    at = len(MAGIC) + 4 * (2 + len(counts))
+
+    def take(dtype: str, count: int) -> npt.NDArray[Any]:
+        nonlocal at
+        values = np.frombuffer(packed, dtype, count, at)
+        at += values.nbytes
+        return values
+
+    def dequantized(count: int) -> npt.NDArray[np.float32]:
+        low, step = take("<f4", 2)
+        values: npt.NDArray[np.float32] = low + step * take("u1", count).astype(np.float32)
+        return values
+
+    text = take("u1", int(take("<u4", 1)[0]))
+    levels: list[Ngrams] = []
+    ngrams = np.empty((1, 0), np.int64)
+    for n, count in enumerate(counts, 1):
+        last = np.arange(count)
+        if n > 1:
+            starts = take("<u4", len(ngrams) + 1).astype(np.int64)
+            ngrams = np.repeat(ngrams, starts[1:] - starts[:-1], axis=0)
+            last = take("u1", 3 * count).reshape(-1, 3) @ np.array([1, 1 << 8, 1 << 16])
+        else:
+            ngrams = np.repeat(ngrams, count, axis=0)
+        ngrams = np.concatenate((ngrams, last[:, None]), axis=1)
+        log_probs = take("<f4", count) if n == 1 else dequantized(count)
+        backoffs = dequantized(count) if n < len(counts) else np.zeros(count, np.float32)
+        ln10 = np.float32(math.log(10))
+        levels.append(Ngrams(ngrams, log_probs / ln10, backoffs / ln10))
+    return text.tobytes().decode().split("\n"), levels
 
 
 def with_pronunciations(
@@ -228,7 +274,7 @@ def _u24(values: npt.NDArray[np.int64]) -> bytes:
     return np.ascontiguousarray(values.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3]).tobytes()
 
 
-def _quantised(values: npt.NDArray[np.float32]) -> bytes:
+def _quantized(values: npt.NDArray[np.float32]) -> bytes:
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
     step = (high - low) / 255
     codes = np.round((values - low) / step) if step else np.zeros(len(values))

@@ -1,12 +1,15 @@
-"""The attention decoder: scores a token sequence against the encoder's output.
+"""The attention decoder: the probability of the next token, given the encoder's output and the tokens so far.
 
-At an endpoint it rescores the n-best hypotheses of the CTC search. It is trained with teacher forcing, optionally with
-scheduled sampling.
+It is trained with teacher forcing, optionally with scheduled sampling. Searches run it token by token (`Decoder.step`);
+rescoring runs whole sentences at once (`Decoder.score`). All run the same layers: the full pass is a step that takes all
+tokens and has no past.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +24,30 @@ IGNORE_ID = -1
 """Padding in target sequences."""
 
 
+KeysValues = tuple[Tensor, Tensor]
+"""Keys and values of one layer, (N, P or T, dim) each."""
+
+
+class DecoderCache(NamedTuple):
+    """What N hypotheses of P tokens each hand to their next step. A value: `Decoder.step` returns a new one.
+
+    Reordering hypotheses is indexing the first axis of `keys` and `values`.
+    """
+
+    keys: Tensor
+    """(N, num_layers, P, dim), of the P tokens so far"""
+    values: Tensor
+    """(N, num_layers, P, dim)"""
+    memory_keys: Tensor
+    """(N, num_layers, T, dim), of the encoder's output; or one row, if the hypotheses are of one utterance"""
+    memory_values: Tensor
+    """(N or 1, num_layers, T, dim)"""
+
+    def select(self, rows: Any) -> DecoderCache:
+        """The hypotheses `rows`, (M,) integers, of one utterance."""
+        return self._replace(keys=self.keys[rows], values=self.values[rows])
+
+
 class DecoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -29,10 +56,20 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.dim, config.decoder_ff_dim, config.activation, config.dropout)
         self.residuals = nn.ModuleList(Residual(config.dim, config.norm, config.dropout) for _ in range(3))
 
-    def forward(self, x: Tensor, causal_bias: Tensor, memory: Tensor, memory_bias: Tensor) -> Tensor:
-        x = self.residuals[0](x, lambda y: self.self_attention(y, causal_bias, None, None, None)[0])
-        x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, memory_bias))
-        return self.residuals[2](x, self.feed_forward)
+    def forward(
+        self, x: Tensor, causal_bias: Tensor, past: KeysValues | None, memory: KeysValues, memory_bias: Tensor
+    ) -> tuple[Tensor, KeysValues]:
+        """x (N, U, dim) -> output (N, U, dim), and keys and values (N, P + U, dim) of the past and these tokens."""
+        new = []
+
+        def attend(y: Tensor) -> Tensor:
+            y, *keys_values = self.self_attention(y, causal_bias, None, *(past or (None, None)))
+            new.extend(keys_values)
+            return y
+
+        x = self.residuals[0](x, attend)
+        x = self.residuals[1](x, lambda y: self.cross_attention(y, *memory, memory_bias))
+        return self.residuals[2](x, self.feed_forward), (new[0], new[1])
 
 
 class Decoder(nn.Module):
@@ -57,16 +94,54 @@ class Decoder(nn.Module):
         Returns:
             (N, U, vocab_size) logits of the token that follows each position.
         """
-        length = tokens.shape[1]
-        position = torch.arange(length, device=tokens.device)
-        x = self.embedding(tokens) * math.sqrt(self.config.dim) + sinusoids(position, self.config.dim)
-        x = self.dropout(x)
-        causal_bias = mask_bias(position[None, :] <= position[:, None])[None, None]
+        memory_keys_values = [layer.cross_attention.project(memory) for layer in self.layers]
         # Frame 0 stays visible in an empty memory, so that the softmax of its row is finite.
         memory_bias = mask_bias(length_mask(memory_lengths.clamp(min=1), memory.shape[1]))[:, None, None]
-        for layer in self.layers:
-            x = layer(x, causal_bias, memory, memory_bias)
-        return self.out(self.final_norm(x))
+        return self._run(tokens, None, memory_keys_values, memory_bias)[0]
+
+    def init_cache(self, memory: Tensor, batch_size: int = 1) -> DecoderCache:
+        """The state before the first token. memory: (N or 1, T, dim) of `batch_size` hypotheses, valid frames only."""
+        none = memory.new_zeros(batch_size, len(self.layers), 0, self.config.dim)
+        return self.extend(DecoderCache(none, none, none[:1], none[:1]), memory)
+
+    def extend(self, cache: DecoderCache, memory: Tensor) -> DecoderCache:
+        """`cache` with T more encoder frames, memory (N or 1, T, dim), behind those that it has."""
+        projected = zip(*(layer.cross_attention.project(memory) for layer in self.layers), strict=True)
+        keys, values = (torch.stack(each, dim=1) for each in projected)
+        return cache._replace(
+            memory_keys=torch.cat((cache.memory_keys, keys), dim=2),
+            memory_values=torch.cat((cache.memory_values, values), dim=2),
+        )
+
+    def step(self, tokens: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
+        """The next tokens of every hypothesis.
+
+        Args:
+            tokens: (N, U) int64; the first token of a hypothesis is SOS.
+        Returns:
+            (N, U, vocab_size) logits of the token that follows each of them; the cache for the next step.
+        """
+        past = list(zip(cache.keys.unbind(1), cache.values.unbind(1), strict=True))
+        memory = list(zip(cache.memory_keys.unbind(1), cache.memory_values.unbind(1), strict=True))
+        logits, new = self._run(tokens, past, memory, torch.zeros(1, 1, 1, 1, device=tokens.device))
+        keys, values = (torch.stack(each, dim=1) for each in zip(*new, strict=True))
+        return logits, cache._replace(keys=keys, values=values)
+
+    def _run(
+        self, tokens: Tensor, past: Sequence[KeysValues] | None, memory: Sequence[KeysValues], memory_bias: Tensor
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """Logits, and each layer's keys and values of the past and these tokens."""
+        num_past = past[0][0].shape[1] if past else 0
+        position = torch.arange(tokens.shape[1], device=tokens.device) + num_past
+        slot = torch.arange(num_past + tokens.shape[1], device=tokens.device)
+        causal_bias = mask_bias(slot[None, :] <= position[:, None])[None, None]
+        x = self.embedding(tokens) * math.sqrt(self.config.dim) + sinusoids(position, self.config.dim)
+        x = self.dropout(x)
+        new = []
+        for index, layer in enumerate(self.layers):
+            x, keys_values = layer(x, causal_bias, past[index] if past else None, memory[index], memory_bias)
+            new.append(keys_values)
+        return self.out(self.final_norm(x)), new
 
     def score(self, tokens: Tensor, token_lengths: Tensor, memory: Tensor, memory_lengths: Tensor) -> Tensor:
         """Log-probability of whole sentences, including EOS.
@@ -79,12 +154,24 @@ class Decoder(nn.Module):
             (N,) float32
         """
         sos = torch.full_like(tokens[:, :1], SOS_EOS_ID)
-        log_probs = self.forward(torch.cat((sos, tokens), dim=1), memory, memory_lengths).float().log_softmax(-1)
-        position = torch.arange(tokens.shape[1] + 1, device=tokens.device)[None, :]
-        target = torch.cat((tokens, sos), dim=1)
-        target = torch.where(position == token_lengths[:, None], SOS_EOS_ID, target)
-        picked = log_probs.gather(-1, target[:, :, None])[:, :, 0]
-        return torch.where(position <= token_lengths[:, None], picked, 0.0).sum(dim=1)
+        logits = self.forward(torch.cat((sos, tokens), dim=1), memory, memory_lengths)
+        return sentence_scores(logits.float().log_softmax(-1), tokens, token_lengths)
+
+
+def sentence_scores(log_probs: Tensor, tokens: Tensor, token_lengths: Tensor) -> Tensor:
+    """Log-probability of whole sentences, including EOS.
+
+    Args:
+        log_probs: (N, U + 1, vocab_size), of the token at each position and of the one after the last.
+        tokens: (N, U) int64 without SOS and EOS, padded with any valid id; token_lengths: (N,) int64
+    Returns:
+        (N,)
+    """
+    target = torch.cat((tokens, torch.full_like(token_lengths, SOS_EOS_ID)[:, None]), dim=1)
+    position = torch.arange(target.shape[1], device=tokens.device)[None, :]
+    target = torch.where(position == token_lengths[:, None], SOS_EOS_ID, target)
+    picked = log_probs.gather(-1, target[:, :, None])[:, :, 0]
+    return torch.where(position <= token_lengths[:, None], picked, 0.0).sum(dim=1)
 
 
 def shift_right(targets: Tensor) -> Tensor:

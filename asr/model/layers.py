@@ -74,7 +74,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Attention of decoder positions over encoder frames."""
+    """Attention of decoder positions over encoder frames, whose keys and values are computed once an utterance."""
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -83,10 +83,14 @@ class CrossAttention(nn.Module):
         self.key_value = nn.Linear(dim, 2 * dim)
         self.out = nn.Linear(dim, dim)
 
-    def forward(self, x: Tensor, memory: Tensor, bias: Tensor) -> Tensor:
-        """x (N, U, dim), memory (N, T, dim), bias (N, 1, 1, T) float32 -> (N, U, dim)"""
-        key, value = self.key_value(memory).chunk(2, dim=-1)
-        q, k, v = (_split_heads(t, self.num_heads) for t in (self.query(x), key, value))
+    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of encoder output (N, T, dim): (N, T, dim) each."""
+        keys, values = self.key_value(memory).chunk(2, dim=-1)
+        return keys, values
+
+    def forward(self, x: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
+        """x (N, U, dim), keys and values (N or 1, T, dim), bias (N or 1, 1, 1, T) float32 -> (N, U, dim)"""
+        q, k, v = (_split_heads(t, self.num_heads) for t in (self.query(x), keys, values))
         return self.out(_merge_heads(attend(q, k, v, bias)))
 
 

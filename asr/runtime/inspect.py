@@ -16,18 +16,12 @@ import numpy as np
 
 from asr._core import ONNX_OPSET
 from asr.features import ENCODER_FRAME_MS
-from asr.runtime.metadata import EXPORT_AGAIN, FORMAT_VERSION, MetadataError
-from asr.runtime.onnx_model import (
-    DECODER_INPUTS,
-    INPUTS,
-    ModelError,
-    OnnxModel,
-    Tensors,
-    bundled_model,
-    decoder_tensors,
-    step_tensors,
-)
+from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
+from asr.runtime.onnx_decoder import DECODER_INPUTS, DECODER_PAST, decoder_tensors
+from asr.runtime.onnx_model import INPUTS, OnnxModel, bundled_model, step_tensors
+from asr.runtime.onnx_session import ModelError, Tensors
 from asr.text import printable
+from asr.tokenizer import SOS_EOS_ID
 
 SILENCE = float(np.log(np.finfo(np.float32).eps))
 """Log-mel energy of digital silence."""
@@ -88,6 +82,10 @@ def check(model: OnnxModel) -> None:
     if model.has_decoder:
         scores = model.score([[], [meta.vocab_size - 1]], encoder_out[0])
         _require(model, bool((np.isfinite(scores) & (scores <= 0)).all()), f"its decoder scores {scores.tolist()}")
+    if model.has_decoder_steps:
+        log_probs, _ = model.decoder.step(np.array([SOS_EOS_ID]), model.decoder.begin(encoder_out[0]))
+        total = float(np.exp(log_probs.astype(np.float64)).sum())
+        _require(model, abs(total - 1) < 1e-3, f"the first probabilities of its decoder sum to {total}, not 1")
 
 
 def contents(model: OnnxModel) -> dict[str, Any]:
@@ -96,7 +94,7 @@ def contents(model: OnnxModel) -> dict[str, Any]:
     described: dict[str, Any] = {
         "path": str(model.path),
         "num_bytes": model.path.stat().st_size,
-        "format_version": FORMAT_VERSION,
+        "format_version": int(model.format_version),
         "opset": ONNX_OPSET,
         **_nodes(step_tensors(meta), len(INPUTS)),
         "decoder": None,
@@ -104,7 +102,8 @@ def contents(model: OnnxModel) -> dict[str, Any]:
     }
     if model.has_decoder:
         size = len(meta.decoder_onnx)
-        described["decoder"] = {"num_bytes": size, **_nodes(decoder_tensors(meta), len(DECODER_INPUTS))}
+        num_inputs = len(DECODER_INPUTS) + (len(DECODER_PAST) if model.has_decoder_steps else 0)
+        described["decoder"] = {"num_bytes": size, **_nodes(decoder_tensors(meta), num_inputs)}
     return described
 
 
@@ -122,8 +121,8 @@ def summary(model: OnnxModel) -> str:
     chunk = meta.config.get("chunk")
     trained_on = chunk.get("sizes") if isinstance(chunk, dict) else None
     lines = {
-        "file": f"{size:.1f} MB, format {FORMAT_VERSION}, opset {ONNX_OPSET}, quantization {meta.quantization}, "
-        f"licence {meta.licence or 'not stated'}",
+        "file": f"{size:.1f} MB, format {model.format_version}, opset {ONNX_OPSET}, quantization {meta.quantization}, "
+        f"license {meta.license or 'not stated'}",
         "encoder": f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes "
         f"{per_frame * meta.default_left_context / 1e3:.0f} kB ({per_frame / 1e3:.1f} kB a frame of left context)",
         "latency": f"any chunk that is a multiple of {ENCODER_FRAME_MS} ms, by default {chunk_ms} ms and {left_ms} ms "

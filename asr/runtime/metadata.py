@@ -2,7 +2,7 @@
 
 All of it lies in the `metadata_props` of the .onnx file (the "custom metadata map" of ONNX Runtime, in every
 language), as flat strings: numbers in decimal, truth values as `true` and `false`, tokens one a line, objects
-as JSON, the decoder's scoring graph as base64. So one file is all an app needs. Imports the standard library
+as JSON, the decoder's graph as base64. So one file is all an app needs. Imports the standard library
 only.
 """
 
@@ -32,8 +32,9 @@ from asr.features import (
 from asr.lexicon.phones import num_phone_tokens
 
 MODEL_TYPE = "asr_stream"
-FORMAT_VERSION = 2
-"""Version 2 has `phones`; version 1 is read as a model without them."""
+FORMAT_VERSION = 3
+_SINCE = {"phones": 2, "num_decoder_layers": 3}
+"""Versions that brought a key; older files have no phones, and a decoder that makes no steps."""
 QUANTIZATIONS = ("none", "int8")
 
 EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"
@@ -54,6 +55,10 @@ FRONT_END = (
     "feature_overlap",
 )
 """Fields of the metadata that live recognition has only one answer to: their defaults."""
+
+
+_FORMER_NAMES = {"license": "licence"}
+"""Keys that files of format 2 had under another name before."""
 
 
 class MetadataError(ValueError):
@@ -80,8 +85,8 @@ class ModelMetadata:
     models on `dev`, as asr.runtime.search.LmWeights."""
     quantization: str = "none"
     """none | int8"""
-    licence: str = ""
-    """SPDX identifier of the weights' licence; empty when nobody has stated one."""
+    license: str = ""
+    """SPDX identifier of the weights' license; empty when nobody has stated one."""
     cmvn_mean: tuple[float, ...] = ()
     """(num_mel_bins,) for the record: the graph normalizes by itself."""
     cmvn_std: tuple[float, ...] = ()
@@ -90,7 +95,10 @@ class ModelMetadata:
     training: dict[str, Any] = field(default_factory=dict)
     """Summary of the training: steps, hours of audio, last word error rates, data."""
     decoder_onnx: bytes = field(default=b"", repr=False)
-    """The decoder's scoring graph, an ONNX file of its own; empty when the model has none."""
+    """The decoder's graph, an ONNX file of its own; empty when the model has none."""
+
+    num_decoder_layers: int = 0
+    """Layers of the decoder: the second axis of its cache; 0 when it makes no steps (before version 3), or is none."""
 
     # The front end and the striding, as asr.features defines them.
     sample_rate: int = SAMPLE_RATE
@@ -113,7 +121,7 @@ class ModelMetadata:
     def __post_init__(self) -> None:
         for name in ("num_layers", "dim", "default_chunk_size", "sample_rate", "num_mel_bins", "subsampling"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for name in ("default_left_context", "feature_overlap"):
+        for name in ("default_left_context", "feature_overlap", "num_decoder_layers"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
         _require(0 <= self.rescore_ctc_weight <= 1, "rescore_ctc_weight", self.rescore_ctc_weight, "in [0, 1]")
         _require(self.quantization in QUANTIZATIONS, "quantization", self.quantization, f"one of {QUANTIZATIONS}")
@@ -183,8 +191,8 @@ class ModelMetadata:
             )
         values: dict[str, Any] = {}
         for f in fields(ModelMetadata):
-            text = properties.get(f.name)
-            if text is None and f.name == "phones" and version == "1":
+            text = properties.get(f.name, properties.get(_FORMER_NAMES.get(f.name, "")))
+            if int(version) < _SINCE.get(f.name, 1):
                 continue
             if text is None:
                 raise MetadataError(f"metadata key {f.name} is missing: {EXPORT_AGAIN}")

@@ -15,20 +15,33 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr._core import DECODER_INPUTS, DECODER_OUTPUTS, PHONE_OUTPUT, read_onnx_properties
+from asr._core import (
+    DECODER_INPUTS,
+    DECODER_OUTPUTS,
+    DECODER_PAST,
+    DECODER_STEP_OUTPUTS,
+    PHONE_OUTPUT,
+    read_onnx_properties,
+)
 from asr._core import ENCODER_INPUTS as INPUTS
 from asr._core import ENCODER_OUTPUTS as OUTPUTS
 from asr.runtime.cache_arena import CacheArena, Row
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
-from asr.runtime.onnx_session import PROVIDERS, ModelError, cannot_run, open_session, run
+from asr.runtime.onnx_decoder import OnnxDecoder, decoder_tensors
+from asr.runtime.onnx_session import (
+    PROVIDERS,
+    ModelError,
+    Tensors,
+    cannot_run,
+    check_tensors,
+    open_session,
+    optional_inputs,
+    run,
+)
 from asr.text import printable
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
-
-
-Tensors = dict[str, tuple[str, list[int | str]]]
-"""Type, as ONNX Runtime spells it, and shape of each input and output; a name stands for a size that is free."""
 
 _BUNDLED = {"int8": "tiny.int8.onnx", "float32": "tiny.onnx"}
 
@@ -115,16 +128,6 @@ def step_tensors(metadata: ModelMetadata) -> Tensors:
     }
 
 
-def decoder_tensors(metadata: ModelMetadata) -> Tensors:
-    """DECODER_INPUTS and DECODER_OUTPUTS of a file with this metadata."""
-    return {
-        "tokens": ("tensor(int64)", ["N", "U"]),
-        "token_lengths": ("tensor(int64)", ["N"]),
-        "encoder_out": ("tensor(float)", [1, "T", metadata.dim]),
-        "scores": ("tensor(float)", ["N"]),
-    }
-
-
 class OnnxModel:
     """A model file, opened. Immutable; any number of threads may call it at once."""
 
@@ -159,13 +162,14 @@ class OnnxModel:
             raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
         self._session, properties = self._open(data, str(self.path))
         del data
+        self.format_version = properties.get("format_version", "")
         try:
             self.metadata = ModelMetadata.from_properties(properties)
         except MetadataError as error:
             raise ModelError(f"{self.path}: {error}") from error
         self._outputs = (*OUTPUTS, PHONE_OUTPUT) if self.metadata.phones else OUTPUTS
-        _check_tensors(self._session, str(self.path), step_tensors(self.metadata))
-        self._decoder: Any = None
+        check_tensors(self._session, str(self.path), step_tensors(self.metadata))
+        self._decoder: OnnxDecoder | None = None
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -175,6 +179,11 @@ class OnnxModel:
     def has_decoder(self) -> bool:
         """Whether `score` works."""
         return bool(self.metadata.decoder_onnx)
+
+    @property
+    def has_decoder_steps(self) -> bool:
+        """Whether the decoder makes steps."""
+        return self.has_decoder and self.metadata.num_decoder_layers > 0
 
     @property
     def batch_invariant(self) -> bool:
@@ -267,31 +276,14 @@ class OnnxModel:
             encoder_out: (T, dim) float32, valid frames only.
         Returns:
             (N,) float32.
-        Raises ValueError for ids outside the vocabulary or another shape; ModelError for a model
-        without decoder.
+        Raises ValueError for ids outside the vocabulary or another shape; ModelError as `decoder` does.
         """
-        meta = self.metadata
-        if encoder_out.ndim != 2 or encoder_out.shape[1] != meta.dim or encoder_out.dtype != np.float32:
-            raise ValueError(
-                f"encoder_out is {encoder_out.dtype} of shape {encoder_out.shape}; expected float32 (T, {meta.dim})"
-            )
-        if not tokens:
-            return np.zeros(0, np.float32)
-        lengths = np.array([len(row) for row in tokens], np.int64)
-        padded = np.zeros((len(tokens), max(int(lengths.max()), 1)), np.int64)
-        for index, row in enumerate(tokens):
-            padded[index, : len(row)] = row
-        if padded.min() < 0 or padded.max() >= meta.vocab_size:
-            odd = padded.min() if padded.min() < 0 else padded.max()
-            raise ValueError(f"token id {odd} is outside 0 to {meta.vocab_size - 1}")
-        if len(encoder_out) == 0:  # nothing was heard: the decoder attends to one frame of zeros
-            encoder_out = np.zeros((1, meta.dim), np.float32)
-        feeds = dict(zip(DECODER_INPUTS, (padded, lengths, encoder_out[None]), strict=True))
-        return run(self._decoder_session(), DECODER_OUTPUTS, feeds, self._decoder_name)[0]
+        return self.decoder.score(tokens, encoder_out)
 
-    def _open(self, data: bytes, name: str, is_decoder: bool = False) -> tuple[Any, dict[str, str]]:
-        """The session of a file, and its metadata."""
-        inputs, outputs = (DECODER_INPUTS, DECODER_OUTPUTS) if is_decoder else (INPUTS, OUTPUTS)
+    def _open(self, data: bytes, name: str, decoder_of: ModelMetadata | None = None) -> tuple[Any, dict[str, str]]:
+        """The session of a file, and its metadata. decoder_of: the model's, where the file is its decoder."""
+        inputs, outputs = (DECODER_INPUTS, DECODER_OUTPUTS) if decoder_of else (INPUTS, OUTPUTS)
+        optional: tuple[str, ...] = ()
         try:
             properties = read_onnx_properties(data)
         except UnicodeDecodeError as error:
@@ -299,32 +291,33 @@ class OnnxModel:
         except ValueError as error:
             raise ModelError(f"{name} is damaged, or no model of asr-stream: {error}; {EXPORT_AGAIN}") from error
         session = self._new_session(data, name)
-        found = [[node.name for node in nodes] for nodes in (session.get_inputs(), session.get_outputs())]
-        if not is_decoder and properties.get("phones"):
+        given = (session.get_inputs() + optional_inputs(session), session.get_outputs())
+        found = [[node.name for node in nodes] for nodes in given]
+        if decoder_of and decoder_of.num_decoder_layers:
+            optional, outputs = DECODER_PAST, (*outputs, *DECODER_STEP_OUTPUTS)
+        elif not decoder_of and properties.get("phones"):
             outputs = (*outputs, PHONE_OUTPUT)
-        if found != [list(inputs), list(outputs)]:
-            taken, given = (printable(", ".join(names)) for names in found)
+        if found != [[*inputs, *optional], [*outputs]]:
+            takes, gives = (printable(", ".join(names)) for names in found)
             raise ModelError(
-                f"{name} is no model of asr-stream: its graph takes {taken} and gives {given}; "
+                f"{name} is no model of asr-stream: its graph takes {takes} and gives {gives}; "
                 f"expected {', '.join(inputs)} and {', '.join(outputs)}. `asr export` writes one"
             )
         return session, properties
 
-    def _decoder_session(self) -> Any:
+    @property
+    def decoder(self) -> OnnxDecoder:
+        """The attention decoder; ModelError for a model without one."""
         # Opened when it is first needed: greedy and beam search never do.
         with self._lock:
             if self._decoder is None:
                 if not self.has_decoder:
                     raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
-                name = self._decoder_name
-                decoder, _ = self._open(self.metadata.decoder_onnx, name, is_decoder=True)
-                _check_tensors(decoder, name, decoder_tensors(self.metadata))
-                self._decoder = decoder
+                name = f"the decoder in {self.path}"
+                session, _ = self._open(self.metadata.decoder_onnx, name, self.metadata)
+                check_tensors(session, name, decoder_tensors(self.metadata))
+                self._decoder = OnnxDecoder(session, name, self.metadata)
             return self._decoder
-
-    @property
-    def _decoder_name(self) -> str:
-        return f"the decoder in {self.path}"
 
     def _check_chunk(self, features: FloatArray, num_valid: IntArray) -> None:
         meta = self.metadata
@@ -359,15 +352,3 @@ class OnnxModel:
         dtypes = [str(array.dtype) for array in cache]
         if dtypes != ["float32", "float32", "int64"]:
             raise ValueError(f"cache has dtypes {', '.join(dtypes)}; expected float32, float32, int64")
-
-
-def _check_tensors(session: Any, name: str, expected: Tensors) -> None:
-    for node in (*session.get_inputs(), *session.get_outputs()):
-        kind, shape = expected[node.name]
-        # What a free size is called does not matter.
-        found, wanted = ([size if isinstance(size, int) else "" for size in sizes] for sizes in (node.shape, shape))
-        if (node.type, found) != (kind, wanted):
-            raise ModelError(
-                f"{name} is damaged: its {node.name} is {printable(f'{node.type} {node.shape}')}, by its metadata "
-                f"it must be {kind} {shape}; {EXPORT_AGAIN}"
-            )

@@ -27,6 +27,10 @@ INSTALL = (
 )
 
 
+Tensors = dict[str, tuple[str, list[int | str]]]
+"""Type, as ONNX Runtime spells it, and shape of each input and output; a name stands for a size that is free."""
+
+
 class ModelError(ValueError):
     """A file that is not a usable model, or a way of running it that this machine does not have."""
 
@@ -62,6 +66,24 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int) -> Any
             f"missing: see nvidia-smi, then {INSTALL}, or use provider cpu"
         )
     return session
+
+
+def optional_inputs(session: Any) -> list[Any]:
+    """The inputs that have a default in the graph."""
+    return session.get_overridable_initializers()
+
+
+def check_tensors(session: Any, name: str, expected: Tensors) -> None:
+    """ModelError where the session called `name` takes or gives others, of those in `expected`."""
+    for node in (*session.get_inputs(), *optional_inputs(session), *session.get_outputs()):
+        kind, shape = expected[node.name]
+        # What a free size is called does not matter.
+        found, wanted = ([size if isinstance(size, int) else "" for size in sizes] for sizes in (node.shape, shape))
+        if (node.type, found) != (kind, wanted):
+            raise ModelError(
+                f"{name} is damaged: its {node.name} is {printable(f'{node.type} {node.shape}')}, by its metadata "
+                f"it must be {kind} {shape}; {EXPORT_AGAIN}"
+            )
 
 
 def run(session: Any, outputs: Sequence[str], feeds: dict[str, Any], name: str) -> Any:

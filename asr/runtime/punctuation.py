@@ -53,7 +53,7 @@ class Punctuation:
         """Words before a word that they depend on."""
         self.mixed = _mixed(properties)
         """How words of mixed case are written, by their small letters."""
-        self.licence = properties.get("licence", "")
+        self.license = properties.get("license", "")
         """SPDX identifier of the weights' license; empty when nobody has stated one."""
         self._session = open_session(data, self._name, "cpu", num_threads)
         for kind, found, wanted in (

@@ -27,12 +27,16 @@ from asr._core import (
     LmFusion,
     NgramLm,
 )
+from asr.runtime.alignment import align_tokens
+from asr.runtime.joint_search import StepDecoder, joint_search
 from asr.runtime.metadata import ModelMetadata
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
 MAX_LIST = 1 << 20
 """Characters of a list of hotwords or phrases: some 50 000 phrases, whose search takes seconds to build."""
 SEARCHES = ("greedy", "beam", "rescore")
+DECODER_SEARCHES = ("attention", "joint")
+"""Of whole utterances, by the decoder's steps; joint: with CTC."""
 
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
 """Decoder scores (N,) of N token sequences against the utterance at hand."""
@@ -64,11 +68,11 @@ class LmWeights:
         """
         if lm is None and hotwords is None:
             return None
-        return LmFusion(lm, heard(tokens), **asdict(self), hotwords=hotwords, phones=list(phones))
+        return LmFusion(lm, output_symbols(tokens), **asdict(self), hotwords=hotwords, phones=list(phones))
 
 
 class Word(NamedTuple):
-    """A recognised word. Times in seconds since the start of the stream."""
+    """A recognized word. Times in seconds since the start of the stream."""
 
     word: str
     start_s: float
@@ -97,7 +101,7 @@ def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
     return text
 
 
-def heard(tokens: Sequence[str]) -> list[str]:
+def output_symbols(tokens: Sequence[str]) -> list[str]:
     """The spelling of every token id as the C++ core takes it: empty where it is in no text."""
     return ["" if id in _UNSPOKEN_IDS else token for id, token in enumerate(tokens)]
 
@@ -111,7 +115,7 @@ def new_hotwords(
 ) -> Hotwords:
     """Hotwords (as for `list_text`) for a search with `lm` by a model with `phones`."""
     pronouncer = lm if lm is not None and lm.phones and phones else None
-    return Hotwords(list_text("hotwords", lines), heard(tokens), boost, pronouncer)
+    return Hotwords(list_text("hotwords", lines), output_symbols(tokens), boost, pronouncer)
 
 
 def words(hypothesis: Hypothesis, tokens: Sequence[str], with_lm: bool = False) -> list[Word]:
@@ -119,7 +123,7 @@ def words(hypothesis: Hypothesis, tokens: Sequence[str], with_lm: bool = False) 
 
     tokens: spelling of every token id. with_lm: a language model took part in the search, which confidences depend on.
     """
-    return [Word(*word) for word in _core.words(hypothesis, heard(tokens), with_lm)]
+    return [Word(*word) for word in _core.words(hypothesis, output_symbols(tokens), with_lm)]
 
 
 def phone_words(
@@ -132,7 +136,7 @@ def phone_words(
     """
     letters = CtcGreedySearch()
     letters.advance(np.ascontiguousarray(log_probs))
-    return [Word(*word) for word in _core.words(hypothesis, fusion, letters.hypotheses()[0], heard(tokens))]
+    return [Word(*word) for word in _core.words(hypothesis, fusion, letters.hypotheses()[0], output_symbols(tokens))]
 
 
 def text(hypothesis: Hypothesis, tokens: Sequence[str]) -> str:
@@ -205,6 +209,23 @@ def decode_words(
     if phone_log_probs is None:
         raise ValueError("the search is over phones, and the model gave no phone_log_probs")
     return phone_words(decode(phone_log_probs, "beam", beam_size, fusion=fusion), fusion, log_probs, tokens)
+
+
+def decode_by_steps(
+    log_probs: npt.NDArray[np.float32],
+    tokens: Sequence[str],
+    name: str,
+    decoder: StepDecoder,
+    encoder_out: npt.NDArray[np.float32],
+    ctc_weight: float = ModelMetadata.rescore_ctc_weight,
+) -> list[Word]:
+    """The words of a whole utterance by `name` of DECODER_SEARCHES; see `asr.runtime.joint_search.joint_search`.
+
+    log_probs: (T, V) float32 of CTC, encoder_out: (T, dim) float32; tokens: spelling of every token id.
+    """
+    log_probs = np.ascontiguousarray(log_probs)
+    found = joint_search(log_probs, decoder, encoder_out, 0.0 if name == "attention" else ctc_weight)[0].tokens
+    return words(align_tokens(log_probs, found), tokens) if found else []
 
 
 def finish(

@@ -111,18 +111,27 @@ class Checkpoint:
                 values["average"],
                 dict(values["training"]),
             )
-            with torch.device("meta"):  # shapes without memory
-                expected = {name: value.shape for name, value in AsrModel(checkpoint.model_config).state_dict().items()}
             for weights in (checkpoint.weights, checkpoint.average):
-                odd = expected.items() ^ {name: value.shape for name, value in weights.items()}.items()
-                if odd:
-                    names = sorted({name for name, _ in odd})
-                    raise ValueError(f"weights of another network than its configuration: {', '.join(names[:3])}")
+                check_weights(weights, checkpoint.model_config)
         except KeyError as error:
             raise CheckpointError(f"{path} lacks {error} and is no checkpoint of asr-stream") from error
         except (AttributeError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path} is no checkpoint of asr-stream: {error}") from error
         return checkpoint
+
+
+def check_weights(weights: dict[str, Tensor], config: ModelConfig) -> None:
+    """Raises ValueError unless `weights` are finite and just those of the network that `config` describes."""
+    with torch.device("meta"):  # shapes without memory
+        expected = {name: value.shape for name, value in AsrModel(config).state_dict().items()}
+    odd = sorted({name for name, _ in expected.items() ^ {name: w.shape for name, w in weights.items()}.items()})
+    if odd:
+        raise ValueError(f"weights of another network than its configuration: {', '.join(odd[:3])}")
+    if damaged := [name for name, value in weights.items() if not value.isfinite().all()]:
+        raise ValueError(
+            f"weights that are not finite numbers, in {', '.join(damaged[:3])}: take an earlier checkpoint, and train "
+            "on with a lower optim.lr"
+        )
 
 
 def checkpoints(folder: Path) -> list[Path]:

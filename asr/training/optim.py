@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import AdamW
 
 from asr.config import OptimConfig
+from asr.model.model import AsrModel
 
 
 def learning_rate(config: OptimConfig, step: int, max_steps: int) -> float:
@@ -26,14 +27,87 @@ def learning_rate(config: OptimConfig, step: int, max_steps: int) -> float:
     return config.lr * (1 - rest if config.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * rest)))
 
 
-def build_optimizer(model: nn.Module, config: OptimConfig) -> AdamW:
-    """AdamW over all parameters; biases, norms and other vectors are not decayed."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
+def build_optimizer(model: AsrModel, config: OptimConfig) -> AdamW:
+    """AdamW over all parameters, or Muon for the matrices of the layers. Biases and norms do not decay."""
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    inner = {n: p for n, p in parameters.items() if ".layers." in n and p.ndim == 2 and config.kind == "muon"}
+    rest = [p for name, p in parameters.items() if name not in inner]
     groups: list[dict[str, Any]] = [
-        {"params": [p for p in parameters if p.ndim >= 2]},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+        {"params": [p for p in rest if p.ndim >= 2]},
+        {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return AdamW(groups, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay, fused=True)
+    options = {"lr": config.lr, "betas": config.betas, "weight_decay": config.weight_decay, "fused": True}
+    if not inner:
+        return AdamW(groups, **options)
+    stacked = ("qkv.weight", "key_value.weight")  # several projections in one matrix, each orthogonalized by itself
+    for split in (False, True):
+        members = [p for name, p in inner.items() if name.endswith(stacked) == split]
+        groups.append({"params": members, "orthogonal": True, "split": split})
+    return Muon(groups, **options)
+
+
+class Muon(AdamW):
+    """AdamW, but groups marked `orthogonal` step along their momentum with all singular values set to about 1.
+
+    Muon (Jordan et al. 2024) with Nesterov momentum 0.95 and five Newton-Schulz iterations; its step is scaled to the
+    root mean square of AdamW's (Liu et al. 2025, "Muon is scalable for LLM training"), so both share one learning rate.
+    """
+
+    MOMENTUM = 0.95
+    UPDATE_RMS = 0.2
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        groups = self.param_groups
+        try:
+            self.param_groups = [group for group in groups if not group.get("orthogonal")]
+            super().step()
+        finally:
+            self.param_groups = groups
+        for group in groups:
+            if group.get("orthogonal"):
+                self._step_orthogonal(group)
+
+    def _step_orthogonal(self, group: dict[str, Any]) -> None:
+        by_shape: dict[torch.Size, list[nn.Parameter]] = {}
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                by_shape.setdefault(parameter.shape, []).append(parameter)
+        # As AdamW's fused kernel does it: a step marked on the device changes nothing.
+        keep = 1.0 - getattr(self, "found_inf", torch.zeros(()))
+        for (rows, columns), parameters in by_shape.items():
+            gradient = torch.stack([p.grad for p in parameters if p.grad is not None])
+            gradient = torch.where(keep > 0, gradient, 0.0)
+            states = [self.state[p] for p in parameters]
+            for state, parameter in zip(states, parameters, strict=True):
+                if "momentum" not in state:
+                    state.update(momentum=torch.zeros_like(parameter), step=torch.zeros(()))  # AdamW reads `step`
+            momentum = torch.stack([state["momentum"] for state in states])
+            momentum = momentum.lerp(gradient, (1 - self.MOMENTUM) * keep)
+            for state, value in zip(states, momentum, strict=True):
+                state["momentum"].copy_(value)
+            update = gradient.lerp(momentum, self.MOMENTUM)
+            size = columns if group["split"] else rows
+            update = orthogonalize(update.reshape(-1, size, columns)).reshape(-1, rows, columns)
+            scale = group["lr"] * self.UPDATE_RMS * max(size, columns) ** 0.5
+            for parameter, value in zip(parameters, update, strict=True):
+                parameter.mul_(1 - group["lr"] * group["weight_decay"] * keep)
+                parameter.sub_(value * (scale * keep))
+
+
+def orthogonalize(matrices: Tensor) -> Tensor:
+    """(N, rows, columns) float32 -> the same singular vectors with singular values of about 0.7 to 1.2, in bfloat16.
+
+    Newton-Schulz iteration with the quintic of Jordan et al. 2024.
+    """
+    x = matrices.bfloat16()
+    tall = x.shape[1] > x.shape[2]
+    x = x.mT if tall else x
+    x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    for _ in range(5):
+        square = x @ x.mT
+        x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+    return (x.mT if tall else x).to(matrices.dtype)
 
 
 class WeightAverage:

@@ -1,8 +1,7 @@
 """Weights to start a training or another export from: a checkpoint, or the float weights inside an exported .onnx file.
 
-An exported graph keeps PyTorch's names for all parameters but the matrices of its products, which are stored
-transposed under names of the exporter's. Each of those products is followed by the addition of a bias that
-kept its name, and that names the matrix.
+An exported graph keeps PyTorch's names for all parameters. The matrices of its products are stored transposed, as
+"NAME.T" (see asr.export.graph), and those of the decoder in half precision, as "NAME_half".
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,7 +20,10 @@ from asr.model.model import AsrModel, with_vocab
 from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.tokenizer import Tokenizer
-from asr.training.checkpoint import Checkpoint, resolve
+from asr.training.checkpoint import Checkpoint, check_weights, resolve
+
+if TYPE_CHECKING:
+    import onnx
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Pretrained:
 def load_pretrained(source: str | Path) -> Pretrained:
     """Weights and tokenizer of `source`: "bundled", a float32 file of `asr export`, a checkpoint or its folder.
 
-    Raises ValueError where it is none of these, or where the file is quantised.
+    Raises ValueError where it is none of these, or where the file is quantized.
     """
     path = _file(source)
     if path.suffix != ".onnx":
@@ -70,7 +72,7 @@ def with_new_units(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained
 
 
 def load_model(source: str | Path) -> tuple[AsrModel, tuple[str, ...], str]:
-    """The network of the same sources in evaluation mode, the spelling of its tokens, and its licence if stated."""
+    """The network of the same sources in evaluation mode, the spelling of its tokens, and its license if stated."""
     path = _file(source)
     if path.suffix != ".onnx":
         checkpoint = Checkpoint.load(path)
@@ -78,7 +80,7 @@ def load_model(source: str | Path) -> tuple[AsrModel, tuple[str, ...], str]:
     metadata, weights = _from_onnx(path)
     model = AsrModel(with_vocab(from_dict(Config, metadata.config).model, metadata.vocab_size))
     model.load_state_dict(weights)
-    return model.eval(), metadata.tokens, metadata.licence
+    return model.eval(), metadata.tokens, metadata.license
 
 
 def _file(source: str | Path) -> Path:
@@ -92,32 +94,44 @@ def _from_onnx(path: Path) -> tuple[ModelMetadata, dict[str, Tensor]]:
     metadata = OnnxModel(path).metadata  # opened by the runtime first: its errors are the clear ones
     if metadata.quantization != "none":
         raise ValueError(
-            f"{path} is quantised ({metadata.quantization}): start from its float32 export or a checkpoint"
+            f"{path} is quantized ({metadata.quantization}): start from its float32 export or a checkpoint"
         )
     weights = _parameters(onnx.load(path), "model.")
     weights |= _parameters(onnx.load_from_string(metadata.decoder_onnx), "")
     weights["encoder.mean"] = torch.tensor(metadata.cmvn_mean)
     weights["encoder.inverse_std"] = 1.0 / torch.tensor(metadata.cmvn_std)
+    try:
+        check_weights(weights, with_vocab(from_dict(Config, metadata.config).model, metadata.vocab_size))
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be trained or exported again: {error}") from error
     return metadata, weights
 
 
-def _parameters(model: object, prefix: str) -> dict[str, Tensor]:
+def _parameters(model: onnx.ModelProto, prefix: str) -> dict[str, Tensor]:
     """Every parameter of a graph by PyTorch's name, `prefix` taken off, in float32."""
     from onnx import numpy_helper
 
-    graph = model.graph  # type: ignore[attr-defined]
-    stored = {i.name.removesuffix("_half"): numpy_helper.to_array(i) for i in graph.initializer}
-    found = {name: value for name, value in stored.items() if name.endswith((".weight", ".bias", "_bias"))}
-    # Half-precision weights reach their product through a cast.
-    source = {n.output[0]: n.input[0].removesuffix("_half") for n in graph.node if n.op_type == "Cast"}
-    products = {
-        n.output[0]: source.get(n.input[1], n.input[1]).removesuffix("_half")
-        for n in graph.node
-        if n.op_type == "MatMul"
-    }
-    for node in graph.node:
-        if node.op_type == "Add":
-            for product, bias in (node.input, reversed(node.input)):
-                if product in products and bias.endswith(".bias") and products[product] in stored:
-                    found[bias.removesuffix(".bias") + ".weight"] = stored[products[product]].T
-    return {name.removeprefix(prefix): torch.from_numpy(np.array(value, np.float32)) for name, value in found.items()}
+    _name_old_matrices(model)
+    found = {}
+    for initializer in model.graph.initializer:
+        name = initializer.name.removesuffix("_half").removeprefix(prefix)
+        value = numpy_helper.to_array(initializer)
+        if name.endswith(".T"):
+            name, value = name.removesuffix(".T"), value.T
+        if name.endswith((".weight", ".bias", "_bias")):
+            found[name] = torch.from_numpy(np.array(value, np.float32))
+    return found
+
+
+def _name_old_matrices(model: onnx.ModelProto) -> None:
+    """Gives the matrices of a file from before the exporter named them their names, by the biases added behind them.
+
+    Only the bundled file still needs this; delete it once that file is exported again.
+    """
+    initializers = {initializer.name: initializer for initializer in model.graph.initializer}
+    source = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "Cast"}
+    products = {n.output[0]: source.get(n.input[1], n.input[1]) for n in model.graph.node if n.op_type == "MatMul"}
+    for node in model.graph.node:
+        for product, bias in (node.input, reversed(node.input)) if node.op_type == "Add" else ():
+            if bias.endswith(".bias") and products.get(product, "").startswith("val_"):
+                initializers[products[product]].name = bias.removesuffix(".bias") + ".weight.T"

@@ -34,7 +34,7 @@ MIN_PACE_STEPS = 10
 """Steps after the first before the remaining time is estimated."""
 
 
-class Figures(NamedTuple):
+class StepStats(NamedTuple):
     """Measurements of one step, on its device."""
 
     losses: Losses
@@ -55,7 +55,7 @@ class TrainingProgress:
         self._visible = visible
         self._console = console
         self._log_every = log_every
-        self._figures: list[Tensor] = []
+        self._stats: list[Tensor] = []
         self._audio_s = 0.0
         self._started = time.monotonic()
         self._max_steps = max_steps
@@ -89,9 +89,9 @@ class TrainingProgress:
             self._bar.stop()
             self._writer.close()
 
-    def update(self, step: int, epoch: int, figures: Figures, lr: float, audio_s: float) -> None:
+    def update(self, step: int, epoch: int, stats: StepStats, lr: float, audio_s: float) -> None:
         """After an optimizer step on `audio_s` seconds of audio."""
-        self._figures.append(torch.stack((*figures.losses, figures.grad_norm)))
+        self._stats.append(torch.stack((*stats.losses, stats.grad_norm)))
         self._audio_s += audio_s
         if step % self._log_every == 0:
             self._log(step, epoch, lr)
@@ -111,16 +111,16 @@ class TrainingProgress:
         return f"{minutes // 60} h {minutes % 60:02d} min left" if minutes >= 60 else f"{minutes} min left"
 
     def _log(self, step: int, epoch: int, lr: float) -> None:
-        figures = torch.stack(self._figures)
+        stats = torch.stack(self._stats)
         if dist.is_initialized():
-            dist.all_reduce(figures)
-            figures /= dist.get_world_size()
-        finite = figures.isfinite().all(1)
-        means = torch.where(finite[:, None], figures, 0.0).sum(0) / finite.sum()
+            dist.all_reduce(stats)
+            stats /= dist.get_world_size()
+        finite = stats.isfinite().all(1)
+        means = torch.where(finite[:, None], stats, 0.0).sum(0) / finite.sum()
         *values, num_skipped = torch.cat((means, (~finite).sum()[None])).tolist()  # waits for the device
         now = time.monotonic()
         speed = self._audio_s / max(now - self._started, 1e-9) / 3600
-        self._figures, self._audio_s, self._started = [], 0.0, now
+        self._stats, self._audio_s, self._started = [], 0.0, now
         if not self._visible:
             return
         curves = dict(zip((*Losses._fields, "grad_norm"), values, strict=True))

@@ -36,7 +36,7 @@ from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
 from asr.training.inputs import check_letters, estimate_cmvn, load_phones, train_tokenizer
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
 from asr.training.pretrained import Pretrained, load_pretrained, with_new_units
-from asr.training.progress import Figures, TrainingProgress
+from asr.training.progress import StepStats, TrainingProgress
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
 NUM_NAMED = 10
@@ -45,7 +45,7 @@ MAX_UNREADABLE = (10, 0.05)
 """Training ends when more utterances than this number, and more than this share, could not be read."""
 
 
-class Losing(nn.Module):
+class LossModule(nn.Module):
     """The training losses as a module's forward, where data-parallel training synchronizes."""
 
     def __init__(self, model: AsrModel, config: Config) -> None:
@@ -80,7 +80,7 @@ class Trainer:
         previous = self._find_previous(resume)
 
         self.parts, left_out = load_training_cuts(config.data)
-        self._say(f"{sum(len(c) for c, _ in self.parts)} training utterances; {len(left_out)} left out")
+        self._print(f"{sum(len(c) for c, _ in self.parts)} training utterances; {len(left_out)} left out")
         self._name_left_out(left_out)
         self.valid_cuts = self._load_valid_cuts()
 
@@ -98,10 +98,10 @@ class Trainer:
         phones = start.phones if start else ()
         lexicon = config.data.lexicon
         if lexicon == "bundled" and start and not phones:  # too little data to begin a phone head, in any language
-            self._say("the weights to start from have no phone head: the model goes on with letters alone")
+            self._print("the weights to start from have no phone head: the model goes on with letters alone")
             lexicon = ""
         elif phones and not lexicon:
-            self._say("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
+            self._print("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
         self.phone_tokenizer = load_phones(lexicon, spoken, phones) if lexicon else None
         self.config = config = with_phones(config, self.phone_tokenizer.phones if self.phone_tokenizer else ())
         torch.manual_seed(config.train.seed)
@@ -119,9 +119,9 @@ class Trainer:
         self.history: list[dict[str, Any]] = []
         if previous:
             self._restore(previous)
-        self.losing: nn.Module = Losing(self.model, config)
+        self.loss_module: nn.Module = LossModule(self.model, config)
         if self.world_size > 1:
-            self.losing = DistributedDataParallel(self.losing, broadcast_buffers=False)
+            self.loss_module = DistributedDataParallel(self.loss_module, broadcast_buffers=False)
         self.num_views = 2 if config.loss.cr_ctc_weight > 0 else 1
         self._unreadable: set[str] = set()
         self._num_seen = self._num_unreadable = 0
@@ -131,7 +131,7 @@ class Trainer:
         """Trains until `train.max_steps` or an interruption; saves at the end either way."""
         config = self.config.train
         parameters = sum(p.numel() for p in self.model.parameters())
-        self._say(
+        self._print(
             f"{parameters / 1e6:.2f} M parameters, {self.tokenizer.vocab_size} {self.tokenizer.kind} units, "
             f"{self.world_size} x {self.device.type}, {config.precision}, {self.batches_per_step} batches a step"
         )
@@ -147,9 +147,9 @@ class Trainer:
                 signal.signal(number, handler)
         self.save()
         if self._stalled:
-            self._say(f"no better for {config.patience} validations: done; the best weights are in best.pt")
+            self._print(f"no better for {config.patience} validations: done; the best weights are in best.pt")
         if self._stop:
-            self._say(f"interrupted at step {self.step}, saved; the same command with --resume goes on")
+            self._print(f"interrupted at step {self.step}, saved; the same command with --resume goes on")
 
     def _run_epoch(self, progress: TrainingProgress) -> None:
         config = self.config
@@ -166,12 +166,12 @@ class Trainer:
         loader = iter(batches(sampler, dataset, config.data.num_workers))
         while own := list(islice(loader, self.batches_per_step // self.world_size)):
             self._note_unreadable(own)
-            figures, lr = self._train_step(own)
+            stats, lr = self._train_step(own)
             self.step += 1
             self.position = Position(self.position.epoch, self.position.batch + self.batches_per_step)
             audio_s = sum(batch.seconds for batch in own) * self.world_size
             self.audio_hours += audio_s / 3600
-            progress.update(self.step, self.position.epoch, figures, lr, audio_s)
+            progress.update(self.step, self.position.epoch, stats, lr, audio_s)
             if self.step % config.train.valid_every == 0 and self.valid_cuts:
                 self._validate(progress)
             if self.step % config.train.save_every == 0:
@@ -185,7 +185,7 @@ class Trainer:
             )
         self.position = Position(self.position.epoch + 1, 0)
 
-    def _train_step(self, batches: Sequence[Batch]) -> tuple[Figures, float]:
+    def _train_step(self, batches: Sequence[Batch]) -> tuple[StepStats, float]:
         """One optimizer step on this process's batches. Returns its measurements, on the device, and the learning rate.
 
         A step with a non-finite gradient changes nothing.
@@ -206,7 +206,7 @@ class Trainer:
             torch.manual_seed(batch.seed)  # dropout
             with self._gradients_stay_here() if number < len(batches) else nullcontext():
                 with self._autocast():
-                    losses = self.losing(batch, chunks, num_tokens)
+                    losses = self.loss_module(batch, chunks, num_tokens)
                 readable = batch.seconds > 0  # else the pass only keeps the processes synchronized
                 (losses.total * readable).backward()
             sums.append(torch.stack(losses).detach() * readable)
@@ -219,11 +219,11 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.average.update(self.model)
-        return Figures(Losses(*torch.stack(sums).sum(0).unbind()), grad_norm), lr
+        return StepStats(Losses(*torch.stack(sums).sum(0).unbind()), grad_norm), lr
 
     def _gradients_stay_here(self) -> AbstractContextManager[Any]:
         """Context in which data-parallel training accumulates gradients without exchanging them."""
-        return self.losing.no_sync() if isinstance(self.losing, DistributedDataParallel) else nullcontext()
+        return self.loss_module.no_sync() if isinstance(self.loss_module, DistributedDataParallel) else nullcontext()
 
     def _validate(self, progress: TrainingProgress) -> None:
         started = time.monotonic()
@@ -270,10 +270,15 @@ class Trainer:
         state = checkpoint.training
         self.average.weights = {name: value.to(self.device) for name, value in checkpoint.average.items()}
         self.average.num_updates = state["average_updates"]
+        if checkpoint.config.optim.kind != self.config.optim.kind:
+            kind = checkpoint.config.optim.kind
+            raise ValueError(
+                f"{self.folder} was trained with optim.kind={kind}: keep it, or use train.init to start anew"
+            )
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.audio_hours, self.history = state["step"], state["audio_hours"], state["history"]
         self.position = Position(state["epoch"], state["batch"])
-        self._say(f"resuming at step {self.step}, {self.audio_hours:.1f} hours of audio seen")
+        self._print(f"resuming at step {self.step}, {self.audio_hours:.1f} hours of audio seen")
 
     def _find_previous(self, resume: bool) -> Checkpoint | None:
         found = checkpoints(self.folder)
@@ -300,7 +305,7 @@ class Trainer:
             found = [r for r in refusals if r.reason == reason]
             names = "; ".join(f"{r.id} ({r.detail})" for r in found[:NUM_NAMED])
             more = f"; and {len(found) - NUM_NAMED} more" if len(found) > NUM_NAMED else ""
-            self._say(f"left out {where}for {reason}: {names}{more}")
+            self._print(f"left out {where}for {reason}: {names}{more}")
 
     def _note_unreadable(self, batches: Sequence[Batch]) -> None:
         """Names the utterances that batches left out; ValueError when there are too many of them."""
@@ -330,7 +335,7 @@ class Trainer:
         letters = pretrained.tokenizer.unknown_letters(self._texts()) if self.config.train.new_units else None
         if not letters:
             return pretrained
-        self._say(f"new units: {' '.join(sorted(letters))}")
+        self._print(f"new units: {' '.join(sorted(letters))}")
         torch.manual_seed(self.config.train.seed)
         return with_new_units(pretrained, sorted(letters))
 
@@ -341,7 +346,7 @@ class Trainer:
 
     def _request_stop(self, *_: object) -> None:
         if not self._stop:
-            self._say("stopping: this step is finished, then a checkpoint is saved")
+            self._print("stopping: this step is finished, then a checkpoint is saved")
         self._stop = True
 
     def _agreed_to_stop(self) -> bool:
@@ -352,7 +357,7 @@ class Trainer:
             self._stop = bool(flag)
         return self._stop
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if self.rank == 0:
             self.console.print(text, markup=False, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-// The C door: exceptions become status codes, C++ values become what asr_stream.h promises.
+// The C API: exceptions become status codes, C++ values become what asr_stream.h promises.
 
 // The core's namespace has the name of the C type, which is therefore called otherwise in this file.
 #define asr_stream asr_stream_handle
@@ -41,7 +41,7 @@ struct asr_stream_handle {
   ExclusiveUse use;
   std::string error;
   std::optional<Event> taken;  // what `event` and `words` point into
-  std::vector<asr_word> words;
+  std::vector<asr_word> words, raw_words;
   asr_event event{};
 };
 
@@ -97,7 +97,7 @@ asr_status guarded(std::string& text, Action action) noexcept {
   }
 }
 
-asr_status tell(asr_status status, const std::string& text, char* error, size_t error_size) noexcept {
+asr_status set_error(asr_status status, const std::string& text, char* error, size_t error_size) noexcept {
   if (error && error_size) {
     size_t length = std::min(text.size(), error_size - 1);
     while (length && length < text.size() && (text[length] & 0xc0) == 0x80) --length;  // no half of a character
@@ -173,12 +173,15 @@ StreamOptions to_stream_options(const asr_stream_options* given) {
   options.use_lm = check_range("use_lm", c.use_lm, 0, 1) != 0;
   options.beam_size = c.beam_size;
   options.silence_after_speech_s = c.silence_after_speech_s;
+  options.min_silence_after_speech_s = c.min_silence_after_speech_s;
   options.silence_without_speech_s = c.silence_without_speech_s;
   options.max_utterance_s = c.max_utterance_s;
   options.hotword_boost = c.hotword_boost;
   options.unknown_cost = c.unknown_cost;
   if (c.sample_rate) options.sample_rate = c.sample_rate;
-  check_range("reserved", c.reserved, 0, 0);
+  const std::int32_t text = check_range("text", c.text, ASR_TEXT_DEFAULT, ASR_TEXT_FORMATTED);
+  if (text != ASR_TEXT_DEFAULT) options.formatted = text == ASR_TEXT_FORMATTED;
+  if (c.mask) options.mask = c.mask;
   if (c.hotwords) options.hotwords = c.hotwords;
   if (c.phrases) options.phrases = c.phrases;
   return options;
@@ -212,7 +215,7 @@ asr_status load(const asr_model_options* options, asr_model** model, char* error
       throw;
     }
   });
-  return tell(status, text, error, error_size);
+  return set_error(status, text, error, error_size);
 }
 
 // One call that works on a stream.
@@ -282,7 +285,8 @@ void asr_stream_options_init(asr_stream_options* options, size_t struct_size) {
        asr_stream_options{0, defaults.chunk_ms, defaults.left_context_ms, static_cast<std::int32_t>(defaults.search),
                           defaults.second_pass, defaults.use_lm, defaults.beam_size, defaults.silence_after_speech_s,
                           defaults.silence_without_speech_s, defaults.max_utterance_s, defaults.hotword_boost,
-                          defaults.unknown_cost, nullptr, nullptr, defaults.sample_rate, 0});
+                          defaults.unknown_cost, nullptr, nullptr, defaults.sample_rate, ASR_TEXT_DEFAULT, nullptr,
+                          defaults.min_silence_after_speech_s});
 }
 
 asr_status asr_model_load(const char* path, const asr_model_options* options, asr_model** model, char* error,
@@ -319,7 +323,7 @@ asr_status asr_stream_new(const asr_model* model, const asr_stream_options* opti
     not_null(stream, "stream");
     *stream = new asr_stream_handle(model->model, to_stream_options(options));
   });
-  return tell(status, text, error, error_size);
+  return set_error(status, text, error, error_size);
 }
 
 void asr_stream_free(asr_stream_handle* stream) { delete stream; }
@@ -355,10 +359,14 @@ const asr_event* asr_stream_next_event(asr_stream_handle* handle) {
     handle->taken = stream.next_event();
     if (!handle->taken) return;
     const Event& event = *handle->taken;
-    handle->words.clear();
-    for (const asr_stream::Word& word : event.words) {
-      handle->words.push_back({word.text.c_str(), word.start_s, word.end_s, word.confidence});
-    }
+    const auto set = [](std::vector<asr_word>& to, const std::vector<asr_stream::Word>& from) {
+      to.clear();
+      for (const asr_stream::Word& word : from) {
+        to.push_back({word.text.c_str(), word.start_s, word.end_s, word.confidence});
+      }
+    };
+    set(handle->words, event.words);
+    set(handle->raw_words, event.raw_words);
     handle->event = {type_of(event.type),
                      event.text.c_str(),
                      event.start_s,
@@ -366,7 +374,10 @@ const asr_event* asr_stream_next_event(asr_stream_handle* handle) {
                      handle->words.empty() ? nullptr : handle->words.data(),
                      handle->words.size(),
                      event.num_stable,
-                     event.endpoint};
+                     event.endpoint,
+                     event.raw.c_str(),
+                     handle->raw_words.empty() ? nullptr : handle->raw_words.data(),
+                     handle->raw_words.size()};
     next = &handle->event;
   });
   return next;

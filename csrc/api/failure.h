@@ -1,4 +1,4 @@
-// What can go wrong outside the core, each kind with its own status at the C door. Texts are sentences for people.
+// What can go wrong outside the core, each kind with its own status at the C API. Texts are sentences for people.
 #pragma once
 
 #include <stdexcept>

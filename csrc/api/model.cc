@@ -82,10 +82,10 @@ std::shared_ptr<const LmFusion> Model::new_fusion(const HotwordList* list, bool 
   std::shared_ptr<const Hotwords> hotwords;
   if (list) {
     const bool in_phones = lm && !lm->phones().empty() && !metadata_.phones.empty();
-    hotwords = std::make_shared<const Hotwords>(list->lines, metadata_.heard(), list->boost,
+    hotwords = std::make_shared<const Hotwords>(list->lines, metadata_.output_symbols(), list->boost,
                                                 in_phones ? lm.get() : nullptr);
   }
-  return std::make_shared<const LmFusion>(lm, metadata_.heard(), options_.lm_weights, std::move(hotwords),
+  return std::make_shared<const LmFusion>(lm, metadata_.output_symbols(), options_.lm_weights, std::move(hotwords),
                                           metadata_.phones);
 }
 

@@ -28,7 +28,7 @@ std::shared_ptr<const SegmentOptions> segment_options(const Model& model, const 
                                 "; it must be in (0, 120]");
   }
   auto segment = std::make_shared<SegmentOptions>();
-  segment->tokens = model.metadata().heard();
+  segment->tokens = model.metadata().output_symbols();
   segment->phones = model.metadata().phones;
   segment->chunk_size = num_frames(
       "chunk_ms", options.chunk_ms ? options.chunk_ms : kEncoderFrameMs * model.metadata().default_chunk_size);
@@ -46,7 +46,9 @@ std::shared_ptr<const SegmentOptions> segment_options(const Model& model, const 
     segment->fusion = model.new_fusion(&hotwords, options.use_lm && !options.phrases);
   }
   segment->rescore_ctc_weight = model.metadata().rescore_ctc_weight;
+  segment->text = text_options(options.formatted, segment->tokens, options.mask ? &*options.mask : nullptr);
   segment->endpointer.silence_after_speech_s = options.silence_after_speech_s;
+  segment->endpointer.min_silence_after_speech_s = options.min_silence_after_speech_s;
   segment->endpointer.silence_without_speech_s = options.silence_without_speech_s;
   segment->endpointer.max_utterance_s = options.max_utterance_s;
   return segment;

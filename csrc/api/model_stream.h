@@ -24,11 +24,13 @@ struct StreamOptions {
   bool use_lm = true;
   std::int32_t beam_size = kBeamSize;
   double silence_after_speech_s = EndpointerOptions{}.silence_after_speech_s;
+  double min_silence_after_speech_s = EndpointerOptions{}.min_silence_after_speech_s;
   double silence_without_speech_s = EndpointerOptions{}.silence_without_speech_s;
   double max_utterance_s = EndpointerOptions{}.max_utterance_s;
   double hotword_boost = kHotwordBoost;
   double unknown_cost = kUnknownCost;
-  std::optional<std::string> hotwords, phrases;  // lists, one entry a line
+  std::optional<std::string> hotwords, phrases, mask;  // lists, one entry a line
+  bool formatted = kFormattedText;
 };
 
 // For one thread at a time. Errors are those of `Stream`.

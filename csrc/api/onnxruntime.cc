@@ -223,10 +223,10 @@ Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::s
     throw DamagedFileError(name + " is not an ONNX file, or it is damaged: " + error.what());
   }
   const std::vector<std::string> found_inputs = names(true), found_outputs = names(false);
-  const auto equal = [](const std::vector<std::string>& found, const std::vector<const char*>& wanted) {
-    return std::equal(found.begin(), found.end(), wanted.begin(), wanted.end());
+  const auto begins = [](const std::vector<std::string>& found, const std::vector<const char*>& wanted) {
+    return found.size() >= wanted.size() && std::equal(wanted.begin(), wanted.end(), found.begin());
   };
-  if (!equal(found_inputs, inputs_) || !equal(found_outputs, outputs_)) {
+  if (found_inputs.size() != inputs_.size() || !begins(found_inputs, inputs_) || !begins(found_outputs, outputs_)) {
     throw DamagedFileError(name + " is no model of asr-stream: its graph takes " + join(found_inputs) + " and gives " +
                            join(found_outputs) + "; `asr export` writes one");
   }

@@ -38,6 +38,8 @@ void bind_contract(py::module_& m) {
   m.attr("PHONE_OUTPUT") = kPhoneOutput;
   m.attr("DECODER_INPUTS") = to_tuple(kDecoderInputs);
   m.attr("DECODER_OUTPUTS") = to_tuple(kDecoderOutputs);
+  m.attr("DECODER_PAST") = to_tuple(kDecoderPast);
+  m.attr("DECODER_STEP_OUTPUTS") = to_tuple(kDecoderStepOutputs);
   m.attr("BEAM_SIZE") = kBeamSize;
   m.attr("HOTWORD_BOOST") = kHotwordBoost;
   m.attr("UNKNOWN_COST") = kUnknownCost;

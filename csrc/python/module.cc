@@ -327,19 +327,24 @@ void bind_lm(py::module_& m) {
 
 void bind_endpointer(py::module_& m) {
   py::class_<Endpointer>(m, "Endpointer")
-      .def(py::init([](double after_speech, double without_speech, double max_utterance, double frame) {
-             return Endpointer(EndpointerOptions{after_speech, without_speech, max_utterance, frame});
+      .def(py::init([](double after_speech, double min_after_speech, double without_speech, double max_utterance,
+                       double frame) {
+             return Endpointer(EndpointerOptions{after_speech, min_after_speech, without_speech, max_utterance, frame});
            }),
            py::kw_only(), "silence_after_speech_s"_a = EndpointerOptions{}.silence_after_speech_s,
+           "min_silence_after_speech_s"_a = EndpointerOptions{}.min_silence_after_speech_s,
            "silence_without_speech_s"_a = EndpointerOptions{}.silence_without_speech_s,
            "max_utterance_s"_a = EndpointerOptions{}.max_utterance_s, "frame_s"_a = kEncoderFrameS)
       .def(
           "update",
           [](const Endpointer& self, std::int64_t num_frames, std::int64_t num_trailing_silence_frames,
-             bool has_speech, bool word_begins) {
-            return name(self.update(num_frames, num_trailing_silence_frames, has_speech, word_begins));
+             bool has_speech, bool word_begins, double end_log_prob, std::int64_t num_words, std::int64_t pause) {
+            const EndpointCues cues{end_log_prob, num_words, pause};
+            return name(self.update(num_frames, num_trailing_silence_frames, has_speech, word_begins, cues));
           },
-          py::kw_only(), "num_frames"_a, "num_trailing_silence_frames"_a, "has_speech"_a, "word_begins"_a = false)
+          py::kw_only(), "num_frames"_a, "num_trailing_silence_frames"_a, "has_speech"_a, "word_begins"_a = false,
+          "end_log_prob"_a = EndpointCues::kUsualEndLogProb, "num_words"_a = EndpointCues::kManyWords + 0,
+          "longest_pause_frames"_a = 0)
       .def_property_readonly("silence_after_speech_s",
                              [](const Endpointer& self) { return self.options().silence_after_speech_s; })
       .def_property_readonly("silence_without_speech_s",
@@ -374,6 +379,7 @@ void bind_onnx_file(py::module_& m) {
 void bind_contract(py::module_& m);     // contract.cc
 void bind_punctuation(py::module_& m);  // punctuation.cc
 void bind_segment(py::module_& m);      // segment.cc
+void bind_text(py::module_& m);         // text.cc
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Streaming front end of asr-stream: ring buffer, log-mel filterbank, CTC search, endpointing.";
@@ -386,6 +392,7 @@ PYBIND11_MODULE(_core, m) {
   bind_spelling(m);
   bind_segment(m);
   bind_punctuation(m);
+  bind_text(m);
   bind_onnx_file(m);
 }
 

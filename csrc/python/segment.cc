@@ -102,7 +102,7 @@ py::list take_events(ExclusiveStream& self) {
   py::list list;
   for (const Event& event : events) {
     list.append(py::make_tuple(name(event.type), event.text, event.start_s, event.end_s, to_list(event.words),
-                               event.num_stable, event.endpoint));
+                               event.num_stable, event.endpoint, event.raw, to_list(event.raw_words)));
   }
   return list;
 }
@@ -125,9 +125,10 @@ void bind_segment(py::module_& m) {
   py::class_<SegmentOptions, std::shared_ptr<SegmentOptions>>(m, "SegmentOptions")
       .def(py::init([](std::vector<std::string> tokens, std::int64_t chunk_size, bool second_pass,
                        const std::string& search, std::int32_t beam_size, std::shared_ptr<const LmFusion> fusion,
-                       double rescore_ctc_weight, double after_speech, double without_speech, double max_utterance,
+                       double rescore_ctc_weight, double after_speech, double min_after_speech, double without_speech,
+                       double max_utterance,
                        std::int64_t max_full_context, std::shared_ptr<const Phrases> phrases,
-                       std::vector<std::string> phones) {
+                       std::vector<std::string> phones, std::shared_ptr<TextOptions> text) {
              auto options = std::make_shared<SegmentOptions>();
              options->tokens = std::move(tokens);
              options->phones = std::move(phones);
@@ -138,15 +139,17 @@ void bind_segment(py::module_& m) {
              options->fusion = std::move(fusion);
              options->phrases = std::move(phrases);
              options->rescore_ctc_weight = rescore_ctc_weight;
-             options->endpointer = {after_speech, without_speech, max_utterance, kEncoderFrameS};
+             options->endpointer = {after_speech, min_after_speech, without_speech, max_utterance, kEncoderFrameS};
              options->max_full_context = max_full_context;
+             options->text = std::move(text);
              const Segment check(options);
              return options;
            }),
            py::kw_only(), "tokens"_a, "chunk_size"_a, "second_pass"_a, "search"_a, "beam_size"_a, "fusion"_a,
-           "rescore_ctc_weight"_a, "silence_after_speech_s"_a, "silence_without_speech_s"_a, "max_utterance_s"_a,
+           "rescore_ctc_weight"_a, "silence_after_speech_s"_a, "min_silence_after_speech_s"_a,
+           "silence_without_speech_s"_a, "max_utterance_s"_a,
            "max_full_context"_a = kMaxFullContext, "phrases"_a = nullptr,
-           "phones"_a = std::vector<std::string>());
+           "phones"_a = std::vector<std::string>(), "text"_a = nullptr);
 
   py::class_<EncoderStep>(m, "EncoderStep")
       .def_readonly("second_pass", &EncoderStep::second_pass)

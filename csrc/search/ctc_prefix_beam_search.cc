@@ -364,6 +364,20 @@ std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, b
   return result;
 }
 
+std::optional<double> CtcPrefixBeamSearch::sentence_end_log_prob() const {
+  if (!fusion_ || !fusion_->has_lm()) return std::nullopt;
+  constexpr double kMinShare = 0.02;  // of the best; less likely ones do not change the mean
+  const double best = beam_.front().log_prob + fusion_score(beam_.front().lm);
+  double total = 0.0, ends = 0.0;
+  for (const Entry& entry : beam_) {
+    const double share = std::exp(entry.log_prob + fusion_score(entry.lm) - best);
+    if (share < kMinShare) continue;
+    total += share;
+    ends += share * std::exp(static_cast<double>(fusion_->sentence_end_log_prob(entry.lm)));
+  }
+  return std::log(ends / total);
+}
+
 std::int64_t CtcPrefixBeamSearch::num_trailing_blanks() const noexcept {
   const Entry& best = beam_.front();
   const bool empty = best.prefix == PrefixTree::kRoot;

@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -67,6 +68,8 @@ class CtcPrefixBeamSearch {
   std::int64_t num_frames() const noexcept { return num_frames_; }
   // Frames since the last token of the best hypothesis, or since the start of the utterance when it is empty.
   std::int64_t num_trailing_blanks() const noexcept;
+  // log P(</s>) of the language model, the mean over the likely hypotheses; nothing without one.
+  std::optional<double> sentence_end_log_prob() const;
 
   // Nodes in use, for tests of memory.
   std::size_t num_prefixes() const noexcept { return prefixes_.num_nodes(); }

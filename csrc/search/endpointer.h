@@ -1,4 +1,6 @@
-// Rule-based endpointing on decoded silence: when does an utterance end?
+// Rule-based endpointing: when does an utterance end? The silence that ends one depends on what was said before it, as in
+// semantic endpointing (Bijwadia et al. 2022; Shi et al. 2023, arXiv 2305.12450): it is short where the language model
+// expects the end of a sentence, long where it does not, where little was said, and where the speaker has paused before.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +12,23 @@ namespace asr_stream {
 enum class EndpointRule { kNone, kSilenceAfterSpeech, kSilenceWithoutSpeech, kMaxUtterance };
 
 struct EndpointerOptions {
-  // After so much silence once something was said, and when nothing was.
+  // After at most so much silence once something was said, at least so much, and when nothing was. An upper bound below
+  // the lower one is the silence itself.
   double silence_after_speech_s = option("silence_after_speech_s").fallback;
+  double min_silence_after_speech_s = option("min_silence_after_speech_s").fallback;
   double silence_without_speech_s = option("silence_without_speech_s").fallback;
   double max_utterance_s = option("max_utterance_s").fallback;  // a longer one, between two words, see `update`
   double frame_s = kEncoderFrameS;
+};
+
+// What is known of an utterance that a pause may end. The defaults are neutral.
+struct EndpointCues {
+  static constexpr double kUsualEndLogProb = -3.0;  // about the median at the ends of sentences
+  static constexpr std::int64_t kManyWords = 6;     // beyond these the number does not count
+
+  double end_log_prob = kUsualEndLogProb;  // log P(</s>) of the language model, after these words
+  std::int64_t num_words = kManyWords;
+  std::int64_t longest_pause_frames = 0;   // between two tokens
 };
 
 // Immutable; safe to share between threads. A duration of infinity switches its rule off.
@@ -23,18 +37,24 @@ class Endpointer {
   // std::invalid_argument for a duration that is not positive, and for an infinite `frame_s`.
   explicit Endpointer(const EndpointerOptions& options);
 
+  // Frames of silence that end an utterance with speech; the highest number: none do.
+  std::int64_t silence_frames(const EndpointCues& cues) const noexcept;
+  // Below so many frames of silence the cues do not count.
+  std::int64_t min_silence_frames() const noexcept { return min_silence_after_speech_frames_; }
+
   // Counts are in encoder frames since the start of the utterance; word_begins: the next frame begins a word. A long
   // utterance ends at the next pause, which no word has within it; from 1.25 times its limit also before the next word;
   // at 1.5 times wherever it is, which bounds memory: speech has words before that. std::invalid_argument when a count
   // is negative or the silence is longer than the utterance.
   EndpointRule update(std::int64_t num_frames, std::int64_t num_trailing_silence_frames, bool has_speech,
-                      bool word_begins = false) const;
+                      bool word_begins = false, const EndpointCues& cues = {}) const;
 
   const EndpointerOptions& options() const noexcept { return options_; }
 
  private:
   EndpointerOptions options_;
   std::int64_t silence_after_speech_frames_;
+  std::int64_t min_silence_after_speech_frames_;
   std::int64_t silence_without_speech_frames_;
   std::int64_t max_utterance_frames_;
   std::int64_t late_utterance_frames_;

@@ -267,6 +267,12 @@ LmFusion::Ending LmFusion::finish(const Path& path) const {
   });
 }
 
+float LmFusion::sentence_end_log_prob(const Path& path) const {
+  Path last = path;
+  finish_word(last);
+  return lm_->advance(last.state, lm_->end_of_sentence());
+}
+
 std::string_view LmFusion::text(std::int32_t word) const {
   if (!over_phones_) return {};
   if (is_known(word)) return lm_->text(word);

@@ -2,9 +2,9 @@
 // hypothesis, while its last word is still being spelled. The lexicon says which words that can become; a word outside
 // it stays possible, at a cost.
 //
-// A model that writes letters has learnt from its transcripts how often each occurs, and the language model knows it
+// A model that writes letters has learned from its transcripts how often each occurs, and the language model knows it
 // once more. What is known twice is divided out once: by the share of the letters in the words of the lexicon (a
-// density ratio, McDermott et al. 2019, with a unigram of letters in place of the recogniser's inner language model).
+// density ratio, McDermott et al. 2019, with a unigram of letters in place of the recognizer's inner language model).
 // Words outside the lexicon do without, or any letters would make a word.
 //
 // The search is over letters or, where model and language model know the same phones, over phones. Then several words
@@ -86,6 +86,8 @@ class LmFusion {
   Path advance(const Path& path, std::int32_t token) const;
   // When no more words come for now: the word under way is finished, and so is the sentence, if it is not a pause.
   Ending finish(const Path& path) const;
+  // log P(</s>) where the word under way ends. Needs a language model.
+  float sentence_end_log_prob(const Path& path) const;
 
   // Whether the word before ends where `token` comes.
   bool begins_word(std::int32_t token) const { return spellings_[static_cast<std::size_t>(token)][0] == ' '; }

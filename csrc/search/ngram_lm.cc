@@ -86,8 +86,8 @@ NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) : data_(data, data 
   }
   if (words_.size() != num_words) throw_damaged("it has another number of words than it says");
 
-  const auto read_quantised = [&](std::size_t count, const char* what) {
-    Quantised table;
+  const auto read_quantized = [&](std::size_t count, const char* what) {
+    Quantized table;
     table.low = reader.real(what);
     table.step = reader.real(what);
     table.codes = reader.take(count, what);
@@ -106,9 +106,9 @@ NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) : data_(data, data 
       for (std::uint32_t& first : parents.first_child) first = numbers.number("index");
       level.words = reader.take(3 * level.count, "n-grams");
       check_children(parents, level);
-      level.log_probs = read_quantised(level.count, "log-probabilities");
+      level.log_probs = read_quantized(level.count, "log-probabilities");
     }
-    if (n < order()) level.backoffs = read_quantised(level.count, "back-off weights");
+    if (n < order()) level.backoffs = read_quantized(level.count, "back-off weights");
   }
   if (version > 1) read_pronunciations(reader);
   if (reader.left() != 0) throw_damaged(std::to_string(reader.left()) + " bytes too many");

@@ -72,7 +72,7 @@ class NgramLm {
 
  private:
   // A table of numbers in 8 bits: low + step * code.
-  struct Quantised {
+  struct Quantized {
     float low = 0.0f;
     float step = 0.0f;
     const std::uint8_t* codes = nullptr;
@@ -84,8 +84,8 @@ class NgramLm {
   struct Level {
     std::size_t count = 0;
     const std::uint8_t* words = nullptr;  // last word of each, 3 bytes, little-endian
-    Quantised log_probs;
-    Quantised backoffs;                        // not of the highest order
+    Quantized log_probs;
+    Quantized backoffs;                        // not of the highest order
     std::vector<std::uint32_t> first_child;    // count + 1; not of the highest order
 
     std::int32_t word(std::size_t i) const noexcept {

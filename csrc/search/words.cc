@@ -98,7 +98,7 @@ std::string written(const std::vector<Spoken>& words, std::size_t index, const H
 
 std::vector<Word> timed(std::vector<Spoken> found, const ConfidenceMap& map, double start_s) {
   std::vector<Word> result;
-  std::int64_t previous = 0, previous_end = 0;  // end of the word before: as recognised, as corrected
+  std::int64_t previous = 0, previous_end = 0;  // end of the word before: as recognized, as corrected
   for (Spoken& word : found) {
     const bool is_fluent = !result.empty() && word.start - previous <= kFluentFrames;
     const std::int64_t start = is_fluent ? previous_end : word.start;

@@ -12,7 +12,7 @@
 
 namespace asr_stream {
 
-// A recognised word, in seconds of the stream. Its confidence, in (0, 1), is the probability that it is right: a
+// A recognized word, in seconds of the stream. Its confidence, in (0, 1), is the probability that it is right: a
 // logistic map of how certain its least certain token was (a word is wrong as soon as one of its tokens is) and its
 // tokens in the mean (or one letter would decide on a long word).
 struct Word {
@@ -24,8 +24,8 @@ struct Word {
 
 // The words of a hypothesis, whose frames count from `start_s`.
 //
-// CTC says when it has recognised a token, which is later than when it was spoken. Against the known times of words
-// from a synthesiser, and the edges of pauses in read speech, words end a frame late; they begin on time after a pause
+// CTC says when it has recognized a token, which is later than when it was spoken. Against the known times of words
+// from a synthesizer, and the edges of pauses in read speech, words end a frame late; they begin on time after a pause
 // and 0.1 s late in fluent speech, where their beginning is the end of the word before. So ends are set a frame
 // earlier, and a word that follows within kFluentFrames begins where the one before it ends.
 // (benchmarks/word_times.py measures it.)

@@ -83,6 +83,7 @@ std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<
     take(values, "secondPass", options->second_pass);
     take(values, "beamSize", options->beam.beam_size);
     take(values, "silenceAfterSpeechS", options->endpointer.silence_after_speech_s);
+    take(values, "minSilenceAfterSpeechS", options->endpointer.min_silence_after_speech_s);
     take(values, "silenceWithoutSpeechS", options->endpointer.silence_without_speech_s);
     take(values, "maxUtteranceS", options->endpointer.max_utterance_s);
     float hotword_boost = kHotwordBoost, unknown_cost = kUnknownCost;
@@ -108,6 +109,11 @@ std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<
       options->fusion = std::make_shared<LmFusion>(std::move(lm), options->tokens, weights, std::move(hotwords),
                                                    options->phones);
     }
+    std::string mask;
+    take(values, "mask", mask);
+    const bool is_formatted = values.hasOwnProperty("text") ? values["text"].as<std::string>() == "formatted"
+                                                            : kFormattedText;
+    options->text = text_options(is_formatted, options->tokens, values.hasOwnProperty("mask") ? &mask : nullptr);
     const Segment check(options);
     return options;
   });
@@ -179,20 +185,28 @@ val span(double start_s, double end_s) {
   return object;
 }
 
+val to_array(const std::vector<Word>& words) {
+  val array = val::array();
+  for (const Word& word : words) {
+    val object = span(word.start_s, word.end_s);
+    object.set("word", word.text);
+    object.set("confidence", word.confidence);
+    array.call<void>("push", object);
+  }
+  return array;
+}
+
 val take_events(Stream& self) {
   val events = val::array();
   for (const Event& event : self.take_events()) {
-    val words = val::array();
-    for (const Word& word : event.words) {
-      val object = span(word.start_s, word.end_s);
-      object.set("word", word.text);
-      object.set("confidence", word.confidence);
-      words.call<void>("push", object);
-    }
     val object = span(event.start_s, event.end_s);
     object.set("type", std::string(name(event.type)));
     object.set("text", event.text);
-    object.set("words", words);
+    object.set("words", to_array(event.words));
+    if (event.type == Event::Type::kPartial || event.type == Event::Type::kFinal) {
+      object.set("raw", event.raw);
+      object.set("rawWords", to_array(event.raw_words));
+    }
     if (event.type == Event::Type::kPartial) object.set("numStable", static_cast<int>(event.num_stable));
     if (event.endpoint) object.set("endpoint", std::string(event.endpoint));
     events.call<void>("push", object);
@@ -208,7 +222,7 @@ val read_metadata(const val& bytes, bool is_decoder) {
     val object = val::object();
     if (is_decoder) return object;
     const ModelMetadata metadata(properties);
-    object.set("tokens", val::array(metadata.heard()));
+    object.set("tokens", val::array(metadata.output_symbols()));
     object.set("phones", val::array(metadata.phones));
     object.set("numLayers", static_cast<int>(metadata.num_layers));
     object.set("dim", static_cast<int>(metadata.dim));

@@ -1,4 +1,4 @@
-/** A recognised word. Times in seconds since the start of the stream. */
+/** A recognized word. Times in seconds since the start of the stream. */
 export interface Word {
   word: string;
   start: number;
@@ -17,13 +17,19 @@ export interface Word {
  */
 export interface StreamEvent {
   type: "partial" | "final" | "gap" | "error";
-  /** Words separated by spaces; of gap and error a sentence for people. */
+  /** Words as they are shown, separated by spaces; of gap and error a sentence for people. */
   text: string;
   /** Seconds since the start of the stream; lost audio counts as time that passed. */
   start: number;
   end: number;
-  /** Empty for gap and error. */
+  /**
+   * Those of `text`; one that stands for several that were said, such as "9:30", has their times and their least
+   * confidence. Empty for gap and error.
+   */
   words: Word[];
+  /** Of a partial and a final: what was said, as it is recognised. */
+  raw?: string;
+  rawWords?: Word[];
   /**
    * Of a partial: how many leading words will hardly change in a later one. (A second pass hears the whole utterance,
    * and its final may differ all the same.)
@@ -79,8 +85,10 @@ export interface RecognizerOptions {
   secondPass?: boolean;
   /** Hypotheses kept, in [1, 1024], default 128. */
   beamSize?: number;
-  /** An utterance ends after so many seconds of silence, default 0.8. */
+  /** An utterance ends after at most so many seconds of silence, default 1.6: how many depends on what was said. */
   silenceAfterSpeechS?: number;
+  /** And after at least so many, default 0.5. */
+  minSilenceAfterSpeechS?: number;
   /** And after so many when nothing was said, default 5. */
   silenceWithoutSpeechS?: number;
   /** And is ended, between two words, when it is so long, in (0, 120], default 20. */
@@ -99,6 +107,10 @@ export interface RecognizerOptions {
   phrases?: string[];
   /** What text costs as "[unk]", in nats a letter: the higher, the rarer it is. In (0, 100], default 1.5. */
   unknownCost?: number;
+  /** "formatted": numbers in digits, in small letters, of English words; or "plain": words alone. */
+  text?: "formatted" | "plain";
+  /** Words and phrases that are not to be shown: their letters become stars. */
+  mask?: string[];
   /**
    * The ONNX Runtime: `import * as ort from ...`. By default "onnxruntime-web/wasm" is imported, which a page without
    * a bundler cannot find by that name, and run in one thread.

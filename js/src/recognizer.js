@@ -1,17 +1,18 @@
-// The recogniser: a model and how to run it. See index.d.ts for what the options mean.
+// The recognizer: a model and how to run it. See index.d.ts for what the options mean.
 
 import { loadCore } from "./core.js";
 import { Model } from "./model.js";
 import { read } from "./read.js";
 import { Stream } from "./stream.js";
 
+const TEXTS = ["formatted", "plain"];
 const SEARCHES = ["greedy", "beam", "rescore"];
 const LM_WEIGHTS = ["weight", "wordBonus", "oovPenalty", "priorWeight"];
 
 const DEFAULTS = { lm: null, lmWeights: {}, search: "rescore", sessionOptions: {} };
 const OPTIONS = [
-  "model", ...Object.keys(DEFAULTS), "chunkMs", "leftContextMs", "secondPass", "beamSize", "silenceAfterSpeechS", "silenceWithoutSpeechS",
-  "maxUtteranceS", "hotwords", "hotwordBoost", "phrases", "unknownCost", "ort",
+  "model", ...Object.keys(DEFAULTS), "chunkMs", "leftContextMs", "secondPass", "beamSize", "silenceAfterSpeechS", "minSilenceAfterSpeechS",
+  "silenceWithoutSpeechS", "maxUtteranceS", "hotwords", "hotwordBoost", "phrases", "unknownCost", "text", "mask", "ort",
 ]; // the defaults of the others stand in csrc/contract.h, and those of chunkMs and leftContextMs in the model file
 
 export class Recognizer {
@@ -78,8 +79,9 @@ export class Recognizer {
 }
 
 // Lists as the C++ core takes them: one entry a line.
-function lists({ hotwords, phrases }) {
-  return { ...(hotwords && { hotwords: hotwords.join("\n") }), ...(phrases && { phrases: phrases.join("\n") }) };
+function lists(values) {
+  const given = ["hotwords", "phrases", "mask"].filter((name) => values[name]);
+  return Object.fromEntries(given.map((name) => [name, values[name].join("\n")]));
 }
 
 async function defaultRuntime() {
@@ -126,6 +128,8 @@ const CHECKS = [
   ["secondPass", (value) => typeof value === "boolean", "true or false"],
   ["hotwords", isList, "a list of texts"],
   ["phrases", isList, "a list of texts"],
+  ["mask", isList, "a list of texts"],
+  ["text", (value) => TEXTS.includes(value), `one of ${TEXTS.join(", ")}`],
 ];
 
 function check(condition, name, value, allowed) {

@@ -99,6 +99,18 @@ test("samples that are not finite count as silence, and are reported once", asyn
   }
 });
 
+test("formatted text has small letters, masked words are stars, and raw text is what was said", async () => {
+  const plain = (await recognize(samples)).at(-1);
+  const by = await Recognizer.load({ model, text: "formatted", mask: ["the", "walked slowly"] });
+  const shown = (await recognize(samples, { by })).at(-1);
+  await by.close();
+  assert.equal(shown.raw, plain.raw);
+  assert.deepEqual(shown.rawWords, plain.rawWords);
+  assert.equal(shown.text, plain.raw.toLowerCase().replaceAll(/\bthe\b/g, "***").replace("walked slowly", "****** ******"));
+  assert.equal(shown.words.map(({ word }) => word).join(" "), shown.text);
+  await assert.rejects(Recognizer.load({ model, text: "pretty" }), /text is "pretty"; it must be one of formatted, plain/);
+});
+
 test("what is amiss is said where it was written", async () => {
   const wrong = [
     [{}, /option model is missing/],

@@ -2,6 +2,8 @@
 //
 //     node server_page.mjs live PYTHON SPEECH.wav FINALS.json FOLDER
 //         SPEECH.wav, two utterances, as the microphone; what was sent and saved, and FINALS as SRT, in FOLDER
+//     node server_page.mjs overlay PYTHON SPEECH.wav PICTURE.png
+//         /?overlay with SPEECH.wav as the microphone: what one sees of it, without any key or click
 //     node server_page.mjs screenshot PYTHON SPEECH.wav PICTURE.png [WIDTH HEIGHT light|dark]
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -146,6 +148,30 @@ async function live(python, wav, finalsFile, folder) {
   }
 }
 
+async function overlay(python, wav, picture) {
+  const server = await serve(python, { options: QUICK });
+  const { browser, context } = await open(speaking(wav), { viewport: { width: 1280, height: 720 }, colorScheme: "dark" });
+  try {
+    const page = await context.newPage();
+    await page.goto(`${server.url}/?overlay`);
+    await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 3);
+    const seen = await page.evaluate(() => {
+      const box = document.getElementById("captions"), style = getComputedStyle(box);
+      const lines = box.clientHeight / parseFloat(style.lineHeight);
+      const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 2;
+      const shown = [...document.querySelectorAll("button, select, header, footer, time, #status")];
+      return { lines, atEnd, size: parseFloat(style.fontSize), controls: shown.filter((node) => node.checkVisibility()).length };
+    });
+    await page.keyboard.press("Alt+KeyL");
+    const listening = await page.locator("body.listening").count();
+    await page.screenshot({ path: picture, omitBackground: true });
+    return { ...seen, listening, error: await text(page, "error") };
+  } finally {
+    await browser.close();
+    await server.stop();
+  }
+}
+
 async function screenshot(python, wav, picture, width = 900, height = 720, colorScheme = "light") {
   const server = await serve(python);
   const folder = await speechWithPause(wav);
@@ -168,4 +194,4 @@ async function screenshot(python, wav, picture, width = 900, height = 720, color
 }
 
 const [scenario, ...rest] = process.argv.slice(2);
-console.log(JSON.stringify((await { live, screenshot }[scenario](...rest)) ?? null));
+console.log(JSON.stringify((await { live, overlay, screenshot }[scenario](...rest)) ?? null));

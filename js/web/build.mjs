@@ -23,7 +23,7 @@ const sources = {
   "model.onnx": values.model ?? new URL("tiny.int8.onnx", models),
   "language.lm": values.lm ?? new URL("english.lm", models),
 };
-const shared = new URL("../streaming/server/page/", js);
+const shared = new URL("../web/", js);
 for (const name of ["style.css", "app.js", "captions.js", "capture.js", "microphone.js", "subtitles.js"]) {
   sources[name] = new URL(name, shared);
 }

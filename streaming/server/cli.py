@@ -77,6 +77,12 @@ def _parser() -> argparse.ArgumentParser:
         help="address for Wyoming, which has no authentication: whoever reaches it may use it (default 127.0.0.1)",
     )
     parser.add_argument(
+        "--wyoming-text",
+        choices=("formatted", "plain"),
+        default="plain",
+        help="what Wyoming clients get (default plain: punctuation would keep assistants from understanding commands)",
+    )
+    parser.add_argument(
         "--allow-origin",
         action="append",
         default=[],
@@ -200,7 +206,7 @@ async def _run(
     async with AsyncExitStack() as stack:
         print(f"limits: {limits}", file=sys.stderr)
         if wyoming_listening is not None:
-            await stack.enter_async_context(wyoming.listening(server, wyoming_listening))
+            await stack.enter_async_context(wyoming.listening(server, wyoming_listening, args.wyoming_text))
             print(f"Listening on tcp://{_shown(wyoming_listening)} for Wyoming", file=sys.stderr)
         print(f"Listening on http://{_shown(listening)} ... Ctrl-C ends", file=sys.stderr, flush=True)
         await uvicorn_server.serve(sockets=[listening])

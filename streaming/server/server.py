@@ -54,6 +54,7 @@ class Server:
         if len(self.sessions) >= self.limits.max_sessions:
             self.metrics.refused("full")
             raise Refused(f"all {self.limits.max_sessions} streams are taken; connect again later")
+        changes = {name: value for name, value in changes.items() if value != getattr(self.recognizer, name)}
         recognizer = self.recognizer.with_options(**changes) if changes else self.recognizer
         session = Session(recognizer, self.scheduler, self.limits.max_queued_s, self.metrics.delay.observe)
         self.sessions.add(session)

@@ -76,7 +76,7 @@ class Session:
         await self._submit(lambda stream: stream.end_utterance())
 
     async def change(self, **changes: Any) -> None:
-        """Ends the utterance and changes options from here on, as `Recognizer.with_options`, which raises ValueError."""
+        """Ends the utterance and changes options from here on, as `Recognizer.with_options`. Raises ValueError."""
         recognizer = self.recognizer.with_options(**changes)
         await self._submit(lambda stream: stream.change(recognizer))
         self.recognizer = recognizer

@@ -20,7 +20,11 @@ OPTIONS = {
     "lm": "--lm",
     "hotwords": "--hotwords",
     "phrases": "--phrases",
+    "text": "--text",
+    "punctuation": "--punctuation",
+    "mask": "--mask",
     "silence_after_speech_s": "--endpoint-silence-ms (in seconds)",
+    "min_silence_after_speech_s": "--min-endpoint-silence-ms (in seconds)",
     "max_utterance_s": "--max-utterance-s",
     "provider": "--provider",
 }
@@ -69,11 +73,30 @@ def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None
         help="all that may be said, such as voice commands, one a line; the rest becomes [unk]",
     )
     how.add_argument(
+        "--text",
+        choices=("formatted", "plain"),
+        help="with numbers in digits, case and punctuation, or words alone",
+    )
+    how.add_argument(
+        "--punctuation",
+        default="auto",
+        metavar="PATH",
+        help="model for case and punctuation, or none; default: the bundled one",
+    )
+    how.add_argument("--mask", metavar="FILE", help="words and phrases to be shown as stars, one a line")
+    how.add_argument(
         "--endpoint-silence-ms",
         type=_milliseconds,
-        default=800.0,
+        default=1600.0,
         metavar="MS",
-        help="an utterance ends after so much silence; inf: never (default 800)",
+        help="an utterance ends after at most so much silence, sooner if it sounds complete; inf: never (default 1600)",
+    )
+    how.add_argument(
+        "--min-endpoint-silence-ms",
+        type=_milliseconds,
+        default=500.0,
+        metavar="MS",
+        help="and after at least so much; the same for both is a fixed silence (default 500)",
     )
     how.add_argument(
         "--max-utterance-s",
@@ -93,7 +116,7 @@ def new_recognizer(args: argparse.Namespace, bundled: Path | None = None) -> Rec
 
     if args.model == "":
         raise ValueError("--model is empty; name a file, or leave it out for the bundled model")
-    for option, path in (("--hotwords", args.hotwords), ("--phrases", args.phrases)):
+    for option, path in (("--hotwords", args.hotwords), ("--phrases", args.phrases), ("--mask", args.mask)):
         if path is not None and not Path(path).exists():
             raise ValueError(f"{option}: there is no file {path}; write what is expected into a file, one a line")
     lm = args.lm
@@ -109,7 +132,11 @@ def new_recognizer(args: argparse.Namespace, bundled: Path | None = None) -> Rec
         lm=None if lm == "none" else lm,
         hotwords=args.hotwords,
         phrases=args.phrases,
+        **({} if args.text is None else {"text": args.text}),
+        punctuation=None if args.punctuation == "none" else args.punctuation,
+        mask=args.mask,
         silence_after_speech_s=args.endpoint_silence_ms / 1000,
+        min_silence_after_speech_s=args.min_endpoint_silence_ms / 1000,
         max_utterance_s=args.max_utterance_s,
         beam_size=args.beam,
         provider=args.provider,

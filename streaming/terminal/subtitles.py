@@ -2,7 +2,7 @@
 
 A cue has one or two lines of at most 42 characters and stands for 1 to 7 seconds, as broadcasters have it (BBC
 Subtitle Guidelines; Netflix Timed Text Style Guide). Utterances are never mixed in a cue. Where one must be cut, the
-cuts are chosen together: at pauses, into parts of like length, as few as possible.
+cuts are chosen together: at punctuation and pauses, into parts of like length, as few as possible.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ MIN_CUE_S = 1.0
 MAX_CUE_S = 7.0
 PAUSE_S = 0.5
 """At a pause of so long a cut costs nothing: there is one, unless what it leaves would stand too short."""
+
+
+_SENTENCE_END, _COMMA = 1.0, 0.4
+"""What a mark is worth to a cut behind it, in pauses of PAUSE_S."""
+_TITLES = ("Mr.", "Mrs.", "Dr.", "St.")
 
 
 class Cue(NamedTuple):
@@ -117,7 +122,7 @@ def _lines(words: Sequence[Word]) -> tuple[str, ...]:
     if len(text) <= LINE_LENGTH:
         return (text,)
     breaks = [i for i, char in enumerate(text) if char == " " and i <= LINE_LENGTH and len(text) - i - 1 <= LINE_LENGTH]
-    middle = min(breaks, key=lambda i: abs(len(text) - 1 - 2 * i), default=0)
+    middle = min(breaks, key=lambda i: abs(len(text) - 1 - 2 * i) - LINE_LENGTH * _mark(text[:i]), default=0)
     return (text[:middle], text[middle + 1 :]) if middle else ()
 
 
@@ -130,13 +135,22 @@ def _cut(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
             if (cost := _cost(words[i:end])) is None and end > i + 1:
                 break  # and more words would not fit either
             pause_s = words[end].start_s - words[end - 1].end_s if end < len(words) else PAUSE_S
-            choices.append(((cost or 0.0) + 1 - pause_s / PAUSE_S + best[len(words) - end][0], end))
+            worth = pause_s / PAUSE_S + (_mark(words[end - 1].word) if end < len(words) else 0.0)
+            choices.append(((cost or 0.0) + 1 - worth + best[len(words) - end][0], end))
         best.append(min(choices))
     i = 0
     while i < len(words):
         end = best[len(words) - i][1]
         yield words[i:end]
         i = end
+
+
+def _mark(text: str) -> float:
+    """What the mark at the end of `text` is worth. Those of "Mr." and "p.m." are none."""
+    word = text.rpartition(" ")[2]
+    if word.endswith((".", "?", "!")) and "." not in word[:-1] and word not in _TITLES:
+        return _SENTENCE_END
+    return _COMMA if word.endswith((",", ";", ":")) else 0.0
 
 
 def _cost(words: Sequence[Word]) -> float | None:

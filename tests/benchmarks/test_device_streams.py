@@ -32,7 +32,7 @@ def audio(conversation: np.ndarray) -> np.ndarray:
     return (32767 * conversation).astype(np.int16)
 
 
-def test_each_chunk_is_recognised_when_it_is_said(
+def test_each_chunk_is_recognized_when_it_is_said(
     benchmark: ModuleType, recognizer: Recognizer, audio: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     num_chunks = []
@@ -45,7 +45,7 @@ def test_each_chunk_is_recognised_when_it_is_said(
     assert len(found.delays_ms) == sum(num_chunks) - 3 * 12 and (found.delays_ms > 0).all()
 
 
-def test_what_is_not_recognised_counts_as_late(
+def test_what_is_not_recognized_counts_as_late(
     benchmark: ModuleType, recognizer: Recognizer, audio: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(benchmark.Speaker, "_report", lambda speaker, report: None)

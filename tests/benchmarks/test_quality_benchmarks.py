@@ -104,10 +104,10 @@ def test_endpoints(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 def test_calibration_is_measured_as_it_is_defined() -> None:
     confidence = load_benchmark("confidence")
-    judged = confidence.Judged(np.array([0.95, 0.95, 0.95, 0.95, 0.15, 0.15]), np.array([1.0, 1, 1, 0, 0, 1]))
-    assert confidence.ece(judged) == pytest.approx((4 * 0.2 + 2 * 0.35) / 6)
-    assert confidence.auc(judged) == pytest.approx((3 * (0.5 + 1) + (0 + 0.5)) / 8)
-    assert confidence.nce(judged._replace(confidence=np.full(6, 4 / 6))) == pytest.approx(0)
+    scored = confidence.Scored(np.array([0.95, 0.95, 0.95, 0.95, 0.15, 0.15]), np.array([1.0, 1, 1, 0, 0, 1]))
+    assert confidence.ece(scored) == pytest.approx((4 * 0.2 + 2 * 0.35) / 6)
+    assert confidence.auc(scored) == pytest.approx((3 * (0.5 + 1) + (0 + 0.5)) / 8)
+    assert confidence.nce(scored._replace(confidence=np.full(6, 4 / 6))) == pytest.approx(0)
     rng = np.random.default_rng(0)
     inputs = np.stack([np.ones(20000), rng.uniform(size=20000)], 1)
     right = (rng.uniform(size=20000) < 1 / (1 + np.exp(-inputs @ [-1, 3]))).astype(float)

@@ -31,10 +31,12 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """libasr_stream, installed."""
+    """The archive of `make dist`, unpacked where it was not built."""
     folder = tmp_path_factory.mktemp("prefix")
-    cmake("--install", str(build()), "--prefix", str(folder))
-    return folder
+    cmake("--config", str(build() / "CPackConfig.cmake"), "-B", str(folder), program="cpack")
+    (archive,) = folder.glob("*.tar.gz")
+    run("tar", "xf", str(archive), "-C", str(folder))
+    return folder / archive.name.removesuffix(".tar.gz")
 
 
 @pytest.fixture(scope="module")
@@ -55,18 +57,19 @@ def test_cmake_projects_use_it(
     where = [f"-DHOW={how}", f"-DSOURCE={ROOT}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug"]
     cmake("-S", str(ROOT / "tests" / "capi" / "consumer"), "-B", str(tmp_path), *where)
     cmake("--build", str(tmp_path), "--parallel", "2")
-    arguments = [str(bundled_model()), str(SAMPLE), str(BUNDLED)]
+    share = prefix / "share" / "asr_stream"
+    arguments = [str(share / name) for name in (bundled_model().name, SAMPLE.name, BUNDLED.name)]
     for program in ("transcribe_c", "transcribe_cpp"):
         assert run(str(tmp_path / program), *arguments, env=environment) == captions
 
 
 @pytest.fixture(scope="module")
 def transcribe(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """examples/c, built with what pkg-config says."""
+    """The example of the archive, built with what pkg-config says."""
     pkgconfig = next(prefix.glob("**/pkgconfig"))
     flags = run("pkg-config", "--cflags", "--libs", "asr_stream", env=os.environ | {"PKG_CONFIG_PATH": str(pkgconfig)})
     program = tmp_path_factory.mktemp("example") / "transcribe"
-    source = str(ROOT / "examples" / "c" / "transcribe.c")
+    source = str(prefix / "share" / "asr_stream" / "examples" / "transcribe.c")
     run("cc", "-std=c99", source, "-o", str(program), *shlex.split(flags), f"-Wl,-rpath,{pkgconfig.parent}")
     return program
 

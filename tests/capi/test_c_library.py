@@ -1,4 +1,4 @@
-"""libasr_stream: what it recognises is what Python does, to the last bit, and nothing that it is given can harm it."""
+"""libasr_stream: what it recognizes is what Python does, to the last bit, and nothing that it is given can harm it."""
 
 from __future__ import annotations
 
@@ -237,10 +237,6 @@ def test_what_a_model_says_of_itself(library: Any, tiny_onnx: Path, onnx: Any) -
     assert model.property("nothing") is None
 
 
-def test_its_version_is_that_of_the_package(library: Any) -> None:
-    assert f'\nversion = "{library.c.asr_version().decode()}"\n' in (ROOT / "pyproject.toml").read_text()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -266,7 +262,7 @@ def test_its_version_is_that_of_the_package(library: Any) -> None:
         ({"phrases": b"A", "hotwords": b"A"}, "they take no language model and no hotwords"),
         ({"sample_rate": 999}, "sample_rate is 999; it must be a whole number of Hz in [1000, 768000]"),
         ({"sample_rate": 768001}, "sample_rate is 768001"),
-        ({"reserved": 1}, "reserved is 1"),
+        ({"text": 3}, "text is 3; it must be in [0, 2]"),
         ({"struct_size": 3}, "struct_size is 3; it must be sizeof(asr_stream_options)"),
         ({"struct_size": 1000}, "struct_size is 1000"),
     ],
@@ -389,3 +385,12 @@ def test_only_the_api_is_exported() -> None:
     assert listed == sorted(re.findall(r"^ASR_API .*?(asr_\w+)\(", header, re.M))
     defined = run("nm", "-D", "--defined-only", str(build() / "libasr_stream.so"))
     assert [line.split()[2] for line in defined.splitlines()] == listed
+
+
+def test_text_is_shown_as_python_shows_it(model: Any, conversation: np.ndarray) -> None:
+    for text, number in (("plain", 1), ("formatted", 2)):
+        recognizer = Recognizer(bundled_model(), text=text, punctuation=None, mask=["old man"], lm="bundled")
+        stream = recognizer.stream()
+        found = [event.to_dict() for event in play(model.stream(text=number, mask=b"old man\n"), [conversation])]
+        assert found == [event.to_dict() for event in play(stream, [conversation])]
+        assert ("raw" in found[-1]) and found[-1]["text"].islower() == (text == "formatted")

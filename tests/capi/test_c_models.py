@@ -57,7 +57,7 @@ def edited(path: Path, **properties: str | None) -> bytes:
     [
         ({"model_type": None}, "model_type is missing"),
         ({"model_type": "zipformer2"}, "model_type is 'zipformer2'"),
-        ({"format_version": "3"}, "format_version is '3'; this release reads 1 to 2"),
+        ({"format_version": "4"}, "format_version is '4'; this release reads 1 to 3"),
         ({"dim": None}, "key dim is missing"),
         ({"dim": "64x"}, "key dim is '64x', it must be a number in [1, 1048576]"),
         ({"dim": "128"}, "other sizes than its metadata"),

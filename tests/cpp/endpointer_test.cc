@@ -11,8 +11,8 @@ namespace {
 
 TEST(Endpointer, RulesFireAtTheirFrame) {
   const Endpointer endpointer(EndpointerOptions{});
-  EXPECT_EQ(endpointer.update(100, 19, true), EndpointRule::kNone);
-  EXPECT_EQ(endpointer.update(100, 20, true), EndpointRule::kSilenceAfterSpeech);
+  EXPECT_EQ(endpointer.update(100, 16, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(100, 17, true), EndpointRule::kSilenceAfterSpeech);
   EXPECT_EQ(endpointer.update(124, 124, false), EndpointRule::kNone);
   EXPECT_EQ(endpointer.update(125, 125, false), EndpointRule::kSilenceWithoutSpeech);
 }
@@ -37,7 +37,8 @@ TEST(Endpointer, InfinitySwitchesARuleOff) {
 }
 
 TEST(Endpointer, BadValuesAreRefused) {
-  const auto make = [](double a, double b, double c, double d) { Endpointer(EndpointerOptions{a, b, c, d}); };
+  const auto make = [](double a, double b, double c, double d) { Endpointer(EndpointerOptions{a, 0.5, b, c, d}); };
+  EXPECT_THROW(Endpointer(EndpointerOptions{0.8, 0, 5, 20, 0.04}), std::invalid_argument);
   EXPECT_THROW(make(0, 5, 20, 0.04), std::invalid_argument);
   EXPECT_THROW(make(0.8, -1, 20, 0.04), std::invalid_argument);
   EXPECT_THROW(make(0.8, 5, std::nan(""), 0.04), std::invalid_argument);

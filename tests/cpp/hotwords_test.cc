@@ -232,7 +232,7 @@ std::vector<float> spell(const std::string& text, const std::vector<std::string>
   return log_probs;
 }
 
-std::string recognise(const std::shared_ptr<const Phrases>& list, const std::string& text, bool finished = true) {
+std::string recognize(const std::shared_ptr<const Phrases>& list, const std::string& text, bool finished = true) {
   CtcPhraseSearch search(list);
   const std::vector<float> log_probs = spell(text, kLetters);
   search.advance(log_probs.data(), static_cast<std::int64_t>(log_probs.size() / kLetters.size()), 7);
@@ -241,19 +241,19 @@ std::string recognise(const std::shared_ptr<const Phrases>& list, const std::str
 
 TEST(CtcPhraseSearch, WhatIsInNoPhraseIsUnknown) {
   const auto list = std::make_shared<const Phrases>("AB\nCAB A\nB A B", kLetters);
-  EXPECT_EQ(recognise(list, "AB"), "AB");
-  EXPECT_EQ(recognise(list, "CAB A AB"), "CAB A AB");
-  EXPECT_EQ(recognise(list, "B A B AB"), "B A B AB");  // letters that are spelled out
-  EXPECT_EQ(recognise(list, "CCCC"), "[unk]");
-  EXPECT_EQ(recognise(list, "CBC BBB CCB"), "[unk]");  // however many words
-  EXPECT_EQ(recognise(list, "AB CCC AB"), "AB [unk] AB");
-  EXPECT_EQ(recognise(list, "ABCCC"), "[unk]");  // no phrase within a word
-  EXPECT_EQ(recognise(list, "CAB"), "[unk]");    // half a phrase
-  EXPECT_EQ(recognise(list, "CAB", false), "CAB");
-  EXPECT_EQ(recognise(list, "CAB A AB CAB", false), "CAB A AB CAB");
-  EXPECT_EQ(recognise(list, "AB ", false), "AB");
-  EXPECT_EQ(recognise(list, "C", false), "");  // of a word under way, nothing
-  EXPECT_EQ(recognise(list, ""), "");
+  EXPECT_EQ(recognize(list, "AB"), "AB");
+  EXPECT_EQ(recognize(list, "CAB A AB"), "CAB A AB");
+  EXPECT_EQ(recognize(list, "B A B AB"), "B A B AB");  // letters that are spelled out
+  EXPECT_EQ(recognize(list, "CCCC"), "[unk]");
+  EXPECT_EQ(recognize(list, "CBC BBB CCB"), "[unk]");  // however many words
+  EXPECT_EQ(recognize(list, "AB CCC AB"), "AB [unk] AB");
+  EXPECT_EQ(recognize(list, "ABCCC"), "[unk]");  // no phrase within a word
+  EXPECT_EQ(recognize(list, "CAB"), "[unk]");    // half a phrase
+  EXPECT_EQ(recognize(list, "CAB", false), "CAB");
+  EXPECT_EQ(recognize(list, "CAB A AB CAB", false), "CAB A AB CAB");
+  EXPECT_EQ(recognize(list, "AB ", false), "AB");
+  EXPECT_EQ(recognize(list, "C", false), "");  // of a word under way, nothing
+  EXPECT_EQ(recognize(list, ""), "");
 }
 
 TEST(CtcPhraseSearch, ForgetsAndLeaksNothing) {

@@ -36,7 +36,7 @@ void run(Segment& segment, std::vector<Event>& events, std::int64_t* num_scored 
   for (Event& event : segment.take_events()) events.push_back(std::move(event));
 }
 
-std::vector<Event> recognise(const std::shared_ptr<const SegmentOptions>& how, const std::vector<float>& samples,
+std::vector<Event> recognize(const std::shared_ptr<const SegmentOptions>& how, const std::vector<float>& samples,
                              std::size_t push, std::int64_t* num_scored = nullptr) {
   Segment segment(how);
   std::vector<Event> events;
@@ -65,11 +65,11 @@ TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
       const auto how = options(search);
       how->second_pass = second_pass;
       std::int64_t num_scored = 0;
-      const std::vector<Event> whole = recognise(how, samples, samples.size(), &num_scored);
+      const std::vector<Event> whole = recognize(how, samples, samples.size(), &num_scored);
       EXPECT_EQ(finals(whole), std::vector<std::string>(4, "AB"));
       EXPECT_EQ(num_scored, search == SegmentOptions::Search::kRescore ? 4 : 0);
       for (const std::size_t push : {1, 159, 10000}) {
-        const std::vector<Event> events = recognise(how, samples, push);
+        const std::vector<Event> events = recognize(how, samples, push);
         ASSERT_EQ(events.size(), whole.size());
         for (std::size_t i = 0; i < events.size(); ++i) {
           EXPECT_EQ(events[i].text, whole[i].text);
@@ -84,7 +84,7 @@ TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
 TEST(Segment, FinalsSayWhatEndedThem) {
   const auto endings = [](const auto& how, const std::vector<float>& samples) {
     std::vector<std::string> found;
-    for (const Event& event : recognise(how, samples, 1000)) {
+    for (const Event& event : recognize(how, samples, 1000)) {
       EXPECT_EQ(event.endpoint != nullptr, event.type == Event::Type::kFinal);
       if (event.endpoint) found.push_back(event.endpoint);
     }
@@ -193,7 +193,7 @@ TEST(Segment, ALongUtteranceIsEncodedInWindows) {
   const auto how = options(SegmentOptions::Search::kGreedy);
   how->max_full_context = 10;
   how->endpointer.silence_after_speech_s = 10;
-  EXPECT_EQ(finals(recognise(how, audio(50000), 50000)), std::vector<std::string>{"AB"});
+  EXPECT_EQ(finals(recognize(how, audio(50000), 50000)), std::vector<std::string>{"AB"});
 }
 
 TEST(Segment, CallsOutOfTurnAreRefused) {
@@ -223,7 +223,7 @@ TEST(Segment, CallsOutOfTurnAreRefused) {
 TEST(Segment, OddSamplesAreReportedOnce) {
   std::vector<float> samples = audio(60000);
   samples[100] = samples[50000] = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<Event> events = recognise(options(), samples, 1000);
+  const std::vector<Event> events = recognize(options(), samples, 1000);
   EXPECT_EQ(std::count_if(events.begin(), events.end(), [](const Event& e) { return e.type == Event::Type::kError; }), 1);
   EXPECT_EQ(finals(events).size(), 2u);
 }

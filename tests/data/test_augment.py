@@ -11,7 +11,7 @@ import torch
 from support.corpora import utterances
 
 from asr.config import AugmentConfig, ConfigError, DataConfig
-from asr.data.augment import LOG_FLOOR, Augmenter, Spoken, noise_floor
+from asr.data.augment import LOG_FLOOR, Augmenter, Example, noise_floor
 from asr.data.batches import BatchSampler, Position, SpeechDataset, load_training_cuts
 from asr.data.prepare import prepare
 from asr.tokenizer import Tokenizer
@@ -28,7 +28,7 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def spoken(word: str, num_frames: int = 200, lead: int = 40, gap: int = 30) -> Spoken:
+def spoken(word: str, num_frames: int = 200, lead: int = 40, gap: int = 30) -> Example:
     """Two sounds with a pause between; every frame of sound is numbered in its first bin, from 0."""
     generator = torch.Generator().manual_seed(len(word) + num_frames)
     features = FLOOR + 0.3 * torch.randn(num_frames, 80, generator=generator)
@@ -37,7 +37,7 @@ def spoken(word: str, num_frames: int = 200, lead: int = 40, gap: int = 30) -> S
     sound[num_frames // 2 - gap // 2 : num_frames // 2 + gap // 2] = False
     features[sound] = -3.0 + 0.3 * torch.randn(int(sound.sum()), 80, generator=generator)
     features[sound, 0] = torch.arange(int(sound.sum())).float()
-    return Spoken(features, word)
+    return Example(features, word)
 
 
 def sounds(features: torch.Tensor) -> list[float]:

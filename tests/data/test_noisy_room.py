@@ -15,7 +15,7 @@ from asr.data.manifests import Utterance
 from asr.data.noisy_room import (
     NoisyCopies,
     NoisyRoom,
-    coloured_noise,
+    colored_noise,
     find_sounds,
     read_sound,
     reverberate,
@@ -120,10 +120,10 @@ def test_simulated_rooms_differ_and_ring():
     assert -8 < min(ratios) < 0 < max(ratios) < 14, "far and near"
 
 
-def test_coloured_noise_goes_from_white_to_brown():
+def test_colored_noise_goes_from_white_to_brown():
     slopes = []
     for seed in range(20):
-        noise = coloured_noise(32000, np.random.default_rng(seed))
+        noise = colored_noise(32000, np.random.default_rng(seed))
         assert power(noise) == pytest.approx(1.0, rel=1e-3)
         spectrum = np.square(np.abs(np.fft.rfft(noise)))
         low, high = spectrum[400:800].mean(), spectrum[8000:12000].mean()  # 200-400 Hz, 4-6 kHz

@@ -70,7 +70,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def test_checkpoint_and_file_recognise_the_same(
+def test_checkpoint_and_file_recognize_the_same(
     data: Path, checkpoint: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hypotheses, reports = [], []
@@ -203,6 +203,26 @@ def test_the_rescoring_weight_reaches_the_search(data: Path, tiny_onnx: Path) ->
     assert said["rescore", 1.0] == said["beam", None] != said["rescore", 0.0]
 
 
+def test_searches_by_the_decoders_steps_agree_between_a_checkpoint_and_its_export(
+    data: Path, checkpoint: Path, tiny_onnx: Path
+) -> None:
+    from asr.data.cuts import load_cuts
+
+    cuts = list(load_cuts(data))[:2]
+    searches = ["beam", "attention", "joint"]
+    runs = {
+        (path, weight): [
+            [hypothesis for _, _, hypothesis in result.hypotheses]
+            for result in evaluate(open_engine(path), cuts, "d", [None], 640, searches, ctc_weight=weight)
+        ]
+        for path, weight in ((checkpoint, 0.5), (tiny_onnx, 0.5), (tiny_onnx, 1.0))
+    }
+    assert runs[checkpoint, 0.5] == runs[tiny_onnx, 0.5]
+    beam, attention, joint = runs[tiny_onnx, 0.5]
+    assert joint != beam and joint != attention, "a random decoder has a say of its own"
+    assert runs[tiny_onnx, 1.0][2] == beam
+
+
 def test_the_language_model_is_used_where_asked(
     data: Path, tiny_onnx: Path, pairs_lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -238,6 +258,7 @@ def test_hypotheses_file_keeps_one_line_per_utterance(tmp_path: Path) -> None:
 def test_chunk_and_search_lists() -> None:
     assert parse_chunks("Full, 640,40,640,5120") == [None, 640, 40, 5120]
     assert parse_searches("beam, greedy,beam", False) == ["beam", "greedy"]
+    assert parse_searches("attention,joint", False) == ["attention", "joint"]
     assert parse_searches(None, False) == ["greedy", "beam", "rescore"]
     for wrong in ("", "100", "0", "5160", "-40", "full,", "fast"):
         with pytest.raises(ValueError, match=r"--chunk-ms .*multiples of 40 in \[40, 5120\]"):

@@ -17,11 +17,11 @@ from asr.config import Config, DataConfig, ModelConfig
 from asr.export import write as export_write
 from asr.export.graph import ExportError, decoder_graph, step_graph
 from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
-from asr.export.write import export_model
+from asr.export.write import describe, export_model
 from asr.model.model import AsrModel
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_model import INPUTS, OUTPUTS, PHONE_OUTPUT, OnnxModel
-from asr.tokenizer import Tokenizer
+from asr.tokenizer import SOS_EOS_ID, Tokenizer
 from asr.training.checkpoint import Checkpoint, checkpoint_path
 
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJ")
@@ -85,8 +85,29 @@ def quick(traced: Callable[[str], onnx.ModelProto], monkeypatch: pytest.MonkeyPa
 @pytest.fixture(scope="module")
 def exported(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "model.onnx"
-    export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, licence="CC-BY-4.0")
+    export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, license="CC-BY-4.0")
     return path
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"step": torch.zeros(2)},
+        {"audio_hours": None},
+        {"history": 5},
+        {"history": {"a": 1}},
+        {"history": torch.zeros(2)},
+        {"history": [None]},
+        {"history": [{"wer": [0.5]}]},
+        {"history": [{"wer": {"full": None}}]},
+    ],
+    ids=str,
+)
+def test_a_damaged_summary_of_the_training_is_named(checkpoint: Checkpoint, training: dict[str, object]) -> None:
+    with pytest.raises(
+        ExportError, match=r"summary of the training .* is damaged .* another checkpoint"
+    ):
+        describe(dataclasses.replace(checkpoint, training=training))
 
 
 @pytest.mark.parametrize(
@@ -162,6 +183,28 @@ def test_scores_equal_the_decoder(checkpoint: Checkpoint, exported: Path) -> Non
         assert score == pytest.approx(float(expected), abs=2e-3 * (len(row) + 1))
 
 
+def test_decoder_steps_equal_the_decoder(checkpoint: Checkpoint, exported: Path) -> None:
+    """Hypotheses of one utterance, some dropped and some taken twice between steps, as a beam search does."""
+    random = np.random.default_rng(2)
+    encoder_out = random.standard_normal((21, SMALL.dim)).astype(np.float32)
+    model = OnnxModel(exported)
+    assert model.has_decoder_steps
+    cache = model.decoder.begin(encoder_out)
+    tokens = np.full((1, 1), SOS_EOS_ID)
+    decoder, memory = checkpoint.model().decoder, torch.from_numpy(encoder_out)[None]
+    for rows in ([0, 0, 0], [2, 0, 1, 1], [3, 0], [1, 1, 0]):
+        log_probs, new = model.decoder.step(tokens[:, -1], cache)
+        with torch.no_grad():
+            logits = decoder(
+                torch.from_numpy(tokens), memory.expand(len(tokens), -1, -1), torch.full((len(tokens),), 21)
+            )
+        np.testing.assert_allclose(log_probs, logits[:, -1].log_softmax(-1), rtol=0, atol=0.02)
+        assert new.keys.shape == new.values.shape == (len(tokens), SMALL.decoder_layers, tokens.shape[1], SMALL.dim)
+        assert new.memory_keys.shape == (1, SMALL.decoder_layers, 21, SMALL.dim)
+        cache = new.select(rows)
+        tokens = np.concatenate([tokens[rows], random.integers(3, len(TOKENS), (len(rows), 1))], axis=1)
+
+
 def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelProto]) -> None:
     graph = traced("step_graph")
     assert [(o.domain, o.version) for o in graph.opset_import] == [("", ONNX_OPSET)]
@@ -198,7 +241,7 @@ def test_metadata_says_everything(checkpoint: Checkpoint, exported: Path) -> Non
     meta = OnnxModel(exported).metadata
     assert meta.tokens == TOKENS and meta.phones == ("AA", "B", "K")
     assert (meta.num_layers, meta.dim, meta.default_chunk_size, meta.default_left_context) == (2, 32, 8, 32)
-    assert (meta.rescore_ctc_weight, meta.licence, meta.quantization) == (0.25, "CC-BY-4.0", "none")
+    assert (meta.rescore_ctc_weight, meta.license, meta.quantization) == (0.25, "CC-BY-4.0", "none")
     np.testing.assert_allclose(meta.cmvn_mean, np.linspace(-12, -8, 80), rtol=1e-5)
     np.testing.assert_allclose(meta.cmvn_std, np.linspace(2, 4, 80), rtol=1e-5)
     assert meta.config["model"]["encoder_ff_dim"] == 64
@@ -285,18 +328,33 @@ def test_the_gate_refuses_a_tampered_graph(
     assert list(tmp_path.iterdir()) == [output]
 
 
+def _break_causality(graph: onnx.ModelProto) -> None:
+    next(n for n in graph.graph.node if n.op_type == "LessOrEqual").op_type = "GreaterOrEqual"
+
+
+def _break_cache(graph: onnx.ModelProto) -> None:
+    node = next(n for n in graph.graph.node if n.output[0] == "new_value_cache")
+    node.CopyFrom(onnx.helper.make_node("Identity", ["new_key_cache"], ["new_value_cache"]))
+
+
+@pytest.mark.parametrize(("tamper", "error"), [(_break_causality, "decoder score"), (_break_cache, "decoder step")])
 def test_the_gate_refuses_a_tampered_decoder(
-    quick: None, checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quick: None,
+    tamper: Callable[[onnx.ModelProto], None],
+    error: str,
+    checkpoint: Checkpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make = export_write.decoder_graph
 
     def tampered(model: AsrModel) -> onnx.ModelProto:
         graph = make(model)
-        next(n for n in graph.graph.node if n.op_type == "LessOrEqual").op_type = "GreaterOrEqual"
+        tamper(graph)
         return graph
 
     monkeypatch.setattr(export_write, "decoder_graph", tampered)
-    with pytest.raises(ExportError, match="decoder score"):
+    with pytest.raises(ExportError, match=error):
         export_model(checkpoint, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -381,14 +439,19 @@ def test_a_model_without_phones_has_no_output_for_them(tmp_path: Path) -> None:
         checkpoint.model().phone_log_probs(torch.zeros(1, 1, SMALL.dim))
 
 
-def test_files_of_format_version_1_are_models_without_phones(exported: Path) -> None:
+def test_files_of_older_formats_lack_what_came_later(exported: Path) -> None:
     properties = OnnxModel(exported).metadata.to_properties()
-    assert properties["format_version"] == "2" and properties["phones"] == "AA\nB\nK"
+    assert properties["format_version"] == "3" and properties["phones"] == "AA\nB\nK"
+    assert properties["num_decoder_layers"] == "2"
+    steps = {key: value for key, value in properties.items() if key != "num_decoder_layers"}
+    phones = {key: value for key, value in steps.items() if key != "phones"}
+    with pytest.raises(MetadataError, match="num_decoder_layers is missing"):
+        ModelMetadata.from_properties(steps)
+    assert ModelMetadata.from_properties(steps | {"format_version": "2"}).num_decoder_layers == 0
     with pytest.raises(MetadataError, match="phones is missing"):
-        ModelMetadata.from_properties({k: v for k, v in properties.items() if k != "phones"})
-    old = {k: v for k, v in properties.items() if k != "phones"} | {"format_version": "1"}
-    assert ModelMetadata.from_properties(old).phones == ()
-    with pytest.raises(MetadataError, match="reads 1 to 2"):
-        ModelMetadata.from_properties(properties | {"format_version": "3"})
+        ModelMetadata.from_properties(phones | {"format_version": "2"})
+    assert ModelMetadata.from_properties(phones | {"format_version": "1"}).phones == ()
+    with pytest.raises(MetadataError, match="reads 1 to 3"):
+        ModelMetadata.from_properties(properties | {"format_version": "4"})
     with pytest.raises(MetadataError, match="different phones"):
         ModelMetadata.from_properties(properties | {"phones": "AA\nAA"})

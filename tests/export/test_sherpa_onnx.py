@@ -39,7 +39,7 @@ from asr.training.pretrained import load_model
 def folder(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `asr export` makes of a float32 .onnx file."""
     path = tmp_path_factory.mktemp("sherpa") / "new"
-    options = ["--target", "sherpa-onnx", "-o", str(path), "--licence", "CC-BY-4.0"]
+    options = ["--target", "sherpa-onnx", "-o", str(path), "--license", "CC-BY-4.0"]
     assert main(["export", str(tiny_onnx), *options]) == 0
     return path
 
@@ -259,7 +259,7 @@ def test_files_say_what_they_are(folder: Path, onnx: OnnxModel) -> None:
     assert lines == [f"{token} {id}" for id, token in enumerate(onnx.tokens)] and lines[0] == "<blk> 0"
     for name in names - {"tokens.txt"}:
         graph = load(folder / name)
-        assert {p.key: p.value for p in graph.metadata_props}["licence"] == "CC-BY-4.0"
+        assert {p.key: p.value for p in graph.metadata_props}["license"] == "CC-BY-4.0"
         assert b".py" not in graph.graph.SerializeToString(), "the file tells of the machine that wrote it"
 
 

@@ -40,9 +40,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const asr_stream::G2p g2p(data + 1, size - 1);
       for (const char* word : {"A", "PHA'", "\xC3\x89\x41", "\x89\xFF"}) g2p.pronounce(word, 3);
     } else if (data[0] == 'M') {
-      asr_stream::ModelMetadata(properties(rest)).heard();
+      asr_stream::ModelMetadata(properties(rest)).output_symbols();
     } else {
-      asr_stream::ModelMetadata(asr_stream::read_onnx_properties(rest)).heard();
+      asr_stream::ModelMetadata(asr_stream::read_onnx_properties(rest)).output_symbols();
     }
   } catch (const asr_stream::DamagedFileError&) {
   } catch (const std::invalid_argument&) {

@@ -49,7 +49,7 @@ def files(checkpoint: PunctuationCheckpoint, tmp_path_factory: pytest.TempPathFa
     found = {}
     for int8 in (False, True):
         path = folder / f"{int8}.onnx"
-        export_punctuation(checkpoint, path, int8=int8, licence="Apache-2.0")
+        export_punctuation(checkpoint, path, int8=int8, license="Apache-2.0")
         found[int8] = Punctuation(path)
     return found
 

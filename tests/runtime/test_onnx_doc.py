@@ -19,17 +19,14 @@ from support.synth import hum, speech
 from asr import Recognizer
 from asr._core import Fbank
 from asr.runtime.metadata import FRONT_END, ModelMetadata
-from asr.runtime.onnx_model import (
+from asr.runtime.onnx_decoder import (
     DECODER_INPUTS,
     DECODER_OUTPUTS,
-    INPUTS,
-    OUTPUTS,
-    PHONE_OUTPUT,
-    OnnxModel,
-    bundled_model,
+    DECODER_PAST,
+    DECODER_STEP_OUTPUTS,
     decoder_tensors,
-    step_tensors,
 )
+from asr.runtime.onnx_model import INPUTS, OUTPUTS, PHONE_OUTPUT, OnnxModel, bundled_model, step_tensors
 from asr.streaming import Final
 
 PAGE = (Path(__file__).parents[2] / "docs" / "onnx.md").read_text(encoding="utf-8")
@@ -111,12 +108,16 @@ def test_its_features_are_ours(num_samples: int, page: ModuleType) -> None:
 
 
 def test_its_tables_of_inputs_and_outputs_are_the_codes() -> None:
-    meta = replace(OnnxModel(bundled_model()).metadata, phones=("AA", "B", "K"))
-    sizes = {str(getattr(meta, name)): name for name in ("num_layers", "dim", "num_mel_bins", "vocab_size")}
+    meta = replace(OnnxModel(bundled_model()).metadata, phones=("AA", "B", "K"), num_decoder_layers=13)
+    named = ("num_layers", "num_decoder_layers", "dim", "num_mel_bins", "vocab_size")
+    sizes = {str(getattr(meta, name)): name for name in named}
     sizes[str(meta.num_phone_tokens)] = "1 + 2 x phones"
-    assert len(sizes) == 5
+    assert len(sizes) == 6
     nodes = (step_tensors(meta), decoder_tensors(meta))
-    names = ((INPUTS, (*OUTPUTS, PHONE_OUTPUT)), (DECODER_INPUTS, DECODER_OUTPUTS))
+    names = (
+        (INPUTS, (*OUTPUTS, PHONE_OUTPUT)),
+        ((*DECODER_INPUTS, *DECODER_PAST), (*DECODER_OUTPUTS, *DECODER_STEP_OUTPUTS)),
+    )
     for direction, header in enumerate(("input", "output")):
         for number, table in enumerate(tables(header)):
             expected = []

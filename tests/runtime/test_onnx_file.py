@@ -100,7 +100,7 @@ def test_every_metadata_key_is_needed_and_read(tiny_onnx: Path, tmp_path: Path) 
             helper.set_model_props(graph, {k: v for k, v in (keys | {key: value}).items() if v is not None})
             onnx.save(graph, tmp_path / f"{damage}-{key}.onnx")
     refused = at_the_doors(tmp_path)
-    assert [name for name, was in refused.items() if not was] == ["odd-licence.onnx"]
+    assert [name for name, was in refused.items() if not was] == ["odd-license.onnx"]
 
 
 def external(graph: onnx.ModelProto, location: str) -> onnx.ModelProto:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from asr._core import DECODER_INPUTS, DECODER_OUTPUTS
+from asr.evaluation.engine import open_engine
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_model import Cache, ModelError, OnnxModel, bundled_model
 
@@ -33,7 +36,7 @@ metadata = st.builds(
     default_left_context=st.integers(0, 1024),
     rescore_ctc_weight=st.floats(0, 1),
     quantization=st.sampled_from(["none", "int8"]),
-    licence=st.text(max_size=12),
+    license=st.text(max_size=12),
     cmvn_mean=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
     cmvn_std=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
     config=st.dictionaries(st.text(max_size=5), json_values, max_size=4),
@@ -69,7 +72,7 @@ def test_a_missing_key_is_named(key: str) -> None:
     ("key", "value"),
     [
         ("model_type", "zipformer2"),
-        ("format_version", "3"),
+        ("format_version", "4"),
         ("dim", "wide"),
         ("dim", "0"),
         ("num_layers", ""),
@@ -147,6 +150,23 @@ def test_a_damaged_decoder_is_found_when_it_is_used(tiny_onnx: Path, tmp_path: P
     model = OnnxModel(tmp_path / "odd.onnx")
     with pytest.raises(ModelError, match=r"the decoder in .*odd\.onnx"):
         model.score([[3]], np.zeros((5, model.metadata.dim), np.float32))
+
+
+def test_a_decoder_of_an_older_file_scores_and_makes_no_steps(tiny_onnx: Path, tmp_path: Path) -> None:
+    model = OnnxModel(tiny_onnx)
+    graph = onnx.utils.Extractor(onnx.load_from_string(model.metadata.decoder_onnx))
+    properties = model.metadata.to_properties()
+    old = graph.extract_model(list(DECODER_INPUTS), list(DECODER_OUTPUTS)).SerializeToString()
+    path = _edited(tiny_onnx, tmp_path, decoder_onnx=base64.b64encode(old).decode(), format_version="2")
+    older = OnnxModel(path)
+    tokens, encoder_out = [[3, 4], [], [5] * 9], np.ones((7, model.metadata.dim), np.float32)
+    np.testing.assert_allclose(older.score(tokens, encoder_out), model.score(tokens, encoder_out), rtol=0, atol=1e-5)
+    assert model.has_decoder_steps and not older.has_decoder_steps
+    with pytest.raises(ValueError, match=r"odd\.onnx is of format 2, whose decoder makes no steps .*asr export"):
+        open_engine(path).step_decoder()
+    mixed = OnnxModel(_edited(tiny_onnx, tmp_path, decoder_onnx=properties["decoder_onnx"], format_version="2"))
+    with pytest.raises(ModelError, match="its graph takes tokens, token_lengths, encoder_out, previous, key_cache"):
+        mixed.score(tokens, encoder_out)
 
 
 def test_a_missing_file_a_folder_and_options_are_named(tiny_onnx: Path, tmp_path: Path) -> None:
@@ -232,6 +252,15 @@ def test_a_gpu_that_fails_is_not_blamed_on_the_file(tiny_onnx: Path, monkeypatch
         "the GPU cannot be used: CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version; "
         "see nvidia-smi, or use provider cpu"
     )
+
+
+def _edited(source: Path, folder: Path, **properties: str) -> Path:
+    """`source` with other metadata."""
+    graph = onnx.load(source)
+    for entry in graph.metadata_props:
+        entry.value = properties.get(entry.key, entry.value)
+    onnx.save(graph, folder / "odd.onnx")
+    return folder / "odd.onnx"
 
 
 def _chunk(model: OnnxModel, num_frames: int = 19, seed: int = 0, batch_size: int = 1) -> np.ndarray:

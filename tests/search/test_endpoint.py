@@ -1,7 +1,9 @@
 """Endpoint rules: each fires at its frame and says which it was."""
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 
 from asr._core import Endpointer
@@ -15,8 +17,29 @@ def rule(endpointer: Endpointer, frames: int, silence: int, speech: bool, word_b
 
 def test_silence_after_speech() -> None:
     endpointer = Endpointer()
-    assert rule(endpointer, 100, 19, True) is None
-    assert rule(endpointer, 100, 20, True) == "silence_after_speech"  # 20 frames of 40 ms are 0.8 s
+    assert rule(endpointer, 100, 16, True) is None
+    assert rule(endpointer, 100, 17, True) == "silence_after_speech"  # 17 frames of 40 ms are 0.68 s
+
+
+@pytest.mark.parametrize(
+    ("cues", "frames"),
+    [
+        ({"end_log_prob": -1.0}, 13),  # 0.5 s at least
+        ({"end_log_prob": -5.0}, 25),
+        ({"end_log_prob": -np.inf}, 29),
+        ({"end_log_prob": -np.inf, "num_words": 1}, 40),  # 1.6 s at most
+        ({"num_words": 1}, 29),
+        ({"num_words": 100}, 17),
+        ({"longest_pause_frames": 16}, 24),
+        ({"longest_pause_frames": 2**40}, 40),
+    ],
+)
+def test_cues_set_the_silence_between_its_bounds(cues: dict[str, Any], frames: int) -> None:
+    endpointer = Endpointer()
+    for silence, expected in ((frames - 1, None), (frames, "silence_after_speech")):
+        assert expected == endpointer.update(
+            num_frames=100, num_trailing_silence_frames=silence, has_speech=True, **cues
+        )
 
 
 def test_silence_without_speech() -> None:
@@ -38,7 +61,7 @@ def test_long_utterance_ends_at_a_pause_then_between_words_and_at_last_anywhere(
 
 def test_frame_length_counts() -> None:
     for frame_s in (0.01, 0.02, 0.03, 0.07, 0.1):
-        endpointer = Endpointer(silence_after_speech_s=12 * frame_s, frame_s=frame_s)
+        endpointer = Endpointer(silence_after_speech_s=12 * frame_s, min_silence_after_speech_s=12 * frame_s, frame_s=frame_s)
         assert rule(endpointer, 50, 11, True) is None
         assert rule(endpointer, 50, 12, True) == "silence_after_speech"
 
@@ -46,10 +69,21 @@ def test_frame_length_counts() -> None:
 def test_infinity_switches_a_rule_off() -> None:
     endpointer = Endpointer(silence_without_speech_s=math.inf, max_utterance_s=math.inf)
     assert rule(endpointer, 10**12, 10**12, False) is None
+    endpointer = Endpointer(silence_after_speech_s=math.inf, max_utterance_s=math.inf)
+    assert rule(endpointer, 10**12, 10**11, True) is None
     assert endpointer.max_utterance_s == math.inf
 
 
-@pytest.mark.parametrize("name", ["silence_after_speech_s", "silence_without_speech_s", "max_utterance_s", "frame_s"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "silence_after_speech_s",
+        "min_silence_after_speech_s",
+        "silence_without_speech_s",
+        "max_utterance_s",
+        "frame_s",
+    ],
+)
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
 def test_durations_are_checked(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):

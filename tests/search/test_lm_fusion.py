@@ -8,35 +8,15 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from support.arpa import UNIGRAMS, packed
 
 from asr._core import CtcGreedySearch, CtcPrefixBeamSearch, Hotwords, Hypothesis, LmFusion, NgramLm
-from asr.lm.packed import pack, read_arpa
 from asr.runtime.search import BEAM_THRESHOLD, new_search
 from asr.text import detokenize
 
 CHARACTERS = ["", "\u2581", "A", "B"]
 PIECES = ["", "\u2581A", "B", "\u2581AB"]
-ARPA = """\\data\\
-ngram 1=7
-ngram 2=4
-
-\\1-grams:
--99 <s> -0.2
--1.2 </s>
--2.0 <unk> -0.1
--0.6 A -0.3
--0.9 AB -0.2
--1.5 B -0.1
--2.5 BAA 0
-
-\\2-grams:
--0.2 <s> AB
--1.9 AB A
--0.3 A B
--0.4 B </s>
-
-\\end\\
-"""
+BIGRAMS = ("-0.2 <s> AB", "-1.9 AB A", "-0.3 A B", "-0.4 B </s>")
 OPTIONS = {"weight": 0.8, "word_bonus": 0.4, "oov_penalty": 1.5, "prior_weight": 0.3}
 
 
@@ -54,7 +34,7 @@ GAINS = letter_gains()
 
 @pytest.fixture(scope="module")
 def lm() -> NgramLm:
-    return NgramLm(np.frombuffer(pack(*read_arpa(iter(ARPA.splitlines()))), np.uint8))
+    return NgramLm(np.frombuffer(packed((*UNIGRAMS, "-2.5 BAA 0"), BIGRAMS), np.uint8))
 
 
 def definition(lm: NgramLm, tokens: list[str], hypothesis: tuple[int, ...]) -> float:
@@ -118,8 +98,7 @@ def test_the_word_under_way_counts_as_the_likeliest_it_can_become(lm: NgramLm) -
 
 
 def test_a_rare_letter_counts_as_one_in_a_hundred() -> None:
-    arpa = "\\data\\\nngram 1=5\n\n\\1-grams:\n-99 <s>\n-1 </s>\n-1 <unk>\n-0.1 A\n-5 Q\n\n\\end\\\n"
-    lm = NgramLm(np.frombuffer(pack(*read_arpa(iter(arpa.splitlines()))), np.uint8))
+    lm = NgramLm(np.frombuffer(packed(["-99 <s>", "-1 </s>", "-1 <unk>", "-0.1 A", "-5 Q"]), np.uint8))
     search = CtcPrefixBeamSearch(
         lm=LmFusion(lm, ["", "Q"], weight=0.0, word_bonus=0.0, oov_penalty=0.0, prior_weight=1.0)
     )
@@ -153,7 +132,7 @@ def test_of_hypotheses_with_one_future_the_best_is_kept(lm: NgramLm) -> None:
     assert repeated > 20 and gain > 1.0  # with as many hypotheses it finds better ones
 
 
-def test_the_recogniser_searches_so(lm: NgramLm) -> None:
+def test_the_recognizer_searches_so(lm: NgramLm) -> None:
     fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
     log_probs = np.log(np.random.default_rng(5).dirichlet(np.full(4, 0.5), size=30)).astype(np.float32)
 
@@ -231,8 +210,7 @@ def test_hypotheses_of_different_hotwords_are_told_apart(lm: NgramLm) -> None:
 
 
 def test_a_pause_costs_no_more_than_speakers_pause() -> None:
-    arpa = "\\data\\\nngram 1=5\n\n\\1-grams:\n-99 <s>\n-5 </s>\n-1 <unk>\n-0.1 A\n-0.7 B\n\n\\end\\\n"
-    lm = NgramLm(np.frombuffer(pack(*read_arpa(iter(arpa.splitlines()))), np.uint8))
+    lm = NgramLm(np.frombuffer(packed(["-99 <s>", "-5 </s>", "-1 <unk>", "-0.1 A", "-0.7 B"]), np.uint8))
     fusion = LmFusion(lm, CHARACTERS, weight=1.0, word_bonus=0.0, oov_penalty=0.0, prior_weight=0.0)
     search = CtcPrefixBeamSearch(lm=fusion)
     search.advance(np.log(np.array([[1e-3, 1e-3, 0.997, 1e-3]], np.float32)))

@@ -8,40 +8,19 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from support import arpa
 
 from asr._core import CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
 from asr.lexicon.g2p import G2pOptions, train
 from asr.lexicon.lexicon import Lexicon
-from asr.lm.packed import LmError, pack, read_arpa, with_pronunciations
-from asr.runtime.search import LmWeights, decode_words, heard, new_hotwords, phone_words
+from asr.lm.packed import LmError, with_pronunciations
+from asr.runtime.search import LmWeights, decode_words, new_hotwords, output_symbols, phone_words
 
 PHONES = ["AA", "B", "K"]
 TOKENS = ["", "\u2581AA", "AA", "\u2581B", "B", "\u2581K", "K"]
 LETTERS = ["<blk>", "<unk>", "<sos/eos>", "\u2581", "A", "B", "C", "K"]
-ARPA = """\\data\\
-ngram 1=8
-ngram 2=6
-
-\\1-grams:
--99 <s> -0.2
--1.2 </s>
--2.0 <unk> -0.1
--0.6 A -0.3
--0.9 AB -0.2
--1.0 ABB -0.1
--1.5 B -0.1
--2.5 BAA 0
-
-\\2-grams:
--0.2 <s> AB
--1.9 AB A
--0.3 A ABB
--1.1 A AB
--0.4 B </s>
--0.9 ABB B
-
-\\end\\
-"""
+UNIGRAMS = (*arpa.UNIGRAMS, "-1.0 ABB -0.1", "-2.5 BAA 0")
+BIGRAMS = ("-0.2 <s> AB", "-1.9 AB A", "-0.3 A ABB", "-1.1 A AB", "-0.4 B </s>", "-0.9 ABB B")
 PRONUNCIATIONS = {
     "A": [["AA"], ["AA", "K"]],
     "AB": [["AA", "B"], ["B", "AA"]],
@@ -52,7 +31,7 @@ PRONUNCIATIONS = {
 OPTIONS = {"weight": 0.8, "word_bonus": 0.4, "oov_penalty": 1.5, "prior_weight": 0.3}
 
 
-PACKED = pack(*read_arpa(iter(ARPA.splitlines())))
+PACKED = arpa.packed(UNIGRAMS, BIGRAMS)
 
 
 def opened(packed: bytes) -> NgramLm:
@@ -311,7 +290,7 @@ def test_a_hotword_gains_by_its_phones_so_far(pronouncer: bytes) -> None:
 
 
 def test_a_hotword_that_cannot_be_pronounced_is_named(lm: NgramLm, pronouncer: bytes) -> None:
-    with pytest.raises(ValueError, match="'CAB' cannot be pronounced: .* has no model that pronounces new words"):
+    with pytest.raises(ValueError, match=r"'CAB' cannot be pronounced: .* has no model that pronounces new words"):
         new_hotwords(["a cab"], LETTERS, lm=lm, phones=PHONES)
     with pytest.raises(ValueError, match="its pronouncing model cannot read it; write it as known words"):
         new_hotwords(["A" * 70], LETTERS, lm=model(g2p=pronouncer), phones=PHONES)
@@ -384,11 +363,11 @@ def test_damage_to_pronunciations_is_refused_or_harmless() -> None:
 # ---- defaults ----
 
 
-def test_the_core_searches_with_the_recognisers_weights_by_default() -> None:
+def test_the_core_searches_with_the_recognizers_weights_by_default() -> None:
     log_probs = random_log_probs(np.random.default_rng(6), 30, len(LETTERS))
     lm = opened(PACKED)
     scores = []
-    for fusion in (LmFusion(lm, heard(LETTERS)), LmWeights().fusion(lm, LETTERS)):
+    for fusion in (LmFusion(lm, output_symbols(LETTERS)), LmWeights().fusion(lm, LETTERS)):
         search = CtcPrefixBeamSearch(lm=fusion)
         search.advance(log_probs)
         scores.append([(h.tokens, h.lm_score) for h in search.hypotheses(200)])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_phone_search import ARPA, LETTERS, PHONES, model, sure
+from support.arpa import packed
+from test_phone_search import BIGRAMS, LETTERS, PHONES, UNIGRAMS, model, sure
 
 from asr import _core
-from asr.lm.packed import pack, read_arpa
-from asr.runtime.search import LmWeights, heard
+from asr.runtime.search import LmWeights, output_symbols
 
 FRAME = 640
 """Samples of an encoder frame."""
@@ -49,7 +49,7 @@ def options(
     second_pass: bool = True, phones: list[str] = PHONES, lm: _core.NgramLm | None = None
 ) -> _core.SegmentOptions:
     return _core.SegmentOptions(
-        tokens=heard(LETTERS),
+        tokens=output_symbols(LETTERS),
         chunk_size=8,
         second_pass=second_pass,
         search="rescore",
@@ -57,6 +57,7 @@ def options(
         fusion=WEIGHTS.fusion(lm or model(), LETTERS, phones=PHONES),
         rescore_ctc_weight=0.5,
         silence_after_speech_s=0.8,
+        min_silence_after_speech_s=0.8,
         silence_without_speech_s=5.0,
         max_utterance_s=20.0,
         phones=phones,
@@ -113,8 +114,7 @@ def test_how_the_audio_is_cut_changes_nothing() -> None:
 @pytest.mark.parametrize("second_pass", [False, True])
 def test_a_pause_may_be_inside_a_sentence(second_pass: bool) -> None:
     """ABB, which sounds as AB does, is rarer at the beginning of a sentence and likely after A."""
-    arpa = ARPA.replace("ngram 2=6", "ngram 2=5").replace("-0.2 <s> AB\n", "").replace("-1.0 ABB", "-1.4 ABB")
-    lm = model(packed=pack(*read_arpa(iter(arpa.splitlines()))))
+    lm = model(packed=packed([line.replace("-1.0 ABB", "-1.4 ABB") for line in UNIGRAMS], BIGRAMS[1:]))
     first, pause, second = [0, 1, 0], [0] * 25, [1, 3, 0, 0]
 
     def finals(symbols: list[int]) -> list[str]:

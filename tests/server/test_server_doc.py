@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from support.c_build import lock, run
 from support.server import RunningServer, serving
 from test_server_wyoming import wyoming_port
 
@@ -35,7 +37,11 @@ CLIENTS = [
     ("vosk-server's protocol", "python"),
     ("vosk-server's protocol", "js"),
     ("Wyoming", "python"),
+    ("OpenAI's package for Node", "js"),
+    ("LiteLLM", "python"),
+    ("SpeechRecognition", "python"),
 ]
+NODE_MODULES = Path(__file__).parents[2] / "js" / "node_modules"
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +54,21 @@ def server() -> Iterator[RunningServer]:
 def test_a_client(server: RunningServer, tmp_path: Path, sample: np.ndarray, heading: str, language: str) -> None:
     soundfile.write(tmp_path / "speech.wav", sample, 16000)
     (tmp_path / "speech.pcm").write_bytes(soxr.resample(sample, 16000, 24000).tobytes())
-    section = PAGE.split(f"\n## {heading}")[1].split("\n## ")[0]
+    section = re.split(rf"\n##+ {re.escape(heading)}", PAGE)[1].split("\n##")[0]
+    if 'from "openai"' in section:
+        with lock("npm"):
+            run("make", "-C", str(NODE_MODULES.parent), "node_modules/.package-lock.json")
+        (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     (code,) = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
     assert ":8000" in code or "10300" in code
     command, suffix = COMMANDS[language]
     client = tmp_path / f"client{suffix}"
     client.write_text(code.replace(":8000", f":{server.port}").replace("10300", str(wyoming_port(server))))
-    result = subprocess.run([*command, client, "speech.wav"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    # LiteLLM would ask the network for prices.
+    environment = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    result = subprocess.run(
+        [*command, client, "speech.wav"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+    )
     assert result.returncode == 0, result.stderr
     assert "the old man" in result.stdout.lower(), result.stdout
 

@@ -59,7 +59,10 @@ logging.getLogger("asr_stream.server").info("vosk: 1.0 s of audio")
 
 def test_a_missing_package_is_named() -> None:
     for package in ("uvicorn", "starlette"):
-        program = f"import sys; sys.modules[{package!r}] = None; from asr.streaming.server.cli import main; sys.exit(main([]))"
+        program = (
+            f"import sys; sys.modules[{package!r}] = None; "
+            "from asr.streaming.server.cli import main; sys.exit(main([]))"
+        )
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
         assert done.returncode == 1 and done.stderr == (
             "asr-stream: the server needs more packages: pip install 'asr-stream[server]'\n"

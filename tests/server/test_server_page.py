@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.image import imread
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.testclient import TestClient
@@ -110,6 +111,17 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     # The page's subtitles are Python's.
     rounded = [shifted(final, 0.0) for final in given]
     assert (tmp_path / "finals.srt").read_text() == srt(rounded)
+
+
+def test_the_overlay_is_two_lines_over_nothing(tmp_path: Path) -> None:
+    wav = write_audio(tmp_path / "speech.wav", np.concatenate([speech(FIRST), np.zeros(24000, np.float32)]))
+    seen = drive("overlay", wav, tmp_path / "overlay.png")
+    assert seen.pop("size") > 60 and abs(seen.pop("lines") - 2) < 0.05
+    assert seen == {"atEnd": True, "controls": 0, "listening": 1, "error": ""}
+    pixels = imread(tmp_path / "overlay.png")  # (height, width, 4) float32 in 0 to 1
+    rows, columns = np.nonzero(pixels[..., 3])
+    assert not pixels[:360, :, 3].any() and not pixels[:, :10, 3].any()  # the video shows
+    assert len(rows) > 1000 and np.ptp(columns) > 400  # and there is text
 
 
 def test_files_of_the_page_are_kept_but_asked_for() -> None:

@@ -35,7 +35,7 @@ def server() -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def expected(sample: np.ndarray) -> str:
-    """What the server's recogniser makes of the sample."""
+    """What the server's recognizer makes of the sample."""
     recognizer = Recognizer(bundled_model("float32"), search="greedy", second_pass=False)
     return finals(recognize(recognizer, sample)).lower()
 

@@ -1,4 +1,4 @@
-"""The live recogniser: what it recognises, and when it says so."""
+"""The live recognizer: what it recognizes, and when it says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audio on its way into the recogniser, cut in any way, lost or broken: the text depends on it alone."""
+"""Audio on its way into the recognizer, cut in any way, lost or broken: the text depends on it alone."""
 
 from __future__ import annotations
 

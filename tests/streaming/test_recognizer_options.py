@@ -1,4 +1,4 @@
-"""The doors of the recogniser: its options, its errors, its events as dictionaries, and what it imports."""
+"""The doors of the recognizer: its options, its errors, its events as dictionaries, and what it imports."""
 
 from __future__ import annotations
 
@@ -156,8 +156,8 @@ def test_unknown_names_are_attribute_errors() -> None:
 
     for module in (asr, asr.streaming):
         assert all(hasattr(module, name) for name in module.__all__)
-        with pytest.raises(AttributeError, match="Recogniser"):
-            _ = module.Recogniser
+        with pytest.raises(AttributeError, match="Recognizer"):
+            _ = module.Recognizer
 
 
 # ---- variants ----

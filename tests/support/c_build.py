@@ -20,11 +20,11 @@ def run(*command: str, **options: object) -> str:
     return done.stdout
 
 
-def cmake(*arguments: str) -> str:
-    beside_python = Path(sys.executable).parent / "cmake"
-    program = str(beside_python) if beside_python.exists() else shutil.which("cmake")
-    assert program, "the tests build with CMake: pip install 'asr-stream[test]'"
-    return run(program, *arguments)
+def cmake(*arguments: str, program: str = "cmake") -> str:
+    beside_python = Path(sys.executable).parent / program
+    found = str(beside_python) if beside_python.exists() else shutil.which(program)
+    assert found, "the tests build with CMake: pip install 'asr-stream[test]'"
+    return run(found, *arguments)
 
 
 def lock(name: str) -> FileLock:

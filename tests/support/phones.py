@@ -6,26 +6,9 @@ from pathlib import Path
 
 from conftest import TOKENS, export_tiny
 
+from support.arpa import UNIGRAMS, packed
+
 PHONES = ("AA", "B", "K")
-ARPA = """\\data\\
-ngram 1=7
-ngram 2=2
-
-\\1-grams:
--99 <s> -0.2
--1.2 </s>
--2.0 <unk> -0.1
--0.6 A -0.3
--0.9 AB -0.2
--1.0 BACK -0.1
--1.5 B -0.1
-
-\\2-grams:
--0.2 <s> AB
--0.3 A BACK
-
-\\end\\
-"""
 PRONUNCIATIONS = {"A": [["AA"]], "AB": [["AA", "B"], ["B", "AA"]], "BACK": [["B", "AA", "K"]], "B": [["B"], ["K"]]}
 
 
@@ -34,7 +17,7 @@ def write_phone_model(folder: Path) -> tuple[Path, Path]:
     import torch
 
     from asr.config import ModelConfig
-    from asr.lm.packed import pack, read_arpa, with_pronunciations
+    from asr.lm.packed import with_pronunciations
     from asr.model.model import AsrModel
 
     torch.manual_seed(5)
@@ -45,6 +28,6 @@ def write_phone_model(folder: Path) -> tuple[Path, Path]:
         parameter.data += 0.2 * torch.randn_like(parameter)
     model.encoder.set_cmvn(torch.full((80,), -9.0), torch.full((80,), 3.0))
     export_tiny(model, folder / "phones.onnx")
-    packed = with_pronunciations(pack(*read_arpa(iter(ARPA.splitlines()))), list(PHONES), PRONUNCIATIONS)
-    (folder / "phones.lm").write_bytes(packed)
+    words = packed((*UNIGRAMS, "-1.0 BACK -0.1"), ("-0.2 <s> AB", "-0.3 A BACK"))
+    (folder / "phones.lm").write_bytes(with_pronunciations(words, list(PHONES), PRONUNCIATIONS))
     return folder / "phones.onnx", folder / "phones.lm"

@@ -25,7 +25,7 @@ def recognize(
 
 
 def finals(events: list[Event]) -> str:
-    return " ".join(event.text for event in events if isinstance(event, Final))
+    return " ".join(event.raw for event in events if isinstance(event, Final))
 
 
 SAMPLE_TEXT = "THE OLD MAN WALKED SLOWLY DOWN THE ROAD AND THE CHILDREN RAN AFTER HIM"

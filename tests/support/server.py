@@ -31,15 +31,19 @@ class RunningServer:
 
 
 @contextmanager
-def serving(*args: str, token: str = "", second_pass: bool = False, max_files: int = 0) -> Iterator[RunningServer]:
+def serving(
+    *args: str, token: str = "", second_pass: bool = False, max_files: int = 0, program: str = ""
+) -> Iterator[RunningServer]:
     """`asr-stream serve` on a free port, fast unless `args` say otherwise; ended by SIGTERM.
 
-    max_files: file descriptors that it may have; 0: as many as this process.
+    max_files: file descriptors that it may have; 0: as many as this process. program: another `asr-stream`
+    than that of this Python.
     """
     quick = ("serve", "--port", "0", "--search", "greedy", "--threads", "1")
     quick += () if second_pass else ("--no-second-pass",)
+    command = [program] if program else [sys.executable, "-m", "asr.streaming.terminal.cli"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "asr.streaming.terminal.cli", *quick, *args],
+        [*command, *quick, *args],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

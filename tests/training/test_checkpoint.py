@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+from asr.cli import main
 from asr.config import Config, ModelConfig
 from asr.model.model import AsrModel
 from asr.tokenizer import Tokenizer
@@ -214,3 +215,28 @@ def test_what_cannot_be_averaged_is_refused(run: Path) -> None:
     checkpoint.save_step(run, 2)
     with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt .*model\.activation is 'relu' there, 'gelu' here"):
         average_newest(run, 2)
+
+
+def test_damaged_checkpoints_are_refused(arguments: list[str], tmp_path: Path) -> None:
+    assert main([*arguments, "train.max_steps=1"]) == 0
+    path = checkpoint_path(tmp_path / "run", 1)
+    content = path.read_bytes()
+    broken = tmp_path / "broken.pt"
+    for cut in [0, 1, *range(len(content) // 8, len(content), len(content) // 8)]:
+        broken.write_bytes(content[:cut])
+        with pytest.raises(CheckpointError, match=r"broken\.pt"):
+            Checkpoint.load(broken)
+    torch.save({"format_version": 99}, broken)
+    with pytest.raises(CheckpointError, match="format 99"):
+        Checkpoint.load(broken)
+    torch.save({"format_version": 1, "code": Evil()}, broken)
+    with pytest.raises(CheckpointError):
+        Checkpoint.load(broken)
+    assert not (tmp_path / "evil").exists()
+
+
+class Evil:
+    """Runs code when unpickled by a loader that allows it."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("evil",)

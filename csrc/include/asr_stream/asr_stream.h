@@ -12,7 +12,7 @@
  *
  * What the library promises:
  *
- * - Audio is mono, of asr_stream_options.sample_rate, in pieces of any length. What is recognised depends on the audio
+ * - Audio is mono, of asr_stream_options.sample_rate, in pieces of any length. What is recognized depends on the audio
  *   alone, not on how it was cut, and is the same as in Python: text, times, confidence.
  * - Events come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an empty one
  *   takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A GAP comes
@@ -102,7 +102,13 @@ typedef enum asr_search {
   ASR_SEARCH_RESCORE = 2  /* beam; at the endpoint the attention decoder picks among its hypotheses */
 } asr_search;
 
-/* How to recognise. Defaults: asr_stream_options_init. */
+typedef enum asr_text {
+  ASR_TEXT_DEFAULT = 0,
+  ASR_TEXT_PLAIN = 1,    /* words alone */
+  ASR_TEXT_FORMATTED = 2 /* numbers in digits, in small letters; of English words only */
+} asr_text;
+
+/* How to recognize. Defaults: asr_stream_options_init. */
 typedef struct asr_stream_options {
   size_t struct_size;              /* sizeof(asr_stream_options) */
   int32_t chunk_ms;                /* audio per step: text appears once per chunk; multiple of 40, [40, 5120], 0: the
@@ -113,7 +119,7 @@ typedef struct asr_stream_options {
   int32_t second_pass;             /* 1: a FINAL comes of one more look at the whole utterance; 0: of the chunks; 1 */
   int32_t use_lm;                  /* 1: the model's language model, if it has one; 0: none; 1 */
   int32_t beam_size;               /* hypotheses kept, [1, 1024]; 128 */
-  double silence_after_speech_s;   /* ends an utterance; > 0, INFINITY: never; 0.8 */
+  double silence_after_speech_s;   /* ends an utterance at the latest; > 0, INFINITY: never; 1.6 */
   double silence_without_speech_s; /* the same where nothing was said; 5 */
   double max_utterance_s;          /* ends a longer one between words; (0, 120]; 20 */
   double hotword_boost;            /* nats for each letter of a hotword, (0, 20]; 0.75 */
@@ -124,7 +130,11 @@ typedef struct asr_stream_options {
                                       "[unk]"; no language model takes part, and no hotwords; NULL: free speech */
   int32_t sample_rate;             /* of the audio and of gaps, Hz, [1000, 768000], 0: 16000; 16000. Anything else is
                                       resampled; events, and asr_stream_sample_offset, count in 16 kHz and seconds */
-  int32_t reserved;                /* 0 */
+  int32_t text;                    /* how events show what was said, asr_text; ASR_TEXT_DEFAULT */
+  const char *mask;                /* words and phrases to be shown as stars, one a line; needed during the call only;
+                                      NULL: none */
+  double min_silence_after_speech_s; /* at the earliest; between the two, what was said decides; > 0, INFINITY: always the
+                                        latest; 0.5 */
 } asr_stream_options;
 
 /* Fill in the defaults: asr_model_options options; asr_model_options_init(&options, sizeof options); */
@@ -139,7 +149,7 @@ ASR_API asr_status asr_model_load_memory(const void *data, size_t size, const as
                                          asr_model **model, char *error, size_t error_size);
 ASR_API void asr_model_free(asr_model *model);
 
-/* A metadata entry of the model, such as "licence" or "default_chunk_size"; NULL: it has none of this name. Valid as
+/* A metadata entry of the model, such as "license" or "default_chunk_size"; NULL: it has none of this name. Valid as
  * long as the model. */
 ASR_API const char *asr_model_property(const asr_model *model, const char *key);
 
@@ -153,7 +163,7 @@ ASR_API void asr_stream_free(asr_stream *stream);
 ASR_API asr_status asr_stream_accept_f32(asr_stream *stream, const float *samples, size_t num_samples);
 ASR_API asr_status asr_stream_accept_i16(asr_stream *stream, const int16_t *samples, size_t num_samples);
 
-/* num_samples of audio, at the stream's sample rate, were lost here: ends the utterance; what follows is recognised afresh. In [0, 2^48];
+/* num_samples of audio, at the stream's sample rate, were lost here: ends the utterance; what follows is recognized afresh. In [0, 2^48];
  * 0 does nothing. */
 ASR_API asr_status asr_stream_gap(asr_stream *stream, int64_t num_samples);
 
@@ -177,7 +187,7 @@ typedef struct asr_word {
 
 typedef struct asr_event {
   asr_event_type type;
-  const char *text; /* words with a space between them; of GAP and ERROR a sentence for people */
+  const char *text; /* words as they are shown, a space between them; of GAP and ERROR a sentence for people */
   double start_s;
   double end_s;
   const asr_word *words; /* NULL if there are none */
@@ -185,6 +195,9 @@ typedef struct asr_event {
   size_t num_stable;    /* of PARTIAL: leading words of which less than 1 % change in a later PARTIAL; else 0 */
   const char *endpoint; /* of FINAL, what ended it: "silence_after_speech", "silence_without_speech", "max_utterance" or
                            "end_of_audio" (a gap is one too); else NULL */
+  const char *raw;           /* what was said, as it is recognized: words with a space between them; else "" */
+  const asr_word *raw_words; /* NULL if there are none */
+  size_t num_raw_words;
 } asr_event;
 
 /* The oldest event not yet taken, or NULL. Valid until the next call of this function with this stream, or its end. */

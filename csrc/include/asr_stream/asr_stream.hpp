@@ -55,6 +55,8 @@ struct Event {
   std::vector<Word> words;
   std::size_t num_stable;
   std::string endpoint;  // "": it is no FINAL
+  std::string raw;       // as it is recognised
+  std::vector<Word> raw_words;
 };
 
 // Immutable; copies share it, and any number of threads.
@@ -111,11 +113,14 @@ class Stream {
     const asr_event* event = asr_stream_next_event(get());
     if (!event) return std::nullopt;
     Event copy{event->type, event->text, event->start_s, event->end_s, {}, event->num_stable,
-               event->endpoint ? event->endpoint : ""};
-    for (std::size_t i = 0; i < event->num_words; ++i) {
-      const asr_word& word = event->words[i];
-      copy.words.push_back({word.text, word.start_s, word.end_s, word.confidence});
-    }
+               event->endpoint ? event->endpoint : "", event->raw, {}};
+    const auto add = [](std::vector<Word>& words, const asr_word* from, std::size_t count) {
+      for (std::size_t i = 0; i < count; ++i) {
+        words.push_back({from[i].text, from[i].start_s, from[i].end_s, from[i].confidence});
+      }
+    };
+    add(copy.words, event->words, event->num_words);
+    add(copy.raw_words, event->raw_words, event->num_raw_words);
     return copy;
   }
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from asr.streaming.server.protocols import messages
 from asr.streaming.server.protocols.messages import BadMessage, shown
-from asr.streaming.server.session import Session
 
 MAX_KEYWORDS, MAX_KEYWORD_LENGTH = 500, 100
+COMMIT_MODELS = ("gpt-realtime-whisper", "gpt-live-transcribe")
+"""OpenAI's models without turn detection: a client that asks for one commits."""
 
 
 class ApiError(Exception):
@@ -34,6 +35,16 @@ def check_language(value: object, param: str) -> None:
         raise ApiError(str(error), param) from None
 
 
+def check_languages(values: Sequence[object], param: str) -> None:
+    """ApiError for a list of languages without the model's."""
+    for i, value in enumerate(values, 1):
+        try:
+            return check_language(value, param)
+        except ApiError:
+            if i == len(values):
+                raise
+
+
 def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:
     """Words and phrases to be recognized more readily. ApiError unless they are text, not too many and not too long."""
     keywords = tuple(value for value in values if isinstance(value, str) and "\n" not in value)
@@ -43,11 +54,3 @@ def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:
         if len(keyword) > MAX_KEYWORD_LENGTH:
             raise ApiError(f"{param} has {shown(keyword)}; a keyword has at most {MAX_KEYWORD_LENGTH} letters", param)
     return keywords
-
-
-async def expect_keywords(session: Session, keywords: tuple[str, ...], param: str) -> None:
-    """Sets the hotwords of `session` from here on. ApiError where the search or the model does not allow that."""
-    try:
-        await session.change(hotwords=keywords)
-    except ValueError as error:
-        raise ApiError(str(error), param) from error

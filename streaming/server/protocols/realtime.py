@@ -22,12 +22,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from asr.streaming.server.protocols.hotwords import usable_hotwords
+from asr.runtime.shown_text import TEXTS
+from asr.streaming.server.protocols.hotwords import usable_hotwords, warnings_about
 from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown
-from asr.streaming.server.protocols.openai_api import ApiError
+from asr.streaming.server.protocols.openai_api import COMMIT_MODELS, ApiError
 from asr.streaming.server.protocols.realtime_config import LIVE_DELAYS, SAMPLE_RATE, SessionConfig
 from asr.streaming.server.protocols.realtime_items import Items, Mark
 from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, Client, refuse
@@ -46,7 +48,12 @@ MAX_ID_LENGTH = 512
 async def _realtime(websocket: WebSocket) -> None:
     server: Server = websocket.app.state.server
     try:
-        async with server.open("realtime") as session:
+        text = websocket.query_params.get("text", server.recognizer.text)
+        if text not in TEXTS:
+            message = f"text is {shown(text)}; choose one of {', '.join(TEXTS)}"
+            await websocket.send_denial_response(JSONResponse({"error": {"message": message, "param": "text"}}, 400))
+            return
+        async with server.open("realtime", text=text) as session:
             await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
             connection = Connection(
                 Client(websocket, server),
@@ -70,8 +77,8 @@ class Connection:
         """The server's; that of the session changes with its configuration."""
         self._session_id = f"sess_{uuid.uuid4().hex}"
         silence_ms = round(1000 * self._recognizer.silence_after_speech_s)
-        self._config = SessionConfig(silence_ms, silence_ms, model)
-        self._items = Items(old_form, _is_live(self._recognizer))
+        self._config = SessionConfig(silence_ms, None if model in COMMIT_MODELS else silence_ms, model)
+        self._items = Items(old_form, _is_live(self._recognizer), self._config.silence_ms is not None)
         self._uncommitted_s = 0.0
 
     async def run(self) -> None:
@@ -129,7 +136,8 @@ class Connection:
             case "input_audio_buffer.commit":
                 if self._uncommitted_s < MIN_COMMIT_S:
                     raise ApiError(
-                        f"there are {self._uncommitted_s:.3f} s of audio to commit; at least {MIN_COMMIT_S} s are needed",
+                        f"there are {self._uncommitted_s:.3f} s of audio to commit; "
+                        f"at least {MIN_COMMIT_S} s are needed",
                         code="input_audio_buffer_commit_empty",
                     )
                 await self._end_item("commit")
@@ -166,12 +174,10 @@ class Connection:
         self._uncommitted_s = 0.0
 
     async def _update(self, config: SessionConfig) -> None:
-        warnings = []
+        warnings: list[str] = []
         if config.keywords is not None and config.keywords != self._config.keywords:
             usable = usable_hotwords(self._recognizer, config.keywords)
-            if left_out := [shown(word) for word in config.keywords if word not in usable]:
-                some = ", ".join(left_out[:10]) + ", ..." * (len(left_out) > 10)
-                warnings.append(f"keywords that this model or its search cannot use are left out: {some}")
+            warnings = warnings_about(config.keywords, usable)
             config = replace(config, keywords=usable)
         changes = self._changes(config)
         current = self._session.recognizer

@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from asr.streaming.server.protocols.messages import LANGUAGE, BadMessage, shown, whole_number
-from asr.streaming.server.protocols.openai_api import ApiError, check_keywords, check_language
+from asr.streaming.server.protocols.openai_api import (
+    COMMIT_MODELS,
+    ApiError,
+    check_keywords,
+    check_language,
+    check_languages,
+)
 
 SAMPLE_RATE = 24000
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10000
@@ -19,6 +25,8 @@ MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10000
 
 DELAYS = ("minimal", "low", "medium", "high", "xhigh")
 LIVE_DELAYS = ("minimal", "low")
+EAGERNESS = {"low": 2.0, "medium": 1.0, "auto": 1.0, "high": 0.5}
+"""Of "semantic_vad": what the server's silence is multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,8 @@ class SessionConfig:
     """One of DELAYS. LIVE_DELAYS: text while an utterance goes on, from one pass; None: what the server does."""
     keywords: tuple[str, ...] | None = None
     """None: the server's own hotwords."""
+    turns_given: bool = False
+    """Whether an update had `turn_detection`. Without it, OpenAI's models decide whether pauses end items."""
 
     def updated(self, session: object, old_form: bool) -> SessionConfig:
         """The configuration after an update with the object `session`. ApiError for what is not supported."""
@@ -53,7 +63,10 @@ class SessionConfig:
                 raise _wrong(f"{path}.format", format, f"type 'audio/pcm', rate {SAMPLE_RATE}")
         config = self._with_transcription(_object(audio, name, path), f"{path}.{name}")
         if "turn_detection" in audio:
-            config = replace(config, silence_ms=self._silence_ms(audio["turn_detection"], f"{path}.turn_detection"))
+            silence_ms = self._silence_ms(audio["turn_detection"], f"{path}.turn_detection")
+            return replace(config, silence_ms=silence_ms, turns_given=True)
+        if not self.turns_given:
+            return replace(config, silence_ms=None if config.model in COMMIT_MODELS else self.default_silence_ms)
         return config
 
     def to_dict(self, session_id: str, old_form: bool) -> dict[str, Any]:
@@ -73,6 +86,10 @@ class SessionConfig:
 
     def _with_transcription(self, transcription: dict[str, Any], path: str) -> SessionConfig:
         check_language(transcription.get("language"), f"{path}.language")
+        if (languages := transcription.get("languages")) is not None:
+            if not isinstance(languages, list):
+                raise _wrong(f"{path}.languages", languages, "a list of strings")
+            check_languages(languages, f"{path}.languages")
         texts = {"model": self.model, "prompt": self.prompt}
         for name in texts:
             if (value := transcription.get(name)) is not None:
@@ -96,8 +113,13 @@ class SessionConfig:
         kind = turn_detection.get("type", "server_vad") if isinstance(turn_detection, dict) else None
         if not isinstance(turn_detection, dict) or kind not in ("server_vad", "semantic_vad"):
             raise _wrong(path, turn_detection, "null, or an object of type 'server_vad' or 'semantic_vad'")
-        # Clients that ask for "semantic_vad" get "server_vad", and are told so in `session.updated`.
-        silence_ms = turn_detection.get("silence_duration_ms") if kind == "server_vad" else None
+        if kind == "semantic_vad":  # clients that ask for it get "server_vad", and are told so in `session.updated`
+            eagerness = turn_detection.get("eagerness") or "auto"
+            if not isinstance(eagerness, str) or eagerness not in EAGERNESS:
+                raise _wrong(f"{path}.eagerness", eagerness, f"one of {', '.join(EAGERNESS)}")
+            silence_ms = round(EAGERNESS[eagerness] * self.default_silence_ms)
+            return min(max(silence_ms, MIN_SILENCE_MS), MAX_SILENCE_MS)
+        silence_ms = turn_detection.get("silence_duration_ms")
         if silence_ms is None:
             return self.silence_ms or self.default_silence_ms
         path += ".silence_duration_ms"

@@ -11,6 +11,7 @@ because a delta cannot be taken back. So what a delta may carry depends on the r
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterator
 from difflib import SequenceMatcher
@@ -33,11 +34,14 @@ class Mark(Event):
 class Items:
     """The items of a session, one after the other."""
 
-    def __init__(self, old_form: bool, live: bool) -> None:
-        """old_form: send the events from before `conversation.item.added`. live: send stable words of partials."""
+    def __init__(self, old_form: bool, live: bool, vad: bool = True) -> None:
+        """old_form: send the events from before `conversation.item.added`. live: send stable words of partials.
+
+        vad: whether each final ends an item.
+        """
         self.old_form = old_form
         self.live = live
-        self._vad = True
+        self._vad = vad
         self._previous_id: str | None = None
         self._begin(0.0)
 
@@ -95,7 +99,7 @@ class Items:
         content = [{"type": "input_audio", "transcript": self._transcript}]
         for name in ("created",) if self.old_form else ("added", "done"):
             yield {"type": f"conversation.item.{name}", "item": item | {"content": content}} | place
-        usage = {"type": "duration", "seconds": round(end_s - self._start_s, 3)}
+        usage = {"type": "duration", "seconds": math.ceil(end_s - self._start_s)}
         yield {
             "type": f"{TRANSCRIPTION}.completed",
             "item_id": self._id,

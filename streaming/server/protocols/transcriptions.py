@@ -26,17 +26,25 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from asr.runtime.shown_text import TEXTS
 from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.events import Final
+from asr.streaming.server.protocols.hotwords import usable_hotwords, warnings_about
 from asr.streaming.server.protocols.messages import shown
-from asr.streaming.server.protocols.openai_api import ApiError, check_keywords, check_language, expect_keywords
+from asr.streaming.server.protocols.openai_api import (
+    COMMIT_MODELS,
+    ApiError,
+    check_keywords,
+    check_language,
+    check_languages,
+)
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
 from asr.streaming.terminal.subtitles import srt, vtt
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("word", "segment")
-ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-transcribe", "gpt-realtime-whisper")
+ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-transcribe", *COMMIT_MODELS)
 """Names of OpenAI's models for transcription that clients ask for unless they are told otherwise."""
 MAX_FIELDS = 64
 MAX_FIELD_BYTES = 65536
@@ -51,11 +59,14 @@ class Options:
     granularities: tuple[str, ...]
     stream: bool
     keywords: tuple[str, ...]
+    text: str | None
+    """"formatted" | "plain", an extension; None: what the server does."""
 
     @classmethod
     def from_form(cls, form: FormData) -> Options:
         """ApiError for values that are not supported."""
         check_language(form.get("language"), "language")
+        check_languages(form.getlist("languages[]") + form.getlist("languages"), "languages")
         format = form.get("response_format") or "json"
         if format not in FORMATS:
             known = ", ".join(FORMATS)
@@ -78,7 +89,11 @@ class Options:
         if stream in ("true", "1") and format not in ("json", "text"):
             raise ApiError(f"stream goes with response_format 'json' or 'text', not {shown(format)}", "stream")
         keywords = check_keywords(form.getlist("keywords[]") + form.getlist("keywords"), "keywords")
-        return cls(str(format), tuple(map(str, granularities)) or ("segment",), stream in ("true", "1"), keywords)
+        text = form.get("text")
+        if text not in (None, *TEXTS):
+            raise ApiError(f"text is {shown(text)}; choose one of {', '.join(TEXTS)}", "text")
+        granularities = tuple(map(str, granularities)) or ("segment",)
+        return cls(str(format), granularities, stream in ("true", "1"), keywords, None if text is None else str(text))
 
 
 class Upload:
@@ -116,8 +131,10 @@ class Transcriptions:
                 upload = Upload(file, server.limits.max_upload_s)
                 try:
                     finals, options = _finals(session, upload), Options.from_form(form)
+                    if options.text not in (None, session.recognizer.text):
+                        await session.change(text=options.text)
                     if options.keywords:
-                        await expect_keywords(session, options.keywords, "keywords")
+                        await session.change(hotwords=usable_hotwords(server.recognizer, options.keywords))
                     await _unless_gone(receive, self._answer(session, finals, options, scope, receive, send))
                 finally:
                     upload.close()
@@ -143,7 +160,10 @@ class Transcriptions:
                 await _stream(finals, send)
                 return
             try:
-                response = _whole([final async for final in finals], session.audio_s, options)
+                # Clients such as LiveKit send keywords that nobody wrote for this model: no reason to refuse the file.
+                keywords = options.keywords
+                warnings = warnings_about(keywords, session.recognizer.hotwords) if keywords else []
+                response = _whole([final async for final in finals], session.audio_s, options, warnings)
             except ApiError as error:
                 response = _error(error)
             await response(scope, receive, send)
@@ -224,8 +244,8 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
         feeding.cancel()
 
 
-def _whole(finals: list[Final], duration_s: float, options: Options) -> Response:
-    """The response in the requested format."""
+def _whole(finals: list[Final], duration_s: float, options: Options, warnings: list[str]) -> Response:
+    """The response in the requested format; JSON has the warnings."""
     text = " ".join(final.text for final in finals)
     if options.format == "text":
         return PlainTextResponse(text + "\n")
@@ -233,11 +253,12 @@ def _whole(finals: list[Final], duration_s: float, options: Options) -> Response
         return PlainTextResponse(srt(finals))
     if options.format == "vtt":
         return PlainTextResponse(vtt(finals), media_type="text/vtt")
-    usage = {"type": "duration", "seconds": round(duration_s, 3)}
+    usage = {"type": "duration", "seconds": math.ceil(duration_s)}  # whole, as OpenAI's: LiteLLM takes nothing else
+    extra = {"warnings": warnings} if warnings else {}
     if options.format == "json":
-        return JSONResponse({"text": text, "usage": usage})
+        return JSONResponse({"text": text, "usage": usage} | extra)
     answer: dict[str, Any] = {"task": "transcribe", "language": "english", "duration": round(duration_s, 3)}
-    answer |= {"text": text, "usage": usage}
+    answer |= {"text": text, "usage": usage} | extra
     if "segment" in options.granularities:
         answer["segments"] = [_segment(i, final) for i, final in enumerate(finals)]
     if "word" in options.granularities:

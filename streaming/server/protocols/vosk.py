@@ -9,8 +9,9 @@
 Each reply covers the audio up to its message; text changes once per chunk. Keys of the config, with vosk-server's
 defaults: `sample_rate` 8000, `words` 1 (0: results are `text` alone), `max_alternatives` 0 (more: results are
 `alternatives`, of which there is always one), `phrase_list` [] (a grammar: phrases of the list, and "[unk]" for
-anything else). An extension is `num_stable` 0 (1: partials have `num_stable`, the number of leading words that are
-unlikely to change). Other keys are ignored. Text is in lower case, as the models of Vosk write it.
+anything else). Extensions are `num_stable` 0 (1: partials have `num_stable`, the number of leading words that are
+unlikely to change) and `text` "plain" ("formatted": with numbers in digits, case and punctuation; "default": what the
+server's --text says). Other keys are ignored. Plain text is in lower case, as the models of Vosk write it.
 
 The protocol: https://alphacephei.com/vosk/server. It has no errors; here a client gets {"error": ...} before the
 connection is closed.
@@ -27,6 +28,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from asr.runtime.search import Word
+from asr.runtime.shown_text import TEXTS
 from asr.streaming.events import Final, Partial
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown, whole_number
@@ -43,14 +45,14 @@ async def serve(websocket: WebSocket) -> None:
     server: Server = websocket.app.state.server
     async with AsyncExitStack() as stack:
         try:
-            session = await stack.enter_async_context(server.open("vosk"))
+            session = await stack.enter_async_context(server.open("vosk", text="plain"))
         except Refused as refused:
             await refuse(websocket, refused)
             return
         await websocket.accept()
         client = Client(websocket, server)
         try:
-            await _converse(client, Dialogue(session))
+            await _converse(client, Dialogue(session, server.recognizer.text))
         except BadMessage as error:
             await _fail(client, POLICY_VIOLATION, error)
         except SessionFailed as error:
@@ -81,8 +83,10 @@ async def _fail(client: Client, code: int, error: Exception) -> None:
 class Dialogue:
     """The configuration of a client, and the replies to it."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, default_text: str) -> None:
+        """default_text: what the server's clients get that do not choose."""
         self._session = session
+        self._default_text = default_text
         self._free = session.recognizer
         self._sample_rate = DEFAULT_SAMPLE_RATE
         self._words = True
@@ -148,6 +152,12 @@ class Dialogue:
             self._max_alternatives = whole_number("max_alternatives", alternatives, 0, MAX_ALTERNATIVES)
         if "num_stable" in config:
             self._with_stable = bool(whole_number("num_stable", config["num_stable"], 0, 1))
+        if "text" in config:
+            if config["text"] not in ("default", *TEXTS):
+                raise BadMessage(f"text is {shown(config['text'])}; choose one of default, {', '.join(TEXTS)}")
+            text = self._default_text if config["text"] == "default" else config["text"]
+            if text != self._session.recognizer.text:
+                await self._session.change(text=text)
         if "phrase_list" in config:
             await self._restrict(config["phrase_list"])
 
@@ -165,25 +175,27 @@ class Dialogue:
 
     def _partial_result(self) -> dict[str, Any]:
         text, num_stable = (self._partial.text, self._partial.num_stable) if self._partial else ("", 0)
-        return {"partial": text.lower()} | ({"num_stable": num_stable} if self._with_stable else {})
+        return {"partial": self._cased(text)} | ({"num_stable": num_stable} if self._with_stable else {})
 
     def _result(self, finals: list[Final]) -> dict[str, Any]:
         """All utterances that ended, as one result: a message has one reply."""
-        text = " ".join(final.text for final in finals).lower()
+        text = self._cased(" ".join(final.text for final in finals))
         words = [word for final in finals for word in final.words]
         if self._max_alternatives:
             confidence = sum(word.confidence for word in words) / max(len(words), 1)
             alternative: dict[str, Any] = {"confidence": round(confidence, 3)}
             if self._words and words:
-                alternative["result"] = [_word(word) for word in words]
+                alternative["result"] = [self._word(word) for word in words]
             return {"alternatives": [alternative | {"text": text}]}
         if self._words and words:
-            return {"result": [{"conf": round(word.confidence, 3)} | _word(word) for word in words], "text": text}
+            return {"result": [{"conf": round(word.confidence, 3)} | self._word(word) for word in words], "text": text}
         return {"text": text}
 
+    def _word(self, word: Word) -> dict[str, Any]:
+        return {"start": round(word.start_s, 3), "end": round(word.end_s, 3), "word": self._cased(word.word)}
 
-def _word(word: Word) -> dict[str, Any]:
-    return {"start": round(word.start_s, 3), "end": round(word.end_s, 3), "word": word.word.lower()}
+    def _cased(self, text: str) -> str:
+        return text.lower() if self._session.recognizer.text == "plain" else text
 
 
 routes: list[BaseRoute] = [WebSocketRoute(path, serve) for path in ("/", "/vosk")]

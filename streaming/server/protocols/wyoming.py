@@ -7,7 +7,8 @@
     ping                                               pong
 
 Any sample rate, 16 bits, one channel or two. The chunks, concatenated, are the transcript: none is taken back. Text is
-in lower case. Unknown events are ignored, as the protocol demands. An invalid one is answered by an `error` event, and
+plain, in lower case, unless --wyoming-text says otherwise: punctuation would keep assistants from understanding
+commands. Unknown events are ignored, as the protocol demands. An invalid one is answered by an `error` event, and
 the connection is closed.
 
 An event is a line of JSON, which gives the number of bytes of JSON (`data_length`) and of audio (`payload_length`) that
@@ -90,8 +91,8 @@ async def read_event(reader: asyncio.StreamReader, max_bytes: int) -> Event | No
 
 
 @asynccontextmanager
-async def listening(server: Server, listening: socket.socket) -> AsyncIterator[None]:
-    """Serves at `listening`, a listening socket, while the context lasts."""
+async def listening(server: Server, listening: socket.socket, text: str = "plain") -> AsyncIterator[None]:
+    """Serves at `listening`, a listening socket, while the context lasts. text: "plain" | "formatted"."""
     clients: set[asyncio.Task] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -100,7 +101,7 @@ async def listening(server: Server, listening: socket.socket) -> AsyncIterator[N
         clients.add(task)
         try:
             if server.connections.add(writer.transport):
-                await Connection(server, reader, writer).serve()
+                await Connection(server, reader, writer, text).serve()
         finally:
             clients.discard(task)
             server.connections.discard(writer.transport)
@@ -119,8 +120,11 @@ async def listening(server: Server, listening: socket.socket) -> AsyncIterator[N
 class Connection:
     """A client."""
 
-    def __init__(self, server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: str = "plain"
+    ) -> None:
         self._server = server
+        self._text = text
         self._reader = reader
         self._writer = writer
         self._stack = AsyncExitStack()
@@ -176,7 +180,7 @@ class Connection:
 
     async def _begin(self) -> Session:
         if self._session is None:
-            changes = {"hotwords": self._hotwords} if self._hotwords else {}
+            changes = {"text": self._text} | ({"hotwords": self._hotwords} if self._hotwords else {})
             try:
                 self._session = await self._stack.enter_async_context(self._server.open("wyoming", **changes))
             except ValueError as error:
@@ -203,7 +207,7 @@ class Connection:
         text = ""
         async for event in session.events():
             if isinstance(event, Final):
-                part = " " * bool(text) + event.text.lower()
+                part = " " * bool(text) + (event.text.lower() if self._text == "plain" else event.text)
                 text += part
                 await self._send("transcript-chunk", {"text": part})
         return text

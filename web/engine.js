@@ -170,7 +170,7 @@ class Engine {
       const text = `[${lostS.toFixed(0)} s were not recognized: the server was away for too long]`;
       this.#page.heard([{ type: "gap", text, start: startS - lostS, end: startS, words: [] }], this.#reply.heardAt);
     }
-    this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1, num_stable: 1 } }));
+    this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1, num_stable: 1, text: "default" } }));
     this.#page.figure("connection", "open");
     this.#page.status(this.#endedAt ? "Recognizing the last words …" : "Listening.");
     this.#send();
@@ -239,8 +239,8 @@ async function whatIsAmiss({ refused = false } = {}) {
   if (sessions >= max_sessions) return `All ${max_sessions} streams of the server are taken.`;
   const token = sessionStorage.getItem("token");
   const headers = token ? { Authorization: `Bearer ${encodeURIComponent(token)}` } : {};
-  const door = await ask("metrics", { headers });
-  if (door?.status === 401) return TOKEN_NEEDED;
+  const metrics = await ask("metrics", { headers });
+  if (metrics?.status === 401) return TOKEN_NEEDED;
   // Nothing takes a POST there, but as with a WebSocket the browser tells with it where this page is from.
   const stranger = refused && (await ask("healthz", { method: "POST" }))?.status === 403;
   return stranger ? `The server does not know this page: start it with --allow-origin ${location.origin}.` : "";

@@ -1,6 +1,6 @@
-"""`asr synthesise`: sentences spoken by the free synthesisers of the machine, to train on beside real speech.
+"""`asr synthesize`: sentences spoken by the free synthesizers of the machine, to train on beside real speech.
 
-Every utterance has a synthesiser, voice, rate and pitch of its own, drawn from the seed and its number alone: an
+Every utterance has a synthesizer, voice, rate and pitch of its own, drawn from the seed and its number alone: an
 interrupted run goes on where it ended, and gives what an uninterrupted one would have. Written are 16 kHz FLAC
 files and `DIR/manifest.tsv` (path, text, speaker, duration_s), which `asr prepare manifest` reads.
 """
@@ -44,14 +44,14 @@ _FESTIVAL_ENGLISH = re.compile(r"(kal|ked|rab|don|el)_diphone|cmu_us_\w+|nitech_
 
 @dataclass(frozen=True)
 class Voice:
-    """synthesiser: a key of SYNTHESISERS; name: what that program calls the voice."""
+    """synthesizer: a key of SYNTHESIZERS; name: what that program calls the voice."""
 
-    synthesiser: str
+    synthesizer: str
     name: str
 
     @property
     def speaker(self) -> str:
-        return f"{self.synthesiser}-{self.name}"
+        return f"{self.synthesizer}-{self.name}"
 
 
 def _espeak_voices() -> list[str]:
@@ -95,7 +95,7 @@ def _festival(voice: str, rate: float, pitch: float, text: Path, audio: Path) ->
 
 
 Command = Callable[[str, float, float, Path, Path], list[str]]
-SYNTHESISERS: dict[str, tuple[str, Callable[[], list[str]], Command]] = {
+SYNTHESIZERS: dict[str, tuple[str, Callable[[], list[str]], Command]] = {
     "espeak-ng": ("espeak-ng", _espeak_voices, _espeak),
     "flite": ("flite", _flite_voices, _flite),
     "festival": ("text2wave", _festival_voices, _festival),
@@ -103,16 +103,16 @@ SYNTHESISERS: dict[str, tuple[str, Callable[[], list[str]], Command]] = {
 """By name: the program it needs, its English voices, the command that speaks a text file into an audio file."""
 
 
-def find_voices(synthesisers: Sequence[str] | None = None) -> dict[str, list[Voice]]:
-    """The English voices of the synthesisers that are installed, or of those named.
+def find_voices(synthesizers: Sequence[str] | None = None) -> dict[str, list[Voice]]:
+    """The English voices of the synthesizers that are installed, or of those named.
 
     Raises ValueError with the line that installs them when there is none, or one of those named is missing.
     """
-    names = list(synthesisers or SYNTHESISERS)
-    missing = [name for name in names if shutil.which(SYNTHESISERS[name][0]) is None]
-    if missing and (synthesisers or len(missing) == len(names)):
+    names = list(synthesizers or SYNTHESIZERS)
+    missing = [name for name in names if shutil.which(SYNTHESIZERS[name][0]) is None]
+    if missing and (synthesizers or len(missing) == len(names)):
         raise ValueError(f"no {', '.join(missing)} on this machine; on Debian or Ubuntu: {INSTALL}")
-    found = {name: [Voice(name, voice) for voice in SYNTHESISERS[name][1]()] for name in names if name not in missing}
+    found = {name: [Voice(name, voice) for voice in SYNTHESIZERS[name][1]()] for name in names if name not in missing}
     found = {name: voices for name, voices in found.items() if voices}
     if not found:
         raise ValueError(f"{', '.join(names)}: no English voice; on Debian or Ubuntu: {INSTALL}")
@@ -159,11 +159,11 @@ def speak(job: Job, folder: Path) -> float:
     import numpy as np
     import soundfile
 
-    with tempfile.TemporaryDirectory(prefix="asr-synthesise-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="asr-synthesize-") as scratch:
         text, audio = Path(scratch, "text.txt"), Path(scratch, "speech.wav")
-        # Words in capitals would be spelt.
+        # Words in capitals would be spelled.
         text.write_text((job.text.lower() if job.text.isupper() else job.text) + "\n", encoding="utf-8")
-        _output(*SYNTHESISERS[job.voice.synthesiser][2](job.voice.name, job.rate, job.pitch, text, audio))
+        _output(*SYNTHESIZERS[job.voice.synthesizer][2](job.voice.name, job.rate, job.pitch, text, audio))
         samples = read_audio(audio).samples
     peak = float(np.abs(samples).max(initial=0.0))
     if peak < 0.01:
@@ -177,7 +177,7 @@ def speak(job: Job, folder: Path) -> float:
     return len(samples) / SAMPLE_RATE
 
 
-def synthesise(
+def synthesize(
     jobs: Iterator[Job],
     out_dir: str | Path,
     num: int | None = None,
@@ -249,7 +249,7 @@ def _read_manifest(manifest: Path) -> dict[str, list[str]]:
             part.write_text(whole, encoding="utf-8")
     header, *rows = [line.split("\t") for line in whole.splitlines()] or [list(_COLUMNS)]
     if header != list(_COLUMNS) or any(len(row) != len(_COLUMNS) for row in rows):
-        raise ValueError(f"{manifest} was not written by asr synthesise; choose another --out")
+        raise ValueError(f"{manifest} was not written by asr synthesize; choose another --out")
     return {row[0]: row for row in rows}
 
 
@@ -263,20 +263,20 @@ def _output(*command: str) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare `asr synthesise`'s arguments on `parser`."""
+    """Declare `asr synthesize`'s arguments on `parser`."""
     parser.add_argument("text", type=Path, metavar="TEXT", help="a sentence a line; plain, .gz or .xz")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of manifest.tsv and audio/")
     parser.add_argument("--num", type=int, metavar="N", help="stop at this many utterances")
     parser.add_argument("--hours", type=float, metavar="H", help="stop at this much speech")
     parser.add_argument(
-        "--synthesisers", nargs="+", choices=list(SYNTHESISERS), metavar="NAME", help="default: all that are installed"
+        "--synthesizers", nargs="+", choices=list(SYNTHESIZERS), metavar="NAME", help="default: all that are installed"
     )
     parser.add_argument("--seed", type=int, default=1, help="order, voices, rates and pitches (default: 1)")
     parser.add_argument("--jobs", type=int, default=min(8, num_cores()), metavar="N", help="default: %(default)s")
 
 
 def run(args: argparse.Namespace) -> int:
-    """`asr synthesise` with parsed arguments; returns the exit status (130 after Ctrl-C)."""
+    """`asr synthesize` with parsed arguments; returns the exit status (130 after Ctrl-C)."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -285,7 +285,7 @@ def run(args: argparse.Namespace) -> int:
     for name, value in (("--num", args.num), ("--hours", args.hours), ("--jobs", args.jobs)):
         if value is not None and not 0 < value < float("inf"):
             raise ValueError(f"{name} is {value}; expected more than 0")
-    sentences, voices = read_sentences(args.text), find_voices(args.synthesisers)
+    sentences, voices = read_sentences(args.text), find_voices(args.synthesizers)
     console = Console()
     kinds = ", ".join(f"{name} ({len(several)} voices)" for name, several in voices.items())
     console.print(f"{len(sentences)} sentences; {kinds}", soft_wrap=True, highlight=False)
@@ -297,7 +297,7 @@ def run(args: argparse.Namespace) -> int:
                 shares = (num / (args.num or float("inf")), seconds / (3600 * (args.hours or float("inf"))))
                 progress.update(task, completed=max(shares), description=f"{num} utterances, {seconds / 3600:.2f} h")
 
-            num, seconds, failures = synthesise(
+            num, seconds, failures = synthesize(
                 plan(sentences, voices, args.seed), args.out, args.num, args.hours, args.jobs, show
             )
     except KeyboardInterrupt:

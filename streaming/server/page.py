@@ -1,7 +1,4 @@
-"""The page at `/`: live captions from a browser's microphone. Plain files beside this one, without a build.
-
-`js/web/build.mjs` makes another page of them, which recognizes in the browser: it brings its own `engine.js`.
-"""
+"""The page at `/`: live captions from a browser's microphone. Its files are those of `web/`, installed as asr.web."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ def _route(name: str, body: bytes) -> Route:
 
 
 def _routes() -> list[Route]:
-    found = {file.name: file for file in files(__name__).iterdir() if file.name.endswith(tuple(MEDIA_TYPES))}
+    found = {file.name: file for file in files("asr.web").iterdir() if file.name.endswith(tuple(MEDIA_TYPES))}
     return [_route(name, file.read_bytes()) for name, file in sorted(found.items())]
 
 

@@ -15,9 +15,9 @@ import pytest
 import soundfile
 
 from asr.cli import main
-from asr.data import synthesise as module
+from asr.data import synthesize as module
 from asr.data.cuts import load_cuts
-from asr.data.synthesise import Voice, find_voices, plan, read_sentences, synthesise
+from asr.data.synthesize import Voice, find_voices, plan, read_sentences, synthesize
 
 LINES = ["THE FIRST LINE", "a second one, Here", "word", "and  a\tthird line", " ".join(["much"] * 40), ""]
 
@@ -30,7 +30,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def arguments(text: Path, out: Path, *more: object) -> list[str]:
-    return ["synthesise", str(text), "--out", str(out), "--synthesisers", "espeak-ng", "--jobs", "2", *map(str, more)]
+    return ["synthesize", str(text), "--out", str(out), "--synthesizers", "espeak-ng", "--jobs", "2", *map(str, more)]
 
 
 def test_speech_is_written_with_a_manifest_that_prepare_reads(text: Path, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(text: Path, tmp_path: Path) 
 
 def test_hours_end_it(text: Path, tmp_path: Path) -> None:
     jobs = plan(read_sentences(text), find_voices(["espeak-ng"]), seed=1)
-    num, seconds, failures = synthesise(jobs, tmp_path / "out", hours=6 / 3600)
+    num, seconds, failures = synthesize(jobs, tmp_path / "out", hours=6 / 3600)
     assert 6.0 <= seconds < 12.0 and not failures
     assert len((tmp_path / "out" / "manifest.tsv").read_text().splitlines()) == num + 1
 
@@ -98,29 +98,29 @@ def test_another_seed_does_not_mix_in(text: Path, tmp_path: Path, capsys: pytest
     assert "another text, seed or set of voices: choose another --out" in capsys.readouterr().err
 
 
-def test_plan_uses_all_sentences_and_all_synthesisers_evenly() -> None:
+def test_plan_uses_all_sentences_and_all_synthesizers_evenly() -> None:
     voices = {"espeak-ng": [Voice("espeak-ng", f"v{i}") for i in range(100)], "flite": [Voice("flite", "slt")]}
     jobs = list(islice(plan([f"line {i}" for i in range(50)], voices, 3), 400))
     assert jobs == list(islice(plan([f"line {i}" for i in range(50)], voices, 3), 400))
     assert len({job.path for job in jobs}) == 400
     assert len({job.text for job in jobs[:50]}) == 50 and jobs[50].text == jobs[0].text
     assert jobs[50] != jobs[0]
-    assert 150 < sum(job.voice.synthesiser == "flite" for job in jobs) < 250
+    assert 150 < sum(job.voice.synthesizer == "flite" for job in jobs) < 250
     assert min(job.rate for job in jobs) < 0.85 and max(job.rate for job in jobs) > 1.2
 
 
 @pytest.mark.parametrize("name", ["flite", "festival"])
-def test_other_synthesisers_speak(name: str, tmp_path: Path) -> None:
+def test_other_synthesizers_speak(name: str, tmp_path: Path) -> None:
     jobs = plan(["the quick brown fox jumps"], find_voices([name]), 1)
-    num, seconds, failures = synthesise(jobs, tmp_path, num=2)
+    num, seconds, failures = synthesize(jobs, tmp_path, num=2)
     assert (num, failures) == (2, []) and 1.0 < seconds / num < 5.0
 
 
-def test_a_failing_synthesiser_ends_it_with_its_words(
+def test_a_failing_synthesizer_ends_it_with_its_words(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = ("espeak-ng", lambda: ["x"], lambda *_: ["sh", "-c", "echo no such voice >&2; exit 3"])
-    monkeypatch.setitem(module.SYNTHESISERS, "espeak-ng", broken)
+    monkeypatch.setitem(module.SYNTHESIZERS, "espeak-ng", broken)
     assert main(arguments(text, tmp_path / "out", "--num", 100)) == 1
     assert "20 utterances failed in a row" in (error := capsys.readouterr().err) and "no such voice" in error
 
@@ -137,7 +137,7 @@ def test_what_is_missing_is_said(
     assert "--hours is nan" in error("--hours", "nan")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "manifest.tsv").write_text("path\ttext\na.wav\tmine\n")
-    assert "was not written by asr synthesise" in error("--num", 1)
+    assert "was not written by asr synthesize" in error("--num", 1)
     text.write_bytes(lzma.compress(b"word\n"))
     assert "no line of 2 to 35 words" in error("--num", 1)
     text.write_bytes(b"not xz")

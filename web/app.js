@@ -13,6 +13,9 @@ import { Microphone, explain } from "./microphone.js";
 
 const NUM_LATENCIES = 20; // the figure shown is the greatest of so many
 const PATIENCE_MS = 3000; // for the last words; then one may choose not to wait
+const SILENCE_MS = 6000; // until the overlay is blank
+// /?overlay: the last two lines over a video, as OBS shows a page. Nobody presses a key there: it starts by itself.
+const OVERLAY = new URLSearchParams(location.search).has("overlay");
 
 const $ = (id) => document.getElementById(id);
 const captions = new Captions($("captions"), $("finals"), $("partial"));
@@ -24,6 +27,7 @@ let latencies = [];
 let beganAt; // performance.now() at 0:00 of the captions
 let startS = 0; // where in the captions' time the stream began
 let wakeLock = null;
+let blank;
 
 // --- what the engine tells ---
 
@@ -43,6 +47,7 @@ const page = {
   heard(events, heardAt) {
     for (const event of events) captions.show(event, startS);
     if (!events.length) return;
+    if (OVERLAY) blankAfterSilence();
     latencies = [...latencies, performance.now() - heardAt].slice(-NUM_LATENCIES);
     page.figure("latency", `${Math.max(...latencies).toFixed(0)} ms`);
     showTools();
@@ -161,6 +166,12 @@ function changeDevice() {
   stop();
 }
 
+function blankAfterSilence() {
+  clearTimeout(blank);
+  document.body.classList.remove("blank");
+  blank = setTimeout(() => document.body.classList.add("blank"), SILENCE_MS);
+}
+
 // A phone would go dark, and take the microphone away.
 async function keepAwake() {
   wakeLock = (await navigator.wakeLock?.request("screen").catch(() => null)) ?? null;
@@ -227,7 +238,7 @@ $("device").addEventListener("change", changeDevice);
 const SHORTCUTS = { KeyL: "listen", KeyC: "copy", KeyT: "save-text", KeyS: "save-srt", KeyX: "clear" };
 document.addEventListener("keydown", (event) => {
   const id = SHORTCUTS[event.code];
-  if (!id || !event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.repeat) return;
+  if (OVERLAY || !id || !event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.repeat) return;
   event.preventDefault();
   if (!$("token-dialog").open) $(id).click();
 });
@@ -236,7 +247,7 @@ document.addEventListener("visibilitychange", () => {
   if (listening && !document.hidden) keepAwake(); // the browser took it when the page was hidden
 });
 window.addEventListener("beforeunload", (event) => {
-  if (captions.unsaved) event.preventDefault(); // the browser asks whether to leave
+  if (captions.unsaved && !OVERLAY) event.preventDefault(); // the browser asks whether to leave
 });
 
 for (const [id, title] of FIGURES) {
@@ -247,11 +258,13 @@ for (const [id, title] of FIGURES) {
   box.append(dt, dd);
   $("figures").append(box);
 }
+document.documentElement.classList.toggle("overlay", OVERLAY);
 listDevices();
 try {
   await engine.load();
   $("listen").disabled = false;
   page.status("Ready.");
+  if (OVERLAY) start();
 } catch (error) {
   page.status("");
   page.trouble(error.message);

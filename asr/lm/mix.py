@@ -1,0 +1,118 @@
+"""Mixing n-gram language models: one model whose probability is the weighted sum of theirs, pruned to a size.
+
+Linear interpolation of back-off models (as SRILM's `ngram -mix-lm`): every n-gram of any of them becomes one of the
+mixture, and back-off weights are computed anew. Pruning weighs an n-gram with how often its history occurs. A packed
+file has no counts, so these are the mixture's own marginals, which Kneser-Ney's lower orders are not (Chelba et al.
+2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.lm.ngram import BOS, EOS, UNK, Model, Order, prune
+from asr.lm.packed import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, Ngrams
+
+NUM_SWEEPS = 4  # over the orders, towards the stationary marginals; the first gives most
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def mix(models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[float]) -> tuple[list[str], Model]:
+    """The words of all models, and the mixture, as `asr.lm.ngram.estimate` returns one.
+
+    models: words and n-grams of each, as `asr.lm.packed.unpack` returns them; of any order. A word that a model lacks
+    has the probability 0 there. weights: of each model, above 0; they are divided by their sum.
+    """
+    specials = [SENTENCE_BEGIN, SENTENCE_END, UNKNOWN]
+    words = [*specials, *sorted({word for names, _ in models for word in names}.difference(specials))]
+    index = {word: i for i, word in enumerate(words)}
+    order = max(len(levels) for _, levels in models)
+    tables = [[np.array([index[word] for word in names])[level.words] for level in levels] for names, levels in models]
+    rows = _all_rows(tables, order, len(words))
+    orders = [_row_order(rows, n, len(words)) for n in range(order)]
+    prob: list[Floats] = [np.zeros(len(level)) for level in rows]
+    for (_, levels), table, weight in zip(models, tables, weights, strict=True):
+        own: Floats = np.zeros(0)
+        backoff: Floats = np.ones(1)
+        for n, level in enumerate(rows):
+            lower = backoff[orders[n].context] * own[orders[n].suffix] if n else np.zeros(len(level))
+            backoff, own = np.ones(len(level)), lower
+            if n < len(levels):
+                found = _find(rows, table[n], len(words))
+                own[found] = 10.0 ** levels[n].log_probs.astype(np.float64)
+                backoff[found] = 10.0 ** levels[n].backoffs.astype(np.float64)
+            if n == 0:  # quantized, so not quite 1
+                own /= own.sum() - own[BOS]
+            prob[n] += weight / sum(weights) * own
+    prob[0][UNK] = max(prob[0][UNK], 1e-12)
+    keep = [np.ones(len(level), dtype=bool) for level in rows]
+    return words, marginal(prune(Model(orders, keep, prob, [np.ones(len(level)) for level in rows]), keep))
+
+
+def marginal(model: Model) -> Model:
+    """The model with counts: how often each row occurs per word and sentence end of text that the model writes."""
+    prob, backoff, orders = model.prob, model.backoff, model.orders
+    count = [prob[0].copy()]
+    for rows, p in zip(orders[1:], prob[1:], strict=True):
+        count.append(count[-1][rows.context] * p)
+    for _ in range(NUM_SWEEPS):
+        for n in reversed(range(len(orders))):
+            history = count[n].copy()
+            if n == 0:
+                history[BOS], history[EOS] = history[EOS], 0.0
+                once = prob[0] * (history @ backoff[0])
+            else:  # in the longer contexts that the model does not have, and in those that it has by backing off
+                backed = np.bincount(orders[n].suffix, count[n] * (1 - backoff[n]), len(prob[n - 1]))
+                once = prob[n] * np.maximum(count[n - 1] - backed, 0)[orders[n].context]
+            if n + 1 < len(orders):
+                above = orders[n + 1]
+                backed_off = history[above.context] * backoff[n][above.context] * prob[n][above.suffix]
+                once += np.bincount(above.suffix, count[n + 1] - backed_off, len(prob[n]))
+            count[n] = np.maximum(once, 0)
+        count[0][BOS] = 0
+        count[0] /= count[0].sum()
+        count[0][BOS] = count[0][EOS]
+    counted = [Order(o.context, o.word, o.suffix, c, o.starts) for o, c in zip(orders, count, strict=True)]
+    return Model(counted, model.keep, prob, backoff)
+
+
+def _all_rows(tables: Sequence[Sequence[Ints]], order: int, num_words: int) -> list[Ints]:
+    """Per order: the n-grams of all models, and the beginnings and ends of longer ones, (num_rows, n), ascending."""
+    rows: list[Ints] = []
+    for n in range(order, 1, -1):
+        parts = [table[n - 1] for table in tables if len(table) >= n]
+        if rows:
+            parts += [rows[-1][:, :-1], rows[-1][:, 1:]]
+        rows.append(_unique(np.concatenate(parts), num_words))
+    return [np.arange(num_words)[:, None], *rows[::-1]]
+
+
+def _unique(table: Ints, base: int) -> Ints:
+    num_columns = table.shape[1]
+    if base**num_columns >= 1 << 63:
+        return np.unique(table, axis=0)
+    places = base ** np.arange(num_columns)[::-1]
+    return np.unique(table @ places)[:, None] // places % base
+
+
+def _row_order(rows: list[Ints], n: int, num_words: int) -> Order:
+    table = rows[n]
+    none = np.zeros(len(table), np.int64)
+    context = _find(rows, table[:, :-1], num_words) if n else none
+    suffix = _find(rows, table[:, 1:], num_words) if n else none
+    return Order(context, table[:, -1], suffix, none.astype(float), table[:, 0] == BOS)
+
+
+def _find(rows: list[Ints], table: Ints, num_words: int) -> Ints:
+    """The places of n-grams, all of which are there, among the rows of their order."""
+    found: Ints = table[:, 0]
+    for shorter, longer in pairwise(rows[: table.shape[1]]):
+        n = shorter.shape[1]
+        context = _find(rows, longer[:, :-1], num_words) if n > 1 else longer[:, 0]
+        found = np.searchsorted(context * num_words + longer[:, -1], found * num_words + table[:, n])
+    return found

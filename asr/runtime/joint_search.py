@@ -1,0 +1,169 @@
+"""Search by the attention decoder, token by token: alone, or jointly with CTC.
+
+Joint CTC/attention decoding is that of Watanabe et al. 2017, "Hybrid CTC/attention architecture for end-to-end speech
+recognition": each hypothesis counts the probability that CTC gives to all sentences that begin with it (the prefix
+probability) and the decoder's. It needs no language model, no lexicon and no length normalization. Imports no PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
+
+JOINT_BEAM_SIZE = 8
+JOINT_BEAM_THRESHOLD = 8.0
+"""Nats below the best of its length at which a hypothesis is dropped."""
+MIN_LOG_PROB = -200.0
+"""Of a token in a frame: below it, sums over frames would lose their precision."""
+
+FloatArray = npt.NDArray[np.float32]
+DoubleArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+class StepDecoder(Protocol):
+    """`asr.runtime.onnx_decoder.OnnxDecoder`, or the same in PyTorch."""
+
+    def begin(self, encoder_out: FloatArray) -> Any:
+        """The cache before the first token, of one hypothesis. encoder_out: (T, dim) float32."""
+        ...
+
+    def step(self, tokens: IntArray, cache: Any) -> tuple[FloatArray, Any]:
+        """(N,) -> log-probabilities (N, vocab_size) of the next token, and a cache with `select(rows)`."""
+        ...
+
+
+class DecodedTokens(NamedTuple):
+    """A whole sentence that a search has found."""
+
+    tokens: list[int]
+    score: float
+    """ctc_weight * CTC + (1 - ctc_weight) * decoder; of the decoder alone, a token's mean"""
+    ctc_log_prob: float
+    decoder_log_prob: float
+
+
+def joint_search(
+    log_probs: FloatArray,
+    decoder: StepDecoder,
+    encoder_out: FloatArray,
+    ctc_weight: float,
+    beam_size: int = JOINT_BEAM_SIZE,
+) -> list[DecodedTokens]:
+    """The sentences that an utterance may be, best first; at least one, at most `beam_size`.
+
+    Args:
+        log_probs: (T, V) float32 of CTC.
+        encoder_out: (T, dim) float32 of the same frames.
+        ctc_weight: of CTC against the decoder, in [0, 1]. With 0 this is attention beam search, and a sentence's
+            score is divided by its tokens, its end included: the decoder's sum alone prefers short sentences.
+    Raises ValueError for a weight or beam outside its range.
+    """
+    if not 0 <= ctc_weight <= 1 or beam_size < 1:
+        raise ValueError(f"ctc_weight {ctc_weight} must be in [0, 1], beam_size {beam_size} at least 1")
+    ctc = CtcPrefixScorer(log_probs)
+    state, cache = ctc.begin(), decoder.begin(encoder_out)
+    tokens, spoken = np.full((1, 1), SOS_EOS_ID), np.zeros(1)  # spoken: what the decoder gives to the tokens
+    finished: list[DecodedTokens] = []
+    for length in range(len(log_probs) + 1):
+        following, cache = decoder.step(tokens[:, -1], cache)
+        spoken = spoken[:, None] + following.astype(np.float64)
+        ended, ended_ctc = spoken[:, SOS_EOS_ID], ctc.end(state)
+        scores = ctc_weight * ended_ctc + (1 - ctc_weight) * ended if ctc_weight else ended / (length + 1)
+        finished += [
+            DecodedTokens(row[1:], *values)
+            for row, *values in zip(tokens.tolist(), *(a.tolist() for a in (scores, ended_ctc, ended)), strict=True)
+            if np.isfinite(values[1])
+        ]
+        finished = sorted(finished, key=lambda sentence: -sentence.score)[:beam_size]
+        prefix = ctc.extensions(state, tokens[:, -1])
+        fits = np.isfinite(prefix)  # more tokens than frames have no times
+        total = np.where(fits, (1 - ctc_weight) * spoken + ctc_weight * np.where(fits, prefix, 0.0), -np.inf)
+        total[:, [BLANK_ID, UNK_ID, SOS_EOS_ID]] = -np.inf
+        best = np.argsort(-total, axis=None, kind="stable")[:beam_size]
+        best = best[np.isfinite(total.flat[best]) & (total.flat[best] > total.flat[best[0]] - JOINT_BEAM_THRESHOLD)]
+        if length == len(log_probs) or not len(best) or _is_over(finished, total.flat[best[0]], ctc_weight, length):
+            break
+        rows, chosen = np.unravel_index(best, total.shape)
+        state, cache = ctc.extend(state, rows, tokens[rows, -1], chosen), cache.select(rows)
+        tokens = np.concatenate([tokens[rows], chosen[:, None]], axis=1)
+        spoken = spoken[rows, chosen]
+    return finished or [DecodedTokens([], 0.0, 0.0, 0.0)]
+
+
+def _is_over(finished: Sequence[DecodedTokens], best: float, ctc_weight: float, length: int) -> bool:
+    """Whether no longer sentence can win: `best` is the score of the best hypothesis of `length` + 1 tokens."""
+    if not finished:
+        return False
+    # More tokens only lower a score. Of the decoder alone they may raise the mean: a certain end is allowed for.
+    return finished[0].score >= (best if ctc_weight else best / (length + 2))
+
+
+class CtcState(NamedTuple):
+    """Log-probability that the first t frames, t = 0 to T, are a hypothesis; (N, T + 1) each."""
+
+    in_token: DoubleArray
+    """and that the last of them is its last token"""
+    in_blank: DoubleArray
+    """and that the last of them is a blank"""
+
+
+class CtcPrefixScorer:
+    """CTC's probability of all sentences that begin with a hypothesis, for many hypotheses at once.
+
+    The recursion over frames is a sum of products, x[t + 1] = (x[t] + y[t]) p[t]. Divided by the product of p it is a
+    running sum, which numpy computes in the logarithmic domain.
+    """
+
+    def __init__(self, log_probs: FloatArray) -> None:
+        """log_probs: (T, V), of CTC"""
+        self._log_probs = np.maximum(log_probs.astype(np.float64), MIN_LOG_PROB)
+        self._probs = np.exp(self._log_probs)
+
+    def begin(self) -> CtcState:
+        """Of the empty hypothesis."""
+        blanks = np.concatenate([[0.0], self._log_probs[:, BLANK_ID].cumsum()])[None]
+        return CtcState(np.full_like(blanks, -np.inf), blanks)
+
+    def end(self, state: CtcState) -> DoubleArray:
+        """(N,) log-probability that hypotheses are the whole sentence."""
+        return np.logaddexp(state.in_token[:, -1], state.in_blank[:, -1])
+
+    def extensions(self, state: CtcState, last: IntArray) -> DoubleArray:
+        """(N, V) log-probability of all sentences that begin with a hypothesis and each token.
+
+        last: (N,) last token of each hypothesis, which is said twice only with a blank in between.
+        """
+        before = np.logaddexp(state.in_token, state.in_blank)[:, :-1]
+        result = _log_product(before, self._probs)
+        rows = np.arange(len(last))
+        repeated = _log_product(state.in_blank[:, :-1], self._probs)[rows, last]
+        result[rows, last] = np.where(last == SOS_EOS_ID, result[rows, last], repeated)
+        return result
+
+    def extend(self, state: CtcState, rows: IntArray, last: IntArray, tokens: IntArray) -> CtcState:
+        """The hypotheses `rows` (M,), whose last tokens are `last`, with one more token each."""
+        in_token, in_blank = (part[rows, :-1] for part in state)
+        before = np.where((last == tokens)[:, None], in_blank, np.logaddexp(in_token, in_blank))
+        in_token = _running(before, self._log_probs[:, tokens].T)
+        blanks = np.broadcast_to(self._log_probs[:, BLANK_ID], before.shape)
+        return CtcState(in_token, _running(in_token[:, :-1], blanks))
+
+
+def _log_product(log_weights: DoubleArray, probs: DoubleArray) -> DoubleArray:
+    """log(exp(log_weights) @ probs), (N, T) and (T, V) -> (N, V)"""
+    top = log_weights.max(axis=1, keepdims=True, initial=MIN_LOG_PROB * probs.shape[0])
+    with np.errstate(divide="ignore"):
+        return top + np.log(np.exp(log_weights - top) @ probs)
+
+
+def _running(added: DoubleArray, log_probs: DoubleArray) -> DoubleArray:
+    """x[0] = 0, x[t + 1] = (x[t] + added[t]) p[t] in the logarithmic domain: (N, T) twice -> (N, T + 1)"""
+    product = log_probs.cumsum(axis=1)
+    sums = np.logaddexp.accumulate(added - (product - log_probs), axis=1)
+    return np.concatenate([np.full((len(added), 1), -np.inf), sums + product], axis=1)

@@ -1,0 +1,116 @@
+"""The attention decoder of an exported model in ONNX Runtime: scores of whole sentences, and steps token by token.
+
+One graph does both: a sentence is a step that takes all tokens and has no past. Imports no PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asr._core import DECODER_INPUTS, DECODER_OUTPUTS, DECODER_PAST, DECODER_STEP_OUTPUTS
+from asr.runtime.metadata import ModelMetadata
+from asr.runtime.onnx_session import Tensors, run
+from asr.tokenizer import SOS_EOS_ID
+
+FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
+
+
+class DecoderCache(NamedTuple):
+    """What N hypotheses of one utterance, of P tokens each, hand to their next step. A value."""
+
+    keys: FloatArray
+    """(N, num_decoder_layers, P, dim) float32"""
+    values: FloatArray
+    """(N, num_decoder_layers, P, dim) float32"""
+    memory_keys: FloatArray
+    """(1, num_decoder_layers, T, dim) float32, of the encoder's output"""
+    memory_values: FloatArray
+    """(1, num_decoder_layers, T, dim) float32"""
+
+    def select(self, rows: npt.ArrayLike) -> DecoderCache:
+        """The hypotheses `rows`, (M,) integers, in that order."""
+        return self._replace(keys=self.keys[rows], values=self.values[rows])
+
+
+def decoder_tensors(metadata: ModelMetadata) -> Tensors:
+    """Inputs and outputs of the decoder of a file with this metadata, in the order of the graph; B is 1 or N."""
+    layers, dim = metadata.num_decoder_layers, metadata.dim
+    inputs: Tensors = {
+        "tokens": ("tensor(int64)", ["N", "U"]),
+        "token_lengths": ("tensor(int64)", ["N"]),
+        "encoder_out": ("tensor(float)", [1, "T", dim]),
+    }
+    outputs: Tensors = {"scores": ("tensor(float)", ["N"])}
+    if metadata.num_decoder_layers:
+        inputs["previous"] = ("tensor(int64)", ["B"])
+        outputs["log_probs"] = ("tensor(float)", ["N", "U+1", metadata.vocab_size])
+        for name in ("key_cache", "value_cache"):
+            inputs[name] = ("tensor(float)", ["B", layers, "P", dim])
+            outputs[f"new_{name}"] = ("tensor(float)", ["N", layers, "P+U+1", dim])
+        for name in ("memory_keys", "memory_values"):
+            inputs[name] = ("tensor(float)", [1, layers, "M", dim])
+            outputs[f"new_{name}"] = ("tensor(float)", [1, layers, "M+T", dim])
+    return inputs | outputs
+
+
+class OnnxDecoder:
+    """A decoder's graph, opened. Immutable; any number of threads may call it at once."""
+
+    def __init__(self, session: Any, name: str, metadata: ModelMetadata) -> None:
+        """session: of ONNX Runtime, checked. name: what errors call it."""
+        self._session = session
+        self._name = name
+        self._metadata = metadata
+
+    def score(self, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
+        """See `asr.runtime.onnx_model.OnnxModel.score`."""
+        if not tokens:
+            return np.zeros(0, np.float32)
+        lengths = np.array([len(row) for row in tokens], np.int64)
+        padded = np.zeros((len(tokens), max(int(lengths.max()), 1)), np.int64)
+        for index, row in enumerate(tokens):
+            padded[index, : len(row)] = row
+        self._check_tokens(padded)
+        inputs = (padded, lengths, self._memory(encoder_out))
+        return run(self._session, DECODER_OUTPUTS, dict(zip(DECODER_INPUTS, inputs, strict=True)), self._name)[0]
+
+    def begin(self, encoder_out: FloatArray) -> DecoderCache:
+        """The state before the first token, of one hypothesis. encoder_out: (T, dim) float32, valid frames only."""
+        none = np.zeros((1, self._metadata.num_decoder_layers, 0, self._metadata.dim), np.float32)
+        outputs = self._run(np.array([SOS_EOS_ID]), self._memory(encoder_out), DecoderCache(none, none, none, none))
+        return DecoderCache(none, none, *outputs[3:])
+
+    def step(self, tokens: IntArray, cache: DecoderCache) -> tuple[FloatArray, DecoderCache]:
+        """One more token of every hypothesis.
+
+        tokens: (N,) int64, SOS_EOS_ID to begin with. Returns log-probabilities (N, vocab_size) of what follows them,
+        and the next cache. Raises ValueError for ids outside the vocabulary.
+        """
+        self._check_tokens(tokens)
+        outputs = self._run(tokens, np.zeros((1, 0, self._metadata.dim), np.float32), cache)
+        return outputs[0][:, 0], DecoderCache(*outputs[1:])
+
+    def _run(self, previous: IntArray, memory: FloatArray, cache: DecoderCache) -> list[Any]:
+        """DECODER_STEP_OUTPUTS after the tokens `previous`."""
+        nothing = (np.zeros((len(previous), 0), np.int64), np.zeros(len(previous), np.int64), memory)
+        feeds = dict(zip((*DECODER_INPUTS, *DECODER_PAST), (*nothing, previous, *cache), strict=True))
+        return run(self._session, DECODER_STEP_OUTPUTS, feeds, self._name)
+
+    def _memory(self, encoder_out: FloatArray) -> FloatArray:
+        dim = self._metadata.dim
+        if encoder_out.ndim != 2 or encoder_out.shape[1] != dim or encoder_out.dtype != np.float32:
+            raise ValueError(
+                f"encoder_out is {encoder_out.dtype} of shape {encoder_out.shape}; expected float32 (T, {dim})"
+            )
+        # Of no audio the decoder attends to one frame of zeros.
+        return encoder_out[None] if len(encoder_out) else np.zeros((1, 1, dim), np.float32)
+
+    def _check_tokens(self, tokens: IntArray) -> None:
+        if tokens.min() < 0 or tokens.max() >= self._metadata.vocab_size:
+            odd = tokens.min() if tokens.min() < 0 else tokens.max()
+            raise ValueError(f"token id {odd} is outside 0 to {self._metadata.vocab_size - 1}")

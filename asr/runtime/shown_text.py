@@ -1,0 +1,56 @@
+"""How recognized words are shown: numbers in digits, case and punctuation, masked words; see csrc/text/formatter.h."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from asr import _core
+from asr._core import DEFAULT_TEXT
+from asr.runtime.punctuation import Punctuation
+from asr.runtime.search import list_text, output_symbols
+
+TEXT = DEFAULT_TEXT
+TEXTS = ("formatted", "plain")
+
+
+def bundled_punctuation() -> Path | None:
+    """The model for case and punctuation of English that ships with the package; None where it came without."""
+    path = Path(__file__).parents[1] / "models" / "english.punctuation.onnx"
+    return path if path.is_file() else None
+
+
+def check_text(text: str) -> None:
+    """ValueError unless `text` is one of TEXTS."""
+    if text not in TEXTS:
+        raise ValueError(f"text is {text!r}; choose one of {', '.join(TEXTS)}")
+
+
+def text_options(
+    text: str,
+    tokens: Sequence[str],
+    mask: str | Path | Sequence[str] | None = None,
+    punctuation: Punctuation | None = None,
+) -> _core.TextOptions | None:
+    """How a stream of a model with these tokens shows its words; None: as they are recognized.
+
+    Raises ValueError for a mask that cannot be read.
+    """
+    check_text(text)
+    list = None if mask is None else list_text("mask", mask)
+    if punctuation is None:
+        return _core.text_options(formatted=text == "formatted", tokens=output_symbols(tokens), mask=list)
+
+    def punctuate(words: Sequence[str], pauses_s: Sequence[float], beginning: str, complete: bool) -> list[str]:
+        continues = None if beginning == "within" else beginning == "continues"
+        answer = punctuation.answer(words, pauses_s, continues=continues, complete=complete)
+        return _core.punctuate(words, *answer, punctuation.mixed, continues=beginning != "sentence", complete=complete)
+
+    return _core.text_options(
+        formatted=text == "formatted",
+        tokens=output_symbols(tokens),
+        mask=list,
+        punctuate=punctuate,
+        look_ahead=punctuation.look_ahead,
+        left_context=punctuation.left_context,
+    )

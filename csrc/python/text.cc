@@ -1,0 +1,91 @@
+// Text for people in Python: see asr/_core.pyi.
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "contract.h"
+#include "text/formatter.h"
+#include "text/numbers.h"
+
+namespace asr_stream {
+
+namespace py = pybind11;
+
+namespace {
+
+using WordTuple = std::tuple<std::string, double, double, float>;
+
+std::vector<Word> to_words(const std::vector<WordTuple>& tuples) {
+  std::vector<Word> words;
+  for (const auto& [text, start_s, end_s, confidence] : tuples) words.push_back({text, start_s, end_s, confidence});
+  return words;
+}
+
+py::tuple to_tuple(const ShownText& text) {
+  py::list words;
+  for (const Word& word : text.words) words.append(py::make_tuple(word.text, word.start_s, word.end_s, word.confidence));
+  return py::make_tuple(words, text.num_stable);
+}
+
+}  // namespace
+
+void bind_text(py::module_& m) {
+  using namespace pybind11::literals;
+  m.def(
+      "format_numbers",
+      [](const std::vector<std::string>& words) {
+        py::list tokens;
+        for (const ShownToken& token : format_numbers(words)) {
+          tokens.append(py::make_tuple(token.text, token.first, token.last));
+        }
+        return tokens;
+      },
+      "words"_a);
+  m.attr("DEFAULT_TEXT") = kFormattedText ? "formatted" : "plain";
+  py::class_<TextOptions, std::shared_ptr<TextOptions>>(m, "TextOptions");
+  m.def(
+      "text_options",
+      [](bool formatted, const std::vector<std::string>& tokens, const std::optional<std::string>& mask,
+         const py::object& punctuate, std::size_t look_ahead, std::size_t left_context) {
+        using Answer = std::vector<std::string>;
+        TextOptions::Punctuate call;
+        if (!punctuate.is_none()) {
+          const auto function = punctuate.cast<
+              std::function<Answer(const Answer&, const std::vector<double>&, const char*, bool)>>();
+          call = [function](const Answer& words, const std::vector<double>& pauses_s, TextOptions::Beginning beginning,
+                            bool complete) {
+            const char* names[] = {"sentence", "continues", "within"};
+            return function(words, pauses_s, names[static_cast<std::size_t>(beginning)], complete);
+          };
+        }
+        auto options = text_options(formatted, tokens, mask ? &*mask : nullptr, std::move(call), look_ahead, left_context);
+        return std::const_pointer_cast<TextOptions>(options);
+      },
+      py::kw_only(), "formatted"_a, "tokens"_a, "mask"_a = py::none(), "punctuate"_a = py::none(), "look_ahead"_a = 0,
+      "left_context"_a = 0);
+  py::class_<TextFormatter>(m, "TextFormatter")
+      .def(py::init([](std::shared_ptr<TextOptions> options) { return TextFormatter(std::move(options)); }),
+           py::arg("options").none(false))
+      .def("partial",
+           [](TextFormatter& self, const std::vector<WordTuple>& words, std::size_t num_stable) {
+             return to_tuple(self.partial(to_words(words), std::min(num_stable, words.size())));
+           },
+           "words"_a, "num_stable"_a)
+      .def("final",
+           [](TextFormatter& self, const std::vector<WordTuple>& words, bool is_cut) {
+             return to_tuple(self.final(to_words(words), is_cut));
+           },
+           "words"_a, "is_cut"_a = false)
+      .def("reset", &TextFormatter::reset);
+  m.def("num_settled_words", [](const std::vector<std::string>& words) { return num_settled_words(words); }, "words"_a);
+}
+
+}  // namespace asr_stream

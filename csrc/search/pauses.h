@@ -1,0 +1,50 @@
+// How a speaker pauses: within an utterance, and between utterances that an endpoint has cut out of one sentence.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "search/ctc_search.h"
+#include "search/endpointer.h"
+
+namespace asr_stream {
+
+// Counts in encoder frames of the stream. For one thread at a time.
+class Pauses {
+ public:
+  // The longest pause of this speaker: between the tokens of `hypothesis`, in the utterances before, half of which is
+  // expected again, and between these and this one where the sentence goes on.
+  std::int64_t longest(const Hypothesis& hypothesis) const {
+    std::int64_t longest = expected_;
+    if (!was_finished_ && follows(hypothesis)) longest = std::max(longest, hypothesis.start_frames[0] - spoken_until_);
+    for (std::size_t i = 1; i < hypothesis.start_frames.size(); ++i) {
+      longest = std::max<std::int64_t>(longest, hypothesis.start_frames[i] - hypothesis.end_frames[i - 1]);
+    }
+    return longest;
+  }
+
+  // Whether `hypothesis` begins soon after the utterance before.
+  bool follows(const Hypothesis& hypothesis) const {
+    return spoken_until_ >= 0 && !hypothesis.tokens.empty() &&
+           hypothesis.start_frames[0] - spoken_until_ <= kLongestInTurn;
+  }
+
+  // The utterance of `hypothesis` has ended.
+  void end(const Hypothesis& hypothesis, const EndpointCues& cues) {
+    if (hypothesis.tokens.empty()) return forget();
+    expected_ = cues.longest_pause_frames / 2;
+    was_finished_ = cues.end_log_prob >= EndpointCues::kUsualEndLogProb;
+    spoken_until_ = hypothesis.end_frames.back();
+  }
+
+  void forget() { *this = {}; }
+
+ private:
+  static constexpr std::int64_t kLongestInTurn = 60;  // 2.4 s: after a longer one the words before are of no concern
+
+  std::int64_t expected_ = 0;
+  std::int64_t spoken_until_ = -1;  // end of the last token of the utterance before; -1: there is none
+  bool was_finished_ = true;        // as a sentence
+};
+
+}  // namespace asr_stream

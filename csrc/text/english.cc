@@ -1,0 +1,147 @@
+// English numbers, as they are spoken and as they are written.
+#include <string>
+
+#include "text/number_tables.h"
+
+namespace asr_stream {
+
+namespace {
+
+NumberTables make() {
+  NumberTables t;
+  t.small = {{"one", 1},      {"two", 2},      {"three", 3},     {"four", 4},      {"five", 5},
+             {"six", 6},      {"seven", 7},    {"eight", 8},     {"nine", 9},      {"ten", 10},
+             {"eleven", 11},  {"twelve", 12},  {"thirteen", 13}, {"fourteen", 14}, {"fifteen", 15},
+             {"sixteen", 16}, {"seventeen", 17}, {"eighteen", 18}, {"nineteen", 19}};
+  t.tens = {{"twenty", 20}, {"thirty", 30},  {"forty", 40},  {"fourty", 40}, {"fifty", 50},
+            {"sixty", 60},  {"seventy", 70}, {"eighty", 80}, {"ninety", 90}};
+  t.ordinals = {{"first", 1},       {"second", 2},      {"third", 3},      {"fourth", 4},     {"fifth", 5},
+                {"sixth", 6},       {"seventh", 7},     {"eighth", 8},     {"ninth", 9},      {"tenth", 10},
+                {"eleventh", 11},   {"twelfth", 12},    {"thirteenth", 13}, {"fourteenth", 14}, {"fifteenth", 15},
+                {"sixteenth", 16},  {"seventeenth", 17}, {"eighteenth", 18}, {"nineteenth", 19}};
+  t.ordinal_tens = {{"twentieth", 20}, {"thirtieth", 30},  {"fortieth", 40},  {"fiftieth", 50},
+                    {"sixtieth", 60},  {"seventieth", 70}, {"eightieth", 80}, {"ninetieth", 90}};
+  t.decades = {{"twenties", 20}, {"thirties", 30},  {"forties", 40},  {"fifties", 50},
+               {"sixties", 60},  {"seventies", 70}, {"eighties", 80}, {"nineties", 90}};
+  t.magnitudes = {{"thousand", 1},    {"million", 2},    {"billion", 3},   {"trillion", 4},
+                  {"quadrillion", 5}, {"quintillion", 6}, {"sextillion", 7}};
+  t.ordinal_magnitudes = {{"thousandth", 1}, {"millionth", 2}, {"billionth", 3}};
+  t.repeats = {{"double", 2}, {"triple", 3}};
+  t.zeros = {"zero", "oh", "o"};
+  t.number_zero = "zero";
+  t.hundred = {"hundred"};
+  t.hundredth = {"hundredth"};
+  t.hundreds = {"hundreds"};
+  t.article = {"a"};
+  t.conjunction = {"and"};
+  t.point = {"point"};
+  t.minus = {"minus", "negative"};
+  t.plus = {"plus"};
+
+  t.months = {{"january", 1}, {"february", 2}, {"march", 3},      {"april", 4},    {"may", 5},       {"june", 6},
+              {"july", 7},    {"august", 8},   {"september", 9}, {"october", 10}, {"november", 11}, {"december", 12}};
+  for (const auto& [word, number] : t.months) {
+    std::string name = word;
+    name[0] = static_cast<char>(name[0] - 'a' + 'A');
+    t.month_names[word] = name;
+  }
+  t.doubtful_months = {"march", "may", "august"};
+  t.of = {"of"};
+  t.oclock = {"o'clock", "oclock"};
+  t.half = {"half"};
+  t.quarter = {"quarter"};
+  t.past = {"past"};
+  t.until = {"to"};
+  t.minutes = {"minute", "minutes", "min"};
+  t.time_prepositions = {"at", "by", "until", "till", "before", "after", "from", "around", "past", "it's", "is"};
+  t.times_of_day = {"tonight", "sharp", "tomorrow", "today"};
+  t.year_prepositions = {"in", "since", "year", "by", "until", "till", "from", "of", "after", "before"};
+  t.halves_of_day = {{"a m", "a.m."}, {"p m", "p.m."}, {"am", "a.m."}, {"pm", "p.m."}};
+  t.zones = {{"e s t", "EST"}, {"e t", "ET"},   {"e d t", "EDT"}, {"c s t", "CST"}, {"m s t", "MST"},
+             {"p s t", "PST"}, {"p t", "PT"},   {"p d t", "PDT"}, {"g m t", "GMT"}, {"u t c", "UTC"},
+             {"c e t", "CET"}, {"b s t", "BST"}, {"gmt", "GMT"},  {"utc", "UTC"},   {"est", "EST"}};
+  t.eras = {{"b c", "BC"}, {"bc", "BC"}, {"b c e", "BCE"}, {"a d", "AD"}, {"c e", "CE"}};
+
+  t.currencies = {{"dollar", {"$", true}},   {"dollars", {"$", true}},   {"u s dollars", {"$", true}},
+                  {"euro", {"€", true}},     {"euros", {"€", true}},     {"united states dollars", {"$", true}},
+                  {"pound", {"£", false}},   {"pounds", {"£", false}},   {"pounds sterling", {"£", true}},
+                  {"yen", {"¥", true}},      {"rupee", {"₹", true}},     {"rupees", {"₹", true}},
+                  {"won", {"₩", false}}};
+  t.cents = {"cent", "cents", "pence", "penny"};
+  t.units = {{"percent", "%"}, {"per cent", "%"}, {"degrees celsius", "°C"}, {"degrees centigrade", "°C"},
+             {"degrees fahrenheit", "°F"}, {"degree celsius", "°C"}, {"degree fahrenheit", "°F"},
+             {"miles per hour", " mph"}, {"mile per hour", " mph"}, {"m p h", " mph"}, {"m p g", " mpg"},
+             {"miles per gallon", " mpg"}, {"c c", " cc"}, {"k m", " km"}, {"c m", " cm"}, {"m m", " mm"}, {"k g", " kg"},
+             {"square feet", " sq ft"}, {"square foot", " sq ft"}, {"square miles", " sq mi"}, {"square mile", " sq mi"},
+             {"frames per second", " fps"}, {"beats per minute", " bpm"}, {"r p m", " rpm"}, {"p s i", " psi"},
+             {"kilometers per hour", " km/h"}, {"kilometres per hour", " km/h"}, {"kilometer per hour", " km/h"},
+             {"meters per second", " m/s"}, {"metres per second", " m/s"}, {"square kilometers", " km²"},
+             {"square kilometres", " km²"}, {"square meters", " m²"}, {"square metres", " m²"},
+             {"square centimeters", " cm²"}, {"cubic meters", " m³"}, {"cubic metres", " m³"},
+             {"cubic centimeters", " cm³"}, {"per square kilometer", " /km²"}, {"per square meter", " /m²"},
+             {"hectares", " ha"}, {"hectare", " ha"}, {"lumens", " lm"}, {"milliamps", " mA"}, {"decibels", " dB"}};
+  const struct { const char *prefix, *symbol; } prefixes[] = {
+      {"", ""}, {"kilo", "k"}, {"mega", "M"}, {"giga", "G"}, {"milli", "m"}, {"centi", "c"}, {"deci", "d"},
+      {"micro", "µ"}, {"nano", "n"}, {"tera", "T"}, {"peta", "P"}};
+  const struct { const char *unit, *symbol; bool alone; } units[] = {
+      {"meter", "m", true}, {"metre", "m", true}, {"gram", "g", true}, {"liter", "l", true}, {"litre", "l", true},
+      {"watt", "W", true}, {"volt", "V", true}, {"hertz", "Hz", true}, {"byte", "B", false}, {"bit", "bit", false},
+      {"watt hour", "Wh", true}, {"siemens", "S", true}, {"joule", "J", true}, {"newton", "N", false},
+      {"pascal", "Pa", false}, {"second", "s", false}};
+  for (const auto& p : prefixes) {
+    for (const auto& u : units) {
+      if (!*p.prefix && !u.alone) continue;
+      const std::string name = std::string(p.prefix) + u.unit, symbol = std::string(" ") + p.symbol + u.symbol;
+      for (const std::string& word : {name, name + "s"}) {
+        t.units[word] = symbol;
+        if (*p.prefix) t.units[std::string(p.prefix) + " " + word.substr(std::string(p.prefix).size())] = symbol;
+      }
+    }
+  }
+  t.counted = {"second", "seconds", "minute", "minutes", "hour",  "hours", "day",   "days",   "week", "weeks",  "month",
+               "months", "year",    "years",  "mile",    "miles", "foot",  "feet",  "inch",   "inches", "yards", "acres",
+               "ounces", "tons",    "people", "men",     "women", "times", "pages", "points", "degrees", "dozen"};
+  t.range = {"to", "or"};
+  t.between = {"between"};
+
+  t.number_cues = {"number", "code", "extension", "room", "flight", "pin", "route", "highway", "channel", "gate",
+                   "apartment", "suite", "zip", "dial", "bus", "model"};
+  for (const char* known :
+       {"dvd", "cd", "tv", "pc", "fbi", "cia", "usa", "us", "uk", "eu", "un", "nasa", "nba", "nfl", "nhl", "mlb", "bbc", "cnn",
+        "abc", "nbc", "cbs", "ibm", "gps", "usb", "atm", "ceo", "cfo", "cto", "hr", "pr", "vip", "mba", "ai", "it", "id",
+        "ip", "iq", "iv", "ac", "dc", "dj", "gpu", "cpu", "api", "url", "html", "http", "pdf", "faq", "diy", "dna", "rna",
+        "hiv", "aids", "mri", "er", "ok", "pm", "am", "la", "nyc", "aol", "msn", "ssn", "irs", "epa", "fda", "nato", "aaa",
+        "irc", "ira", "iou", "ios", "iso", "isp", "suv", "rv", "ufo", "lgbt", "npr", "ncaa", "mit", "ucla", "nypd", "lapd"}) {
+    std::string shown = known;
+    for (char& c : shown) c = static_cast<char>(c - 'a' + 'A');
+    t.initials[known] = shown;
+  }
+  t.initials["phd"] = "PhD";
+  t.phrases = {{"nine eleven", "9/11"}, {"twenty four seven", "24/7"}, {"fifty fifty", "50-50"}};
+  t.titles = {{"mister", "Mr."}, {"missus", "Mrs."}};
+
+  t.at = {"at"};
+  t.dot = {"dot"};
+  t.top_level_domains = {"com", "org", "net", "edu", "gov", "io", "ai", "info", "co", "uk", "de", "fr", "eu", "tv", "app",
+                         "dev", "us", "ca", "au", "in", "jp", "ch", "it", "es", "nl", "biz", "mil", "me", "abc"};
+  t.never_local = {"look", "looking", "me", "us", "it", "them", "him", "her", "you", "available", "found", "online",
+                   "site", "website", "is", "are", "was", "were", "out", "up", "over", "visit", "here", "there", "more",
+                   "page", "one", "find", "works", "work", "working", "read", "people", "address", "or", "and", "the", "this", "that",
+                   "an", "new", "old", "every", "my", "your", "his", "our", "their", "big", "early", "late"};
+  t.address_marks = {{"dot", "."}, {"dash", "-"}, {"hyphen", "-"}, {"underscore", "_"}};
+  t.slash = {"slash"};
+  t.colon = {"colon"};
+  t.protocols = {"http", "https", "ftp"};
+  t.www = {"www"};
+  t.collect_roles();
+  return t;
+}
+
+}  // namespace
+
+const NumberTables& english_numbers() {
+  static const NumberTables tables = make();
+  return tables;
+}
+
+}  // namespace asr_stream

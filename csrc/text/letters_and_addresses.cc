@@ -1,0 +1,168 @@
+// Rules for what is spelled: initials, e-mail and web addresses.
+#include <cctype>
+#include <string>
+
+#include "text/number_rules.h"
+
+namespace asr_stream {
+
+namespace {
+
+std::string upper(std::string text) {
+  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return text;
+}
+
+bool is_word_letter(char c) { return c == 'a' || c == 'i' || c == 'o'; }
+
+}  // namespace
+
+// "f b i": FBI; "b twelve": B12. Of "a", "i" and "o", which are words, those at an end join known initials only.
+Shown Rules::letters(std::size_t i) const {
+  std::string run;
+  std::size_t end = i;
+  for (; spoken.is_letter(end); ++end) run += spoken.word(end);
+  if (run.empty()) return {};
+  const auto is_known = [&](const std::string& text) { return tables.initials.count(text) != 0; };
+  if (run.size() > 2 && is_word_letter(run[0]) && is_known(run.substr(1)) && !is_known(run)) return {{run.substr(0, 1), i, i}};
+  if (run.size() > 2 && is_word_letter(run.back()) && is_known(run.substr(0, run.size() - 1)) && !is_known(run)) {
+    run.pop_back();
+    --end;
+  }
+  std::string ending;
+  const std::string& next = spoken.word(end);  // "d v d's": the last letter of them
+  if (next.size() > 1 && next[0] >= 'a' && next[0] <= 'z' && (next.substr(1) == "s" || next.substr(1) == "'s") &&
+      !is_word_letter(next[0])) {
+    run += next[0];
+    ending = next.substr(1);
+    ++end;
+  }
+  const auto known = tables.initials.find(run);
+  std::string text = (known != tables.initials.end() ? known->second : upper(run)) + ending;
+  // "b twelve", "e s three"
+  if (ending.empty() && !(run.size() == 1 && is_word_letter(run[0]))) {
+    Amount amount;
+    const SpokenNumbers::DigitString string = spoken.digit_string(end);
+    const bool is_string = !string.digits.empty() && string.num_singles == string.num_atoms && !spoken.is(end, tables.zeros);
+    if (is_string && !spoken.is(string.end, tables.point) && !is_counted(string.end)) {
+      return {{text + string.digits, i, string.end - 1}};
+    }
+    if (run.size() == 1 && read(end, amount) && amount.scale == amount.end && !amount.is_decimal &&
+        (amount.text.size() <= 2 || amount.is_pair) && !is_counted(amount.end)) {
+      return {{text + amount.text, i, amount.end - 1}};
+    }
+  }
+  const bool has_word = is_word_letter(run[0]) || is_word_letter(run.back());
+  if (run.size() < 2 || (run.size() == 2 && has_word && known == tables.initials.end())) return {};
+  return {{text, i, end - 1}};
+}
+
+// A name between the dots of an address: a word, or letters and digits; number of words, 0: none. of_domain: letters may
+// go on with a word ("g mail").
+std::size_t Rules::label(std::size_t i, std::string& text, bool of_domain) const {
+  const std::size_t begin = i;
+  text.clear();
+  const auto take = [&](bool with_letters) {
+    for (;; ++i) {
+      int value = 0;
+      if (with_letters && spoken.is_letter(i)) {
+        text += spoken.word(i);
+      } else if (const auto digit = spoken.any_digit(i)) {
+        text += std::to_string(*digit);
+      } else if (const std::size_t n = spoken.below_hundred(i, value)) {
+        text += std::to_string(value);
+        i += n - 1;
+      } else {
+        return;
+      }
+    }
+  };
+  take(true);
+  const std::string& word = spoken.word(i);
+  const bool is_mark = spoken.is(i, tables.at) || tables.address_marks.count(word) || spoken.is(i, tables.slash) ||
+                       spoken.is(i, tables.colon) || word.empty();
+  if (!is_mark && (text.empty() || (of_domain && !spoken.is(i, tables.top_level_domains)))) {
+    if (tables.never_local.count(word) && !(of_domain && spoken.is(i, tables.top_level_domains))) return 0;
+    text += word;
+    ++i;
+    if (!of_domain) take(false);
+  }
+  return i - begin;
+}
+
+std::size_t Rules::domain(std::size_t i, std::string& text) const {
+  std::string all, next;
+  std::size_t at = i, end = i;
+  while (const std::size_t n = label(at, next, true)) {
+    if (at == i && (tables.never_local.count(next) || (n == 1 && spoken.is(i, tables.article)))) return 0;
+    all += next;
+    bool spelled = n == next.size() && n >= 2 && n <= 3;
+    for (std::size_t k = at; k < at + n; ++k) spelled = spelled && spoken.is_letter(k);
+    const bool is_top = spelled || (tables.top_level_domains.count(next) && (n == 1 || spelled));
+    at += n;
+    if (is_top && all.size() > next.size()) {  // behind a dot
+      text = all;
+      end = at;
+    }
+    if (!spoken.is(at, tables.dot)) break;
+    all += '.';
+    ++at;
+  }
+  return end - i;
+}
+
+std::size_t Rules::ip_address(std::size_t i, std::string& text) const {
+  const std::size_t begin = i;
+  text.clear();
+  for (int part = 0; part < 4; ++part) {
+    const SpokenNumbers::DigitString number =
+        spoken.is(i, tables.zeros) ? SpokenNumbers::DigitString{"0", 1, 1, true, i + 1} : spoken.digit_string(i);
+    if (number.digits.empty() || number.digits.size() > 3) return 0;
+    text += (part ? "." : "") + number.digits;
+    i = number.end;
+    if (part < 3 && !spoken.is(i++, tables.dot)) return 0;
+  }
+  return i - begin;
+}
+
+Shown Rules::address(std::size_t i) const {
+  std::string text, next;
+  std::size_t n = ip_address(i, text);
+  if (n) return {{text, i, i + n - 1}};
+  // E-mail: names and marks, "at", a domain.
+  std::size_t at = i;
+  std::string local;
+  bool is_one_word = true;
+  while ((n = label(at, next, false)) != 0) {
+    local += next;
+    is_one_word = is_one_word && at == i && n == 1;
+    at += n;
+    const auto mark = tables.address_marks.find(spoken.word(at));
+    if (mark == tables.address_marks.end()) break;
+    local += mark->second;
+    ++at;
+  }
+  if (n && spoken.is(at, tables.at) && !(is_one_word && tables.never_local.count(local))) {
+    n = domain(at + 1, next);
+    if (n) return {{local + "@" + next, i, at + n}};
+  }
+  // Web: a protocol, a domain, a path.
+  at = i;
+  std::string protocol;
+  const std::size_t letters = label(at, next, true);
+  if (letters && tables.protocols.count(next) && spoken.is(at + letters, tables.colon) &&
+      spoken.is(at + letters + 1, tables.slash) && spoken.is(at + letters + 2, tables.slash)) {
+    protocol = next + "://";
+    at += letters + 3;
+  }
+  n = domain(at, text);
+  if (!n) return {};
+  at += n;
+  while (spoken.is(at, tables.slash) && (n = label(at + 1, next, true)) != 0) {
+    text += "/" + next;
+    at += 1 + n;
+  }
+  return {{protocol + text, i, at - 1}};
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,58 @@
+// The rules of text/numbers.h: each takes words from one on and says how they are shown, or that it has no say.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "text/number_tables.h"
+#include "text/numbers.h"
+#include "text/spoken_numbers.h"
+
+namespace asr_stream {
+
+using Shown = std::vector<ShownToken>;  // of words that follow each other; empty: the rule has no say
+
+// A number as it is counted with: "5", "2.5" million, "-60", "12,000".
+struct Amount {
+  std::string text;
+  std::size_t end;
+  std::size_t scale;   // index of "million"; `end`: there is none
+  bool is_small;       // below ten, without more to it
+  bool is_article;     // "a hundred"
+  bool is_decimal;
+  bool is_pair;        // "one fifty"
+};
+
+struct Rules {
+  const SpokenNumbers& spoken;
+  const NumberTables& tables;
+
+  Shown time(std::size_t i) const;
+  Shown date(std::size_t i) const;
+  Shown money(std::size_t i) const;
+  Shown measure(std::size_t i) const;
+  Shown range(std::size_t i) const;
+  Shown digits(std::size_t i) const;   // telephone numbers, codes
+  Shown year(std::size_t i) const;
+  Shown ordinal(std::size_t i) const;
+  Shown amount(std::size_t i) const;   // numbers by themselves
+  Shown address(std::size_t i) const;  // e-mail, web, IP
+  Shown letters(std::size_t i) const;
+  Shown phrase(std::size_t i) const;
+
+ private:
+  bool read(std::size_t i, Amount& amount) const;
+  bool follows_number(std::size_t i) const;
+  bool is_counted(std::size_t i) const;  // a noun that is counted or measured
+  void add(Shown& shown, const Amount& amount, std::size_t first, const std::string& symbol, std::size_t end) const;
+  void add_word(Shown& shown, std::size_t i) const { shown.push_back({spoken.word(i), i, i}); }
+  bool add_phrase(Shown& shown, const NumberTables::Texts& table) const;  // what follows `shown`
+  bool hour_and_minute(std::size_t i, Shown& shown) const;
+  bool relative_time(std::size_t i, Shown& shown) const;
+  std::size_t label(std::size_t i, std::string& text, bool of_domain) const;
+  std::size_t domain(std::size_t i, std::string& text) const;
+  std::size_t ip_address(std::size_t i, std::string& text) const;
+};
+
+}  // namespace asr_stream

@@ -1,0 +1,34 @@
+#include "text/number_tables.h"
+
+#include <algorithm>
+
+namespace asr_stream {
+
+void NumberTables::collect_roles() {
+  longest_phrase = 1;
+  const auto add = [&](const std::string& phrase) {
+    std::size_t num_words = 0;
+    for (std::size_t begin = 0; begin <= phrase.size(); ++num_words) {
+      const std::size_t end = std::min(phrase.find(' ', begin), phrase.size());
+      roles.insert(phrase.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    longest_phrase = std::max(longest_phrase, num_words);
+  };
+  for (const Values* values : {&small, &tens, &ordinals, &ordinal_tens, &decades, &magnitudes, &ordinal_magnitudes,
+                               &repeats, &months}) {
+    for (const auto& [word, value] : *values) add(word);
+  }
+  for (const Words* words :
+       {&zeros, &hundred, &hundredth, &hundreds, &article, &conjunction, &point, &minus, &plus, &of, &oclock, &half,
+        &quarter, &past, &until, &minutes, &time_prepositions, &times_of_day, &year_prepositions, &cents, &counted,
+        &range, &between, &number_cues, &at, &dot, &top_level_domains, &slash, &colon, &protocols, &www}) {
+    for (const std::string& word : *words) add(word);
+  }
+  for (const Texts* texts : {&halves_of_day, &zones, &eras, &units, &phrases, &titles, &address_marks}) {
+    for (const auto& [phrase, text] : *texts) add(phrase);
+  }
+  for (const auto& [phrase, currency] : currencies) add(phrase);
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,75 @@
+// Numbers among spoken words: which words are one number, and what its digits are.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text/number_tables.h"
+
+namespace asr_stream {
+
+// Words of one stretch of text, in lower case, and what they are in a language. Reads; it decides nothing about whether
+// a number should be written in digits. Positions are indices of words; what begins at one ends before `end`.
+class SpokenNumbers {
+ public:
+  struct Integer {
+    std::string digits;    // without leading zeros
+    bool is_ordinal;
+    bool is_article;       // "a hundred", "a million": as often a manner of speaking as a number
+    int scale;             // "five million": 2, and digits is "5"; 0 for what is written out
+    std::size_t end;
+    bool is_below(int limit) const { return scale == 0 && digits.size() <= 4 && std::stoi(digits) < limit; }
+  };
+  struct DigitString {
+    std::string digits;
+    std::size_t num_atoms;    // spoken parts
+    std::size_t num_singles;  // of them one digit each, or a repeated one
+    bool has_zero;            // as a word, or a "double"
+    std::size_t end;
+  };
+
+  SpokenNumbers(const std::vector<std::string>& words, const NumberTables& tables) : words_(words), tables_(tables) {}
+
+  std::size_t size() const noexcept { return words_.size(); }
+  const std::string& word(std::size_t i) const;  // "" outside
+  bool is(std::size_t i, const NumberTables::Words& set) const { return set.count(word(i)) != 0; }
+  bool is_letter(std::size_t i) const;
+  std::string phrase(std::size_t begin, std::size_t num_words) const;
+
+  // The longest entry of `table`, of phrases, that begins here: its words; 0: none. value: what is found.
+  template <typename Table>
+  std::size_t find(const Table& table, std::size_t i, typename Table::mapped_type& value) const {
+    for (std::size_t n = std::min(tables_.longest_phrase, size() - std::min(i, size())); n > 0; --n) {
+      const auto found = table.find(phrase(i, n));
+      if (found != table.end()) {
+        value = found->second;
+        return n;
+      }
+    }
+    return 0;
+  }
+
+  std::optional<int> digit(std::size_t i) const;                        // 1 to 9
+  std::optional<int> any_digit(std::size_t i) const;                    // 0 to 9
+  std::size_t below_hundred(std::size_t i, int& value, bool ordinal = false) const;  // number of words; 0: none
+  std::optional<Integer> integer(std::size_t i, bool ordinal) const;
+  // "nineteen ninety four", "twenty oh five"; with `whole`, "two thousand nine", too. end: behind it.
+  std::optional<int> year(std::size_t i, bool whole, std::size_t& end) const;
+  DigitString digit_string(std::size_t i) const;   // empty: none
+  // Digits behind "point": "one four", "fourteen", "oh five". Empty: none.
+  std::string fraction(std::size_t i, std::size_t& end) const;
+  bool is_number(std::size_t i) const;  // the word is part of one
+
+ private:
+  std::size_t below_thousand(std::size_t i, int& value, bool ordinal, bool& ended) const;
+
+  const std::vector<std::string>& words_;
+  const NumberTables& tables_;
+};
+
+std::string with_commas(const std::string& digits);       // "12345": "12,345"
+std::string with_ordinal_suffix(const std::string& digits);  // "21": "21st"
+
+}  // namespace asr_stream

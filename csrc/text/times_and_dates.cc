@@ -1,0 +1,135 @@
+// Rules for times and dates.
+#include <string>
+
+#include "text/number_rules.h"
+
+namespace asr_stream {
+
+namespace {
+
+std::string clock(int hour, int minute) {
+  return std::to_string(hour) + (minute < 10 ? ":0" : ":") + std::to_string(minute);
+}
+
+}  // namespace
+
+// "nine thirty", "two p m", "three o'clock": whether it is one, by what is around it.
+bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
+  int hour = 0, minute = 0;
+  const std::size_t n = spoken.below_hundred(i, hour);
+  if (!n || hour < 1 || hour > 12) return false;
+  std::size_t end = i + n;
+  if (spoken.is(end, tables.oclock)) {
+    shown = {{std::to_string(hour), i, end - 1}, {"o'clock", end, end}};
+    return true;
+  }
+  const bool is_oh = spoken.is(end, tables.zeros) && spoken.digit(end + 1);
+  const std::size_t m = is_oh ? 2 : spoken.below_hundred(end, minute);
+  if (is_oh) minute = *spoken.digit(end + 1);
+  std::string text;
+  if (!m || minute > 59 || (minute < 10 && !is_oh)) {
+    shown = {{std::to_string(hour), i, end - 1}};
+    return spoken.find(tables.halves_of_day, end, text) != 0;
+  }
+  end += m;
+  shown = {{clock(hour, minute), i, end - 1}};
+  if (spoken.find(tables.halves_of_day, end, text) || spoken.find(tables.zones, end, text)) return true;
+  if (is_counted(end) || spoken.is_number(end) || spoken.is(end, tables.point)) return false;
+  if (spoken.is(end, tables.times_of_day)) return true;
+  if (i == 0 && end == spoken.size() && !is_oh) return true;  // an answer
+  if (i > 0 && spoken.is(i - 1, tables.number_cues)) return false;
+  return (minute % 15 == 0 && !is_oh) || (i > 0 && spoken.is(i - 1, tables.time_prepositions));
+}
+
+// "half past three", "a quarter to one", "ten past eight".
+bool Rules::relative_time(std::size_t i, Shown& shown) const {
+  const std::size_t begin = i;
+  int minute = 0, hour = 0;
+  i += spoken.is(i, tables.article);
+  const bool is_half = spoken.is(i, tables.half), is_quarter = spoken.is(i, tables.quarter);
+  bool says_minutes = is_quarter;
+  if (is_half || is_quarter) {
+    minute = is_half ? 30 : 15;
+    ++i;
+  } else {
+    const std::size_t n = begin == i ? spoken.below_hundred(i, minute) : 0;
+    if (!n || minute >= 30) return false;
+    i += n;
+    says_minutes = spoken.is(i, tables.minutes);
+    i += says_minutes;
+  }
+  const bool is_past = spoken.is(i, tables.past);
+  if (!is_past && (is_half || !spoken.is(i, tables.until))) return false;
+  const std::size_t n = spoken.below_hundred(i + 1, hour);
+  if (!n || hour < 1 || hour > 12) return false;
+  i += 1 + n;
+  std::string text;
+  const bool has_half_of_day = spoken.find(tables.halves_of_day, i, text) != 0;
+  if (is_counted(i) || spoken.is_number(i) || spoken.is(i, tables.point)) return false;
+  if (!is_past && !has_half_of_day && !(says_minutes && (i == spoken.size() || tables.roles.count(spoken.word(i))))) {
+    return false;  // "from ten to eleven", "a quarter to one man"
+  }
+  if (!is_past) {
+    hour = hour == 1 ? 12 : hour - 1;
+    minute = 60 - minute;
+  }
+  shown = {{clock(hour, minute), begin, i - 1}};
+  return true;
+}
+
+Shown Rules::time(std::size_t i) const {
+  Shown shown;
+  if (follows_number(i) || (!hour_and_minute(i, shown) && !relative_time(i, shown))) return {};
+  add_phrase(shown, tables.halves_of_day);
+  add_phrase(shown, tables.zones);
+  return shown;
+}
+
+Shown Rules::date(std::size_t i) const {
+  const auto day_ordinal = [&](std::size_t at, std::size_t& end) {
+    const auto found = spoken.integer(at, true);
+    if (!found || !found->is_below(32) || found->is_article) return std::string();
+    end = found->end;
+    return found->digits;
+  };
+  const auto year = [&](std::size_t at, Shown& shown) {
+    std::size_t end = 0;
+    const auto found = spoken.year(at, true, end);
+    if (!found || is_counted(end)) return false;
+    shown.push_back({std::to_string(*found), at, end - 1});
+    return true;
+  };
+  std::size_t end = 0;
+  auto month = tables.month_names.find(spoken.word(i));
+  if (month == tables.month_names.end()) {  // "twenty fifth of july"
+    const std::string day = day_ordinal(i, end);
+    month = tables.month_names.find(spoken.word(end + 1));
+    if (day.empty() || !spoken.is(end, tables.of) || month == tables.month_names.end()) return {};
+    Shown shown{{with_ordinal_suffix(day), i, end - 1}};
+    add_word(shown, end);
+    shown.push_back({month->second, end + 1, end + 1});
+    year(end + 2, shown);
+    return shown;
+  }
+  const bool is_doubtful = tables.doubtful_months.count(month->first) != 0;
+  Shown of_year{{month->second, i, i}};
+  const bool has_year = year(i + 1, of_year);
+  std::string day = day_ordinal(i + 1, end);
+  const bool is_ordinal = !day.empty();
+  if (!is_ordinal) {
+    int number = 0;
+    const std::size_t n = spoken.below_hundred(i + 1, number);
+    end = i + 1 + n;
+    const bool fits = n && number <= 31 && !is_counted(end) && !spoken.is_number(end + (number == 0));
+    if (fits && (number >= 10 || !is_doubtful)) day = std::to_string(number);
+  }
+  Shown of_day{{month->second, i, i}};
+  if (!day.empty()) {
+    of_day.push_back({is_ordinal ? with_ordinal_suffix(day) : day, i + 1, end - 1});
+    if (year(end, of_day)) of_day[1].text = day + ",";
+  }
+  if (day.empty() || (has_year && of_year.back().last >= of_day.back().last)) return has_year ? of_year : Shown{};
+  return of_day;
+}
+
+}  // namespace asr_stream

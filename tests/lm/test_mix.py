@@ -1,0 +1,141 @@
+"""Mixed language models: the weighted sum of what was mixed, with everybody's words and pronunciations."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asr._core import NgramLm
+from asr.cli import main
+from asr.lm import ngram
+from asr.lm.mix import mix
+from asr.lm.packed import LmError, load_lm, pack, unpack, with_pronunciations
+
+
+def toy_text(path: Path, names: list[str], step: int, num_sentences: int = 1500) -> Path:
+    """Sentences in which a word often follows from the one before it and the place; `step` is the grammar."""
+    rng = random.Random(step)
+    lines = []
+    for _ in range(num_sentences):
+        words = [rng.choice(names)]
+        while rng.random() < 0.8:
+            likely = names[(step * names.index(words[-1]) + len(words)) % len(names)]
+            words.append(likely if rng.random() < 0.7 else rng.choice(names))
+        lines.append(" ".join(words))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def trained(folder: Path, name: str, names: str, step: int, order: int, megabytes: str = "1") -> Path:
+    text = toy_text(folder / f"{name}.txt", names.split(), step)
+    out = folder / f"{name}.lm"
+    command = ["lm", "train", str(text), "-o", str(out), "--order", str(order), "--megabytes", megabytes]
+    assert main(command) == 0
+    return out
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_a_model_packed_again_has_the_same_bytes(order: int, tmp_path: Path) -> None:
+    data = trained(tmp_path, "a", "A B C D É", 3, max(order, 2)).read_bytes()
+    words, levels = unpack(data)
+    again = pack(words, levels[:order])
+    if order > 1:
+        assert unpack(again)[0] == words and len(again) == len(data)
+        a, b = (np.concatenate([level.log_probs for level in unpack(d)[1]]) for d in (data, again))
+        assert np.abs(a - b).max() < 0.02
+        assert all((x.words == y.words).all() for x, y in zip(levels, unpack(again)[1], strict=True))
+    else:
+        assert NgramLm(np.frombuffer(again, np.uint8)).num_ngrams == [8]
+
+
+def test_a_damaged_file_is_not_unpacked(tmp_path: Path) -> None:
+    data = trained(tmp_path, "a", "A B C", 2, 2).read_bytes()
+    with pytest.raises(LmError):
+        unpack(data[:-1])
+
+
+@pytest.mark.parametrize("orders", [(2, 2), (3, 3), (3, 2), (4, 3)])
+def test_what_any_of_the_models_holds_has_the_weighted_sum_of_their_probabilities(
+    orders: tuple[int, int], tmp_path: Path
+) -> None:
+    files = [trained(tmp_path, name, f"A B C D {name}", 3 + k, orders[k]) for k, name in enumerate(("X", "Y"))]
+    out = tmp_path / "mixed.lm"
+    assert main(["lm", "mix", f"{files[0]}*3", f"{files[1]}*1", "-o", str(out)]) == 0
+    first, second, mixed = (load_lm(path) for path in (*files, out))
+    assert mixed.num_ngrams[0] == 3 + 6
+    words, levels = unpack(out.read_bytes())
+    rng = random.Random(1)
+    seen = 0
+    for level in levels[1:]:
+        for row in rng.sample(range(len(level.words)), min(40, len(level.words))):
+            sentence = [words[i] for i in level.words[row]]
+            if {"<s>", "</s>", "<unk>", "X", "Y"}.isdisjoint(sentence) and len(sentence) == max(orders):
+                p, q, r = (math.exp(lm.log_probs(sentence)[len(sentence) - 1]) for lm in (first, second, mixed))
+                assert r == pytest.approx(0.75 * p + 0.25 * q, rel=0.06)  # quantized three times
+                seen += 1
+    assert seen >= 5
+
+
+def test_a_mixture_is_a_distribution_and_keeps_to_its_size(tmp_path: Path) -> None:
+    files = [trained(tmp_path, name, f"A B C D E F G H {name}", 3 + k, 3) for k, name in enumerate(("X", "Y"))]
+    out = tmp_path / "mixed.lm"
+    assert main(["lm", "mix", *map(str, files), "-o", str(out), "--megabytes", "0.002"]) == 0
+    assert out.stat().st_size < 3000
+    mixed = load_lm(out)
+    assert mixed.num_ngrams[2] > 0
+    vocabulary = [*"ABCDEFGHXY", "UNSEEN"]
+    for history in ([], ["A"], ["A", "B"], ["X", "C"], ["X", "Y"]):
+        total = math.exp(mixed.log_probs(history)[-1])
+        total += sum(math.exp(mixed.log_probs([*history, word])[len(history)]) for word in vocabulary)
+        assert total == pytest.approx(1, abs=0.03)
+
+
+def test_counts_of_a_mixture_are_how_often_its_ngrams_occur(tmp_path: Path) -> None:
+    """Kneser-Ney's lower orders say in how many contexts a word occurs, not how often: pruning needs the latter."""
+    text = tmp_path / "text.txt"
+    text.write_text("SAN FRANCISCO\n" * 30 + "".join(f"{a} {b}\n" for a in "ABCDEFGH" for b in ("IS", "WAS", a)) * 4)
+    out = tmp_path / "a.lm"
+    assert main(["lm", "train", str(text), "-o", str(out)]) == 0
+    words, model = mix([unpack(out.read_bytes())], [1])
+    ids = ngram.encode([text], words)
+    frequency = np.bincount(ids, minlength=len(words)) / np.sum(ids != ngram.BOS)
+    francisco = words.index("FRANCISCO")
+    assert model.prob[0][francisco] < 0.5 * frequency[francisco]
+    assert model.orders[0].count[francisco] == pytest.approx(frequency[francisco], rel=0.15)
+
+
+def test_words_keep_their_pronunciations(tmp_path: Path) -> None:
+    files = [trained(tmp_path, name, f"A B {name}", 2, 2) for name in ("X", "Y")]
+    for path, phones, own in (
+        (files[0], ["p", "q"], {"A": [("p",)], "X": [("q", "p")]}),
+        (files[1], ["q", "r"], {"A": [("r",)], "Y": [("r",)]}),
+    ):
+        path.write_bytes(with_pronunciations(path.read_bytes(), phones, own))
+    out = tmp_path / "mixed.lm"
+    assert main(["lm", "mix", *map(str, files), "-o", str(out)]) == 0
+    mixed = load_lm(out)
+    assert mixed.phones == ["p", "q", "r"]
+    assert [mixed.pronunciations(word) for word in "ABXY"] == [[["p"]], [], [["q", "p"]], [["r"]]]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("a.lm*0", "'a.lm*0': the weight after * must be a number above 0"),
+        ("a.lm*much", "'a.lm*much': the weight after * must be a number above 0"),
+        ("none.lm*1", "none.lm cannot be read"),
+        ("text.lm", "text.lm: "),
+    ],
+)
+def test_what_cannot_be_mixed_is_named(
+    model: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trained(tmp_path, "a", "A B C", 2, 2)
+    Path("text.lm").write_text("this is no language model")
+    assert main(["lm", "mix", model, "-o", "mixed.lm"]) == 1
+    assert message in capsys.readouterr().err

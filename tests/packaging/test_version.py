@@ -1,0 +1,33 @@
+"""The version is stated in one place, or alike."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import asr
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_c_library_has_it(library: Any) -> None:
+    assert library.c.asr_version().decode() == asr.__version__
+
+
+def test_the_npm_package_has_it() -> None:
+    lock = json.loads((ROOT / "js" / "package-lock.json").read_text())
+    package = json.loads((ROOT / "js" / "package.json").read_text())
+    assert {package["version"], lock["version"], lock["packages"][""]["version"]} == {asr.__version__}
+
+
+def test_the_changelog_begins_with_it() -> None:
+    versions = re.findall(r"^## (\S+), (not yet released|20\d\d-\d\d-\d\d)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert versions[0][0] == asr.__version__
+
+
+def test_cmake_projects_are_told_to_ask_for_it() -> None:
+    series = asr.__version__.rpartition(".")[0]
+    for page in ("docs/c_api.md", "tests/capi/consumer/CMakeLists.txt"):
+        assert f"find_package(asr_stream {series} REQUIRED)" in (ROOT / page).read_text()

@@ -1,0 +1,147 @@
+"""How long an endpoint waits, by what was said: a stream with a hand-made language model and log-probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asr import _core
+from asr._core import EncoderStep, NgramLm
+from asr.lm.packed import pack, read_arpa
+from asr.runtime.search import LmWeights
+
+UNIGRAMS = "-99 <s> 0\n-3 </s> 0\n-1 A 0\n-1 B 0"
+BIGRAMS = "-0.5 A </s>\n-2.5 B </s>"
+"""A sentence often ends with A (a natural log-probability of -1.2) and hardly ever with B (-5.8)."""
+ARPA = f"\\data\\\nngram 1=4\nngram 2=2\n\n\\1-grams:\n{UNIGRAMS}\n\n\\2-grams:\n{BIGRAMS}\n\n\\end\\\n"
+TOKENS = ["", "<unk>", "", "\u2581A", "\u2581B"]
+SPEECH = {"A": 3, "B": 4}
+
+
+def language_model() -> NgramLm:
+    return NgramLm(np.frombuffer(pack(*read_arpa(iter(ARPA.splitlines()))), np.uint8))
+
+
+def frames(*parts: str | int) -> list[int]:
+    """Token ids of frames: words, a frame each with two blanks behind it but for the last, and so many blanks."""
+    ids: list[int] = []
+    for part in parts:
+        if isinstance(part, int):
+            ids += [0] * part
+        else:
+            ids += [id for word in part for id in (SPEECH[word], 0, 0)][:-2]
+    return ids
+
+
+class Listener:
+    """Runs a stream, a frame at a time, with the audio and the network's answers for `ids`."""
+
+    def __init__(self, ids: list[int], with_lm: bool = True, second_pass: bool = False, **endpoints: float) -> None:
+        self.finals: list[tuple[str, int]] = []
+        """Text, and the frame before which it came."""
+        self.words: list[list[tuple[str, float, float, float]]] = []
+        self.second_passes: list[tuple[int, int]] = []
+        """Their first and last frame."""
+        self.ids = np.array(ids)
+        defaults = {name: _core.OPTION_RANGES[name][3] for name in _core.OPTION_RANGES if "silence" in name}
+        self.stream = _core.Stream(
+            _core.SegmentOptions(
+                tokens=TOKENS,
+                chunk_size=1,
+                second_pass=second_pass,
+                search="beam",
+                beam_size=8,
+                fusion=LmWeights(weight=0.1, word_bonus=0.0, prior_weight=0.0).fusion(
+                    language_model() if with_lm else None, TOKENS
+                ),
+                rescore_ctc_weight=0.5,
+                max_utterance_s=20.0,
+                **defaults | endpoints,
+            )
+        )
+        # The level of the audio of a frame says which one it is.
+        self.levels: list[float] = []
+        num_frames = 0
+        noise = np.random.default_rng(0).standard_normal(640 * len(ids)).astype(np.float32) * 0.01
+        for begin in range(0, len(noise), 640):
+            self.stream.accept(noise[begin : begin + 640])
+            num_frames = self._work(num_frames)
+
+    def _work(self, num_frames: int) -> int:
+        while isinstance(step := self.stream.work(), EncoderStep):
+            count = (step.num_frames - 3) // 4
+            start = self.stream.num_frames - count if step.second_pass else num_frames
+            if step.second_pass:
+                self.second_passes.append((start, self.stream.num_frames))
+            else:
+                num_frames += count
+            log_probs = np.full((count, len(TOKENS)), -12.0, np.float32)
+            log_probs[np.arange(count), self.ids[start : start + count]] = 0.0
+            self.stream.stepped(log_probs, np.zeros((count, 2), np.float32))
+            for type, text, _, _, words, *_ in self.stream.take_events():
+                if type == "final":
+                    self.finals.append((text, self.stream.num_frames))
+                    self.words.append(words)
+        return num_frames
+
+
+def silence(ids: list[int], **options: object) -> int:
+    """Frames of silence that ended the only utterance of `ids`."""
+    listener = Listener([*ids, *[0] * 60], **options)  # type: ignore[arg-type]
+    assert len(listener.finals) == 1
+    return listener.finals[0][1] - len(ids)
+
+
+def test_a_finished_sentence_ends_sooner_than_an_unfinished_one() -> None:
+    finished, unfinished = frames("BBBBBBA"), frames("AAAAAAB")
+    assert silence(finished) == 13  # 0.5 s
+    assert silence(unfinished) == 29  # 0.2 s and 0.16 s for each of 5.8 nats
+    assert silence(finished, with_lm=False) == silence(unfinished, with_lm=False) == 17
+
+
+def test_few_words_are_waited_for() -> None:
+    assert silence(frames("A"), with_lm=False) == 29
+    assert silence(frames("AA"), with_lm=False) == 25
+    assert silence(frames("AAAAAAAA"), with_lm=False) == 17
+
+
+def test_the_bounds_hold() -> None:
+    assert silence(frames("AAAAAAB"), silence_after_speech_s=0.8) == 20
+    assert silence(frames("BBBBBBA"), min_silence_after_speech_s=0.8) == 20
+    for words in ("BBBBBBA", "AAAAAAB"):
+        assert silence(frames(words), silence_after_speech_s=0.8, min_silence_after_speech_s=0.8) == 20
+        assert silence(frames(words), silence_after_speech_s=0.4) == 10  # also below the lower one
+
+
+def test_who_has_paused_is_waited_for() -> None:
+    assert silence(frames("AAAAAA", 12, "A"), with_lm=False) == 18  # 1.5 times
+    assert silence(frames("AAAAAA", 16, "A"), with_lm=False) == 24
+    assert silence(frames("AAAAAA", 16, "AAAA"), with_lm=False) == 24
+
+
+def test_a_pause_that_has_cut_an_unfinished_sentence_is_waited_for_the_next_time() -> None:
+    cut = Listener(frames("AAAAAAB", 32, "AAAAAAA", 60))
+    assert [text for text, _ in cut.finals] == ["A A A A A A B", "A A A A A A A"]
+    first, second = (frame for _, frame in cut.finals)
+    assert first == len(frames("AAAAAAB")) + 29
+    assert second == len(frames("AAAAAAB", 32, "AAAAAAA")) + 40  # 1.5 times 32, but at most 1.6 s
+    whole = Listener(frames("AAAAAAA", 32, "AAAAAAA", 60))  # a sentence is over: what follows is another one
+    assert whole.finals[1][1] == len(frames("AAAAAAA", 32, "AAAAAAA")) + 13
+
+
+@pytest.mark.parametrize(("pause", "context"), [(40, True), (70, False)])
+def test_the_second_pass_attends_to_what_was_said_just_before(pause: int, context: bool) -> None:
+    first, second = frames("AAAAAAB"), frames("BBAAA")
+    listener = Listener([*first, *[0] * pause, *second, *[0] * 60], second_pass=True)
+    assert [text for text, _ in listener.finals] == ["A A A A A A B", "B B A A A"]
+    ends = [frame for _, frame in listener.finals]
+    assert listener.second_passes == [(0, ends[0]), (0 if context else ends[0], ends[1])]
+    # Its words are those of the utterance alone, at their times.
+    starts = [round(word[1] / 0.04) for word in listener.words[1]]
+    assert abs(starts[0] - len(first) - pause) <= 3
+
+
+def test_the_context_of_the_second_pass_is_bounded() -> None:
+    listener = Listener(frames("A" * 70, 30, "A" * 70, 60), second_pass=True)
+    (_, end), (begin, _) = listener.second_passes
+    assert end - begin == 125  # 5 s

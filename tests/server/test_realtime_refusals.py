@@ -1,0 +1,169 @@
+"""The Realtime protocol: what is refused, and that the session goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import soxr
+import websockets
+from support.realtime import TOKEN, TRANSCRIPTION, WAIT_S, append, set_up, talk, transcripts, until_completed
+from support.server import RunningServer, serving
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with serving("--max-sessions", "2", token=TOKEN) as server:
+        yield server
+        assert not any("Traceback" in line for line in server.log)
+
+
+@pytest.fixture(scope="module")
+def audio(conversation: np.ndarray) -> np.ndarray:
+    """(num_samples,) int16, 24 kHz."""
+    return np.clip(32768 * soxr.resample(conversation, 16000, 24000), -32768, 32767).astype(np.int16)
+
+
+def test_a_refused_update_changes_nothing(server: RunningServer) -> None:
+    async def dialogue(connection: Any) -> None:
+        await connection.send_raw(
+            json.dumps({"type": "transcription_session.update", "session": {"input_audio_format": "g711_ulaw"}})
+        )
+        assert (await connection.recv()).type == "error"
+        await set_up(connection, None)
+        await connection.send_raw(json.dumps({"type": "session.update", "session": 5}))
+        assert (await connection.recv()).type == "error"
+        await connection.send_raw(json.dumps({"type": "transcription_session.update", "session": {}}))
+        assert json.loads(await connection.recv_bytes())["type"] == "transcription_session.updated"
+        await connection.send_raw(json.dumps({"type": "session.update", "session": 5}))
+        assert (await connection.recv()).type == "error"
+        await append(connection, np.zeros(4800, np.int16))
+        await connection.input_audio_buffer.commit()
+        kinds = []
+        while not kinds or kinds[-1] != f"{TRANSCRIPTION}.completed":
+            kinds.append(json.loads(await connection.recv_bytes())["type"])
+        assert "conversation.item.created" in kinds and "conversation.item.added" not in kinds
+
+    talk(server, dialogue)
+
+
+APPEND = "input_audio_buffer.append"
+
+
+def update(**audio_input: Any) -> dict[str, Any]:
+    return {"type": "session.update", "session": {"type": "transcription", "audio": {"input": audio_input}}}
+
+
+def vad(**fields: Any) -> dict[str, Any]:
+    return update(turn_detection={"type": "server_vad"} | fields)
+
+
+HOSTILE: list[tuple[Any, str | None, str]] = [
+    ("{", None, "this is not JSON"),
+    ("[" * 30000, None, "this JSON is nested too deeply"),
+    ("[" * 30000 + "]" * 30000, None, "this JSON is nested too deeply"),
+    ('{"type": ' + "9" * 5000 + "}", None, "this is not JSON"),
+    (b"\xff\xfe\x00", None, "this is not JSON"),
+    ("[]", None, "a list is no object"),
+    ({"type": ["session.update"]}, "type", "type is a list; this server takes session.update"),
+    ({"type": "response.create"}, "type", "type is 'response.create'; this server takes"),
+    ({"type": "x" * 60000}, "type", r"^type is 'x{60}'; this"),
+    ({"type": APPEND}, "audio", "16 bits, little-endian, in Base64"),
+    ({"type": APPEND, "audio": 7}, "audio", "16 bits"),
+    ({"type": APPEND, "audio": "AAA"}, "audio", "16 bits"),
+    ({"type": APPEND, "audio": "AAAA" * 3 + "!"}, "audio", "16 bits"),
+    ({"type": APPEND, "audio": "ÄÄÄÄ"}, "audio", "16 bits"),
+    ({"type": APPEND, "audio": "AAAA"}, "audio", "16 bits"),
+    ({"type": "input_audio_buffer.commit"}, None, r"0\.000 s of audio to commit; at least 0\.1 s are needed"),
+    ({"type": "session.update"}, "session", "session is None; it must be an object"),
+    ({"type": "session.update", "session": {"type": "realtime"}}, "session.type", "it must be 'transcription'"),
+    ({"type": "session.update", "session": {"audio": 5}}, "session.audio", "session.audio is 5; it must be an object"),
+    (update(format={"type": "audio/pcmu"}), "session.audio.input.format", "type 'audio/pcm', rate 24000"),
+    (update(format={"type": "audio/pcm", "rate": 16000}), "session.audio.input.format", "rate 24000"),
+    (update(transcription={"language": "fr"}), "session.audio.input.transcription.language", "recognizes 'en' only"),
+    (
+        update(transcription={"languages": ["fr"]}),
+        "session.audio.input.transcription.languages",
+        "recognizes 'en' only",
+    ),
+    (update(transcription={"languages": "en"}), "session.audio.input.transcription.languages", "a list of strings"),
+    (update(transcription={"prompt": {}}), "session.audio.input.transcription.prompt", "must be a string"),
+    (update(transcription={"keywords": "WALKED"}), "session.audio.input.transcription.keywords", "a list of strings"),
+    (update(transcription={"keywords": [[]]}), "session.audio.input.transcription.keywords", "at most 500 strings"),
+    (json.dumps(update(transcription={"keywords": ["\ud800"]})), None, "a string has a lone surrogate"),
+    (update(transcription={"delay": "none"}), "session.audio.input.transcription.delay", "one of minimal, low, medium"),
+    (
+        update(turn_detection="server_vad"),
+        "session.audio.input.turn_detection",
+        "of type 'server_vad' or 'semantic_vad'",
+    ),
+    (
+        update(turn_detection={"type": "semantic_vad", "eagerness": "very"}),
+        "session.audio.input.turn_detection.eagerness",
+        "one of low, medium, auto, high",
+    ),
+    (
+        update(turn_detection={"type": "vad"}),
+        "session.audio.input.turn_detection",
+        "of type 'server_vad' or 'semantic_vad'",
+    ),
+    (vad(silence_duration_ms=True), "session.audio.input.turn_detection.silence_duration_ms", r"in \[100, 10000\]"),
+    (vad(silence_duration_ms=1e400), "session.audio.input.turn_detection.silence_duration_ms", r"is inf; it must"),
+    (vad(silence_duration_ms=99), "session.audio.input.turn_detection.silence_duration_ms", r"is 99; it must"),
+    (
+        {"type": "transcription_session.update", "session": {"input_audio_format": "g711_ulaw"}},
+        "session.input_audio_format",
+        "is 'g711_ulaw'; it must be 'pcm16'",
+    ),
+]
+
+
+def test_what_is_wrong_is_said_and_the_session_goes_on(server: RunningServer, audio: np.ndarray) -> None:
+    async def dialogue(connection: Any) -> list[str]:
+        for number, (message, param, pattern) in enumerate(HOSTILE):
+            id = f"event {number}" if isinstance(message, dict) else None
+            await connection.send_raw(json.dumps(message | {"event_id": id}) if id else message)
+            event = await connection.recv()
+            assert event.type == "error" and event.error.type == "invalid_request_error", message
+            assert (event.error.event_id, event.error.param) == (id, param)
+            assert re.search(pattern, event.error.message) and len(event.error.message) < 300, event.error.message
+        await append(connection, audio[:48000])
+        await connection.input_audio_buffer.commit()
+        return transcripts(await until_completed(connection, 1))
+
+    (transcript,) = talk(server, dialogue)
+    assert transcript
+
+
+def test_a_message_has_a_limit(server: RunningServer) -> None:
+    async def dialogue(connection: Any) -> int | None:
+        await connection.send_raw(json.dumps({"type": APPEND, "audio": "A" * 65536}))
+        with pytest.raises(websockets.ConnectionClosedError) as closed:
+            await connection.recv()
+        return closed.value.rcvd and closed.value.rcvd.code
+
+    assert talk(server, dialogue) == 1009
+
+
+def test_no_more_clients_than_sessions(server: RunningServer) -> None:
+    async def run() -> None:
+        def connect() -> Any:
+            return websockets.connect(
+                f"{server.ws_url}/v1/realtime", additional_headers={"Authorization": f"Bearer {TOKEN}"}
+            )
+
+        async with connect(), connect():
+            with pytest.raises(websockets.InvalidStatus) as refused:
+                await connect()
+            response = refused.value.response
+            assert response.status_code == 503
+            assert json.loads(response.body)["error"]["message"].startswith("all 2 streams are taken")
+            with pytest.raises(websockets.InvalidStatus, match="401"):
+                await websockets.connect(f"{server.ws_url}/v1/realtime")
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))

@@ -1,0 +1,132 @@
+"""Text in events: as it is shown, and as it was said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.commas import write_punctuation
+from support.recognition import finals, num_errors, recognize
+
+from asr import Recognizer
+from asr.runtime.onnx_model import OnnxModel
+from asr.runtime.shown_text import TEXT
+from asr.streaming import Event, Final, Partial
+from asr.streaming.events import Gap
+
+
+@pytest.fixture(scope="module")
+def plain() -> Recognizer:
+    return Recognizer(text="plain")
+
+
+@pytest.fixture(scope="module")
+def formatted(plain: Recognizer) -> Recognizer:
+    return plain.with_options(text="formatted", punctuation=None)
+
+
+def texts(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, (Partial, Final))]
+
+
+def test_raw_text_is_what_plain_text_is_made_of(
+    plain: Recognizer, formatted: Recognizer, conversation: np.ndarray
+) -> None:
+    for one, other in zip(recognize(plain, conversation), recognize(formatted, conversation), strict=True):
+        assert (one.raw, one.raw_words, one.start, one.end) == (other.raw, other.raw_words, other.start, other.end)
+        assert one.raw == " ".join(word.word for word in one.raw_words)
+
+
+def test_formatted_text_without_a_model_for_punctuation_is_in_small_letters(
+    formatted: Recognizer, sample: np.ndarray
+) -> None:
+    events = recognize(formatted, sample)
+    final = events[-1]
+    assert isinstance(final, Final) and final.text == final.raw.lower()
+    assert num_errors(final.raw) <= 2 and final.text == " ".join(word.word for word in final.words)
+    assert final.to_dict()["raw"] == final.raw and len(final.to_dict()["raw_words"]) == len(final.words)
+
+
+def test_masked_words_are_not_shown(plain: Recognizer, sample: np.ndarray, tmp_path: Path) -> None:
+    (tmp_path / "mask.txt").write_text("old man\n")
+    expected = finals(recognize(plain, sample))
+    masked = recognize(plain.with_options(mask=tmp_path / "mask.txt"), sample)[-1]
+    assert "OLD MAN" in expected and masked.raw == expected
+    assert masked.text.upper() == expected.replace("OLD MAN", "*** ***")
+
+
+def test_a_stream_may_change_how_it_shows_its_text(
+    plain: Recognizer, formatted: Recognizer, sample: np.ndarray
+) -> None:
+    stream = plain.stream()
+    stream.accept_waveform(sample)
+    stream.change(formatted)
+    stream.accept_waveform(sample)
+    stream.finish()
+    first, second = [event for event in stream.events() if isinstance(event, Final)]
+    assert first.text != second.text == second.raw.lower()
+
+
+def test_punctuation_that_fails_leaves_the_words_and_says_so_once(plain: Recognizer, sample: np.ndarray) -> None:
+    from asr import _core
+    from asr.runtime.search import heard
+    from asr.streaming.stream import Stream
+
+    def punctuate(*_: object) -> list[str]:
+        raise ValueError("no luck")
+
+    recognizer = plain.with_options(text="formatted", punctuation=None)
+    tokens = heard(recognizer.onnx.tokens)
+    options = _core.text_options(formatted=True, tokens=tokens, punctuate=punctuate, look_ahead=2, left_context=2)
+    recognizer.__dict__["segment_options"] = _core.SegmentOptions(
+        tokens=tokens,
+        chunk_size=16,
+        second_pass=False,
+        search="greedy",
+        beam_size=8,
+        fusion=None,
+        rescore_ctc_weight=0.7,
+        silence_after_speech_s=0.8,
+        silence_without_speech_s=5,
+        max_utterance_s=20,
+        text=options,
+    )
+    stream = Stream(recognizer)
+    stream.accept_waveform(sample)
+    stream.finish()
+    events = stream.events()
+    errors = [event.text for event in events if event.type == "error"]
+    assert len(errors) == 1 and "shown as it is recognized" in errors[0] and "no luck" in errors[0]
+    assert events[-1].type == "final" and events[-1].text == events[-1].raw != ""
+
+
+def test_a_gap_has_no_raw_words_of_its_own() -> None:
+    gap = Gap("1.000 s of audio were lost", 1.0, 2.0)
+    assert gap.raw == gap.text and gap.to_dict().keys() == {"type", "text", "start", "end", "words"}
+
+
+def test_bad_values(onnx: OnnxModel, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="text is 'pretty'; choose one of formatted, plain"):
+        Recognizer(onnx, text="pretty")
+    with pytest.raises(ValueError, match="mask: there is no file"):
+        Recognizer(onnx, mask=tmp_path / "none.txt")
+    with pytest.raises(ValueError, match=r"punctuation: .* cannot be read"):
+        Recognizer(onnx, text="formatted", punctuation=tmp_path / "none.onnx")
+
+
+def test_the_default_is_that_of_the_contract(onnx: OnnxModel) -> None:
+    assert Recognizer(onnx).text == TEXT
+
+
+def test_case_and_punctuation_come_from_their_model(plain: Recognizer, sample: np.ndarray, tmp_path: Path) -> None:
+    recognizer = plain.with_options(text="formatted", punctuation=write_punctuation(tmp_path / "commas.onnx"))
+    events = recognize(recognizer, sample)
+    *partials, final = [event for event in events if isinstance(event, (Partial, Final))]
+    assert final.text == " ".join(f"{word.capitalize()}," for word in final.raw.split())
+    assert [word.word for word in final.words] == final.text.split()
+    assert [word.start_s for word in final.words] == [word.start_s for word in final.raw_words]
+    stable = [event.text.split()[: event.num_stable] for event in partials if isinstance(event, Partial)]
+    assert any(stable)
+    # The last word of a partial has no mark as yet.
+    assert all(event.text.endswith(",") is False for event in partials if event.text)

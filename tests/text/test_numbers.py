@@ -1,0 +1,100 @@
+"""Numbers among spoken words: facts, what stays, and that every word is shown once whatever comes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from asr._core import format_numbers, num_settled_words
+
+HERE = Path(__file__).parent
+
+
+def cases(name: str) -> list[tuple[str, str]]:
+    lines = (HERE / name).read_text(encoding="utf-8").splitlines()
+    return [(spoken, shown) for spoken, shown in (line.split("\t") for line in lines if not line.startswith("#"))]
+
+
+OWN = cases("english_numbers.tsv")
+PUBLISHED = cases("english_numbers_published.tsv")
+
+
+def shown(spoken: str) -> str:
+    return " ".join(text for text, _, _ in format_numbers(spoken.split()))
+
+
+def spoken_words() -> list[str]:
+    return sorted({word for spoken, _ in OWN + PUBLISHED for word in spoken.split()})
+
+
+@pytest.mark.parametrize(("spoken", "expected"), OWN)
+def test_a_number_is_shown_as_people_write_it(spoken: str, expected: str) -> None:
+    assert shown(spoken) == expected
+
+
+def test_published_cases() -> None:
+    assert len(PUBLISHED) > 300
+    assert {spoken: shown(spoken) for spoken, _ in PUBLISHED} == dict(PUBLISHED)
+
+
+def test_plain_prose_stays() -> None:
+    prose = (
+        "nor is mister quilter's manner less interesting than his matter he tells us that at this festive season of "
+        "the year with christmas and roast beef looming before us similes drawn from eating and its results occur most "
+        "readily to the mind one by one and two by two they may come in a second or a minute or two but no one knew"
+    )
+    assert shown(prose) == prose.replace("mister", "Mr.")
+
+
+def test_words_in_upper_case_and_of_other_languages_stay() -> None:
+    words = ["TWENTY", "FIVE", "zwanzig", "été", "", "\u2581", "漢字", "42", "a\x00b", "x" * 5000]
+    assert format_numbers(words) == [(word, index, index) for index, word in enumerate(words)]
+    assert format_numbers([]) == []
+
+
+def test_a_token_says_which_words_it_stands_for() -> None:
+    tokens = format_numbers(["at", "nine", "thirty", "she", "paid", "two", "point", "five", "million", "dollars"])
+    assert tokens == [
+        ("at", 0, 0),
+        ("9:30", 1, 2),
+        ("she", 3, 3),
+        ("paid", 4, 4),
+        ("$2.5", 5, 7),
+        ("million", 8, 9),
+    ]
+
+
+def test_every_word_is_shown_once_in_order_whatever_comes() -> None:
+    chance = random.Random(1)
+    words = [*spoken_words(), "cat", "dog", "THE", "é", ""]
+    for _ in range(4000):
+        text = chance.choices(words, k=chance.randrange(14))
+        tokens = format_numbers(text)
+        covered = [index for _, first, last in tokens for index in range(first, last + 1)]
+        assert covered == list(range(len(text))), text
+        assert all(text[first : last + 1] == [""] or shown for shown, first, last in tokens), text
+
+
+def test_settled_words_are_shown_the_same_whatever_follows() -> None:
+    chance = random.Random(2)
+    words = spoken_words()
+    num_found = 0
+    for _ in range(3000):
+        text = [
+            chance.choice(words) if chance.random() < 0.6 else chance.choice(["cat", "dog", "house"]) for _ in range(16)
+        ]
+        everything = format_numbers(text)
+        for length in range(len(text)):
+            settled = num_settled_words(text[:length])
+            found = format_numbers(text[:settled])
+            assert found == everything[: len(found)], text
+            num_found += settled > 0
+    assert num_found > 1000
+
+
+def test_a_number_under_way_is_not_settled() -> None:
+    words = ["we", "had", "the", "cat", "pay", "twenty", "five"]
+    assert num_settled_words(words) == 4
+    assert num_settled_words([*words, "dollars", "red", "cats"]) == 9

@@ -1,0 +1,133 @@
+"""The optimizers: what a step does to each kind of parameter."""
+
+import itertools
+from copy import deepcopy
+
+import pytest
+import torch
+
+from asr.config import ModelConfig, OptimConfig
+from asr.model.model import AsrModel
+from asr.training.optim import Muon, WeightAverage, build_optimizer, learning_rate, orthogonalize
+
+
+@pytest.fixture
+def model() -> AsrModel:
+    torch.manual_seed(0)
+    return AsrModel(
+        ModelConfig(dim=32, num_heads=2, encoder_layers=2, encoder_ff_dim=64, decoder_layers=1, vocab_size=9)
+    )
+
+
+def fill_gradients(model: AsrModel) -> None:
+    generator = torch.Generator().manual_seed(1)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn(parameter.shape, generator=generator)
+
+
+def changes(model: AsrModel, optimizer: torch.optim.Optimizer, found_inf: float = 0.0) -> dict[str, torch.Tensor]:
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimizer.found_inf = torch.tensor(found_inf)
+    optimizer.step()
+    return {name: p.detach() - before[name] for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("shape", [(40, 24), (24, 40), (24, 24)])
+def test_orthogonalize_keeps_singular_vectors_and_levels_singular_values(shape):
+    torch.manual_seed(2)
+    u, _, v = torch.linalg.svd(torch.randn(3, *shape), full_matrices=False)
+    values = torch.logspace(0, -1.5, min(shape)).expand(3, -1)
+    result = orthogonalize(u * values[:, None] @ v)
+    levelled = u.mT @ result @ v.mT
+    diagonal = levelled.diagonal(dim1=1, dim2=2)
+    assert diagonal.min() > 0.6 and diagonal.max() < 1.3
+    assert (levelled - torch.diag_embed(diagonal)).abs().max() < 0.1
+
+
+def test_muon_takes_layer_matrices_and_adamw_the_rest(model):
+    optimizer = build_optimizer(model, OptimConfig(kind="muon", lr=1e-2, weight_decay=0.0))
+    reference = AsrModel(model.config)
+    reference.load_state_dict(model.state_dict())
+    fill_gradients(model)
+    fill_gradients(reference)
+    adamw = changes(reference, build_optimizer(reference, OptimConfig(lr=1e-2, weight_decay=0.0)))
+    for name, change in changes(model, optimizer).items():
+        if ".layers." in name and change.ndim == 2:
+            size = change.shape[1] if name.endswith(("qkv.weight", "key_value.weight")) else change.shape[0]
+            for part in change.split(size):  # q, k and v are orthogonalized apart
+                singular = torch.linalg.svdvals(part) / (1e-2 * Muon.UPDATE_RMS * max(part.shape) ** 0.5)
+                assert singular.quantile(0.1) > 0.6 and singular.max() < 1.4, name
+        else:
+            assert torch.equal(change, adamw[name]), name
+
+
+def test_muon_goes_down_the_gradient(model):
+    optimizer = build_optimizer(model, OptimConfig(kind="muon"))
+    fill_gradients(model)
+    for name, change in changes(model, optimizer).items():
+        assert (change * model.get_parameter(name).grad).sum() < 0, name
+
+
+def test_muon_keeps_a_momentum(model):
+    optimizer = build_optimizer(model, OptimConfig(kind="muon", weight_decay=0.0))
+    fill_gradients(model)
+    changes(model, optimizer)
+    optimizer.zero_grad(set_to_none=False)
+    after = changes(model, optimizer)
+    assert after["encoder.layers.0.feed_forward.up.weight"].abs().max() > 0
+
+
+def test_muon_decays_weights(model):
+    optimizer = build_optimizer(model, OptimConfig(kind="muon", lr=0.1, weight_decay=0.5))
+    name = "encoder.layers.0.feed_forward.up.weight"
+    before = model.get_parameter(name).detach().clone()
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    assert torch.allclose(changes(model, optimizer)[name], -0.05 * before, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_a_step_with_a_non_finite_gradient_changes_nothing(model, kind):
+    optimizer = build_optimizer(model, OptimConfig(kind=kind, lr=1e-2))
+    fill_gradients(model)
+    changes(model, optimizer)
+    for parameter in model.parameters():
+        parameter.grad.fill_(float("nan"))
+    assert all(torch.equal(c, torch.zeros_like(c)) for c in changes(model, optimizer, found_inf=1.0).values())
+    for parameter in model.parameters():
+        parameter.grad.fill_(0.01)
+    assert all(c.isfinite().all() for c in changes(model, optimizer).values())
+
+
+def test_muon_resumes_from_its_state(model):
+    config = OptimConfig(kind="muon", lr=1e-2)
+    optimizer = build_optimizer(model, config)
+    fill_gradients(model)
+    changes(model, optimizer)
+    copy = AsrModel(model.config)
+    copy.load_state_dict(model.state_dict())
+    resumed = build_optimizer(copy, config)
+    resumed.load_state_dict(deepcopy(optimizer.state_dict()))
+    fill_gradients(copy)
+    there = changes(copy, resumed)
+    assert all(torch.equal(change, there[name]) for name, change in changes(model, optimizer).items())
+
+
+def test_learning_rate_schedules() -> None:
+    for schedule in ("noam", "linear", "cosine"):
+        config = OptimConfig(lr=1.0, warmup_steps=10, schedule=schedule)
+        rates = [learning_rate(config, step, 100) for step in range(1, 101)]
+        assert rates[4] == pytest.approx(0.5) and max(rates) == rates[9] == pytest.approx(1.0)
+        assert all(a > b for a, b in itertools.pairwise(rates[9:]))
+    assert rates[99] == pytest.approx(0, abs=1e-6)
+    assert learning_rate(OptimConfig(lr=1.0, warmup_steps=10, schedule="noam"), 40, 100) == pytest.approx(0.5)
+
+
+def test_weight_average_follows_the_weights() -> None:
+    model = torch.nn.Linear(1, 1, bias=False)
+    average = WeightAverage(model, 0.5)
+    before = average.weights["weight"].clone()
+    with torch.no_grad():
+        model.weight += 1
+    average.update(model)
+    assert torch.allclose(average.weights["weight"], before + (1 - 2 / 11))

@@ -1,0 +1,206 @@
+"""Weights to start from: the names in an exported file, and files that lack some or hold numbers that are none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from rich.console import Console
+
+from asr.cli import main
+from asr.config import load_config
+from asr.export.graph import decoder_graph, step_graph
+from asr.model.model import AsrModel
+from asr.runtime.onnx_model import bundled_model
+from asr.training.checkpoint import Checkpoint, CheckpointError, checkpoint_path, resolve
+from asr.training.pretrained import load_model, load_pretrained
+from asr.training.train import Trainer
+
+if TYPE_CHECKING:
+    from asr.model.model import AsrModel
+
+
+def test_an_exported_graph_names_every_weight_as_pytorch_does(tiny_model: AsrModel) -> None:
+    weights = dict(tiny_model.named_parameters())
+    graphs = ((step_graph(tiny_model), "model."), (decoder_graph(tiny_model), ""))
+    for graph, prefix in graphs:
+        for tensor in graph.graph.initializer:
+            name = tensor.name.removeprefix(prefix)
+            value = torch.from_numpy(numpy_helper.to_array(tensor).copy())
+            if name.removesuffix(".T") in weights:
+                assert torch.equal(weights.pop(name.removesuffix(".T")), value.T if name.endswith(".T") else value)
+    assert not weights
+
+
+def edited(path: Path, target: Path, change: Callable[[onnx.TensorProto], None]) -> Path:
+    proto = onnx.load(path)
+    for tensor in proto.graph.initializer:
+        change(tensor)
+    onnx.save(proto, target)
+    return target
+
+
+def test_a_weight_that_is_no_number_is_named(tiny_onnx: Path, tmp_path: Path) -> None:
+    def damage(tensor: onnx.TensorProto) -> None:
+        if tensor.name == "model.encoder.layers.1.attention.qkv.bias":
+            value = numpy_helper.to_array(tensor).copy()
+            value[3] = float("nan")
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+
+    path = edited(tiny_onnx, tmp_path / "nan.onnx", damage)
+    for load in (load_pretrained, load_model):
+        with pytest.raises(
+            ValueError, match=r"nan\.onnx .* not finite numbers, in encoder\.layers\.1\.attention\.qkv\.bias"
+        ):
+            load(path)
+
+
+def test_a_checkpoint_with_a_weight_that_is_no_number_is_neither_exported_nor_trained_further(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "train.max_steps=1"]) == 0
+    path = tmp_path / "run" / "checkpoint-1.pt"
+    checkpoint = Checkpoint.load(path)
+    checkpoint.average["ctc.bias"][0] = float("inf")
+    checkpoint.save(tmp_path / "damaged.pt")
+    with pytest.raises(CheckpointError, match=r"not finite numbers, in ctc\.bias"):
+        Checkpoint.load(tmp_path / "damaged.pt")
+    for command in (
+        ["export", str(tmp_path / "damaged.pt"), "-o", str(tmp_path / "out.onnx")],
+        [*arguments, f"train.init={tmp_path / 'damaged.pt'}", f"train.output={tmp_path / 'second'}"],
+    ):
+        capsys.readouterr()
+        assert main(command) == 1
+        assert re.search(r"damaged\.pt .*ctc\.bias", " ".join(capsys.readouterr().err.split()))
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_weights_without_the_phone_head_of_their_configuration_are_refused(
+    phone_model: tuple[Path, Path], tmp_path: Path
+) -> None:
+    def hide(tensor: onnx.TensorProto) -> None:
+        if tensor.name.startswith("model.phone_ctc."):
+            hidden[tensor.name] = tensor.name = tensor.name.replace("model.phone_ctc", "hidden").replace(".", "_")
+
+    hidden: dict[str, str] = {}
+    path = edited(phone_model[0], tmp_path / "headless.onnx", hide)
+    proto = onnx.load(path)
+    for node in proto.graph.node:
+        for index, name in enumerate(node.input):
+            node.input[index] = hidden.get(name, name)
+    onnx.save(proto, path)
+    with pytest.raises(ValueError, match=r"headless\.onnx .* another network .*phone_ctc\.bias, phone_ctc\.weight"):
+        load_pretrained(path)
+
+
+def relabeled(manifest: Path, folder: Path, letter: str, other: str) -> Path:
+    """The data set with another letter in its transcripts."""
+    shutil.copytree(manifest.parent, folder)
+    copied = folder / manifest.name
+    with gzip.open(copied, "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    for row in rows:
+        row["supervisions"][0]["text"] = row["supervisions"][0]["text"].replace(letter, other)
+    with gzip.open(copied, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    return copied
+
+
+def test_letters_that_the_model_lacks_are_refused_or_become_units(
+    arguments: list[str], tones: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "train.max_steps=2"]) == 0
+    umlauts = relabeled(tones[0], tmp_path / "umlauts", "F", "Ä")
+    first = Checkpoint.load(checkpoint_path(tmp_path / "run", 2))
+    data = [f"data.train={umlauts}", "optim.lr=1e-9"]
+    options = [*data, f"train.init={tmp_path / 'run'}", f"train.output={tmp_path / 'second'}", "train.max_steps=1"]
+    for refused in ([*arguments, *options], [*arguments, *data, "--resume", "train.max_steps=4"]):
+        assert main(refused) == 1
+        error = capsys.readouterr().err
+        assert "letters that the model to start from does not write: 'Ä' (" in error and "train.new_units=true" in error
+    assert main([*arguments, *options, "train.new_units=true"]) == 0
+    assert "new units: Ä" in capsys.readouterr().out
+    grown = Checkpoint.load(checkpoint_path(tmp_path / "second", 1))
+    num_units = first.tokenizer.vocab_size
+    assert grown.tokenizer.tokens == (*first.tokenizer.tokens, "Ä")
+    for name, value in first.average.items():
+        after = grown.weights[name]
+        assert torch.allclose(after[tuple(map(slice, value.shape))], value, atol=1e-6), name
+    assert grown.weights["ctc.weight"].shape[0] == grown.weights["decoder.embedding.weight"].shape[0] == num_units + 1
+    assert grown.weights["ctc.weight"][num_units].std() > 0.01
+
+
+def test_pieces_of_words_cannot_be_added(arguments: list[str], tones: tuple[Path, Path], tmp_path: Path) -> None:
+    pieces = [*arguments, "tokenizer.kind=bpe", "tokenizer.vocab_size=20", "train.max_steps=1"]
+    assert main(pieces) == 0
+    umlauts = relabeled(tones[0], tmp_path / "umlauts", "F", "Ä")
+    options = [f"data.train={umlauts}", f"train.init={tmp_path / 'run'}", f"train.output={tmp_path / 'second'}"]
+    with pytest.raises(ValueError, match=r"train\.new_units adds letters, and the model .* writes bpe units"):
+        Trainer(load_config(pieces[1], [*pieces[2:], *options, "train.new_units=true"]), False, Console())
+
+
+def test_init_takes_the_weights_of_another_run(arguments: list[str], tmp_path: Path) -> None:
+    assert main([*arguments, "train.max_steps=2"]) == 0
+    second = tmp_path / "second"
+    assert (
+        main(
+            [
+                *arguments,
+                "train.max_steps=1",
+                f"train.output={second}",
+                f"train.init={tmp_path / 'run'}",
+                "optim.lr=1e-9",
+            ]
+        )
+        == 0
+    )
+    before = Checkpoint.load(checkpoint_path(tmp_path / "run", 2)).average
+    after = Checkpoint.load(checkpoint_path(second, 1)).weights
+    assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
+
+
+def test_init_from_an_exported_file_recovers_every_weight(arguments: list[str], tmp_path: Path) -> None:
+    assert main([*arguments, "train.max_steps=2"]) == 0
+    exported = tmp_path / "model.onnx"
+    assert main(["export", str(tmp_path / "run"), "-o", str(exported)]) == 0
+    checkpoint, pretrained = Checkpoint.load(resolve(tmp_path / "run")), load_pretrained(exported)
+    assert pretrained.tokenizer == checkpoint.tokenizer
+    assert pretrained.weights.keys() == checkpoint.average.keys()
+    for name, value in checkpoint.average.items():  # the decoder travels in half precision
+        assert torch.allclose(pretrained.weights[name], value, rtol=1e-3, atol=1e-5), name
+
+
+def test_the_bundled_model_can_be_trained_further(tones: tuple[Path, Path], tmp_path: Path) -> None:
+    """Its letters are a superset of the toy language's."""
+    output = tmp_path / "mine"
+    arguments = [f"data.train={tones[0]}", f"train.output={output}", "train.init=bundled", "data.curriculum_epochs=0"]
+    assert main(["train", "tiny", *arguments, "data.min_utterance_s=0.1", "train.max_steps=1"]) == 0
+    assert Checkpoint.load(checkpoint_path(output, 1)).tokenizer.vocab_size == 31
+
+
+def test_a_quantized_file_is_no_start(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, f"train.init={bundled_model('int8')}"]) == 1
+    assert "quantized" in capsys.readouterr().err
+
+
+def test_init_of_another_shape_is_refused(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "train.max_steps=1"]) == 0
+    other = [
+        *arguments,
+        f"train.output={tmp_path / 'other'}",
+        f"train.init={tmp_path / 'run'}",
+        "model.dim=64",
+    ]
+    assert main(other) == 1
+    assert "do not fit this configuration: model.dim is" in " ".join(capsys.readouterr().err.split())
