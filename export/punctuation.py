@@ -102,7 +102,7 @@ def punctuation_graph(model: Punctuator) -> onnx.ModelProto:
 
 
 def quantize_weights(graph: onnx.ModelProto) -> None:
-    """Stores every matrix of `graph` in 8 bits: rows that are looked up become float32 one by one, others when opened."""
+    """Stores the matrices of `graph` in 8 bits: rows that are looked up become float32 alone, others when opened."""
     nodes, added = list(graph.graph.node), []
     for tensor in list(graph.graph.initializer):
         if tensor.data_type != onnx.TensorProto.FLOAT or len(tensor.dims) != 2 or np.prod(tensor.dims) < MIN_MATRIX:

@@ -189,7 +189,9 @@ def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_files_of_the_ted_benchmark(tmp_path: Path) -> None:
     path = tmp_path / "dev"
-    path.write_text("well\tCOMMA\r\nwe\tO\r\ndo\tO\r\nn't\tO\r\navant-garde\tPERIOD\r\n--\tPERIOD\r\nwhy\tQUESTION\r\n")
+    path.write_text(
+        "well\tCOMMA\r\nwe\tO\r\ndo\tO\r\nn't\tO\r\navant-garde\tPERIOD\r\n--\tPERIOD\r\nwhy\tO\r\n\tQUESTION\r\n"
+    )
     corpus = read_iwslt(path)
     assert [corpus.vocabulary[word] for word in corpus.words] == ["well", "we", "don't", "avant", "garde", "why"]
     assert corpus.marks.tolist() == [1, 0, 0, 0, 2, 3]
