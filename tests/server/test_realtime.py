@@ -141,7 +141,7 @@ def test_semantic_vad_and_keywords_that_cannot_be_used_are_no_error(server: Runn
         updated = (await connection.recv()).to_dict()
         assert updated["type"] == "session.updated"
         found = updated["session"]["audio"]["input"]
-        assert found["turn_detection"] == {"type": "server_vad", "silence_duration_ms": 1600}
+        assert found["turn_detection"] == {"type": "server_vad", "silence_duration_ms": 3200}
         assert found["transcription"] == {
             "model": "whisper-1",
             "language": "en",
@@ -194,7 +194,7 @@ def test_turn_detection_changes_on_the_way(server: RunningServer, recognizer: Re
         return await until_completed(connection, 1)
 
     events = talk(server, dialogue)
-    patient = recognizer.with_options(silence_after_speech_s=5.0)
+    patient = recognizer.with_options(silence_after_speech_s=5.0, min_silence_after_speech_s=5.0)
     assert transcripts(events) == [" ".join(texts(recognizer, audio[:cut]) + texts(patient, audio[cut:]))]
     assert not any(event.type == "input_audio_buffer.speech_stopped" for event in events)
 
