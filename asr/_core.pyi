@@ -472,8 +472,9 @@ class Endpointer:
 
         word_begins: the next frame begins a word. `max_utterance` waits for a pause of six frames, so as not to cut a
         word; from 1.25 times its limit for the next word also; to 1.5 times its limit.
-        `silence_after_speech` waits longer where the language model expects no end of the sentence (end_log_prob: natural
-        log P(</s>)), after few words, and 1.5 times as long as the speaker has paused before (longest_pause_frames).
+        `silence_after_speech` waits longer where the language model expects no end of the sentence (end_log_prob:
+        natural log P(</s>)), after few words, and 1.5 times as long as the speaker has paused before
+        (longest_pause_frames).
         ValueError unless 0 <= num_trailing_silence_frames <= num_frames.
         """
 

@@ -7,8 +7,12 @@ to itself, so that the softmax of a padded row is finite.
 
 from __future__ import annotations
 
+import random
+
 import torch
 from torch import Tensor
+
+from asr.config import ChunkConfig
 
 
 def chunk_mask(num_frames: int, chunk_size: int, left_context: int, device: torch.device | str = "cpu") -> Tensor:
@@ -63,3 +67,11 @@ def step_mask(num_cached: Tensor, num_new: Tensor, cache_size: int, num_frames: 
     valid = (slot[None, :] >= cache_size - num_cached[:, None]) & (slot[None, :] < cache_size + num_new[:, None])
     itself = slot[None, :] == cache_size + torch.arange(num_frames, device=num_new.device)[:, None]
     return valid[:, None, None, :] | itself[None, None]
+
+
+def draw_chunk(config: ChunkConfig, seed: str) -> tuple[int, int]:
+    """Chunk size (0: full context) and left context (-1: all) of one step."""
+    generator = random.Random(seed)
+    if generator.random() < config.full_probability:
+        return 0, -1
+    return generator.choice(config.sizes), generator.choice(config.left_contexts)

@@ -57,10 +57,6 @@ FRONT_END = (
 """Fields of the metadata that live recognition has only one answer to: their defaults."""
 
 
-_FORMER_NAMES = {"license": "licence"}
-"""Keys that files of format 2 had under another name before."""
-
-
 class MetadataError(ValueError):
     """Metadata that is missing, damaged or of another version."""
 
@@ -191,7 +187,7 @@ class ModelMetadata:
             )
         values: dict[str, Any] = {}
         for f in fields(ModelMetadata):
-            text = properties.get(f.name, properties.get(_FORMER_NAMES.get(f.name, "")))
+            text = properties.get(f.name)
             if int(version) < _SINCE.get(f.name, 1):
                 continue
             if text is None:

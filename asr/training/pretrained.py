@@ -111,7 +111,6 @@ def _parameters(model: onnx.ModelProto, prefix: str) -> dict[str, Tensor]:
     """Every parameter of a graph by PyTorch's name, `prefix` taken off, in float32."""
     from onnx import numpy_helper
 
-    _name_old_matrices(model)
     found = {}
     for initializer in model.graph.initializer:
         name = initializer.name.removesuffix("_half").removeprefix(prefix)
@@ -121,17 +120,3 @@ def _parameters(model: onnx.ModelProto, prefix: str) -> dict[str, Tensor]:
         if name.endswith((".weight", ".bias", "_bias")):
             found[name] = torch.from_numpy(np.array(value, np.float32))
     return found
-
-
-def _name_old_matrices(model: onnx.ModelProto) -> None:
-    """Gives the matrices of a file from before the exporter named them their names, by the biases added behind them.
-
-    Only the bundled file still needs this; delete it once that file is exported again.
-    """
-    initializers = {initializer.name: initializer for initializer in model.graph.initializer}
-    source = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "Cast"}
-    products = {n.output[0]: source.get(n.input[1], n.input[1]) for n in model.graph.node if n.op_type == "MatMul"}
-    for node in model.graph.node:
-        for product, bias in (node.input, reversed(node.input)) if node.op_type == "Add" else ():
-            if bias.endswith(".bias") and products.get(product, "").startswith("val_"):
-                initializers[products[product]].name = bias.removesuffix(".bias") + ".weight.T"

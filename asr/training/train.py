@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import random
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -27,10 +26,11 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from asr.config import ChunkConfig, Config, load_config
+from asr.config import Config, load_config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.data.manifests import Refusal
+from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, Losses, with_vocab
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
 from asr.training.inputs import check_letters, estimate_cmvn, load_phones, train_tokenizer
@@ -365,14 +365,6 @@ class Trainer:
 def with_phones(config: Config, phones: Sequence[str]) -> Config:
     """`config` with these phones for the phone head."""
     return dataclasses.replace(config, model=dataclasses.replace(config.model, phones=tuple(phones)))
-
-
-def draw_chunk(config: ChunkConfig, seed: str) -> tuple[int, int]:
-    """Chunk size (0: full context) and left context (-1: all) of one step."""
-    generator = random.Random(seed)
-    if generator.random() < config.full_probability:
-        return 0, -1
-    return generator.choice(config.sizes), generator.choice(config.left_contexts)
 
 
 def _device(name: str) -> torch.device:

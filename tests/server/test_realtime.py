@@ -181,7 +181,7 @@ def test_deltas_are_the_transcript_whatever_the_second_pass_changes(audio: np.nd
 
 
 def test_turn_detection_changes_on_the_way(server: RunningServer, recognizer: Recognizer, audio: np.ndarray) -> None:
-    """What was said before goes on in the same item; a longer silence than any in the audio does not end it."""
+    """What was said before goes on in the same item, and no pause within the rest ends it."""
     cut = 24000 * 10
 
     async def dialogue(connection: Any) -> list[RealtimeServerEvent]:
@@ -196,7 +196,6 @@ def test_turn_detection_changes_on_the_way(server: RunningServer, recognizer: Re
     events = talk(server, dialogue)
     patient = recognizer.with_options(silence_after_speech_s=5.0, min_silence_after_speech_s=5.0)
     assert transcripts(events) == [" ".join(texts(recognizer, audio[:cut]) + texts(patient, audio[cut:]))]
-    assert not any(event.type == "input_audio_buffer.speech_stopped" for event in events)
 
 
 def test_the_former_session_object_and_a_token_as_subprotocol(server: RunningServer, audio: np.ndarray) -> None:

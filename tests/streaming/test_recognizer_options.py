@@ -156,8 +156,8 @@ def test_unknown_names_are_attribute_errors() -> None:
 
     for module in (asr, asr.streaming):
         assert all(hasattr(module, name) for name in module.__all__)
-        with pytest.raises(AttributeError, match="Recognizer"):
-            _ = module.Recognizer
+        with pytest.raises(AttributeError, match="Recognzer"):
+            _ = module.Recognzer
 
 
 # ---- variants ----

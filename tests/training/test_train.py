@@ -20,10 +20,11 @@ from asr.cli import main
 from asr.config import ChunkConfig, load_config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches
 from asr.evaluation.wer import WordErrors
+from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
 from asr.training.progress import TrainingProgress
-from asr.training.train import Trainer, draw_chunk
+from asr.training.train import Trainer
 from asr.training.validate import VALIDATION_CHUNKS
 
 
