@@ -194,7 +194,7 @@ def test_turn_detection_changes_on_the_way(server: RunningServer, recognizer: Re
         return await until_completed(connection, 1)
 
     events = talk(server, dialogue)
-    patient = recognizer.with_options(silence_after_speech_s=5.0)
+    patient = recognizer.with_options(silence_after_speech_s=5.0, min_silence_after_speech_s=5.0)
     assert transcripts(events) == [" ".join(texts(recognizer, audio[:cut]) + texts(patient, audio[cut:]))]
 
 

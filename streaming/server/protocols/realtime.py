@@ -191,9 +191,11 @@ class Connection:
     def _changes(self, config: SessionConfig) -> dict[str, Any]:
         """Options of the recognizer that follow from `config`."""
         server = self._recognizer
+        silence_s = (config.silence_ms or config.default_silence_ms) / 1000
         # Without turn detection the endpoint rules stay in force: they bound the memory of an utterance.
         changes = {
-            "silence_after_speech_s": (config.silence_ms or config.default_silence_ms) / 1000,
+            "silence_after_speech_s": silence_s,
+            "min_silence_after_speech_s": silence_s if config.is_fixed else server.min_silence_after_speech_s,
             "second_pass": server.second_pass,
             "search": server.search,
             "hotwords": server.hotwords if config.keywords is None else config.keywords,

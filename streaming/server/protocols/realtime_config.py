@@ -43,6 +43,8 @@ class SessionConfig:
     """None: the server's own hotwords."""
     turns_given: bool = False
     """Whether an update had `turn_detection`. Without it, OpenAI's models decide whether pauses end items."""
+    is_fixed: bool = False
+    """Whether an item ends after exactly that silence; otherwise after at most so much, by what was said."""
 
     def updated(self, session: object, old_form: bool) -> SessionConfig:
         """The configuration after an update with the object `session`. ApiError for what is not supported."""
@@ -64,6 +66,11 @@ class SessionConfig:
         config = self._with_transcription(_object(audio, name, path), f"{path}.{name}")
         if "turn_detection" in audio:
             silence_ms = self._silence_ms(audio["turn_detection"], f"{path}.turn_detection")
+            given = audio["turn_detection"] or {}
+            if given.get("type") == "semantic_vad":
+                config = replace(config, is_fixed=False)
+            elif given.get("silence_duration_ms") is not None:
+                config = replace(config, is_fixed=silence_ms != self.default_silence_ms)
             return replace(config, silence_ms=silence_ms, turns_given=True)
         if not self.turns_given:
             return replace(config, silence_ms=None if config.model in COMMIT_MODELS else self.default_silence_ms)
