@@ -149,7 +149,8 @@ def test_defaults_are_those_of_python(library: Any) -> None:
     names = {field.name for field in fields(Recognizer)} & {name for name, _ in options._fields_}
     assert names >= {"chunk_ms", "left_context_ms", "search", "second_pass", "beam_size", "max_utterance_s"}
     assert (options.chunk_ms, options.left_context_ms) == (0, -1)  # the model file's own
-    for name in names - {"search", "chunk_ms", "left_context_ms"}:
+    assert (options.text, options.mask) == (0, None)  # formatted or plain: what the core does by default
+    for name in names - {"search", "chunk_ms", "left_context_ms", "text", "mask"}:
         assert getattr(options, name) == getattr(recognizer, name), name
     assert c_library.SEARCHES[options.search] == recognizer.search
     of_model = c_library._ModelOptions()

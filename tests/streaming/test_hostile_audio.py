@@ -57,7 +57,7 @@ def heard_after_silence(bundled: Recognizer, speech: np.ndarray) -> list[str]:
         (lambda x: 0.03 * x, 4, ""),
         (lambda x: 1e4 * x, 4, ""),
         (lambda x: -1e4 * x, 4, ""),
-        (lambda x: np.clip(100 * x, -1, 1), 9, ""),
+        (lambda x: np.clip(100 * x, -1, 1), 11, ""),
         (lambda x: 1e-4 * x, None, ""),
         (lambda x: np.float32(1e-40) * np.sign(x), None, ""),  # denormal
         (lambda x: np.full_like(x, np.nan), None, "were not finite"),
