@@ -151,8 +151,6 @@ def trace(
             example,
             dynamo=True,
             opset_version=ONNX_OPSET,
-            input_names=list(input_names),
-            output_names=list(output_names),
             dynamic_shapes=shapes,
             verbose=False,
             optimize=False,
@@ -160,6 +158,10 @@ def trace(
         assert program is not None
         _name_transposed(program.model.graph)
         program.optimize()
+        # Named after the optimization, which gives an output that is an input a value of its own.
+        for values, names in ((program.model.graph.inputs, input_names), (program.model.graph.outputs, output_names)):
+            for value, name in zip(values, names, strict=True):
+                value.name = name
     graph = _clean(program.model_proto)
     for value, dims in zip((*graph.graph.input, *graph.graph.output), (*input_dims, *output_dims), strict=True):
         for axis, name in dims.items():
