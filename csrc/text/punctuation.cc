@@ -130,7 +130,7 @@ PunctuationUnits punctuation_units(const std::vector<std::string>& words, const 
   }
   PunctuationUnits units;
   const auto add = [&units](const WordFeatures& features, std::int32_t pause) {
-    units.features.insert(units.features.end(), features.begin(), features.end());
+    for (const std::int32_t row : features) units.features.push_back(row);  // GCC 12 misreads an insert
     units.pauses.push_back(pause);
   };
   const bool within = beginning == SpecialUnit::kNone;
