@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace asr_stream {
 
@@ -46,7 +49,7 @@ Lexicon::Lexicon(std::vector<Entry> entries, const float* log_probs) {
   for (const Entry& entry : entries) {
     sorted.push_back({beginning(entry.bytes), entry.bytes, entry.word, log_probs[entry.word]});
   }
-  entries = {};
+  std::vector<Entry>().swap(entries);
   std::sort(sorted.begin(), sorted.end());
 
   // Breadth first; a node's entries are the range [first, last), which share its `depth` bytes.
@@ -82,6 +85,11 @@ Lexicon::Lexicon(std::vector<Entry> entries, const float* log_probs) {
   }
   nodes_.shrink_to_fit();
   words_.shrink_to_fit();
+#ifdef __GLIBC__
+  std::vector<Sorted>().swap(sorted);
+  std::vector<Range>().swap(ranges);
+  malloc_trim(0);  // else glibc keeps what building took, 50 MB for the bundled language model
+#endif
 }
 
 Lexicon::Lexicon(const std::vector<std::string_view>& words, const float* log_probs)
