@@ -34,7 +34,8 @@ test-cpp: $(VENV)/test.stamp
 	@PATH="$(abspath $(BIN)):$$PATH"; set -e; \
 	for kind in "asan address,undefined" "tsan thread" "release "; do set -- $$kind; \
 	  cmake -S . -B build/cpp-$$1 -G Ninja -DCMAKE_BUILD_TYPE=Release -DASR_STREAM_BUILD_PYTHON=OFF \
-	    -DASR_STREAM_BUILD_LIBRARY=OFF -DASR_STREAM_BUILD_TESTS=ON -DASR_STREAM_SANITIZE=$$2 >/dev/null; \
+	    -DASR_STREAM_BUILD_LIBRARY=OFF -DASR_STREAM_BUILD_FUZZERS=OFF -DASR_STREAM_BUILD_TESTS=ON \
+	    -DASR_STREAM_SANITIZE=$$2 >/dev/null; \
 	  cmake --build build/cpp-$$1; \
 	  ctest --test-dir build/cpp-$$1 --output-on-failure; \
 	done
