@@ -12,6 +12,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -40,6 +41,16 @@ _DYNAMIC = torch.export.Dim.DYNAMIC
 
 class ExportError(ValueError):
     """A model that cannot be exported, or an export that failed its checks."""
+
+
+def output_path(path: str | Path) -> Path:
+    """`path`, where a file can be written; ExportError otherwise."""
+    path = Path(path)
+    if path.suffix != ".onnx":
+        raise ExportError(f"output {path} must end in .onnx")
+    if not path.parent.is_dir():
+        raise ExportError(f"there is no folder {path.parent} to write {path.name} into")
+    return path
 
 
 class StepGraph(nn.Module):

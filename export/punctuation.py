@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from asr._core import punctuation_units
-from asr.export.graph import ExportError, trace
+from asr.export.graph import output_path, trace
 from asr.export.parity import MAX_DIVERGENCE, hold
 from asr.files import replacing
 from asr.punctuation.checkpoint import PunctuationCheckpoint
@@ -63,11 +63,7 @@ def export_punctuation(
 
     Raises ExportError where it differs, OSError from writing.
     """
-    path = Path(path)
-    if path.suffix != ".onnx":
-        raise ExportError(f"output {path} must end in .onnx")
-    if not path.parent.is_dir():
-        raise ExportError(f"there is no folder {path.parent} to write {path.name} into")
+    path = output_path(path)
     model = checkpoint.model()
     graph = punctuation_graph(model)
     if int8:

@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 import torch
 
-from asr.export.graph import ExportError, decoder_graph, step_graph
+from asr.export.graph import ExportError, decoder_graph, output_path, step_graph
 from asr.export.parity import ParityReport, check_parity
 from asr.export.quantize import halve, quantize
 from asr.files import replacing
@@ -55,11 +55,7 @@ def export_model(
         on_progress: called with what is done next, for people.
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
-    path = Path(path)
-    if path.suffix != ".onnx":
-        raise ExportError(f"output {path} must end in .onnx")
-    if not path.parent.is_dir():
-        raise ExportError(f"there is no folder {path.parent} to write {path.name} into")
+    path = output_path(path)
     metadata = describe(
         checkpoint,
         default_chunk_size=chunk_size,

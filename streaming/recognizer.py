@@ -210,13 +210,15 @@ class Recognizer:
     def punctuator(self) -> Punctuation | None:
         """The model for case and punctuation; None: text is plain, or shown without."""
         check_text(self.text)
-        path = bundled_punctuation() if self.punctuation == "auto" else self.punctuation
-        if path is None or self.text == "plain" or isinstance(path, Punctuation):
-            return path if isinstance(path, Punctuation) and self.text == "formatted" else None
+        if self.text == "plain":
+            return None
+        model = bundled_punctuation() if self.punctuation == "auto" else self.punctuation
+        if model is None or isinstance(model, Punctuation):
+            return model
         try:
-            return Punctuation(path, self.num_threads)
+            return Punctuation(model, self.num_threads)
         except OSError as error:
-            raise ValueError(f"punctuation: {path} cannot be read: {error.strerror}") from error
+            raise ValueError(f"punctuation: {model} cannot be read: {error.strerror}") from error
 
     @property
     def chunk_size(self) -> int:

@@ -9,16 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asr.files import replacing
 from asr.punctuation.corpus import NONE
 from asr.punctuation.model import Punctuator, PunctuatorConfig
+from asr.training.checkpoint import CheckpointError, read_values, write_values
 
 KIND = "asr_stream_punctuation"
 FORMAT_VERSION = 1
-
-
-class PunctuationCheckpointError(ValueError):
-    """A file that is no usable checkpoint."""
 
 
 @dataclass
@@ -50,32 +46,22 @@ class PunctuationCheckpoint:
         values = {"kind": KIND, "format_version": FORMAT_VERSION, "config": self.config.to_dict()}
         for name in ("weights", "average", "mixed", "none_offset", "step", "optimizer", "summary"):
             values[name] = getattr(self, name)
-        try:
-            with replacing(path) as part:
-                torch.save(values, part)
-        except RuntimeError as error:  # torch reports a full disk as RuntimeError
-            raise OSError(f"cannot write {path}: {error}") from error
+        write_values(path, values)
 
     @staticmethod
     def load(path: Path) -> PunctuationCheckpoint:
-        """Raises PunctuationCheckpointError, naming the file, where it is none or damaged."""
-        try:
-            values = torch.load(path, map_location="cpu", weights_only=True)
-        except OSError as error:
-            raise PunctuationCheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
-        except Exception as error:  # torch.load raises nearly any type on damaged files
-            reason = (str(error) or type(error).__name__).splitlines()[0]
-            raise PunctuationCheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
+        """Raises CheckpointError, naming the file, where it is none or damaged."""
+        values = read_values(path)
         if not isinstance(values, dict) or values.pop("kind", None) != KIND:
-            raise PunctuationCheckpointError(f"{path} is no checkpoint of `asr text train`")
+            raise CheckpointError(f"{path} is no checkpoint of `asr text train`")
         if values.pop("format_version", None) != FORMAT_VERSION:
-            raise PunctuationCheckpointError(f"{path} has another format; this version reads format {FORMAT_VERSION}")
+            raise CheckpointError(f"{path} has another format; this version reads format {FORMAT_VERSION}")
         try:
             checkpoint = PunctuationCheckpoint(PunctuatorConfig.from_dict(values.pop("config")), **values)
             checkpoint.model()
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             reason = str(error).splitlines()[0]
-            raise PunctuationCheckpointError(f"{path} is damaged, or of another version: {reason}") from error
+            raise CheckpointError(f"{path} is damaged, or of another version: {reason}") from error
         return checkpoint
 
 

@@ -15,11 +15,12 @@ from torch import Tensor
 from asr._core import punctuation_units
 from asr.config import OptimConfig
 from asr.punctuation.batches import IGNORED, Batch, BatchMaker
-from asr.punctuation.checkpoint import PunctuationCheckpoint, PunctuationCheckpointError
+from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import Corpus
 from asr.punctuation.evaluate import Scores, evaluate, tune
 from asr.punctuation.model import Punctuator, PunctuatorConfig
 from asr.runtime.punctuation import Answer
+from asr.training.checkpoint import CheckpointError
 from asr.training.optim import WeightAverage, build_optimizer
 
 CASE_WEIGHT = 0.5
@@ -75,7 +76,7 @@ def train(
     step, elapsed_s = 0, 0.0
     if resume is not None:
         if resume.config != config:
-            raise PunctuationCheckpointError(f"{path} is of another network, {resume.config}, than {config}")
+            raise CheckpointError(f"{path} is of another network, {resume.config}, than {config}")
         model.load_state_dict(resume.weights)
         average.weights = {name: value.clone() for name, value in resume.average.items()}
         step = average.num_updates = resume.step

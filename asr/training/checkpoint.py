@@ -66,14 +66,7 @@ class Checkpoint:
             "average": self.average,
             "training": self.training,
         }
-        try:
-            with replacing(path) as part, open(part, "wb") as file:
-                torch.save(values, file)
-                file.flush()
-                os.fsync(file.fileno())
-        except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
-            cause = error.__context__ if isinstance(error.__context__, OSError) else error
-            raise OSError(f"cannot write {path}: {getattr(cause, 'strerror', None) or error}") from error
+        write_values(path, values)
 
     def save_step(self, folder: Path, keep: int) -> None:
         """Saves the checkpoint of its step in the folder of a run and keeps the newest `keep` checkpoints.
@@ -89,17 +82,7 @@ class Checkpoint:
     @staticmethod
     def load(path: str | Path, device: str = "cpu") -> Checkpoint:
         """Reads a checkpoint; CheckpointError, naming the file and what is wrong with it, otherwise."""
-        try:
-            with zipfile.ZipFile(path) as archive:
-                damaged = archive.testzip()  # PyTorch writes checksums but does not check them
-            values = torch.load(path, map_location=device, weights_only=True)
-        except OSError as error:
-            raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
-        except Exception as error:  # torch.load raises nearly any type on damaged files
-            reason = (str(error) or type(error).__name__).splitlines()[0]
-            raise CheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
-        if damaged:
-            raise CheckpointError(f"{path} is damaged: {damaged} in it has another checksum than it had when written")
+        values = read_values(path, device)
         if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
             found = values.get("format_version") if isinstance(values, dict) else None
             raise CheckpointError(f"{path} has checkpoint format {found!r}; this version reads format {FORMAT_VERSION}")
@@ -132,6 +115,34 @@ def check_weights(weights: dict[str, Tensor], config: ModelConfig) -> None:
             f"weights that are not finite numbers, in {', '.join(damaged[:3])}: take an earlier checkpoint, and train "
             "on with a lower optim.lr"
         )
+
+
+def write_values(path: Path, values: dict[str, Any]) -> None:
+    """Writes a file of PyTorch's atomically, and synced. Raises OSError if it cannot."""
+    try:
+        with replacing(path) as part, open(part, "wb") as file:
+            torch.save(values, file)
+            file.flush()
+            os.fsync(file.fileno())
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+        cause = error.__context__ if isinstance(error.__context__, OSError) else error
+        raise OSError(f"cannot write {path}: {getattr(cause, 'strerror', None) or error}") from error
+
+
+def read_values(path: str | Path, device: str = "cpu") -> Any:
+    """The values of a file of PyTorch's; CheckpointError, naming the file, where it is none or damaged."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()  # PyTorch writes checksums but does not check them
+        values = torch.load(path, map_location=device, weights_only=True)
+    except OSError as error:
+        raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
+    except Exception as error:  # torch.load raises nearly any type on damaged files
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise CheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
+    if damaged:
+        raise CheckpointError(f"{path} is damaged: {damaged} in it has another checksum than it had when written")
+    return values
 
 
 def checkpoints(folder: Path) -> list[Path]:

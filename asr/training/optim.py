@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from asr.config import OptimConfig
-from asr.model.model import AsrModel
 
 
 def learning_rate(config: OptimConfig, step: int, max_steps: int) -> float:
@@ -27,7 +26,7 @@ def learning_rate(config: OptimConfig, step: int, max_steps: int) -> float:
     return config.lr * (1 - rest if config.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * rest)))
 
 
-def build_optimizer(model: AsrModel, config: OptimConfig) -> AdamW:
+def build_optimizer(model: nn.Module, config: OptimConfig) -> AdamW:
     """AdamW over all parameters, or Muon for the matrices of the layers. Biases and norms do not decay."""
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     inner = {n: p for n, p in parameters.items() if ".layers." in n and p.ndim == 2 and config.kind == "muon"}

@@ -136,7 +136,6 @@ ShownText TextFormatter::format(const std::vector<Word>& words, std::size_t num_
 
   // Numbers: what is settled once and for all, and what is not.
   const std::size_t begin = words_.size();
-  std::vector<std::string> rest(heard.begin() + static_cast<std::ptrdiff_t>(begin), heard.end());
   const auto add = [&](std::vector<ShownToken>& tokens, std::size_t first, std::size_t last) {
     const std::vector<std::string> part(heard.begin() + static_cast<std::ptrdiff_t>(first),
                                         heard.begin() + static_cast<std::ptrdiff_t>(last));
@@ -151,7 +150,8 @@ ShownText TextFormatter::format(const std::vector<Word>& words, std::size_t num_
   };
   std::size_t settled = std::max(num_known, begin);
   if (options_->formatted && !is_final) {
-    const std::vector<std::string> stable(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(settled - begin));
+    const std::vector<std::string> stable(heard.begin() + static_cast<std::ptrdiff_t>(begin),
+                                          heard.begin() + static_cast<std::ptrdiff_t>(settled));
     settled = begin + num_settled_words(stable);
   }
   add(tokens_, begin, settled);

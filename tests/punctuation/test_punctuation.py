@@ -15,7 +15,7 @@ from asr import cli
 from asr.export import punctuation as exporting
 from asr.export.graph import ExportError
 from asr.export.punctuation import answer_of_pytorch, example_texts, export_punctuation
-from asr.punctuation.checkpoint import PunctuationCheckpoint, PunctuationCheckpointError
+from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import Corpus, CorpusReader
 from asr.punctuation.evaluate import answer_running, evaluate, read_iwslt, tune
 from asr.punctuation.model import PunctuatorConfig
@@ -23,6 +23,7 @@ from asr.punctuation.train import TrainOptions, asker, train
 from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_session import ModelError
 from asr.runtime.punctuation import PunctuatedUtterance, Punctuation
+from asr.training.checkpoint import CheckpointError
 from tests.support.punctuation import SMALL, sentences, write_prose
 
 OPTIONS = TrainOptions(steps=120, rows=8, units=48, lr=1e-2)
@@ -183,7 +184,7 @@ def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert resumed.step == 8
     for name, value in whole.weights.items():
         torch.testing.assert_close(resumed.weights[name], value)
-    with pytest.raises(PunctuationCheckpointError, match="of another network"):
+    with pytest.raises(CheckpointError, match="of another network"):
         train(corpus, [], stopped, options, PunctuatorConfig(), resume=saved)
 
 
@@ -226,7 +227,7 @@ def test_files_that_are_no_models(tmp_path: Path, files: dict[bool, Punctuation]
     with pytest.raises(MetadataError, match="no model for punctuation"):
         Punctuation(Path(__file__).parent.parent.parent / "asr" / "models" / "tiny.int8.onnx")
     (tmp_path / "x.pt").write_bytes(b"nothing")
-    with pytest.raises(PunctuationCheckpointError, match="is not a checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
         PunctuationCheckpoint.load(tmp_path / "x.pt")
 
 

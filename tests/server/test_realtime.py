@@ -14,7 +14,18 @@ import pytest
 import soxr
 import websockets
 from openai.types.realtime import RealtimeServerEvent
-from support.realtime import TOKEN, TRANSCRIPTION, WAIT_S, append, encoded, set_up, talk, transcripts, until_completed
+from support.realtime import (
+    TOKEN,
+    TRANSCRIPTION,
+    WAIT_S,
+    append,
+    encoded,
+    realtime_server,
+    set_up,
+    talk,
+    transcripts,
+    until_completed,
+)
 from support.recognition import recognize
 from support.server import RunningServer, serving
 
@@ -25,9 +36,7 @@ from asr.streaming import Final
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with serving("--max-sessions", "2", token=TOKEN) as server:
-        yield server
-        assert not any("Traceback" in line for line in server.log)
+    yield from realtime_server()
 
 
 @pytest.fixture(scope="module")

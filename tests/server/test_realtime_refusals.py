@@ -12,15 +12,23 @@ import numpy as np
 import pytest
 import soxr
 import websockets
-from support.realtime import TOKEN, TRANSCRIPTION, WAIT_S, append, set_up, talk, transcripts, until_completed
-from support.server import RunningServer, serving
+from support.realtime import (
+    TOKEN,
+    TRANSCRIPTION,
+    WAIT_S,
+    append,
+    realtime_server,
+    set_up,
+    talk,
+    transcripts,
+    until_completed,
+)
+from support.server import RunningServer
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with serving("--max-sessions", "2", token=TOKEN) as server:
-        yield server
-        assert not any("Traceback" in line for line in server.log)
+    yield from realtime_server()
 
 
 @pytest.fixture(scope="module")

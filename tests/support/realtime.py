@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import numpy as np
 import openai
 from openai.types.realtime import RealtimeServerEvent
 
-from support.server import RunningServer
+from support.server import RunningServer, serving
 
 TOKEN = "open-sesame"
 WAIT_S = 60.0
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
+
+
+def realtime_server() -> Iterator[RunningServer]:
+    """A fixture's server for two sessions, in which nothing may fail."""
+    with serving("--max-sessions", "2", token=TOKEN) as server:
+        yield server
+        assert not any("Traceback" in line for line in server.log)
 
 
 def talk(server: RunningServer, dialogue: Callable[[Any], Awaitable[Any]]) -> Any:
