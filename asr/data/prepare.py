@@ -27,11 +27,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.cores import num_cores
-from asr.data.manifests import Refusal, Utterance, find_librispeech_parts, read_librispeech, read_table
+from asr.data.manifests import Utterance, find_librispeech_parts, read_librispeech, read_table
 from asr.data.report import print_report
 from asr.data.utterance import Prepared, PrepareOptions, prepare_utterance
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
 from asr.files import replacing
+from asr.tables import Refusal
 from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 
 if TYPE_CHECKING:
