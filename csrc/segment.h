@@ -158,35 +158,36 @@ class Segment {
 
  private:
   using Search = std::variant<CtcGreedySearch, CtcPrefixBeamSearch, CtcPhraseSearch>;
-  enum class Stage { kListening, kReading, kSecondPass, kChoosing, kFinished };
+  enum class Stage { kWaiting, kSearching, kSecondPass, kRescoring, kFinished };
 
   // A search, and beside one over phones what the letters are by themselves.
-  struct Reading {
+  struct Searches {
     Search search;
     CtcGreedySearch letters;
   };
 
-  Reading new_reading() const;  // of the utterance under way
-  void begin_utterance(Reading& reading) const;
+  const Searches& last_searches() const { return second_pass_searches_ ? *second_pass_searches_ : searches_; }
+  Searches new_searches() const;  // of the utterance under way
+  void begin_utterance(Searches& searches) const;
   bool over_phones() const noexcept { return options_->fusion && options_->fusion->over_phones(); }
   std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * options_->phones.size()); }
-  void advance(Reading& reading, const float* log_probs, const float* phone_log_probs, std::int64_t num_frames) const;
-  std::vector<Hypothesis> hypotheses(const Reading& reading, std::int64_t num_best, bool finished = false) const;
-  void go_on();
+  void advance(Searches& searches, const float* log_probs, const float* phone_log_probs, std::int64_t num_frames) const;
+  std::vector<Hypothesis> hypotheses(const Searches& searches, std::int64_t num_best, bool finished = false) const;
+  void proceed();
   bool request_chunk();
-  void read_chunk();
+  void search_chunk();
   void end_utterance();
   bool request_second_pass();
-  void choose();
+  void rescore();
   void report_final(const Hypothesis& hypothesis);
   void report_partial();
   EndpointRule endpoint() const;
-  EndpointCues cues() const;
+  EndpointCues cues(const Hypothesis& best) const;
   std::size_t num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
                          const Hypothesis& letters) const;
   void report_nonfinite();
-  Hypothesis letters(const Reading& reading) const;
-  std::vector<Word> spoken(const Hypothesis& hypothesis, const Hypothesis& letters, std::int64_t first_frame) const;
+  Hypothesis letters(const Searches& searches) const;
+  std::vector<Word> words_of(const Hypothesis& hypothesis, const Hypothesis& letters, std::int64_t first_frame) const;
   void report(Event::Type type, std::vector<Word> words, std::size_t num_stable = 0);
   double now() const { return start_s_ + static_cast<double>(num_frames_) * kEncoderFrameS; }
 
@@ -195,8 +196,8 @@ class Segment {
   double start_s_;
   Fbank fbank_;
   std::optional<NgramLm::State> context_;  // of the language model, from the utterance before
-  Reading reading_;  // begins with the context
-  Stage stage_ = Stage::kListening;
+  Searches searches_;  // begins with the context
+  Stage stage_ = Stage::kWaiting;
   bool input_finished_ = false;
   bool begun_ = false;
   std::unique_ptr<const Work> work_;
@@ -207,7 +208,7 @@ class Segment {
   std::int64_t utterance_start_ = 0;  // encoder frame
   std::vector<Word> partial_;         // as last reported
   std::size_t num_stable_ = 0;        // of it
-  EndpointRule ended_by_ = EndpointRule::kNone;
+  EndpointRule endpoint_ = EndpointRule::kNone;
   Pauses pauses_;
   std::vector<float> encoder_out_;  // (num_frames, dim) of the utterance, for the decoder: of the pass that is last
   std::int64_t dim_ = 0;
@@ -217,14 +218,14 @@ class Segment {
   std::vector<float> chunk_phone_log_probs_;
   std::vector<float> chunk_encoder_out_;
   std::int64_t chunk_frames_ = 0;
-  std::int64_t chunk_read_ = 0;
+  std::int64_t chunk_searched_ = 0;
 
   // The second pass over the utterance that has ended.
-  std::unique_ptr<Reading> second_reading_;
+  std::unique_ptr<Searches> second_pass_searches_;
   std::int64_t second_start_ = 0;    // feature frame of it: the first of the next window
   std::int64_t second_context_ = 0;  // encoder frames before the utterance
   std::int64_t second_skipped_ = 0;  // of them, those that have been encoded
-  std::vector<Hypothesis> choices_;
+  std::vector<Hypothesis> nbest_;
 
   std::int64_t num_nonfinite_before_ = 0;
   bool nonfinite_reported_ = false;

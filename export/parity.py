@@ -115,11 +115,11 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
         score_error=score_error,
         step_error=step_error,
     )
-    _judge(report, onnx_model.metadata.quantization)
+    _check(report, onnx_model.metadata.quantization)
     return report
 
 
-def _judge(report: ParityReport, quantization: str) -> None:
+def _check(report: ParityReport, quantization: str) -> None:
     bounds = [
         (f"decoder {name} error per token", error, MAX_SCORE_ERROR[quantization])
         for name, error in (("score", report.score_error), ("step", report.step_error))

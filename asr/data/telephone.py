@@ -68,10 +68,10 @@ class Telephone(AudioTransform):
         coded = io.BytesIO()
         soundfile.write(coded, np.clip(line, -1, 1), LINE_RATE, format="WAV", subtype=self.codec)
         coded.seek(0)
-        heard = soundfile.read(coded, dtype="float32")[0][: len(line)]  # GSM fills up its last block
+        decoded = soundfile.read(coded, dtype="float32")[0][: len(line)]  # GSM fills up its last block
         num_samples = samples.shape[1]
-        heard = soxr.resample(heard, LINE_RATE, SAMPLE_RATE)[:num_samples]
-        return np.pad(heard, (0, num_samples - len(heard)))[np.newaxis]
+        decoded = soxr.resample(decoded, LINE_RATE, SAMPLE_RATE)[:num_samples]
+        return np.pad(decoded, (0, num_samples - len(decoded)))[np.newaxis]
 
     def reverse_timestamps(
         self, offset: float, duration: float | None, sampling_rate: int

@@ -293,7 +293,7 @@ def run(args: argparse.Namespace) -> int:
                 fusion,
                 partial(progress.advance, task),
             )
-            _say_left_out(results[-1].left_out, name, len(cuts))
+            _report_left_out(results[-1].left_out, name, len(cuts))
     Console().print(table(results))
     if args.json:
         report = {"model": str(args.model), "left_context_ms": args.left_context_ms, "beam": args.beam}
@@ -310,7 +310,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _say_left_out(refusals: Sequence[Refusal], name: str, num_utterances: int) -> None:
+def _report_left_out(refusals: Sequence[Refusal], name: str, num_utterances: int) -> None:
     """On stderr, with the first of them; ValueError where nothing is left."""
     if refusals:
         example = f"{len(refusals)} of {num_utterances} utterances of {name}: {refusals[0].id}: {refusals[0].detail}"

@@ -70,12 +70,12 @@ def joint_search(
         raise ValueError(f"ctc_weight {ctc_weight} must be in [0, 1], beam_size {beam_size} at least 1")
     ctc = CtcPrefixScorer(log_probs)
     state, cache = ctc.begin(), decoder.begin(encoder_out)
-    tokens, spoken = np.full((1, 1), SOS_EOS_ID), np.zeros(1)  # spoken: what the decoder gives to the tokens
+    tokens, decoder_score = np.full((1, 1), SOS_EOS_ID), np.zeros(1)
     finished: list[DecodedTokens] = []
     for length in range(len(log_probs) + 1):
         following, cache = decoder.step(tokens[:, -1], cache)
-        spoken = spoken[:, None] + following.astype(np.float64)
-        ended, ended_ctc = spoken[:, SOS_EOS_ID], ctc.end(state)
+        decoder_score = decoder_score[:, None] + following.astype(np.float64)
+        ended, ended_ctc = decoder_score[:, SOS_EOS_ID], ctc.end(state)
         scores = ctc_weight * ended_ctc + (1 - ctc_weight) * ended if ctc_weight else ended / (length + 1)
         finished += [
             DecodedTokens(row[1:], *values)
@@ -85,7 +85,7 @@ def joint_search(
         finished = sorted(finished, key=lambda sentence: -sentence.score)[:beam_size]
         prefix = ctc.extensions(state, tokens[:, -1])
         fits = np.isfinite(prefix)  # more tokens than frames have no times
-        total = np.where(fits, (1 - ctc_weight) * spoken + ctc_weight * np.where(fits, prefix, 0.0), -np.inf)
+        total = np.where(fits, (1 - ctc_weight) * decoder_score + ctc_weight * np.where(fits, prefix, 0.0), -np.inf)
         total[:, [BLANK_ID, UNK_ID, SOS_EOS_ID]] = -np.inf
         best = np.argsort(-total, axis=None, kind="stable")[:beam_size]
         best = best[np.isfinite(total.flat[best]) & (total.flat[best] > total.flat[best[0]] - JOINT_BEAM_THRESHOLD)]
@@ -94,7 +94,7 @@ def joint_search(
         rows, chosen = np.unravel_index(best, total.shape)
         state, cache = ctc.extend(state, rows, tokens[rows, -1], chosen), cache.select(rows)
         tokens = np.concatenate([tokens[rows], chosen[:, None]], axis=1)
-        spoken = spoken[rows, chosen]
+        decoder_score = decoder_score[rows, chosen]
     return finished or [DecodedTokens([], 0.0, 0.0, 0.0)]
 
 

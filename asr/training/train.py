@@ -94,7 +94,7 @@ class Trainer:
         elif pretrained:
             check_shape(pretrained.config, config, config.train.init)
         check_letters(self.tokenizer, self._texts())
-        spoken = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
+        transcripts = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
         phones = start.phones if start else ()
         lexicon = config.data.lexicon
         if lexicon == "bundled" and start and not phones:  # too little data to begin a phone head, in any language
@@ -102,7 +102,7 @@ class Trainer:
             lexicon = ""
         elif phones and not lexicon:
             self._print("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
-        self.phone_tokenizer = load_phones(lexicon, spoken, phones) if lexicon else None
+        self.phone_tokenizer = load_phones(lexicon, transcripts, phones) if lexicon else None
         self.config = config = with_phones(config, self.phone_tokenizer.phones if self.phone_tokenizer else ())
         torch.manual_seed(config.train.seed)
         self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))

@@ -12,11 +12,11 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::string_view kWordBorder = "\xe2\x96\x81";  // "▁"
+constexpr std::string_view kWordBoundary = "\xe2\x96\x81";  // "▁"
 constexpr std::int64_t kFluentFrames = 3;
 // How far, in frames, the letters of a word may lie from its phones, and its first letter from its first phone.
 constexpr std::int64_t kLettersReach = 6;
-constexpr std::int64_t kBorderReach = 4;
+constexpr std::int64_t kBoundaryReach = 4;
 constexpr double kRounding = 1e-3;  // of sums of boosts, in another order
 
 // Log odds of a word being right: bias + least * its least certain token + mean * the mean of its tokens.
@@ -49,7 +49,7 @@ std::vector<Spoken> spoken(const Hypothesis& hypothesis, const std::vector<std::
     }
     std::string_view piece = tokens[static_cast<std::size_t>(id)];
     if (begins_word(piece)) {
-      piece.remove_prefix(kWordBorder.size());
+      piece.remove_prefix(kWordBoundary.size());
       begins = true;
     }
     if (piece.empty()) continue;
@@ -74,7 +74,7 @@ std::string written(const std::vector<Spoken>& words, std::size_t index, const H
   const auto beginning = [&](std::size_t i) {
     const std::int64_t start = words[i].start;
     std::int64_t begin = i == 0 ? start - kLettersReach : std::max(start - kLettersReach, (words[i - 1].end + start) / 2);
-    std::int64_t reach = kBorderReach;
+    std::int64_t reach = kBoundaryReach;
     for (const Spoken& word : lettered) {
       const std::int64_t distance = std::abs(word.start - start);
       if (distance > reach || (i > 0 && std::abs(word.start - words[i - 1].start) <= distance)) continue;
@@ -90,7 +90,7 @@ std::string written(const std::vector<Spoken>& words, std::size_t index, const H
   for (std::size_t i = 0; i < letters.tokens.size(); ++i) {
     if (letters.start_frames[i] < begin || letters.start_frames[i] >= end) continue;
     std::string_view piece = tokens[static_cast<std::size_t>(letters.tokens[i])];
-    if (begins_word(piece)) piece.remove_prefix(kWordBorder.size());
+    if (begins_word(piece)) piece.remove_prefix(kWordBoundary.size());
     text += piece;
   }
   return text;
@@ -115,7 +115,7 @@ std::vector<Word> timed(std::vector<Spoken> found, const ConfidenceMap& map, dou
 
 }  // namespace
 
-bool begins_word(std::string_view token) { return token.substr(0, kWordBorder.size()) == kWordBorder; }
+bool begins_word(std::string_view token) { return token.substr(0, kWordBoundary.size()) == kWordBoundary; }
 
 std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm,
                         double start_s) {

@@ -140,7 +140,7 @@ class Microphone:
             samples, gap = capture.ring.read(capture.ring.capacity)
             if len(samples) or gap:
                 return Block(samples, capture.sample_rate, gap)
-            block = self._told_overflow() or (None if self._closed else self._watch())
+            block = self._overflow_error() or (None if self._closed else self._watch())
             if self._closed:
                 return block
             if block is not None or time.monotonic() >= deadline:
@@ -178,7 +178,7 @@ class Microphone:
         self._num_overflows = 0
         self._overflow_reported = -OVERFLOW_REPORT_S
 
-    def _told_overflow(self) -> Block | None:
+    def _overflow_error(self) -> Block | None:
         """That the sound system lost audio, if it did and that was not said within the last seconds."""
         capture = self._capture
         num_new = capture.num_input_overflows - self._num_overflows
