@@ -35,7 +35,7 @@ from asr.model.model import AsrModel, Losses, with_vocab
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
 from asr.training.inputs import check_letters, estimate_cmvn, load_phones, train_tokenizer
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
-from asr.training.pretrained import Pretrained, load_pretrained, with_new_units
+from asr.training.pretrained import Pretrained, load_pretrained, with_new_layers, with_new_units
 from asr.training.progress import StepStats, TrainingProgress
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
@@ -86,7 +86,7 @@ class Trainer:
 
         pretrained = load_pretrained(config.train.init) if config.train.init and not previous else None
         if pretrained:
-            pretrained = self._with_all_letters(pretrained)
+            pretrained = self._grown(pretrained)
         start = previous or pretrained
         self.tokenizer = start.tokenizer if start else train_tokenizer(config.tokenizer, self._texts())
         if previous:
@@ -330,14 +330,19 @@ class Trainer:
     def _texts(self) -> Iterator[str]:
         return (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
 
-    def _with_all_letters(self, pretrained: Pretrained) -> Pretrained:
-        """With new units for the letters of the data, if `train.new_units` is set."""
+    def _grown(self, pretrained: Pretrained) -> Pretrained:
+        """With as many encoder layers as configured, if those are more, and units for new letters, if they are asked
+        for."""
+        had, wanted = pretrained.config["model"]["encoder_layers"], self.config.model.encoder_layers
+        if wanted > had:
+            self._print(f"the encoder grows from {had} to {wanted} layers")
+            pretrained = with_new_layers(pretrained, wanted)
         letters = pretrained.tokenizer.unknown_letters(self._texts()) if self.config.train.new_units else None
-        if not letters:
-            return pretrained
-        self._print(f"new units: {' '.join(sorted(letters))}")
-        torch.manual_seed(self.config.train.seed)
-        return with_new_units(pretrained, sorted(letters))
+        if letters:
+            self._print(f"new units: {' '.join(sorted(letters))}")
+            torch.manual_seed(self.config.train.seed)
+            pretrained = with_new_units(pretrained, sorted(letters))
+        return pretrained
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.config.train.precision == "bf16":
