@@ -22,7 +22,7 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
     throw std::invalid_argument("search greedy takes no language model, hotwords or phrases; use search beam or rescore");
   }
   if (options->fusion && options->phrases) {
-    throw std::invalid_argument("phrases are a closed list: they take no language model and no hotwords");
+    throw std::invalid_argument("phrases are a grammar: they take no language model and no hotwords");
   }
   if (options->phrases && options->phrases->num_model_tokens() != static_cast<std::int64_t>(options->tokens.size())) {
     throw std::invalid_argument("the phrases were given " + std::to_string(options->phrases->num_model_tokens()) +
@@ -248,7 +248,8 @@ EndpointRule Segment::endpoint() const {
     word_begins = begins_word(tokens[static_cast<std::size_t>(likeliest)]);
   }
   const bool may_end = has_speech && num_blanks >= endpointer_.min_silence_frames();
-  return endpointer_.update(length, num_blanks, has_speech, word_begins, may_end ? cues(hypotheses(searches_, 1).front()) : EndpointCues{});
+  return endpointer_.update(length, num_blanks, has_speech, word_begins,
+                            may_end ? cues(hypotheses(searches_, 1).front()) : EndpointCues{});
 }
 
 EndpointCues Segment::cues(const Hypothesis& best) const {
@@ -263,8 +264,7 @@ EndpointCues Segment::cues(const Hypothesis& best) const {
 }
 
 void Segment::end_utterance() {
-  // Silence is not worth a second look. That it is silence must hold for the final, to which a language model may add
-  // words that it did not expect to end without.
+  // Silence needs no second pass. The final must be silent too: at its end a language model may prefer more words.
   const Hypothesis best = hypotheses(searches_, 1, true).front();
   if (!options_->second_pass || best.tokens.empty()) {
     stage_ = Stage::kRescoring;
@@ -321,7 +321,7 @@ void Segment::report_final(const Hypothesis& hypothesis) {
     report(Event::Type::kFinal, std::move(found));
     events_.back().endpoint = endpoint_ == EndpointRule::kNone ? kEndOfAudio : name(endpoint_);
   } else if (!partial_.empty()) {
-    report(Event::Type::kPartial, {});  // takes back what it seemed to be
+    report(Event::Type::kPartial, {});  // withdraws the partial
   }
   second_pass_searches_.reset();
   begin_utterance(searches_);
@@ -355,7 +355,7 @@ void Segment::report_partial() {
   report(Event::Type::kPartial, std::move(found), stable);
 }
 
-// The last word may still be under way. What was stable remains so as long as it stands.
+// The last word may be incomplete. Words that were stable stay stable while they do not change.
 std::size_t Segment::num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
                                 const Hypothesis& letters) const {
   const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; };

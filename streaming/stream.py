@@ -108,7 +108,7 @@ class Stream:
         self.report(Error(text, now, now))
 
     def events(self) -> list[Event]:
-        """What happened since the last call, oldest first."""
+        """Events since the last call, oldest first."""
         self._take_events()
         events = self._events.copy()
         self._events.clear()

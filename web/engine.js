@@ -1,8 +1,8 @@
 // Recognition by the server that this page came from, over vosk-server's protocol at `vosk`.
 //
-// When the connection breaks, another is made, and audio that is in no final yet is sent once more: what is said
-// meanwhile is text a little later, not lost. A server that ends says a final of what it has, which may break off in the
-// middle of a word: so the last thing that was said over a connection never counts as final.
+// When the connection breaks, another is made, and audio that is in no final yet is sent once more: speech
+// of that time becomes text a little later. A server that stops sends a final of the audio so far, which may end in the
+// middle of a word: so the last final of a connection does not count.
 
 import { Outbox } from "./outbox.js";
 
@@ -10,7 +10,7 @@ export const FIGURES = [["behind", "Behind by"], ["connection", "Connection"]];
 
 const MAX_UNANSWERED = 16; // messages under way: enough to catch up fast, few enough that the server is not flooded
 const AFTER_WORD_S = 0.4; // of the silence that ended an utterance: its last word may sound on after its end
-const UNSHOWN_S = 3; // a word that was said so long ago is in a partial by now
+const UNSHOWN_S = 3; // a word that was spoken so long ago is in a partial by now
 const CAUGHT_UP_S = 1;
 const DEAD_MS = 15_000; // without a reply that is due: the connection is dead, whatever it looks like
 const RETRY_MS = 500, MAX_RETRY_MS = 15_000;
@@ -31,7 +31,7 @@ class Engine {
   #startS; // where in the recording the connection's stream began
   #reply; // the last one: {endS, receivedAt} of the sound that it covers, and when it came (at)
   #eofSent;
-  #serverError; // what the server said before it left
+  #serverError; // the last error of the server
   #retryMs;
   #retry = null;
   #watch;
@@ -77,10 +77,10 @@ class Engine {
       this.#page.show([{ type: "final", text, start, end, words: [{ word: text, start, end }] }], this.#endedAt);
     }
     this.#finish();
-    this.#page.trouble(`The last ${lostS.toFixed(0)} s of what was said are not recognized.`);
+    this.#page.trouble(`The last ${lostS.toFixed(0)} s of speech are not recognized.`);
   }
 
-  // --- what is said ---
+  // --- replies ---
 
   #send() {
     if (this.#socket?.readyState === WebSocket.OPEN) {
@@ -194,7 +194,7 @@ class Engine {
     this.#retry = setTimeout(() => this.#connect(), delayMs);
     this.#page.status(`Connecting again in ${Math.ceil(delayMs / 1000)} s …`);
     const why = this.#serverError ? `The server says: ${this.#serverError}.` : amiss || "The connection broke.";
-    this.#page.trouble(`${why} What is said is kept, and becomes text when it is back.`);
+    this.#page.trouble(`${why} Speech is kept, and becomes text when it is back.`);
   }
 
   #drop() {
@@ -228,7 +228,7 @@ class Engine {
   }
 }
 
-// A sentence, TOKEN_NEEDED, or "" when all seems well. A WebSocket that was refused has not said why.
+// A sentence, TOKEN_NEEDED, or "" when all seems well. A refused WebSocket has no reason.
 async function whatIsAmiss({ refused = false } = {}) {
   const ask = (path, options) =>
     fetch(path, { ...options, cache: "no-store", signal: AbortSignal.timeout(5000) }).catch(() => null);

@@ -46,7 +46,7 @@ export class Microphone {
     context.resume();
   }
 
-  // Nothing is heard from now on.
+  // No block comes from now on.
   async close() {
     const { track, context, node } = this.#open ?? {};
     this.#open = null;

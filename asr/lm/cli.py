@@ -157,7 +157,7 @@ def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Pronounced]
 
 
 def _kept_pronunciations(files: Sequence[bytes], words: Sequence[str]) -> Pronounced:
-    """What the mixed files say; the first that pronounces a word decides, and the first model for others is kept."""
+    """Pronunciations of the mixed files: of each word those of the first file that has it, and the first G2P model."""
     models = [NgramLm(np.frombuffer(data, np.uint8)) for data in files]
     pronunciations = {word: next(filter(None, (lm.pronunciations(word) for lm in models)), []) for word in words}
     found = {word: [tuple(pronunciation) for pronunciation in variants] for word, variants in pronunciations.items()}

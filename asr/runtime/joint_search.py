@@ -16,12 +16,12 @@ import numpy.typing as npt
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
 JOINT_CTC_WEIGHT = 0.3
-"""Of CTC against the decoder; tuned for the bundled models on 60 utterances of `dev`."""
+"""Weight of CTC against the decoder; tuned for the bundled models on 60 utterances of `dev`."""
 JOINT_BEAM_SIZE = 8
 JOINT_BEAM_THRESHOLD = 8.0
 """Nats below the best of its length at which a hypothesis is dropped."""
 MIN_LOG_PROB = -200.0
-"""Of a token in a frame: below it, sums over frames would lose their precision."""
+"""Floor of the log-probability of a token in a frame: below it, sums over frames would lose their precision."""
 
 FloatArray = npt.NDArray[np.float32]
 DoubleArray = npt.NDArray[np.float64]
@@ -128,7 +128,7 @@ class CtcPrefixScorer:
         self._probs = np.exp(self._log_probs)
 
     def begin(self) -> CtcState:
-        """Of the empty hypothesis."""
+        """State of the empty hypothesis."""
         blanks = np.concatenate([[0.0], self._log_probs[:, BLANK_ID].cumsum()])[None]
         return CtcState(np.full_like(blanks, -np.inf), blanks)
 
@@ -139,7 +139,7 @@ class CtcPrefixScorer:
     def extensions(self, state: CtcState, last: IntArray) -> DoubleArray:
         """(N, V) log-probability of all sentences that begin with a hypothesis and each token.
 
-        last: (N,) last token of each hypothesis, which is said twice only with a blank in between.
+        last: (N,) last token of each hypothesis, which CTC repeats only after a blank.
         """
         before = np.logaddexp(state.in_token, state.in_blank)[:, :-1]
         result = _log_product(before, self._probs)

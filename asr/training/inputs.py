@@ -1,4 +1,4 @@
-"""What a training run takes from its data before the first step: text units, pronunciations, normalization."""
+"""Inputs of a training run that come from its data: text units, pronunciations, normalization."""
 
 from __future__ import annotations
 

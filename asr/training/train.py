@@ -97,7 +97,7 @@ class Trainer:
         transcripts = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
         phones = start.phones if start else ()
         lexicon = config.data.lexicon
-        if lexicon == "bundled" and start and not phones:  # too little data to begin a phone head, in any language
+        if lexicon == "bundled" and start and not phones:  # fine-tuning data is too little to train a new phone head
             self._print("the weights to start from have no phone head: the model goes on with letters alone")
             lexicon = ""
         elif phones and not lexicon:
@@ -331,8 +331,8 @@ class Trainer:
         return (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
 
     def _grown(self, pretrained: Pretrained) -> Pretrained:
-        """With as many encoder layers as configured, if those are more, and units for new letters, if they are asked
-        for."""
+        """`pretrained` with as many encoder layers as configured, if those are more, and with units for new letters, if
+        `train.new_units` is set."""
         had, wanted = pretrained.config["model"]["encoder_layers"], self.config.model.encoder_layers
         if wanted > had:
             self._print(f"the encoder grows from {had} to {wanted} layers")

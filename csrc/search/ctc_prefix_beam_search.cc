@@ -143,7 +143,7 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
     candidates_.push_back({log_prob + fusion_score(entry.lm), log_prob, blank, token_sum, source, -1, entry.lm});
     best = std::max(best, candidates_.back().score);
   }
-  // Most extensions are so unlikely that the language model need not be asked.
+  // Most extensions are so unlikely that the language model need not score them.
   const double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
   rank_tokens(log_probs, lowest);
   for (std::size_t i = 0; i < beam_.size(); ++i) propose_extensions(i, log_probs, lowest);

@@ -87,7 +87,7 @@ export class Model {
     const longest = Math.max(1, ...tokens.map((row) => row.length));
     const padded = new BigInt64Array(tokens.length * longest);
     tokens.forEach((row, i) => row.forEach((token, k) => (padded[i * longest + k] = BigInt(token))));
-    // Where nothing was heard the decoder attends to one frame of zeros.
+    // For an empty utterance the decoder attends to one frame of zeros.
     const attended = numFrames ? encoderOut : new Float32Array(this.metadata.dim);
     const { decoderInputs, decoderOutputs } = this.#contract;
     const inputs = [

@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         "--wyoming-host",
         default="127.0.0.1",
         metavar="HOST",
-        help="address for Wyoming, which has no authentication: whoever reaches it may use it (default 127.0.0.1)",
+        help="address for Wyoming, which has no authentication: anyone who can reach it may use it (default 127.0.0.1)",
     )
     parser.add_argument(
         "--wyoming-text",

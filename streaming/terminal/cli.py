@@ -1,6 +1,6 @@
 """`asr-stream`: live captions from the microphone, or from files.
 
-Starts fast: nothing heavy is imported before the command line is understood, and the microphone listens while
+Starts fast: nothing heavy is imported before the command line is understood, and the microphone records while
 the model is still being loaded.
 """
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(args, parser)
     except BrokenPipeError:
-        discard_output()  # whoever read it is done
+        discard_output()  # its reader has ended
         return 0
     except OutputError as error:
         _print_error(error)
