@@ -280,7 +280,7 @@ class LmFusion:
 
 @final
 class Hypothesis:
-    """What was said since the last reset, as tokens with times.
+    """The hypothesis since the last reset: tokens with times.
 
     Token i occupies encoder frames [start_frames[i], end_frames[i]), counted from the start of the stream, along the
     best alignment. `confidences[i]`, in (0, 1], is the geometric mean of its posteriors over these frames.
@@ -344,13 +344,13 @@ class CtcGreedySearch:
         """Encoder frames since the start of the stream."""
     @property
     def num_trailing_blanks(self) -> int:
-        """Frames since the last token, or since the last reset when nothing was said."""
+        """Frames since the last token, or since the last reset when there is none."""
 
 @final
 class CtcPrefixBeamSearch:
     """CTC prefix beam search (Graves et al. 2006, Hannun et al. 2014), streaming.
 
-    Results do not depend on how the log-probabilities are cut into chunks. A token said twice survives as two when
+    Results do not depend on how the log-probabilities are cut into chunks. A repeated token survives as two when
     the model puts a blank between.
     """
 
@@ -382,9 +382,9 @@ class CtcPrefixBeamSearch:
         """
 
     def hypotheses(self, num_best: int = 1, finished: bool = False) -> list[Hypothesis]:
-        """Up to `num_best` hypotheses, best first, at least one: the empty one when nothing was said.
+        """Up to `num_best` hypotheses, best first, at least one: the empty one when there is no speech.
 
-        finished: the utterance is over, so that the language model judges its last word and its end too.
+        finished: the utterance has ended, so the language model scores its last word as complete, and its end.
         ValueError when `num_best` is below 1.
         """
 
@@ -400,7 +400,7 @@ class CtcPrefixBeamSearch:
 
 @final
 class Phrases:
-    """A closed list of phrases, and [unk] for what is none of them. Immutable, shared by threads."""
+    """A grammar: a list of phrases, and [unk] for anything else. Immutable, shared by threads."""
 
     def __init__(self, list: str, tokens: list[str], unknown_cost: float = UNKNOWN_COST) -> None:
         """`list`: one phrase a line; "[unk]" may be among them, and is always possible. `unknown_cost`: nats for each
@@ -415,7 +415,7 @@ class Phrases:
 
 @final
 class CtcPhraseSearch:
-    """CTC search over a closed list of phrases, streaming: best alignments over a trie, and [unk] beside it."""
+    """Streaming CTC search over a grammar of phrases: best alignments over a trie, and [unk]."""
 
     def __init__(self, phrases: Phrases, blank_id: int = 0) -> None: ...
     def advance(self, log_probs: npt.NDArray[np.float32]) -> None:
@@ -521,7 +521,7 @@ def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc
     """See `asr.runtime.search.rescore`."""
 
 DEFAULT_TEXT: str
-"""What text is where nobody says: "formatted" or "plain"."""
+"""The default text of events: "formatted" or "plain"."""
 
 @final
 class TextOptions:
@@ -559,7 +559,7 @@ class TextFormatter:
 
 @final
 class SegmentOptions:
-    """How to recognize. Immutable, shared by segments; `asr.streaming.Recognizer` says what the values mean."""
+    """Options of recognition. Immutable, shared by segments; `asr.streaming.Recognizer` describes them."""
 
     def __init__(
         self,

@@ -181,7 +181,7 @@ def example_texts() -> list[Text]:
 def answer_of_pytorch(
     model: Punctuator, words: list[str], pauses_s: list[float] | None, continues: bool, complete: bool
 ) -> tuple[npt.NDArray[np.float32], ...]:
-    """What `Punctuation.answer` gives, by PyTorch."""
+    """The answer of `Punctuation.answer`, computed by PyTorch."""
     features, pauses, _ = punctuation_units(words, pauses_s, continues=continues, complete=complete)
     probs = model.probabilities(
         torch.from_numpy(features)[None], torch.from_numpy(pauses)[None], torch.tensor([len(pauses)])

@@ -1,4 +1,4 @@
-"""Where utterances come from: tables of recordings and transcripts, and the LibriSpeech tree.
+"""Sources of utterances: tables of recordings and transcripts, and the LibriSpeech tree.
 
 A row that cannot be used becomes a `Refusal` with a reason instead of an exception: one bad line
 among a hundred thousand must not end the work, and must not vanish either. What is wrong with the
@@ -25,7 +25,7 @@ TABLE_SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jso
 
 @dataclass(frozen=True)
 class Utterance:
-    """One recording and what is said in it. duration_s: as the table states it, if it does."""
+    """One recording and its transcript. duration_s: as the table states it, if it does."""
 
     id: str
     audio: Path

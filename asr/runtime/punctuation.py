@@ -29,7 +29,7 @@ FORMAT_VERSION = 1
 INPUTS = ("features", "pauses", "num_units")
 OUTPUTS = ("mark_probs", "case_probs")
 SENTENCE_MARKS = slice(2, 4)
-"""Those of `Answer.mark_probs` that end a sentence: full stop and question mark."""
+"""Indices in `Answer.mark_probs` of the marks that end a sentence: full stop and question mark."""
 
 
 class Answer(NamedTuple):
@@ -52,9 +52,9 @@ class Punctuation:
         self.left_context = _integer(properties, "left_context")
         """Words before a word that they depend on."""
         self.mixed = _mixed(properties)
-        """How words of mixed case are written, by their small letters."""
+        """Spelling of words of mixed case, by their lower-case form."""
         self.license = properties.get("license", "")
-        """SPDX identifier of the weights' license; empty when nobody has stated one."""
+        """SPDX identifier of the weights' license; empty when none is stated."""
         self._session = open_session(data, self._name, "cpu", num_threads)
         for kind, found, wanted in (
             ("inputs", self._session.get_inputs(), INPUTS),

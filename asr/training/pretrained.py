@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Pretrained:
     config: dict[str, Any]
-    """What the model was trained with."""
+    """The configuration of its training."""
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
 
     @property
     def phones(self) -> tuple[str, ...]:
-        """Of its phone head; empty without one."""
+        """Names of the phones of its phone head; empty without one."""
         return tuple(self.config["model"].get("phones", ()))
 
 

@@ -94,15 +94,15 @@ class Trainer:
         elif pretrained:
             check_shape(pretrained.config, config, config.train.init)
         check_letters(self.tokenizer, self._texts())
-        spoken = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
+        transcripts = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
         phones = start.phones if start else ()
         lexicon = config.data.lexicon
-        if lexicon == "bundled" and start and not phones:  # too little data to begin a phone head, in any language
+        if lexicon == "bundled" and start and not phones:  # fine-tuning data is too little to train a new phone head
             self._print("the weights to start from have no phone head: the model goes on with letters alone")
             lexicon = ""
         elif phones and not lexicon:
             self._print("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
-        self.phone_tokenizer = load_phones(lexicon, spoken, phones) if lexicon else None
+        self.phone_tokenizer = load_phones(lexicon, transcripts, phones) if lexicon else None
         self.config = config = with_phones(config, self.phone_tokenizer.phones if self.phone_tokenizer else ())
         torch.manual_seed(config.train.seed)
         self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))
@@ -331,8 +331,8 @@ class Trainer:
         return (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
 
     def _grown(self, pretrained: Pretrained) -> Pretrained:
-        """With as many encoder layers as configured, if those are more, and units for new letters, if they are asked
-        for."""
+        """`pretrained` with as many encoder layers as configured, if those are more, and with units for new letters, if
+        `train.new_units` is set."""
         had, wanted = pretrained.config["model"]["encoder_layers"], self.config.model.encoder_layers
         if wanted > had:
             self._print(f"the encoder grows from {had} to {wanted} layers")

@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        return _complain("the server needs more packages: pip install 'asr-stream[server]'")
+        return _print_error("the server needs more packages: pip install 'asr-stream[server]'")
     try:
         limits = Limits(**{field.name: getattr(args, field.name) for field in fields(Limits)})
     except ValueError as error:
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         "--wyoming-host",
         default="127.0.0.1",
         metavar="HOST",
-        help="address for Wyoming, which has no authentication: whoever reaches it may use it (default 127.0.0.1)",
+        help="address for Wyoming, which has no authentication: anyone who can reach it may use it (default 127.0.0.1)",
     )
     parser.add_argument(
         "--wyoming-text",
@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _complain(message: object) -> int:
+def _print_error(message: object) -> int:
     print(f"asr-stream: {message}", file=sys.stderr, flush=True)
     return 1
 
@@ -125,11 +125,11 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
         if args.wyoming_port is not None:
             wyoming = _listen(args.wyoming_host, args.wyoming_port, "--wyoming-port")
     except ValueError as error:
-        return _complain(error)
+        return _print_error(error)
     try:
         recognizer = new_recognizer(args, bundled_model("float32"))
     except (ModelError, LmError) as error:
-        return _complain(error)
+        return _print_error(error)
     except ValueError as error:
         parser.error(str(error))
     asyncio.run(_run(recognizer, limits, args, token, listening, wyoming))

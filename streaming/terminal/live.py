@@ -1,4 +1,4 @@
-"""From the microphone to the output: what happens between two looks at the clock."""
+"""Live captions, step by step: from the microphone to the output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Live:
         output.begin("microphone", several=False)
 
     def step(self) -> bool:
-        """Recognizes what was heard, or waits for a moment. False when nothing came."""
+        """Recognizes the next audio, or waits for a moment. False when none came."""
         block = self._microphone.read()
         if block is not None:
             begun = time.monotonic()
@@ -42,7 +42,7 @@ class Live:
         return block is not None
 
     def finish(self) -> None:
-        """Closes the microphone and recognizes all that it has heard."""
+        """Closes the microphone and recognizes the rest of its audio."""
         self._microphone.close()
         while self.step():
             pass

@@ -22,7 +22,7 @@ PAUSE_S = 0.5
 
 
 _SENTENCE_END, _COMMA = 1.0, 0.4
-"""What a mark is worth to a cut behind it, in pauses of PAUSE_S."""
+"""Value of a mark for a cut after it, in pauses of PAUSE_S."""
 _TITLES = ("Mr.", "Mrs.", "Dr.", "St.")
 
 
@@ -65,7 +65,7 @@ class Subtitles:
         self._num_cues = 0
 
     def add(self, final: Final) -> str:
-        """What comes next in the file."""
+        """The next text of the file."""
         return "".join(self._block(cue) for cue in self._cues.add(final))
 
     def _block(self, cue: Cue) -> str:
@@ -146,7 +146,7 @@ def _cut(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
 
 
 def _mark(text: str) -> float:
-    """What the mark at the end of `text` is worth. Those of "Mr." and "p.m." are none."""
+    """Value of the mark at the end of `text`; 0 for the periods of "Mr." and "p.m."."""
     word = text.rpartition(" ")[2]
     if word.endswith((".", "?", "!")) and "." not in word[:-1] and word not in _TITLES:
         return _SENTENCE_END
@@ -154,7 +154,7 @@ def _mark(text: str) -> float:
 
 
 def _cost(words: Sequence[Word]) -> float | None:
-    """Of one cue: full ones, so that parts become alike, and those that are gone too soon. None: cannot be one."""
+    """Cost of one cue: fullness, so that parts become alike, and too short a time. None: too long for a cue."""
     lines = _lines(words)
     span_s = words[-1].end_s - words[0].start_s
     if not lines or span_s > MAX_CUE_S:
