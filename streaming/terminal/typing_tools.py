@@ -59,7 +59,8 @@ class TypingTool:
 TOOLS = {
     tool.name: tool
     for tool in (
-        TypingTool("wtype", ("wtype", "-d", "5", "-")),  # ms between keys; with none some programs lose characters
+        # ms before the first key, which windows lose of a keyboard that is the first one, and between keys.
+        TypingTool("wtype", ("wtype", "-s", "50", "-d", "5", "-")),
         TypingTool("dotool", ("dotool",), before="type "),
         TypingTool("ydotool", ("ydotool", "type", "--file", "-")),
         TypingTool("xdotool", ("xdotool", "type", "--file", "-")),
