@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import difflib
 import logging
 import os
@@ -46,7 +45,9 @@ DEPLOYMENT = "AsrStream"
 NOT_HERE = ("port", "wyoming_port", "wyoming_host", "wyoming_text")
 """Options of `asr-stream serve` that only a process with ports of its own has."""
 DRAIN_POLL_S = 0.1
-METRICS_EVERY_S = 5.0
+METRICS_EVERY_S = 1.0
+HEALTH_CHECK_PERIOD_S = 2.0
+"""How long Ray takes to notice that a replica was killed, and to start another: by default 10 s."""
 SHUTDOWN_MARGIN_S = 4.0
 """For the close frames and Ray's own steps, after the sessions had their `shutdown_s`."""
 
@@ -65,6 +66,7 @@ def app(arguments: dict[str, Any]) -> serve.Application:
     deployment = serve.deployment(serve.ingress(build)()).options(
         name=DEPLOYMENT,
         max_ongoing_requests=limits.max_connections,
+        health_check_period_s=HEALTH_CHECK_PERIOD_S,
         graceful_shutdown_wait_loop_s=0.2,
         graceful_shutdown_timeout_s=limits.shutdown_s + SHUTDOWN_MARGIN_S,
     )
