@@ -133,7 +133,7 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
     _print_stats(args, stats)
     if interrupt:
         return 128 + interrupt.signal
-    return int(output.failed or any(each.failed for each in transcriber.transcriptions))
+    return int(output.failed or any(each.trouble for each in transcriber.transcriptions))
 
 
 def _microphone(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt) -> int:
