@@ -119,7 +119,8 @@ export class Model {
 async function openSession(ort, bytes, options, name, inputs, outputs) {
   let session;
   try {
-    session = await ort.InferenceSession.create(bytes, options);
+    // Memory patterns take one block for each run: utterances of many lengths leave gaps.
+    session = await ort.InferenceSession.create(bytes, { enableMemPattern: false, ...options });
   } catch (error) {
     const reason = String(error?.message ?? error).split("\n")[0].slice(0, 200);
     if (/no available backend/.test(reason)) throw new Error(`ONNX Runtime cannot be started: ${reason}`);
