@@ -82,10 +82,11 @@ void WordMask::apply(std::vector<std::string>& words) const {
 std::shared_ptr<const TextOptions> text_options(bool formatted, const std::vector<std::string>& tokens,
                                                 const std::string* mask, TextOptions::Punctuate punctuate,
                                                 std::size_t look_ahead, std::size_t left_context) {
-  formatted = formatted && writes_english(tokens);
-  if (!formatted && !mask) return nullptr;
+  const bool is_english = writes_english(tokens);
+  if (!is_english && !mask) return nullptr;
   auto options = std::make_shared<TextOptions>();
-  options->formatted = formatted;
+  options->formatted = formatted && is_english;
+  options->is_english = is_english;
   if (mask) options->mask = std::make_shared<const WordMask>(*mask);
   options->punctuate = std::move(punctuate);
   options->look_ahead = look_ahead;
@@ -118,7 +119,10 @@ ShownText TextFormatter::final(const std::vector<Word>& words, bool is_cut) {
 
 ShownText TextFormatter::format(const std::vector<Word>& words, std::size_t num_stable, bool is_final, bool complete) {
   std::vector<std::string> heard;
-  for (const Word& word : words) heard.push_back(options_->formatted ? to_lower(word.text) : word.text);
+  for (const Word& word : words) {
+    const bool is_plain = !options_->formatted;
+    heard.push_back(!options_->is_english ? word.text : is_plain ? plain_case(word.text) : to_lower(word.text));
+  }
   // What stood may have been taken back.
   if (words_.size() > num_stable || !std::equal(words_.begin(), words_.end(), heard.begin())) begin_utterance();
   const std::vector<std::string> unmasked = heard;

@@ -38,7 +38,8 @@ struct TextOptions {
                                                            const std::vector<double>& pauses_s, Beginning beginning,
                                                            bool complete)>;
 
-  bool formatted = true;  // with numbers, case and punctuation; or only with the mask
+  bool formatted = true;  // with numbers, case and punctuation; or words alone
+  bool is_english = true;  // words alone are in small letters, with "I"; others keep what their alphabet writes
   std::shared_ptr<const WordMask> mask;  // or none
   Punctuate punctuate;                   // or none: small letters, and "I"
   std::size_t look_ahead = 0;    // words behind a word that its mark depends on
@@ -46,7 +47,7 @@ struct TextOptions {
 };
 
 // How a model with these tokens shows text; null: as it is recognized. mask: a list, or none. Only English words can be
-// formatted, those of models that write A to Z and apostrophes, in either case; others keep what their alphabet writes.
+// formatted, those of models that write A to Z and apostrophes; plain ones of these are in small letters, with "I".
 std::shared_ptr<const TextOptions> text_options(bool formatted, const std::vector<std::string>& tokens,
                                                 const std::string* mask, TextOptions::Punctuate punctuate = nullptr,
                                                 std::size_t look_ahead = 0, std::size_t left_context = 0);
