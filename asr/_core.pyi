@@ -6,7 +6,7 @@ thread at a time, and a second thread that enters meanwhile gets RuntimeError; o
 threads, one that writes and one that reads.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, final, overload
 
 import numpy as np
