@@ -65,8 +65,8 @@ class Shown:
 
 
 def marked(run: PunctuationRun) -> Labels:
-    """A network by rule: a comma two words before one with C, a full stop two words before "on" and at the end; the word
-    after a comma is capitalized."""
+    """A network by rule: a comma two words before one with C, a full stop two words before "on" and at the end; the
+    word after a comma is capitalized."""
     words, marks, cases = run.words, [0] * len(run.words), [0] * len(run.words)
     for i in range(len(words) - LOOK_AHEAD):
         marks[i] = 1 if words[i + LOOK_AHEAD][0] == "c" else 2 if words[i + LOOK_AHEAD] == "on" else 0
