@@ -1,4 +1,4 @@
-"""What commands share: errors in one line, output that takes any name, Ctrl-C. Imports the standard library only."""
+"""Helpers of all commands: errors in one line, output that takes any name, Ctrl-C. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and where the options are described."""
+    """Prints errors in one line, which names --help."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")

@@ -58,13 +58,13 @@ class Batch(NamedTuple):
     seconds: float
     """Audio in the batch, without padding; 0 if nothing in it was readable: a moment of silence stands in."""
     seed: int
-    """What dropout is drawn from."""
+    """The seed of dropout."""
     unreadable: tuple[Refusal, ...]
     """Utterances that are missing from the batch."""
 
 
 class BatchPlan(NamedTuple):
-    """What a worker needs to make one batch."""
+    """The input of a worker for one batch."""
 
     cuts: Sequence[Any]
     seed: int

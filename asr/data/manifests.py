@@ -1,4 +1,4 @@
-"""Where utterances come from: tables of recordings and transcripts, and the LibriSpeech tree.
+"""Sources of utterances: tables of recordings and transcripts, and the LibriSpeech tree.
 
 What cannot be used becomes a `Refusal`, see `asr.tables`. No audio is opened here.
 """
@@ -16,7 +16,7 @@ TEXT_COLUMNS = ("text", "transcript", "sentence", "transcription")
 
 @dataclass(frozen=True)
 class Utterance:
-    """One recording and what is said in it. duration_s: as the table states it, if it does."""
+    """One recording and its transcript. duration_s: as the table states it, if it does."""
 
     id: str
     audio: Path

@@ -1,6 +1,6 @@
 """`asr prepare`: check recordings and transcripts, compute features, write a data set to train on.
 
-Every utterance is decoded once, in full: what reaches training has been heard. The result is
+Every utterance is decoded once, in full, so broken audio does not reach training. The result is
 `<name>.jsonl.gz`, a lhotse CutSet with features attached (see `asr.data.cuts`), and `<name>.refused.tsv`.
 The features are written under a name of their own and the manifest is put in place last, in one
 rename: an interrupted run leaves either the former data set or none.
@@ -245,7 +245,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--margins",
         metavar="LOW,HIGH",
         help="seconds of noise alone before the words of a noisy copy, and after them, e.g. 0.3,2: teaches the model "
-        "to write nothing where nobody speaks (default: none)",
+        "to write nothing where there is no speech (default: none)",
     )
     shared.add_argument(
         "--telephone",
