@@ -22,6 +22,7 @@ from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batch
 from asr.evaluation.wer import WordErrors
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel
+from asr.training import train
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
 from asr.training.progress import TrainingProgress
 from asr.training.train import Trainer
@@ -297,6 +298,13 @@ def test_chunks_are_drawn_by_seed_and_cover_the_choices() -> None:
     assert set(draws) == {(0, -1), (4, 16), (4, -1), (8, 16), (8, -1)}
     assert draws == [draw_chunk(config, f"1 {step}") for step in range(200)]
     assert 25 < draws.count((0, -1)) < 75
+
+
+def test_every_view_of_every_step_draws_its_own_chunk(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = []
+    monkeypatch.setattr(train, "draw_chunk", lambda _, seed: seeds.append(seed) or (0, -1))
+    assert main([*arguments, "loss.cr_ctc_weight=0.2", "train.max_steps=3", "train.valid_every=100"]) == 0
+    assert len(seeds) == len(set(seeds)) == 6
 
 
 def test_training_ends_when_it_gets_no_better(
