@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from asr.cli import main
 from asr.config import ChunkConfig, load_config
-from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches
+from asr.data.batches import Batch, BatchPlan, BatchSampler, Position, SpeechDataset, batches
+from asr.data.manifests import Refusal
 from asr.evaluation.wer import WordErrors
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel
@@ -196,6 +197,25 @@ def first_batches(trainer: Trainer, count: int) -> list[Batch]:
     sampler = BatchSampler(trainer.parts, trainer.config.data, 1, Position(), count)
     dataset = SpeechDataset(trainer.tokenizer, trainer.config.augment, trainer.num_views)
     return list(itertools.islice(batches(sampler, dataset, 0), count))
+
+
+def test_a_batch_without_a_readable_utterance_gives_no_gradient(arguments: list[str]) -> None:
+    trainer = new_trainer([*arguments, "train.batches_per_step=2", "optim.lr=1e-12"])
+    (batch,) = first_batches(trainer, 1)
+    silence = SpeechDataset(trainer.tokenizer)[BatchPlan([], 0, False, 1000)]
+    alone, together = (trainer._train_step(own)[0].grad_norm for own in ([batch], [batch, silence]))
+    assert together.item() == pytest.approx(alone.item(), rel=1e-5)
+
+
+def test_training_ends_when_more_than_a_twentieth_cannot_be_read() -> None:
+    trainer = Trainer.__new__(Trainer)
+    trainer.console, trainer.num_views = Console(quiet=True), 2
+    trainer._unreadable, trainer._num_seen, trainer._num_unreadable = set(), 0, 0
+    refusals = tuple(Refusal(str(i), "unreadable", "") for i in range(11))
+    batch = Batch(*(torch.zeros(2 * 209) for _ in range(6)), 1.0, 0, refusals)  # 11 of 220
+    trainer._note_unreadable([batch])
+    with pytest.raises(ValueError, match="23 of 440 utterances"):
+        trainer._note_unreadable([batch._replace(num_frames=torch.zeros(2 * 208), unreadable=(*refusals, refusals[0]))])
 
 
 def test_interruption_saves_and_says_how_to_go_on(arguments: list[str], tmp_path: Path) -> None:
