@@ -42,8 +42,14 @@ inline constexpr const char* kDecoderStepOutputs[] = {"log_probs", "new_key_cach
                                                       "new_memory_keys", "new_memory_values"};
 inline constexpr int kFormatVersion = 3;  // of a model file's metadata; older ones are read
 
+// The file of a network for punctuation, its tensors in their order.
+inline constexpr char kPunctuationType[] = "asr_stream_punctuation";  // model_type in its metadata
+inline constexpr int kPunctuationVersion = 1;                         // format_version
+inline constexpr const char* kPunctuationInputs[] = {"features", "pauses", "num_units"};
+inline constexpr const char* kPunctuationOutputs[] = {"mark_probs", "case_probs"};
+
 // The default text of events: formatted, with case, punctuation and numbers in digits, or plain words.
-inline constexpr bool kFormattedText = false;
+inline constexpr bool kFormattedText = true;
 
 // The options, under their names in Python, C, on the command line (with dashes) and in JavaScript (camelCase).
 struct OptionRange {

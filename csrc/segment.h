@@ -32,6 +32,7 @@
 #include "search/lm_fusion.h"
 #include "search/pauses.h"
 #include "search/words.h"
+#include "text/punctuation.h"
 
 namespace asr_stream {
 
@@ -89,7 +90,8 @@ struct DecoderScoring {
   std::int64_t num_frames;
 };
 
-using Work = std::variant<EncoderStep, DecoderScoring>;
+// PunctuationUnits: one run of the network for case and punctuation, which a stream asks for (stream.h), a segment never.
+using Work = std::variant<EncoderStep, DecoderScoring, PunctuationUnits>;
 
 struct Event {
   enum class Type { kPartial, kFinal, kGap, kError };  // gaps are a stream's, see stream.h

@@ -32,10 +32,10 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from asr.config import AugmentConfig, DataConfig
 from asr.data.augment import Augmenter, Example
 from asr.data.cuts import read_all, usable_cuts
-from asr.data.manifests import Refusal
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS
 from asr.lexicon.phones import PhoneTokenizer
 from asr.model.decoder import IGNORE_ID
+from asr.tables import Refusal
 from asr.tokenizer import Tokenizer
 
 SILENT_FRAMES = 40

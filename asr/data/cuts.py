@@ -30,8 +30,8 @@ from torch import Tensor
 
 import asr.data.noisy_room  # with the next: registers the transforms that copies name
 import asr.data.telephone  # noqa: F401
-from asr.data.manifests import Refusal
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
+from asr.tables import Refusal
 
 _DAMAGE = (OSError, EOFError, zlib.error, LookupError, ValueError, TypeError, AttributeError, AssertionError)
 """Errors that lhotse raises on odd lines of a manifest."""

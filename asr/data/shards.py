@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from asr.data.manifests import Refusal
+from asr.tables import Refusal
 
 DEFAULT_SIZE = 2000  # utterances; about 400 MB of LibriSpeech
 

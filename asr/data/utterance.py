@@ -14,8 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asr.data.manifests import Refusal, Utterance
+from asr.data.manifests import Utterance
 from asr.features import SAMPLE_RATE, SUBSAMPLING, fbank, num_frames
+from asr.tables import Refusal
 from asr.text import TextNormalizer
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from rich.table import Table
 
 from asr._core import LmFusion
 from asr.data.cuts import batches_by_length, evenly_spread, iterate_cuts, read_all
-from asr.data.manifests import Refusal
 from asr.evaluation.engine import Encoded, Engine, open_engine
 from asr.evaluation.plots import plot_wer
 from asr.evaluation.wer import WordErrors, count_errors
@@ -25,6 +24,7 @@ from asr.features import ENCODER_FRAME_MS
 from asr.lm.packed import load_lm
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT
 from asr.runtime.search import BEAM_SIZE, DECODER_SEARCHES, SEARCHES, LmWeights, decode_by_steps, decode_words
+from asr.tables import Refusal
 
 MAX_CHUNK_MS = 5120
 FULL = "full"

@@ -172,11 +172,10 @@ def asker(model: Punctuator) -> Callable[[Sequence[str], bool | None, bool], Ans
 
     @torch.no_grad()
     def ask(words: Sequence[str], continues: bool | None, complete: bool) -> Answer:
-        features, pauses, first = punctuation_units(list(words), None, continues=continues, complete=complete)
-        marks, cases = model.probabilities(
-            torch.from_numpy(features)[None], torch.from_numpy(pauses)[None], torch.tensor([len(pauses)])
-        )
-        chosen = slice(first, first + len(words))
+        units = punctuation_units(list(words), None, continues=continues, complete=complete)
+        features, pauses = torch.from_numpy(units.features), torch.from_numpy(units.pauses)
+        marks, cases = model.probabilities(features[None], pauses[None], torch.tensor([len(pauses)]))
+        chosen = slice(units.first_word, units.first_word + units.num_words)
         return Answer(marks[0, chosen].numpy(), cases[0, chosen].numpy())
 
     return ask

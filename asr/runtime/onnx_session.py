@@ -50,6 +50,8 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int) -> Any
     options.intra_op_num_threads = num_threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4  # what goes wrong is raised, not printed
+    # It takes one block for each run, as long as the utterance: blocks of many lengths leave gaps, 10 MB in an hour.
+    options.enable_mem_pattern = False
     # Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")

@@ -38,19 +38,9 @@ def text_options(
     """
     check_text(text)
     list = None if mask is None else list_text("mask", mask)
-    if punctuation is None:
-        return _core.text_options(formatted=text == "formatted", tokens=output_symbols(tokens), mask=list)
-
-    def punctuate(words: Sequence[str], pauses_s: Sequence[float], beginning: str, complete: bool) -> list[str]:
-        continues = None if beginning == "within" else beginning == "continues"
-        answer = punctuation.answer(words, pauses_s, continues=continues, complete=complete)
-        return _core.punctuate(words, *answer, punctuation.mixed, continues=beginning != "sentence", complete=complete)
-
     return _core.text_options(
         formatted=text == "formatted",
         tokens=output_symbols(tokens),
         mask=list,
-        punctuate=punctuate,
-        look_ahead=punctuation.look_ahead,
-        left_context=punctuation.left_context,
+        punctuation=None if punctuation is None else punctuation.metadata,
     )

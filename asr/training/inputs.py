@@ -13,12 +13,12 @@ from torch import Tensor
 from asr._core import G2p
 from asr.config import TokenizerConfig
 from asr.data.cuts import read_all
-from asr.data.manifests import Refusal
 from asr.features import NUM_MEL_BINS
 from asr.lexicon import Lexicon, load_lexicon
 from asr.lexicon.make import Pronouncer
 from asr.lexicon.phones import PhoneTokenizer
 from asr.lm.packed import load_lm
+from asr.tables import Refusal
 from asr.tokenizer import Tokenizer
 
 CMVN_UTTERANCES = 2000

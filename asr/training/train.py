@@ -29,9 +29,9 @@ from torch.nn.parallel import DistributedDataParallel
 from asr.config import Config, load_config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
-from asr.data.manifests import Refusal
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, Losses, with_vocab
+from asr.tables import Refusal
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
 from asr.training.inputs import check_letters, estimate_cmvn, load_phones, train_tokenizer
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate

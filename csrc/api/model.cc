@@ -64,6 +64,11 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
                names_of(kEncoderInputs), outputs_of(metadata_)) {
   properties_.erase("decoder_onnx");  // as large as all else; the metadata has it
   options_.lm = std::string();          // lm_ has a copy
+  if (!options_.punctuation.empty()) {
+    punctuation_ = std::make_unique<const PunctuationModel>(runtime_, options_.punctuation, options_.punctuation_name,
+                                                            options_.num_threads);
+    options_.punctuation = std::string();
+  }
   check_shapes();
   // The first run of a graph takes several times as long: better now than with the first words.
   Cache cache = new_cache(1);

@@ -241,6 +241,8 @@ void Session::open(std::string_view onnx, int num_threads) {
   runtime_.check(api.SetIntraOpNumThreads(options, num_threads));
   runtime_.check(api.SetInterOpNumThreads(options, 1));
   runtime_.check(api.SetSessionLogSeverityLevel(options, ort::kLogFatal));
+  // It takes one block for each run, as long as the utterance: blocks of many lengths leave gaps, 10 MB in an hour.
+  runtime_.check(api.DisableMemPattern(options));
   // Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
   runtime_.check(api.AddSessionConfigEntry(options, "session.intra_op.allow_spinning", "0"));
   runtime_.check(api.AddSessionConfigEntry(options, "session.inter_op.allow_spinning", "0"));

@@ -63,6 +63,8 @@ export interface RecognizerOptions {
   /** Language model of the beam searches, a file from `asr lm`; null (the default) for none. */
   lm?: string | URL | Uint8Array | ArrayBuffer | null;
   lmWeights?: LmWeights;
+  /** Model for case and punctuation, a file of `asr export`; null (the default) for none. */
+  punctuation?: string | URL | Uint8Array | ArrayBuffer | null;
   /**
    * Audio per step, a multiple of 40 in [40, 5120], default that of the model file (640 as a rule); text appears once
    * per chunk.
@@ -107,7 +109,10 @@ export interface RecognizerOptions {
   phrases?: string[];
   /** What text costs as "[unk]", in nats a letter: the higher, the rarer it is. In (0, 100], default 1.5. */
   unknownCost?: number;
-  /** "formatted": numbers in digits, in small letters, of English words; or "plain": words alone. */
+  /**
+   * "formatted" (the default): numbers in digits and, with a model for them, case and punctuation, of English words; or
+   * "plain": words alone, of English models in small letters.
+   */
   text?: "formatted" | "plain";
   /** Words and phrases that are not to be shown: their letters become stars. */
   mask?: string[];

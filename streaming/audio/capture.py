@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from typing import Any
+from typing import Any, Protocol
 
 from asr._core import RingBuffer
 
@@ -27,6 +27,25 @@ _PA_STREAM_CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, *[ctypes.c_void_p] * 2, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p
 )
 _PA_INPUT_OVERFLOW = 2
+
+
+class CaptureDevice(Protocol):
+    """What fills a ring, whoever does it; see `Capture`."""
+
+    sample_rate: int
+    ring: RingBuffer
+
+    @property
+    def num_received(self) -> int: ...
+    @property
+    def num_input_overflows(self) -> int: ...
+    @property
+    def first_sample_ns(self) -> int: ...
+    @property
+    def last_sample_ns(self) -> int: ...
+    @property
+    def active(self) -> bool: ...
+    def close(self, abort: bool = False) -> bool: ...
 
 
 class Capture:

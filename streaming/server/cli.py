@@ -39,7 +39,7 @@ exit status:
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns its exit status."""
-    parser = _parser()
+    parser = new_parser()
     args = parser.parse_args(argv)
     try:
         import starlette  # noqa: F401
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     except ImportError:
         return _print_error("the server needs more packages: pip install 'asr-stream[server]'")
     try:
-        limits = Limits(**{field.name: getattr(args, field.name) for field in fields(Limits)})
+        limits = limits_of(args)
     except ValueError as error:
         parser.error(str(error))
     from asr.streaming.server.security.access import LOOPBACK
@@ -59,7 +59,8 @@ def main(argv: Sequence[str]) -> int:
     return _serve(args, parser, limits, token)
 
 
-def _parser() -> argparse.ArgumentParser:
+def new_parser() -> argparse.ArgumentParser:
+    """The options of the server."""
     parser = argparse.ArgumentParser(
         prog="asr-stream serve",
         description="Serve live transcription: OpenAI's API (files and Realtime), vosk-server's protocol, Wyoming, "
@@ -107,6 +108,11 @@ def _parser() -> argparse.ArgumentParser:
             help=f"{field.metadata['help']} (default {field.default:.10g})",
         )
     return parser
+
+
+def limits_of(args: argparse.Namespace) -> Limits:
+    """Raises ValueError for values out of range."""
+    return Limits(**{field.name: getattr(args, field.name) for field in fields(Limits)})
 
 
 def _print_error(message: object) -> int:

@@ -34,7 +34,8 @@ class Transcription:
     def __init__(self, path: str) -> None:
         self.path = path
         self.events: queue.SimpleQueue[Event | Literal["begin", "end"]] = queue.SimpleQueue()
-        self.failed = False
+        self.trouble = ""
+        """Why the file could not be read to its end."""
         self.crash: BaseException | None = None
         """An unexpected exception; for the thread that shows the events."""
         self.stats = Stats()
@@ -69,12 +70,11 @@ class Transcription:
                 if stopped():
                     break
         except ValueError as error:  # the file's, or a sample rate that the stream refuses
-            self.failed = True
-            trouble = str(error)
+            self.trouble = str(error)
         begun_s = time.monotonic()
         stream.finish()
-        if self.failed:
-            stream.report_error(trouble)
+        if self.trouble:
+            stream.report_error(self.trouble)
         take(0.0, begun_s)
 
 

@@ -28,8 +28,8 @@ class Format(Protocol):
     def begin(self, name: str) -> str:
         """Text before a recording; `name` is empty where there is only one."""
 
-    def add(self, event: Event) -> str:
-        """Text of an event; empty where this format does not show it."""
+    def add(self, event: Event, label: str = "") -> str:
+        """Text of an event; empty where this format does not show it. label: the source of the audio, if several."""
 
 
 class PlainText:
@@ -40,12 +40,12 @@ class PlainText:
     def begin(self, name: str) -> str:
         return f"== {name} ==\n" if name else ""
 
-    def add(self, event: Event) -> str:
-        return f"{event.text}\n" if event.type == "final" else ""
+    def add(self, event: Event, label: str = "") -> str:
+        return f"{labeled(event.text, label)}\n" if event.type == "final" else ""
 
 
 class JsonLines:
-    """One event per line. With several recordings each event also names its `file`."""
+    """One event per line. With several recordings each event also names its `file`, with two sources its `label`."""
 
     complete = True
 
@@ -56,8 +56,9 @@ class JsonLines:
         self._about = {"file": name} if name else {}
         return ""
 
-    def add(self, event: Event) -> str:
-        return json.dumps(event.to_dict() | self._about, ensure_ascii=False) + "\n"
+    def add(self, event: Event, label: str = "") -> str:
+        about = self._about | ({"label": label} if label else {})
+        return json.dumps(event.to_dict() | about, ensure_ascii=False) + "\n"
 
 
 class SubtitleFile:
@@ -75,11 +76,9 @@ class SubtitleFile:
         self._subtitles = Subtitles(self._kind)
         return self._subtitles.header
 
-    def add(self, event: Event) -> str:
-        from asr.streaming.events import Final
-
+    def add(self, event: Event, label: str = "") -> str:
         assert self._subtitles is not None, "begin comes first"
-        return self._subtitles.add(event) if isinstance(event, Final) else ""
+        return self._subtitles.add(event, label)
 
 
 def new_format(name: str) -> Format:
@@ -87,6 +86,11 @@ def new_format(name: str) -> Format:
     if name in ("srt", "vtt"):
         return SubtitleFile(name)
     return JsonLines() if name == "json" else PlainText()
+
+
+def labeled(text: str, label: str) -> str:
+    """`text` with the label of its source before it, where there are several."""
+    return f"{label}: {text}" if label else text
 
 
 def output_path(folder: str | Path, recording: str, format: str) -> Path:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from asr.streaming.terminal.formats import is_folder, is_taken, new_format, output_path
+from asr.streaming.terminal.formats import is_folder, is_taken, labeled, new_format, output_path
 
 if TYPE_CHECKING:
     from asr.streaming.events import Event
@@ -76,14 +76,15 @@ class Output:
                 self._fall_back(target, error)
         self._write(self._format.begin(path if several else ""))
 
-    def show(self, event: Event) -> None:
-        """Write and display an event."""
-        self._write(self._format.add(event))
+    def show(self, event: Event, label: str = "") -> None:
+        """Write and display an event. label: of its source, where there are several."""
+        self._write(self._format.add(event, label))
         if event.type in ("partial", "final"):
             if self._shows_text and self.captions:
-                self.captions.show(event)
+                self.captions.show(event, label)
         elif self._shows_text or not self._format.complete:
-            self.complain(f"{event.text} at {event.start:.2f} s" if event.type == "gap" else event.text)
+            text = f"{event.text} at {event.start:.2f} s" if event.type == "gap" else event.text
+            self.complain(labeled(text, label))
 
     def complain(self, trouble: str) -> None:
         """Tell a person."""

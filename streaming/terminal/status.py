@@ -60,7 +60,9 @@ class StatusLine:
 class LevelMeter:
     """Level of the audio that passes, in dB below full scale (dBFS): its RMS as a bar, its peak as a mark."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_be_silent: bool = False) -> None:
+        """may_be_silent: zeros are no sign of a microphone that is switched off."""
+        self._muted_s = float("inf") if may_be_silent else MUTED_S
         self.peak_db = self._mark_db = FLOOR_DB
         self.rms_db = FLOOR_DB
         self._squares, self._num_samples, self._peak = 0.0, 0, 0.0
@@ -85,7 +87,7 @@ class LevelMeter:
 
     def parts(self, line: StatusLine) -> list[Text]:
         """For `line`."""
-        if self._silent_s >= MUTED_S:
+        if self._silent_s >= self._muted_s:
             return [Text("the microphone is silent: is it switched off?", "yellow")]
         color = "red" if self._mark_db >= -0.1 else "yellow" if self._mark_db >= LOUD_DB else "green"
         level, mark = (min(1 - db / FLOOR_DB, 1.0) for db in (self.rms_db, self._mark_db))

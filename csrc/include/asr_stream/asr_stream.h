@@ -94,6 +94,10 @@ typedef struct asr_model_options {
   int32_t reserved;             /* 0 */
   asr_log_callback log;         /* NULL: none. It must outlive the model and its streams. */
   void *log_user_data;
+  const char *punctuation_path; /* model for case and punctuation, a file of `asr export`; NULL: none, and formatted text
+                                   is in small letters */
+  const void *punctuation_data; /* or that file's bytes; needed during the call only */
+  size_t punctuation_size;
 } asr_model_options;
 
 typedef enum asr_search {
@@ -103,9 +107,9 @@ typedef enum asr_search {
 } asr_search;
 
 typedef enum asr_text {
-  ASR_TEXT_DEFAULT = 0,
-  ASR_TEXT_PLAIN = 1,    /* words alone */
-  ASR_TEXT_FORMATTED = 2 /* numbers in digits, in small letters; of English words only */
+  ASR_TEXT_DEFAULT = 0,  /* ASR_TEXT_FORMATTED */
+  ASR_TEXT_PLAIN = 1,    /* words alone, of English models in small letters */
+  ASR_TEXT_FORMATTED = 2 /* numbers in digits and, with a model for them, case and punctuation; of English words only */
 } asr_text;
 
 /* How to recognize. Defaults: asr_stream_options_init. */

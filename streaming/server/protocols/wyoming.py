@@ -207,7 +207,7 @@ class Connection:
         text = ""
         async for event in session.events():
             if isinstance(event, Final):
-                part = " " * bool(text) + (event.text.lower() if self._text == "plain" else event.text)
+                part = " " * bool(text) + event.text
                 text += part
                 await self._send("transcript-chunk", {"text": part})
         return text

@@ -34,7 +34,7 @@ class SessionTimeouts:
                 await asyncio.wait({receiving, stopping}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                 # First: a client that never pauses must not keep the server from ending.
                 if stopping.done():
-                    self.why_ended = "the server is about to end"
+                    self.why_ended = "the server is about to end; connect again"
                 elif receiving.done():
                     received = receiving.result()
                     if received is not None:
