@@ -6,7 +6,7 @@ thread at a time, and a second thread that enters meanwhile gets RuntimeError; o
 threads, one that writes and one that reads.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, final, overload
 
 import numpy as np
@@ -284,7 +284,7 @@ class LmFusion:
 
 @final
 class Hypothesis:
-    """What was said since the last reset, as tokens with times.
+    """The hypothesis since the last reset: tokens with times.
 
     Token i occupies encoder frames [start_frames[i], end_frames[i]), counted from the start of the stream, along the
     best alignment. `confidences[i]`, in (0, 1], is the geometric mean of its posteriors over these frames.
@@ -348,13 +348,13 @@ class CtcGreedySearch:
         """Encoder frames since the start of the stream."""
     @property
     def num_trailing_blanks(self) -> int:
-        """Frames since the last token, or since the last reset when nothing was said."""
+        """Frames since the last token, or since the last reset when there is none."""
 
 @final
 class CtcPrefixBeamSearch:
     """CTC prefix beam search (Graves et al. 2006, Hannun et al. 2014), streaming.
 
-    Results do not depend on how the log-probabilities are cut into chunks. A token said twice survives as two when
+    Results do not depend on how the log-probabilities are cut into chunks. A repeated token survives as two when
     the model puts a blank between.
     """
 
@@ -386,9 +386,9 @@ class CtcPrefixBeamSearch:
         """
 
     def hypotheses(self, num_best: int = 1, finished: bool = False) -> list[Hypothesis]:
-        """Up to `num_best` hypotheses, best first, at least one: the empty one when nothing was said.
+        """Up to `num_best` hypotheses, best first, at least one: the empty one when there is no speech.
 
-        finished: the utterance is over, so that the language model judges its last word and its end too.
+        finished: the utterance has ended, so the language model scores its last word as complete, and its end.
         ValueError when `num_best` is below 1.
         """
 
@@ -404,7 +404,7 @@ class CtcPrefixBeamSearch:
 
 @final
 class Phrases:
-    """A closed list of phrases, and [unk] for what is none of them. Immutable, shared by threads."""
+    """A grammar: a list of phrases, and [unk] for anything else. Immutable, shared by threads."""
 
     def __init__(self, list: str, tokens: list[str], unknown_cost: float = UNKNOWN_COST) -> None:
         """`list`: one phrase a line; "[unk]" may be among them, and is always possible. `unknown_cost`: nats for each
@@ -419,7 +419,7 @@ class Phrases:
 
 @final
 class CtcPhraseSearch:
-    """CTC search over a closed list of phrases, streaming: best alignments over a trie, and [unk] beside it."""
+    """Streaming CTC search over a grammar of phrases: best alignments over a trie, and [unk]."""
 
     def __init__(self, phrases: Phrases, blank_id: int = 0) -> None: ...
     def advance(self, log_probs: npt.NDArray[np.float32]) -> None:
@@ -525,7 +525,7 @@ def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc
     """See `asr.runtime.search.rescore`."""
 
 DEFAULT_TEXT: str
-"""What text is where nobody says: "formatted" or "plain"."""
+"""The default text of events: "formatted" or "plain"."""
 
 @final
 class TextOptions:
@@ -569,9 +569,7 @@ class TextFormatter:
     def final(self, words: Sequence[_Word], is_cut: bool = False) -> PunctuationRun | None:
         """is_cut: the speaker goes on, so there is no mark at the end, and the next utterance begins small."""
 
-    def shown(
-        self, mark_probs: Sequence[float] = ..., case_probs: Sequence[float] = ...
-    ) -> tuple[list[_Word], int]:
+    def shown(self, mark_probs: Sequence[float] = ..., case_probs: Sequence[float] = ...) -> tuple[list[_Word], int]:
         """The words that are shown, and how many of them stand for good. Probabilities: of the words of the run, one
         after the other. ValueError for another number."""
 
@@ -580,7 +578,7 @@ class TextFormatter:
 
 @final
 class SegmentOptions:
-    """How to recognize. Immutable, shared by segments; `asr.streaming.Recognizer` says what the values mean."""
+    """Options of recognition. Immutable, shared by segments; `asr.streaming.Recognizer` describes them."""
 
     def __init__(
         self,
@@ -679,9 +677,7 @@ class Stream:
     def scored(self, scores: list[float]) -> None:
         """Answers a DecoderScoring: natural log-probabilities of the sentences."""
 
-    def punctuated(
-        self, mark_probs: npt.NDArray[np.float32], case_probs: npt.NDArray[np.float32]
-    ) -> None:
+    def punctuated(self, mark_probs: npt.NDArray[np.float32], case_probs: npt.NDArray[np.float32]) -> None:
         """Answers PunctuationUnits: (num_units, NUM_MARKS) and (num_units, NUM_CASES)."""
 
     def not_punctuated(self, reason: str) -> None:

@@ -188,7 +188,7 @@ void Stream::check_usable() const {
   if (finished_) throw StreamFinished("this stream is finished; take a new one");
 }
 
-// What fails half-way leaves audio behind of which nobody knows whether it was used.
+// After a failure in the middle it is unknown which audio was used.
 template <typename Action>
 void Stream::guarded(Action action) {
   try {

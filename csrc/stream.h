@@ -1,15 +1,16 @@
-// A stream: one source of audio, of any sample rate, with a clock that lost audio cannot set wrong. No I/O, no threads.
+// A stream: one source of audio of any sample rate, whose clock stays correct when audio is lost. No I/O, no threads.
 //
-// Everything but the network, over segments (segment.h). Whatever is accepted is queued and done up to where the
-// network is needed; the owner runs it, at once or in a batch of many streams:
+// It does everything but run the network, with one segment (segment.h) after the other. Accepted audio is queued and
+// processed up to where the network is needed; the owner runs it, alone or in a batch of many streams:
 //
 //     for (stream.accept(samples, n, rate); const Work* work = stream.work();) { ... stream.stepped(...); }  // or another
 //     for (Event& event : stream.take_events()) ...
 //
-// - The clock counts samples of 16 kHz, exactly: what a rate or a gap leaves over is carried on.
-// - After a gap everything starts afresh, the encoder's cache included: what follows is recognized as a new stream whose
-//   times go on. A cache across the gap would join sounds that were apart, which the model has never seen in training.
-// - When the network cannot be run the owner calls `fail`. The stream is then dead: it is not known which audio was used.
+// - The clock counts samples of 16 kHz exactly: fractions that a rate or a gap leaves over are carried along.
+// - After a gap a new segment begins, with a new cache of the encoder, and times continue. A cache across the gap would
+//   join audio that was apart, which does not occur in training.
+// - When the network cannot be run the owner calls `fail`. The stream has then failed, and it is unknown which audio was
+//   used.
 //   Every later call throws StreamFailed with the reason; events from before it can still be taken.
 #pragma once
 

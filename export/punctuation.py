@@ -187,7 +187,7 @@ def example_texts() -> list[Text]:
 def answer_of_pytorch(
     model: Punctuator, words: list[str], pauses_s: list[float] | None, continues: bool, complete: bool
 ) -> tuple[npt.NDArray[np.float32], ...]:
-    """What `Punctuation.answer` gives, by PyTorch."""
+    """The answer of `Punctuation.answer`, computed by PyTorch."""
     units = punctuation_units(words, pauses_s, continues=continues, complete=complete)
     features, pauses = torch.from_numpy(units.features), torch.from_numpy(units.pauses)
     probs = model.probabilities(features[None], pauses[None], torch.tensor([len(pauses)]))

@@ -36,7 +36,7 @@ class TrainOptions:
     """The training ends after so many, over all its sessions, with its schedule run out."""
     rows: int = 128
     units: int = 64
-    """Of a row of a batch: words and what is put around them."""
+    """Length of a row of a batch: words, and the special units around them."""
     lr: float = 3e-3
     seed: int = 0
     save_every: int = 500
@@ -45,11 +45,11 @@ class TrainOptions:
 
 @dataclass(frozen=True)
 class Report:
-    """What `on_step` gets."""
+    """The argument of `on_step`."""
 
     step: int
     share: float
-    """Of the whole training, in [0, 1]."""
+    """Share of the training that is done, in [0, 1]."""
     loss: float
     words_per_s: float
 

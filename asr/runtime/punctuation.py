@@ -48,7 +48,7 @@ class Punctuation:
         except ValueError as error:
             raise MetadataError(f"{self._name}: {error}") from error
         self.license = properties.get("license", "")
-        """SPDX identifier of the weights' license; empty when nobody has stated one."""
+        """SPDX identifier of the weights' license; empty when none is stated."""
         self._session = open_session(data, self._name, "cpu", num_threads)
         for kind, found, wanted in (
             ("inputs", self._session.get_inputs(), PUNCTUATION_INPUTS),

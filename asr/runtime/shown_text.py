@@ -1,4 +1,4 @@
-"""How recognized words are shown: numbers in digits, case and punctuation, masked words; see csrc/text/formatter.h."""
+"""The text of events: numbers in digits, case and punctuation, masked words; see csrc/text/formatter.h."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def text_options(
     mask: str | Path | Sequence[str] | None = None,
     punctuation: Punctuation | None = None,
 ) -> _core.TextOptions | None:
-    """How a stream of a model with these tokens shows its words; None: as they are recognized.
+    """Options of the text of events for a model with these tokens; None: words as they are recognized.
 
     Raises ValueError for a mask that cannot be read.
     """

@@ -1,4 +1,4 @@
-// The C API: exceptions become status codes, C++ values become what asr_stream.h promises.
+// The C API: exceptions become status codes, C++ values become those of asr_stream.h.
 
 // The core's namespace has the name of the C type, which is therefore called otherwise in this file.
 #define asr_stream asr_stream_handle
@@ -81,7 +81,7 @@ asr_status current_failure(std::string& text) {
   }
 }
 
-// Where there is no memory even for saying so, the status alone says it.
+// Where there is no memory for a message, the status alone remains.
 template <typename Action>
 asr_status guarded(std::string& text, Action action) noexcept {
   try {

@@ -143,7 +143,7 @@ std::vector<float> Model::score(const DecoderScoring& scoring) const {
     std::copy(scoring.tokens[i].begin(), scoring.tokens[i].end(), start);
     lengths.push_back(static_cast<std::int64_t>(scoring.tokens[i].size()));
   }
-  // Where nothing was heard, the decoder attends to one frame of zeros.
+  // For an empty utterance the decoder attends to one frame of zeros.
   const std::vector<float> nothing(static_cast<std::size_t>(scoring.num_frames ? 0 : metadata_.dim));
   const Tensor tokens = Tensor::view(runtime_, padded, {count, static_cast<std::int64_t>(longest)});
   const Tensor token_lengths = Tensor::view(runtime_, lengths, {count});

@@ -9,7 +9,7 @@
 
 #include "wav.h"
 
-/* What is being said goes to standard error, and over itself; what was said, with its times, to standard output. */
+/* Partials go to standard error, each over the one before; finals, with their times, to standard output. */
 static void print_events(asr_stream *stream) {
   const asr_event *event;
   while ((event = asr_stream_next_event(stream)) != NULL) {

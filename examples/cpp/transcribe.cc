@@ -16,7 +16,7 @@
 
 namespace {
 
-// What is being said goes to standard error, and over itself; what was said, with its times, to standard output.
+// Partials go to standard error, each over the one before; finals, with their times, to standard output.
 void print_events(asr::Stream& stream) {
   while (const auto event = stream.next_event()) {
     std::cerr << "\r\033[K";

@@ -1,6 +1,6 @@
 // The C++ core in JavaScript: language model, options, streams and the contract, as js/src uses them.
 //
-// Arrays are copied at the border. JavaScript frees what it makes by `.delete()`. A C++ exception becomes an Error.
+// Arrays are copied between JavaScript and C++. JavaScript frees what it makes by `.delete()`. A C++ exception becomes an Error.
 #include "contract.h"
 #include "metadata.h"
 #include "onnx_file.h"
@@ -93,7 +93,7 @@ std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<
     if (values.hasOwnProperty("phrases")) {
       const auto list = values["phrases"].as<std::string>();
       options->phrases = std::make_shared<const Phrases>(list, options->tokens, unknown_cost);
-      lm = nullptr;  // has no say
+      lm = nullptr;  // is not used
     }
     std::shared_ptr<const Hotwords> hotwords;
     if (values.hasOwnProperty("hotwords")) {

@@ -23,15 +23,15 @@ export interface StreamEvent {
   start: number;
   end: number;
   /**
-   * Those of `text`; one that stands for several that were said, such as "9:30", has their times and their least
+   * Those of `text`; one that stands for several spoken words, such as "9:30", has their times and their least
    * confidence. Empty for gap and error.
    */
   words: Word[];
-  /** Of a partial and a final: what was said, as it is recognized. */
+  /** Of a partial and a final: the words as they are recognized. */
   raw?: string;
   rawWords?: Word[];
   /**
-   * Of a partial: how many leading words will hardly change in a later one. (A second pass hears the whole utterance,
+   * Of a partial: how many leading words will hardly change in a later one. (A second pass encodes the whole utterance,
    * and its final may differ all the same.)
    */
   numStable?: number;
@@ -87,11 +87,11 @@ export interface RecognizerOptions {
   secondPass?: boolean;
   /** Hypotheses kept, in [1, 1024], default 128. */
   beamSize?: number;
-  /** An utterance ends after at most so many seconds of silence, default 1.6: how many depends on what was said. */
+  /** An utterance ends after at most so many seconds of silence, default 1.6: how many depends on the words. */
   silenceAfterSpeechS?: number;
   /** And after at least so many, default 0.5. */
   minSilenceAfterSpeechS?: number;
-  /** And after so many when nothing was said, default 5. */
+  /** And after so many without speech, default 5. */
   silenceWithoutSpeechS?: number;
   /** And is ended, between two words, when it is so long, in (0, 120], default 20. */
   maxUtteranceS?: number;
@@ -103,7 +103,7 @@ export interface RecognizerOptions {
   /** In (0, 20], default 0.75. */
   hotwordBoost?: number;
   /**
-   * A closed list in place of free speech, such as voice commands. All that is heard is phrases of it, one after the
+   * A grammar in place of free speech, such as voice commands. Only its phrases are recognized, one after the
    * other, and "[unk]" for what is none; no language model and no decoder takes part.
    */
   phrases?: string[];

@@ -86,13 +86,13 @@ export class Model {
     const longest = Math.max(1, ...tokens.map((row) => row.length));
     const padded = new BigInt64Array(tokens.length * longest);
     tokens.forEach((row, i) => row.forEach((token, k) => (padded[i * longest + k] = BigInt(token))));
-    // Where nothing was heard the decoder attends to one frame of zeros.
-    const heard = numFrames ? encoderOut : new Float32Array(this.metadata.dim);
+    // For an empty utterance the decoder attends to one frame of zeros.
+    const attended = numFrames ? encoderOut : new Float32Array(this.metadata.dim);
     const { decoderInputs, decoderOutputs } = this.#contract;
     const inputs = [
       this.#tensor("int64", padded, [tokens.length, longest]),
       this.#tensor("int64", BigInt64Array.from(tokens, (row) => BigInt(row.length)), [tokens.length]),
-      this.#tensor("float32", heard, [1, Math.max(1, numFrames), this.metadata.dim]),
+      this.#tensor("float32", attended, [1, Math.max(1, numFrames), this.metadata.dim]),
     ];
     const outputs = await this.#decoder.run(Object.fromEntries(decoderInputs.map((name, i) => [name, inputs[i]])));
     return outputs[decoderOutputs[0]].data;
@@ -132,7 +132,8 @@ export class SessionRun {
 export async function openSession(ort, bytes, options, name, inputs, outputs) {
   let session;
   try {
-    session = await ort.InferenceSession.create(bytes, options);
+    // Memory patterns take one block for each run: utterances of many lengths leave gaps.
+    session = await ort.InferenceSession.create(bytes, { enableMemPattern: false, ...options });
   } catch (error) {
     const reason = String(error?.message ?? error).split("\n")[0].slice(0, 200);
     if (/no available backend/.test(reason)) throw new Error(`ONNX Runtime cannot be started: ${reason}`);

@@ -45,8 +45,8 @@ function handle(page, { type, ...data }) {
   if (type === "progress") page.status(`Loading … ${megabytes(data.numBytes)}`);
   if (type === "ready") page.figure("loading", `${data.seconds.toFixed(1)} s`);
   if (type === "failed") page.failed(sentence(data.message));
-  if (type === "heard") {
-    page.heard(data.events, data.sentAt);
+  if (type === "events") {
+    page.show(data.events, data.sentAt);
     page.figure("rtf", data.rtf.toFixed(2));
   }
   if (data.memory) page.figure("memory", megabytes(data.memory));

@@ -1,7 +1,7 @@
 // The recognizer, away from the page's own thread.
 //
 // Takes {type: "load", model, lm, punctuation}, then {type: "begin", sampleRate}, {type: "audio", samples, sentAt} and
-// {type: "end", sentAt}; gives {type: "progress" | "ready" | "failed" | "heard" | "ended", ...}.
+// {type: "end", sentAt}; gives {type: "progress" | "ready" | "failed" | "events" | "ended", ...}.
 
 import * as ort from "./ort/ort.wasm.bundle.min.mjs";
 import { Recognizer } from "./asr-stream/src/index.js";
@@ -47,11 +47,11 @@ const handlers = {
     if (!waiting.length) return; // taken together with an earlier one
     const samples = concatenated(waiting.splice(0));
     audioS += samples.length / sampleRate;
-    await hear(() => stream.accept(samples, sampleRate));
+    await run(() => stream.accept(samples, sampleRate));
   },
   async end() {
     try {
-      await hear(() => stream.finish());
+      await run(() => stream.finish());
     } finally {
       postMessage({ type: "ended" });
     }
@@ -66,11 +66,11 @@ onmessage = ({ data }) => {
   }).catch((error) => postMessage({ type: "failed", message: error.message }));
 };
 
-async function hear(task) {
+async function run(task) {
   const start = performance.now();
   const events = await task();
   busyMs += performance.now() - start;
-  postMessage({ type: "heard", events, sentAt, rtf: busyMs / 1000 / Math.max(audioS, 0.1), memory: memory() });
+  postMessage({ type: "events", events, sentAt, rtf: busyMs / 1000 / Math.max(audioS, 0.1), memory: memory() });
 }
 
 function concatenated(blocks) {
