@@ -57,10 +57,10 @@ def random_finals() -> list[Final]:
 def shifted(final: Final, start_s: float) -> Final:
     """As vosk-server's protocol tells it, in a stream that began at `start_s`."""
     words = [
-        Word(word.word.lower(), round(word.start_s, 3) + start_s, round(word.end_s, 3) + start_s, word.confidence)
+        Word(word.word, round(word.start_s, 3) + start_s, round(word.end_s, 3) + start_s, word.confidence)
         for word in final.words
     ]
-    return Final(final.text.lower(), words[0].start_s, words[-1].end_s, tuple(words))
+    return Final(final.text, words[0].start_s, words[-1].end_s, tuple(words))
 
 
 def test_captions_survive_the_server(tmp_path: Path) -> None:
