@@ -27,6 +27,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -173,16 +174,16 @@ async def by_realtime(url: str, turn: Turn, wait_s: float, commits: bool) -> Tim
     return timed
 
 
-async def at_once(turns: Sequence[Turn], num: int, client: Callable[[Turn, float], Awaitable[Timed]]) -> list[Timed]:
-    """The turns, `num` at a time; each begins by chance, so that chunks of different clients end at different times."""
+async def at_once(clients: Sequence[Callable[[float], Awaitable[Timed]]], num: int) -> list[Timed]:
+    """The clients, `num` at a time; each begins by chance, so that chunks of different clients end at different times."""
     free = asyncio.Semaphore(num)
     chance = random.Random(0)
 
-    async def one(turn: Turn, wait_s: float) -> Timed:
+    async def one(client: Callable[[float], Awaitable[Timed]], wait_s: float) -> Timed:
         async with free:
-            return await client(turn, wait_s)
+            return await client(wait_s)
 
-    return await asyncio.gather(*(one(turn, chance.uniform(0, 1)) for turn in turns))
+    return await asyncio.gather(*(one(client, chance.uniform(0, 1)) for client in clients))
 
 
 def time_to_final_ms(turn: Turn, timed: Timed) -> float | None:
@@ -233,19 +234,13 @@ def measured_by_socket(turns: Sequence[Turn], num_streams: int, options: Sequenc
     command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", str(port), *options]
     url = f"ws://127.0.0.1:{port}"
     with Server(command, url, answers_all=True, chunk_ms=0).running(None):
-
-        async def all_of_them() -> list[list[Timed]]:
-            return [
-                await at_once(turns, num_streams, client)
-                for client in (
-                    lambda turn, wait_s: by_realtime(url, turn, wait_s, commits=False),
-                    lambda turn, wait_s: by_realtime(url, turn, wait_s, commits=True),
-                    lambda turn, wait_s: by_vosk(url, turn, wait_s),
-                )
-            ]
-
-        by_endpoint, by_commit, by_partials = asyncio.run(all_of_them())
-    return finals_row(turns, by_endpoint, by_commit) | partials_row(turns, by_partials)
+        clients = [
+            partial(client, url, turn)
+            for turn in turns
+            for client in (by_vosk, partial(by_realtime, commits=False), partial(by_realtime, commits=True))
+        ]
+        timed = asyncio.run(at_once(clients, num_streams))
+    return finals_row(turns, timed[1::3], timed[2::3]) | partials_row(turns, timed[::3])
 
 
 def main() -> None:

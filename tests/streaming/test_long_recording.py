@@ -80,7 +80,7 @@ def test_each_word_is_there_once_and_in_its_place(second_pass: bool) -> None:
     found = [word for *_, of_final in finals for word in of_final]
     assert [word for word, _ in found] == [TOKENS[token][1:] for _, token in words]
     late = [start - FRAME_S * frame for (_, start), (frame, _) in zip(found, words, strict=True)]
-    assert max(map(abs, late)) <= 4 * FRAME_S  # the word before may end where it begins
+    assert max(map(abs, late)) < 4.5 * FRAME_S  # the word before may end where it begins
     frames = [frame for frame, _ in words]
     after_pause = [i for i in range(1, len(words)) if frames[i] - frames[i - 1] > PAUSE]
     assert len(after_pause) > 20 and max(abs(late[i]) for i in after_pause) < 1e-6
