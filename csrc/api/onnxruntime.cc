@@ -34,8 +34,8 @@ const ort::ApiBase* open_library(const std::string& path, std::string& reason) {
 #else
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    const char* said = dlerror();
-    reason = said ? said : "it cannot be opened";
+    const char* message = dlerror();
+    reason = message ? message : "it cannot be opened";
   }
   void* function = library ? dlsym(library, "OrtGetApiBase") : nullptr;
 #endif
