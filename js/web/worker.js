@@ -69,7 +69,8 @@ async function hear(task) {
   const start = performance.now();
   const events = await task();
   busyMs += performance.now() - start;
-  postMessage({ type: "heard", events, sentAt, rtf: busyMs / 1000 / Math.max(audioS, 0.1), memory: memory() });
+  const rtf = busyMs / 1000 / Math.max(audioS, 0.1);
+  postMessage({ type: "heard", events, sentAt, audioS, rtf, memory: memory() });
 }
 
 function concatenated(blocks) {
