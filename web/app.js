@@ -4,7 +4,7 @@
 //   FIGURES                   [[id, title], ...], shown beside the latency
 //   createEngine(page)        an engine, which calls the methods of `page` below
 //   engine.load()             resolves when it can listen; rejects with an Error whose message is a sentence
-//   engine.begin(sampleRate), engine.audio(samples, heardAt)..., engine.end(): then it calls page.ended()
+//   engine.begin(sampleRate), engine.audio(samples, receivedAt)..., engine.end(): then it calls page.ended()
 //   engine.behindS            seconds of audio that are not recognized yet
 //   engine.abandon?.()        no longer wait for the last words
 
@@ -46,14 +46,14 @@ const page = {
     $("error").textContent = text;
     $("trouble").hidden = !text;
   },
-  // heardAt: when the last of the sound that they tell of came from the microphone.
-  heard(events, heardAt) {
+  // receivedAt: when the last of the sound that they tell of came from the microphone.
+  show(events, receivedAt) {
     for (const event of events) captions.show(event, startS);
     if (!events.length) return;
     if (OVERLAY) blankAfterSilence();
     showTools();
-    if (reading) return; // how long a piece of a file waited tells nothing
-    latencies = [...latencies, performance.now() - heardAt].slice(-NUM_LATENCIES);
+    if (reading) return; // how long a piece of a file waited says nothing
+    latencies = [...latencies, performance.now() - receivedAt].slice(-NUM_LATENCIES);
     page.figure("latency", `${Math.max(...latencies).toFixed(0)} ms`);
   },
   // The last final was none: it is a partial still.
@@ -94,7 +94,7 @@ const engine = createEngine(page);
 // --- microphone ---
 
 const microphone = new Microphone({
-  heard(samples, peak) {
+  block(samples, peak) {
     showLevel(peak);
     engine.audio(samples, performance.now());
   },

@@ -39,7 +39,7 @@ class MicrophoneError(ValueError):
 
 @dataclass(frozen=True)
 class InputDevice:
-    """What PortAudio says about an input device. default_sample_rate: Hz."""
+    """An input device of PortAudio. default_sample_rate: Hz."""
 
     index: int
     name: str
@@ -132,7 +132,7 @@ class Microphone:
 
     @property
     def sample_rate(self) -> int:
-        """Of the samples that are read, in Hz: 16000, or the device's own rate when it refuses that."""
+        """Sample rate of the samples that are read, in Hz: 16000, or the device's own rate when it refuses that."""
         return self._capture.sample_rate
 
     @property
@@ -151,7 +151,7 @@ class Microphone:
             samples, gap = capture.ring.read(capture.ring.capacity)
             if len(samples) or gap:
                 return Block(samples, capture.sample_rate, gap)
-            block = self._told_overflow() or (None if self._closed else self._watch())
+            block = self._overflow_error() or (None if self._closed else self._watch())
             if self._closed:
                 return block
             if block is not None or time.monotonic() >= deadline:
@@ -189,8 +189,8 @@ class Microphone:
         self._num_overflows = 0
         self._overflow_reported = -OVERFLOW_REPORT_S
 
-    def _told_overflow(self) -> Block | None:
-        """That the sound system lost audio, if it did and that was not said within the last seconds."""
+    def _overflow_error(self) -> Block | None:
+        """An error that the sound system lost audio, if it did and none was reported within the last seconds."""
         capture = self._capture
         num_new = capture.num_input_overflows - self._num_overflows
         now = time.monotonic()
@@ -202,7 +202,7 @@ class Microphone:
         return Block(_EMPTY, capture.sample_rate, error=f"the sound system lost audio before it got here, {times}")
 
     def _watch(self) -> Block | None:
-        """What is to be said about the device, if anything."""
+        """An error about the device, if there is one."""
         if self._opening is not None:
             return self._take_over() if self._reopened is not None else None
         capture = self._capture

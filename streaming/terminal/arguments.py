@@ -1,4 +1,4 @@
-"""The command line of `asr-stream`: what may be said, and what contradicts itself."""
+"""The command line of `asr-stream`, and the options that contradict each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ examples:
   asr-stream                               captions from the default microphone; Ctrl-C ends
   asr-stream --list-devices                which microphones there are
   asr-stream --device 3 --chunk-ms 320     another microphone, text sooner, a little less accurate
-  asr-stream --output notes.txt --append   the same, and written down as it is spoken
+  asr-stream --output notes.txt --append   the same, and written to a file
   asr-stream --system-audio                what the computer plays: a meeting, a film
   asr-stream --system-audio --microphone --output meeting.srt
                                            both, each cue labeled: me, others
@@ -41,15 +41,15 @@ exit status:
   0     done; also after Ctrl-C at the microphone, and when the reader of the output has gone
   1     a model, a file or the microphone cannot be used (other files are still read), or the output takes no more
   2     the command line is wrong
-  130   Ctrl-C while a file was read (143 after SIGTERM); what was heard until then is printed
+  130   Ctrl-C while a file was read (143 after SIGTERM); the text until then is printed
 """
 
 
 def new_parser() -> Parser:
-    """Of all options."""
+    """The parser of all options."""
     parser = Parser(
         prog="asr-stream",
-        description="Live captions: speech from the microphone, or from files, becomes text as it is spoken.",
+        description="Live captions: text of speech from the microphone or from files, as it is spoken.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -57,7 +57,7 @@ def new_parser() -> Parser:
     source = sources.add_mutually_exclusive_group()
     source.add_argument("--device", metavar="ID", help="microphone: a number or part of a name from --list-devices")
     parser.add_argument(
-        "--channel", type=int, default=1, metavar="N", help="of the microphone's channels the one to hear (default 1)"
+        "--channel", type=int, default=1, metavar="N", help="channel of the microphone to recognize (default 1)"
     )
     source.add_argument("-f", "--file", nargs="+", metavar="PATH", help="recognize files instead; - is standard input")
     source.add_argument("--sample", action="store_true", help="recognize the recording that comes with the package")
@@ -83,7 +83,7 @@ def new_parser() -> Parser:
         "--paused", action="store_true", help="begin with the microphone closed, until asr-stream toggle"
     )
     files = parser.add_argument_group("files")
-    files.add_argument("--realtime", action="store_true", help="read files no faster than they were spoken")
+    files.add_argument("--realtime", action="store_true", help="read files at the speed of playback")
     files.add_argument(
         "--raw-rate",
         type=int,
@@ -146,7 +146,7 @@ def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
         except OSError as error:  # such as a name that is too long
             parser.error(f"cannot write {args.output}: {error.strerror}")
     elif args.existing != "keep":
-        parser.error(f"--{args.existing} says what becomes of an output file: give --output as well")
+        parser.error(f"--{args.existing} is for an output file: give --output as well")
     if len(paths) > 1 and args.format in ("srt", "vtt") and not is_folder(args.output):
         parser.error(
             f"subtitles of several files need a file each, in a folder: --output {args.output or 'subtitles'}/"
@@ -177,7 +177,7 @@ def _check_raw_rate(parser: Parser, rate: int, paths: Sequence[str]) -> None:
     from asr.streaming.resampler import check_sample_rate
 
     if not paths:
-        parser.error("--raw-rate says how to read files: give --file as well")
+        parser.error("--raw-rate is for files: give --file as well")
     try:
         check_sample_rate(rate)
     except ValueError as error:
@@ -204,7 +204,7 @@ def _check_output(parser: Parser, args: argparse.Namespace, paths: Sequence[str]
 
 
 def _is_source(path: str, target: Path) -> bool:
-    """Whether the recording lies in the file `target`."""
+    """Whether the recording is the file `target`."""
     try:
         source = os.fstat(0) if path == STDIN else os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Captions: what a person sees on the terminal while someone speaks, or while files are read.
+"""Captions on the terminal, of the microphone or of files.
 
 The partial stands in one line and changes in place, what is stable of it firm and the rest dimmed; when it outgrows the
 line, its end stays visible. A final becomes a firm line in its stead. Each source of audio has a line of its own. Below
@@ -50,7 +50,7 @@ class Captions:
         return self._console.encoding.startswith("utf")
 
     def begin(self, name: str) -> None:
-        """What follows is about the recording of this name."""
+        """Begins the captions of the recording of this name."""
         self._print_line(f"== {name} ==", self._dim)
 
     def show(self, event: Event, label: str = "") -> None:

@@ -1,6 +1,6 @@
 """`asr-stream`: live captions from the microphone, or from files.
 
-Starts fast: nothing heavy is imported before the command line is understood, and the microphone listens while
+Starts fast: nothing heavy is imported before the command line is understood, and the microphone records while
 the model is still being loaded.
 """
 
@@ -51,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(args, parser)
     except BrokenPipeError:
-        discard_output()  # whoever read it is done
+        discard_output()  # its reader has ended
         return 0
     except OutputError as error:
-        _complain(error)
+        _print_error(error)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -92,7 +92,7 @@ class _Interrupt:
             signal.signal(other, signal.default_int_handler if other == signal.SIGINT else signal.SIG_DFL)
 
 
-def _complain(message: object) -> None:
+def _print_error(message: object) -> None:
     print(f"asr-stream: {message}", file=sys.stderr, flush=True)
 
 
@@ -104,7 +104,7 @@ def _recognizer(args: argparse.Namespace, parser: Parser, precision: str = "int8
     try:
         return new_recognizer(args, bundled_model(precision))
     except (ModelError, LmError) as error:
-        _complain(error)
+        _print_error(error)
         return None
     except ValueError as error:
         parser.error(str(error))
@@ -133,7 +133,7 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
     _print_stats(args, stats)
     if interrupt:
         return 128 + interrupt.signal
-    return int(output.failed or any(each.failed for each in transcriber.transcriptions))
+    return int(output.failed or any(each.trouble for each in transcriber.transcriptions))
 
 
 def _microphone(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt) -> int:
@@ -146,9 +146,9 @@ def _microphone(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt)
             run = _dictation if args.type else _captions
             return run(args, parser, interrupt, stack)
         except (TypingError, ToggleError) as error:
-            _complain(error)
+            _print_error(error)
         except MicrophoneError as error:
-            _complain(error)
+            _print_error(error)
             if args.device is None and not args.system_audio:
                 print("Without a microphone, try the bundled recording:  asr-stream --sample", file=sys.stderr)
     return 1
@@ -260,7 +260,7 @@ def _list_devices() -> int:
     try:
         devices = list_devices()
     except MicrophoneError as error:
-        _complain(error)
+        _print_error(error)
         return 1
     for device in devices:
         mark = "*" if device.is_default else " "
@@ -269,7 +269,7 @@ def _list_devices() -> int:
             f"{device.default_sample_rate} Hz)"
         )
     if not devices:
-        _complain("there is no microphone: PortAudio finds no input device")
+        _print_error("there is no microphone: PortAudio finds no input device")
         return 1
     return 0
 

@@ -46,7 +46,7 @@ class Dictation(Live):
         elif not self._switch.on and self._source.microphone:
             self._pause()
         if complaint := self._typist.complaint():
-            self._complain(complaint)
+            self._warn(complaint)
         if self._source.microphone:
             return super().step()
         if self._view:
@@ -74,17 +74,17 @@ class Dictation(Live):
             self._source.microphone = self._open_microphone()
         except MicrophoneError as error:
             self._switch.on = False
-            self._complain(str(error))
+            self._warn(str(error))
 
     def _drain(self) -> None:
         """Closes the microphone and recognizes all that it has heard."""
         if self._source.microphone:
             self._source.microphone.close()
-            while self._hear(self._source):
+            while self._read(self._source):
                 pass
             self._source.microphone = None
 
-    def _complain(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         self._source.stream.report_error(text)
         self._show(self._source, 0.0, time.monotonic())
 

@@ -1,4 +1,4 @@
-"""What events look like as text: plain lines, JSON lines, SubRip, WebVTT.
+"""Formats of events as text: plain lines, JSON lines, SubRip, WebVTT.
 
 A format turns each event into the text that comes next in its file, so that whatever was written is whole at any time.
 """
@@ -23,13 +23,13 @@ class Format(Protocol):
     """State of one file of text."""
 
     complete: bool
-    """Whether every event is in it; else finals only."""
+    """Whether it has every event; else finals only."""
 
     def begin(self, name: str) -> str:
-        """What stands before a recording; `name` is empty where it need not be told from others."""
+        """Text before a recording; `name` is empty where there is only one."""
 
     def add(self, event: Event, label: str = "") -> str:
-        """What comes next; empty for an event that this format does not show. label: whose words these are."""
+        """Text of an event; empty where this format does not show it. label: the source of the audio, if several."""
 
 
 class PlainText:
@@ -114,6 +114,6 @@ def is_folder(path: str | None) -> bool:
 
 
 def format_of(path: str | None) -> str:
-    """What a file of this name is expected to hold: text, unless its suffix says otherwise."""
+    """Format of a file of this name: by its suffix, else text."""
     suffix = Path(path or "").suffix.lower()
     return next((format for format in FORMATS if _SUFFIXES[format] == suffix), "json" if suffix == ".json" else "text")

@@ -1,4 +1,4 @@
-"""From the sources of audio to the output: what happens between two looks at the clock."""
+"""Live captions, step by step: from the sources of audio to the output."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Live:
         output.begin("microphone", several=False)
 
     def step(self) -> bool:
-        """Recognizes what was heard, or waits for a moment. False when nothing came."""
-        return any([self._hear(source) for source in self._sources])
+        """Recognizes the next audio, or waits for a moment. False when none came."""
+        return any([self._read(source) for source in self._sources])
 
     def finish(self) -> None:
-        """Closes the microphones and recognizes all that they have heard."""
+        """Closes the microphones and recognizes the rest of their audio."""
         for source in self._sources:
             if source.microphone:
                 source.microphone.close()
@@ -65,7 +65,7 @@ class Live:
             source.stream.finish()
             self._show(source, 0.0, begun)
 
-    def _hear(self, source: Source) -> bool:
+    def _read(self, source: Source) -> bool:
         assert source.microphone is not None
         block = source.microphone.read(WAIT_S / len(self._sources))
         if block is not None:

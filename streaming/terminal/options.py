@@ -28,7 +28,7 @@ OPTIONS = {
     "max_utterance_s": "--max-utterance-s",
     "provider": "--provider",
 }
-"""What the command line calls the fields of `Recognizer`, whose errors name them at their beginning."""
+"""Options of the command line for the fields of `Recognizer`, whose errors begin with their names."""
 _NAME = re.compile(rf"^({'|'.join(OPTIONS)})\b")
 
 
@@ -70,7 +70,7 @@ def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None
     how.add_argument(
         "--phrases",
         metavar="FILE",
-        help="all that may be said, such as voice commands, one a line; the rest becomes [unk]",
+        help="a grammar, such as voice commands: one phrase a line; other speech becomes [unk]",
     )
     how.add_argument(
         "--text",
@@ -109,7 +109,7 @@ def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None
 
 
 def new_recognizer(args: argparse.Namespace, bundled: Path | None = None) -> Recognizer:
-    """What `args` ask for. `bundled`: the bundled model to take where they name none. Raises as `Recognizer` does."""
+    """The recognizer of `args`. `bundled`: the default of --model. Raises as `Recognizer` does."""
     from asr.lm.packed import LmError
     from asr.runtime.onnx_model import ModelError
     from asr.streaming.recognizer import Recognizer

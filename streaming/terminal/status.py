@@ -17,7 +17,7 @@ REDRAW_S = 0.1
 FLOOR_DB = -60.0
 LOUD_DB = -3.0
 FALL_DB_PER_S = 20.0
-"""How fast the mark of the peak comes down."""
+"""Speed at which the mark of the peak falls."""
 MUTED_S = 3.0
 """A microphone that gives nothing but zeros for so long is switched off."""
 
@@ -96,7 +96,7 @@ class LevelMeter:
 
 
 class FileProgress:
-    """How much of the files has been read: by their length where it is known, else by their number."""
+    """Progress through the files: by their length where it is known, else by their number."""
 
     def __init__(self, num_files: int, total_s: float) -> None:
         self._num_files = num_files

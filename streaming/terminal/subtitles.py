@@ -24,7 +24,7 @@ PAUSE_S = 0.5
 
 
 _SENTENCE_END, _COMMA = 1.0, 0.4
-"""What a mark is worth to a cut behind it, in pauses of PAUSE_S."""
+"""Value of a mark for a cut after it, in pauses of PAUSE_S."""
 _TITLES = ("Mr.", "Mrs.", "Dr.", "St.")
 
 
@@ -74,9 +74,9 @@ class Subtitles:
         """Of the utterance of each source that is no final yet."""
 
     def add(self, event: Event, label: str = "") -> str:
-        """What comes next in the file. label: of the event's source, where there are several.
+        """The next text of the file. label: of the event's source, where there are several.
 
-        A cue waits for utterances of other sources that began before it, so partials are told too.
+        A cue waits for utterances of other sources that began before it, so partials count too.
         """
         if isinstance(event, Partial) and event.text:
             self._began_s[label] = event.start
@@ -172,7 +172,7 @@ def _cut(words: Sequence[Word], width: int) -> Iterator[Sequence[Word]]:
 
 
 def _mark(text: str) -> float:
-    """What the mark at the end of `text` is worth. Those of "Mr." and "p.m." are none."""
+    """Value of the mark at the end of `text`; 0 for the periods of "Mr." and "p.m."."""
     word = text.rpartition(" ")[2]
     if word.endswith((".", "?", "!")) and "." not in word[:-1] and word not in _TITLES:
         return _SENTENCE_END
@@ -180,7 +180,7 @@ def _mark(text: str) -> float:
 
 
 def _cost(words: Sequence[Word], width: int) -> float | None:
-    """Of one cue: full ones, so that parts become alike, and those that are gone too soon. None: cannot be one."""
+    """Cost of one cue: fullness, so that parts become alike, and too short a time. None: too long for a cue."""
     lines = _lines(words, width)
     span_s = words[-1].end_s - words[0].start_s
     if not lines or span_s > MAX_CUE_S:

@@ -104,9 +104,7 @@ def exported(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -
     ids=str,
 )
 def test_a_damaged_summary_of_the_training_is_named(checkpoint: Checkpoint, training: dict[str, object]) -> None:
-    with pytest.raises(
-        ExportError, match=r"summary of the training .* is damaged .* another checkpoint"
-    ):
+    with pytest.raises(ExportError, match=r"summary of the training .* is damaged .* another checkpoint"):
         describe(dataclasses.replace(checkpoint, training=training))
 
 
