@@ -70,12 +70,8 @@ async function run(task) {
   const start = performance.now();
   const events = await task();
   busyMs += performance.now() - start;
-<<<<<<< HEAD
   const rtf = busyMs / 1000 / Math.max(audioS, 0.1);
-  postMessage({ type: "heard", events, sentAt, audioS, rtf, memory: memory() });
-=======
-  postMessage({ type: "events", events, sentAt, rtf: busyMs / 1000 / Math.max(audioS, 0.1), memory: memory() });
->>>>>>> main
+  postMessage({ type: "events", events, sentAt, audioS, rtf, memory: memory() });
 }
 
 function concatenated(blocks) {
