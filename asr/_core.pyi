@@ -6,7 +6,7 @@ thread at a time, and a second thread that enters meanwhile gets RuntimeError; o
 threads, one that writes and one that reads.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, final, overload
 
 import numpy as np
@@ -569,9 +569,7 @@ class TextFormatter:
     def final(self, words: Sequence[_Word], is_cut: bool = False) -> PunctuationRun | None:
         """is_cut: the speaker goes on, so there is no mark at the end, and the next utterance begins small."""
 
-    def shown(
-        self, mark_probs: Sequence[float] = ..., case_probs: Sequence[float] = ...
-    ) -> tuple[list[_Word], int]:
+    def shown(self, mark_probs: Sequence[float] = ..., case_probs: Sequence[float] = ...) -> tuple[list[_Word], int]:
         """The words that are shown, and how many of them stand for good. Probabilities: of the words of the run, one
         after the other. ValueError for another number."""
 
@@ -679,9 +677,7 @@ class Stream:
     def scored(self, scores: list[float]) -> None:
         """Answers a DecoderScoring: natural log-probabilities of the sentences."""
 
-    def punctuated(
-        self, mark_probs: npt.NDArray[np.float32], case_probs: npt.NDArray[np.float32]
-    ) -> None:
+    def punctuated(self, mark_probs: npt.NDArray[np.float32], case_probs: npt.NDArray[np.float32]) -> None:
         """Answers PunctuationUnits: (num_units, NUM_MARKS) and (num_units, NUM_CASES)."""
 
     def not_punctuated(self, reason: str) -> None:

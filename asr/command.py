@@ -1,4 +1,4 @@
-"""Helpers of all commands: errors in one line, output that takes any name, Ctrl-C. Imports the standard library only."""
+"""Helpers of all commands: errors in one line, output that takes any name, Ctrl-C. Standard library only."""
 
 from __future__ import annotations
 

@@ -120,8 +120,8 @@ class CLibrary:
         self.c.asr_stream_sample_offset.restype = c_int64
 
     def model(self, source: str | Path | bytes, log: Any = None, **options: Any) -> CModel:
-        """A model file, or the bytes of one. options: those of asr_model_options, with str for paths. punctuation_path: by default
-        the bundled one, as in Python."""
+        """A model file, or the bytes of one. options: those of asr_model_options, with str for paths. The default
+        punctuation_path is the bundled one, as in Python."""
         wanted = _ModelOptions()
         self.c.asr_model_options_init(byref(wanted), c_size_t(ctypes.sizeof(wanted)))
         options.setdefault("onnxruntime_path", str(onnxruntime_library()))

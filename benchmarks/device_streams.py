@@ -160,7 +160,9 @@ def main() -> None:
             path = network(args.recipe[0], args.recipe[1:], Path(folder) / "model.onnx")
         for name in args.variants:
             onnx = OnnxModel(path, provider=args.provider, arena=name == "device")
-            recognizer = Recognizer(onnx, chunk_ms=args.chunk_ms, search="greedy", lm=None, second_pass=False, text="plain")
+            recognizer = Recognizer(
+                onnx, chunk_ms=args.chunk_ms, search="greedy", lm=None, second_pass=False, text="plain"
+            )
 
             def is_held(num_streams: int, name: str = name, recognizer: Recognizer = recognizer) -> bool:
                 step = speak(recognizer, audio, num_streams, args)

@@ -45,7 +45,9 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
     from asr.streaming import Final, Partial
 
     limits = {} if endpoints else dict.fromkeys(ENDPOINT_RULES, 120.0)
-    recognizer = Recognizer(model_file(args), chunk_ms=args.chunk_ms, search="greedy", second_pass=False, text="plain", **limits)
+    recognizer = Recognizer(
+        model_file(args), chunk_ms=args.chunk_ms, search="greedy", second_pass=False, text="plain", **limits
+    )
     step = recognizer.onnx.step
     num_steps = 0
 

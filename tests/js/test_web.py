@@ -45,7 +45,19 @@ def page() -> Path:
 
 
 def transcribe(model: Path, wav: Path, *options: str | Path) -> list[dict[str, Any]]:
-    result = run("node", "examples/transcribe.mjs", "--model", model, "--lm", BUNDLED, "--punctuation", PUNCTUATION, "--json", *options, wav)
+    result = run(
+        "node",
+        "examples/transcribe.mjs",
+        "--model",
+        model,
+        "--lm",
+        BUNDLED,
+        "--punctuation",
+        PUNCTUATION,
+        "--json",
+        *options,
+        wav,
+    )
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 

@@ -35,7 +35,7 @@ def words_of(text: str) -> list[tuple[str, float, float, float]]:
 
 
 Labels = tuple[list[int], list[int]]
-"""Of each word the mark, of no mark, comma, full stop and question mark, and the case, of small, capitalized and capitals."""
+"""Mark of each word (none, comma, full stop, question mark) and its case (small, capitalized, capitals)."""
 Network = Callable[[PunctuationRun], Labels]
 
 
@@ -65,8 +65,8 @@ class Shown:
 
 
 def marked(run: PunctuationRun) -> Labels:
-    """Stands in for the network: a comma two words before one with C, a full stop two words before "on", and a full stop
-    at the end; what a comma is before is capitalized."""
+    """A network by rule: a comma two words before one with C, a full stop two words before "on" and at the end; the
+    word after a comma is capitalized."""
     words, marks, cases = run.words, [0] * len(run.words), [0] * len(run.words)
     for i in range(len(words) - LOOK_AHEAD):
         marks[i] = 1 if words[i + LOOK_AHEAD][0] == "c" else 2 if words[i + LOOK_AHEAD] == "on" else 0
