@@ -89,11 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="URL",
         help="allow pages of this origin to use the server",
     )
-    add_recognition_options(
-        parser,
-        model="a file from `asr export`; default: the bundled one in float32, because streams share batches, and in "
-        "int8 one stream's audio would change the rounding of another's",
-    )
+    add_recognition_options(parser)
     parser.add_argument(
         "--threads", type=int, default=0, metavar="N", help="threads of recognition (default: one for each core)"
     )
@@ -116,7 +112,7 @@ def _complain(message: object) -> int:
 
 def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Limits, token: str) -> int:
     from asr.lm.packed import LmError
-    from asr.runtime.onnx_model import ModelError, bundled_model
+    from asr.runtime.onnx_model import ModelError
 
     try:
         listening = _listen(args.host, args.port, "--port")
@@ -127,7 +123,7 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
     except ValueError as error:
         return _complain(error)
     try:
-        recognizer = new_recognizer(args, bundled_model("float32"))
+        recognizer = new_recognizer(args)
     except (ModelError, LmError) as error:
         return _complain(error)
     except ValueError as error:
