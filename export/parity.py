@@ -60,7 +60,7 @@ MAX_SCORE_ERROR = {"none": MAX_ERROR, "int8": 0.2}
 
 @dataclass(frozen=True)
 class ParityReport:
-    """How far a file is from PyTorch."""
+    """Differences of a file from PyTorch."""
 
     num_chunks: int
     max_error: float
@@ -70,7 +70,7 @@ class ParityReport:
     agreement: float
     """Share of frames with the same best token, of the head where it is smaller."""
     relative_error: float
-    """Of the encoder's output."""
+    """Largest relative error of the encoder's output."""
     score_error: float
     """Largest difference of a decoder score, per token."""
     step_error: float
@@ -115,11 +115,11 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
         score_error=score_error,
         step_error=step_error,
     )
-    _judge(report, onnx_model.metadata.quantization)
+    _check(report, onnx_model.metadata.quantization)
     return report
 
 
-def _judge(report: ParityReport, quantization: str) -> None:
+def _check(report: ParityReport, quantization: str) -> None:
     bounds = [
         (f"decoder {name} error per token", error, MAX_SCORE_ERROR[quantization])
         for name, error in (("score", report.score_error), ("step", report.step_error))
@@ -216,7 +216,7 @@ def _flat(streams: list[Stream]) -> list[FloatArray]:
 
 @torch.no_grad()
 def _score_errors(model: AsrModel, onnx_model: OnnxModel, encoder_out: FloatArray) -> tuple[float, float]:
-    """Of whole sentences, and of sentences token by token."""
+    """Errors of the scores of whole sentences, and of sentences token by token."""
     random = np.random.default_rng(0)
     vocab_size = onnx_model.metadata.vocab_size
     worst = np.zeros(2)

@@ -41,13 +41,13 @@ STATES_OF_A_LAYER = ("cached_key", "cached_nonlin_attn", "cached_val1", "cached_
 WENET_INPUTS = ("x", "offset", "required_cache_size", "attn_cache", "conv_cache", "attn_mask")
 WENET_OUTPUTS = ("log_probs", "next_att_cache", "next_conv_cache")
 SAMPLE_SCALE_LOG = 2 * math.log(32768)
-"""What samples in ±32768 add to a log-mel energy of samples in ±1."""
+"""Log-mel energy of samples in ±32768 minus that of samples in ±1."""
 FLOOR_LOG = math.log(np.finfo(np.float32).eps)
 """Log-mel energy of digital silence."""
 EMBED_STATES = (128, 3, 19)
 """Per stream, as the runtime makes them: not ours to choose, nor to read."""
 NUM_CHUNKS = 50
-"""Of each case of the parity gate."""
+"""Chunks of each case of the parity gate."""
 
 
 @dataclass(frozen=True)

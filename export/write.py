@@ -23,7 +23,7 @@ from asr.training.checkpoint import Checkpoint
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was written and how close it is to PyTorch."""
+    """The written file, and its difference from PyTorch."""
 
     path: Path
     size: int

@@ -18,10 +18,13 @@ COMMON_FRAMES = 200
 """2 s. Longer second passes than 30 s go in steps of 30 s, a multiple of it: only the last step is ever filled up."""
 
 
+WorkOfCore = _core.EncoderStep | _core.DecoderScoring | _core.PunctuationUnits
+
+
 class Work:
     """A run of the network that `stream` waits for: `work`, with the model of `recognizer`."""
 
-    def __init__(self, stream: Stream, recognizer: Recognizer, work: _core.EncoderStep | _core.DecoderScoring) -> None:
+    def __init__(self, stream: Stream, recognizer: Recognizer, work: WorkOfCore) -> None:
         self.stream = stream
         self.recognizer = recognizer
         self.work = work
@@ -55,11 +58,25 @@ def compute(batch: Sequence[Work]) -> None:
         if isinstance(first.work, _core.DecoderScoring):
             scores = first.recognizer.onnx.score(first.work.tokens, first.work.encoder_out)
             first.stream.answer(lambda core: core.scored(scores.tolist()))
+        elif isinstance(first.work, _core.PunctuationUnits):
+            _punctuate(first, first.work)
         else:
             _compute_steps([(work, work.work) for work in batch if isinstance(work.work, _core.EncoderStep)])
     except Exception as error:
         for work in batch:
             work.stream.fail(error)
+
+
+def _punctuate(work: Work, units: _core.PunctuationUnits) -> None:
+    """Failure costs case and punctuation, not the words."""
+    try:
+        assert work.recognizer.punctuator is not None
+        answer = work.recognizer.punctuator.answer_units(units)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        work.stream.answer(lambda core: core.not_punctuated(reason))
+    else:
+        work.stream.answer(lambda core: core.punctuated(*answer))
 
 
 def _compute_steps(batch: Sequence[tuple[Work, _core.EncoderStep]]) -> None:

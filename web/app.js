@@ -4,7 +4,7 @@
 //   FIGURES                   [[id, title], ...], shown beside the latency
 //   createEngine(page)        an engine, which calls the methods of `page` below
 //   engine.load()             resolves when it can listen; rejects with an Error whose message is a sentence
-//   engine.begin(sampleRate), engine.audio(samples, heardAt)..., engine.end(): then it calls page.ended()
+//   engine.begin(sampleRate), engine.audio(samples, receivedAt)..., engine.end(): then it calls page.ended()
 //   engine.abandon?.()        no longer wait for the last words
 
 import { Captions } from "./captions.js";
@@ -43,12 +43,12 @@ const page = {
     $("error").textContent = text;
     $("trouble").hidden = !text;
   },
-  // heardAt: when the last of the sound that they tell of came from the microphone.
-  heard(events, heardAt) {
+  // receivedAt: when the last of the sound that they tell of came from the microphone.
+  show(events, receivedAt) {
     for (const event of events) captions.show(event, startS);
     if (!events.length) return;
     if (OVERLAY) blankAfterSilence();
-    latencies = [...latencies, performance.now() - heardAt].slice(-NUM_LATENCIES);
+    latencies = [...latencies, performance.now() - receivedAt].slice(-NUM_LATENCIES);
     page.figure("latency", `${Math.max(...latencies).toFixed(0)} ms`);
     showTools();
   },
@@ -89,7 +89,7 @@ const engine = createEngine(page);
 // --- microphone ---
 
 const microphone = new Microphone({
-  heard(samples, peak) {
+  block(samples, peak) {
     showLevel(peak);
     engine.audio(samples, performance.now());
   },

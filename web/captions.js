@@ -1,4 +1,4 @@
-// What has been said: on the page, as text, as subtitles.
+// The text so far: on the page, as text, as subtitles.
 
 import { srt } from "./subtitles.js";
 

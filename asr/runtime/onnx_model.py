@@ -67,7 +67,7 @@ class Cache(NamedTuple):
 
 
 class StepOutput(NamedTuple):
-    """What one chunk gives, of c encoder frames."""
+    """Output for one chunk of c encoder frames."""
 
     log_probs: FloatArray
     """(N, c, vocab_size)"""
@@ -80,7 +80,7 @@ class StepOutput(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """What a whole utterance of T feature frames gives."""
+    """Output for a whole utterance of T feature frames."""
 
     log_probs: FloatArray
     """(T // 4, vocab_size)"""
@@ -91,7 +91,7 @@ class Encoded(NamedTuple):
 
 
 Past = Cache | Row
-"""What one stream remembers, wherever it lies."""
+"""A stream's cache, in host memory or in an arena of the device."""
 
 
 def bundled_model(name: str = "int8") -> Path:
@@ -153,7 +153,7 @@ class OnnxModel:
         self._new_session = partial(open_session, provider=provider, num_threads=num_threads)
         self._device = provider
         self.has_arena = provider == "cuda" if arena is None else arena
-        """Whether streams keep their past in the device's memory."""
+        """Whether streams keep their caches in the device's memory."""
         self._arenas: dict[int, CacheArena] = {}
         self._lock = threading.Lock()
         try:
@@ -210,7 +210,7 @@ class OnnxModel:
         return StepOutput(outputs[0], outputs[1], Cache(*outputs[2:5]), phones)
 
     def begin(self, left_context: int) -> Past:
-        """What a stream remembers before its first chunk. ValueError for a negative `left_context`."""
+        """The cache of a stream before its first chunk. ValueError for a negative `left_context`."""
         if not self.has_arena or left_context < 1:
             return self.init_cache(1, left_context)
         with self._lock:

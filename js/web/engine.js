@@ -1,7 +1,7 @@
 // Recognition in the browser: by a worker, so that the page never has to wait for it. In place of the server's engine.js,
 // see app.js.
 
-const MODEL = "model.onnx", LM = "language.lm"; // beside this file
+const MODEL = "model.onnx", LM = "language.lm", PUNCTUATION = "punctuation.onnx"; // beside this file
 
 export const FIGURES = [
   ["rtf", "Real-time factor"], ["memory", "Memory"], ["loading", "Loaded in"], ["offline", "Without a network"],
@@ -24,7 +24,7 @@ export function createEngine(page) {
           if (data.type === "failed") reject(new Error(sentence(data.message)));
           handle(page, data);
         };
-        worker.postMessage({ type: "load", model: MODEL, lm: LM });
+        worker.postMessage({ type: "load", model: MODEL, lm: LM, punctuation: PUNCTUATION });
       });
       serveOffline(page);
     },
@@ -45,8 +45,8 @@ function handle(page, { type, ...data }) {
   if (type === "progress") page.status(`Loading … ${megabytes(data.numBytes)}`);
   if (type === "ready") page.figure("loading", `${data.seconds.toFixed(1)} s`);
   if (type === "failed") page.failed(sentence(data.message));
-  if (type === "heard") {
-    page.heard(data.events, data.sentAt);
+  if (type === "events") {
+    page.show(data.events, data.sentAt);
     page.figure("rtf", data.rtf.toFixed(2));
   }
   if (data.memory) page.figure("memory", megabytes(data.memory));

@@ -39,15 +39,15 @@ exit status:
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns its exit status."""
-    parser = _parser()
+    parser = new_parser()
     args = parser.parse_args(argv)
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        return _complain("the server needs more packages: pip install 'asr-stream[server]'")
+        return _print_error("the server needs more packages: pip install 'asr-stream[server]'")
     try:
-        limits = Limits(**{field.name: getattr(args, field.name) for field in fields(Limits)})
+        limits = limits_of(args)
     except ValueError as error:
         parser.error(str(error))
     from asr.streaming.server.security.access import LOOPBACK
@@ -59,7 +59,8 @@ def main(argv: Sequence[str]) -> int:
     return _serve(args, parser, limits, token)
 
 
-def _parser() -> argparse.ArgumentParser:
+def new_parser() -> argparse.ArgumentParser:
+    """The options of the server."""
     parser = argparse.ArgumentParser(
         prog="asr-stream serve",
         description="Serve live transcription: OpenAI's API (files and Realtime), vosk-server's protocol, Wyoming, "
@@ -74,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         "--wyoming-host",
         default="127.0.0.1",
         metavar="HOST",
-        help="address for Wyoming, which has no authentication: whoever reaches it may use it (default 127.0.0.1)",
+        help="address for Wyoming, which has no authentication: anyone who can reach it may use it (default 127.0.0.1)",
     )
     parser.add_argument(
         "--wyoming-text",
@@ -105,7 +106,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _complain(message: object) -> int:
+def limits_of(args: argparse.Namespace) -> Limits:
+    """Raises ValueError for values out of range."""
+    return Limits(**{field.name: getattr(args, field.name) for field in fields(Limits)})
+
+
+def _print_error(message: object) -> int:
     print(f"asr-stream: {message}", file=sys.stderr, flush=True)
     return 1
 
@@ -121,11 +127,11 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
         if args.wyoming_port is not None:
             wyoming = _listen(args.wyoming_host, args.wyoming_port, "--wyoming-port")
     except ValueError as error:
-        return _complain(error)
+        return _print_error(error)
     try:
         recognizer = new_recognizer(args)
     except (ModelError, LmError) as error:
-        return _complain(error)
+        return _print_error(error)
     except ValueError as error:
         parser.error(str(error))
     asyncio.run(_run(recognizer, limits, args, token, listening, wyoming))

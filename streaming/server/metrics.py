@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.samples import Sample
 
 if TYPE_CHECKING:
     from asr.streaming.server.server import Server
@@ -49,3 +50,8 @@ class Metrics:
     def text(self) -> bytes:
         """In the Prometheus text format."""
         return generate_latest(self._registry)
+
+    def samples(self) -> Iterator[Sample]:
+        """The numbers of `text`, one by one."""
+        for metric in self._registry.collect():
+            yield from (sample for sample in metric.samples if not sample.name.endswith("_created"))

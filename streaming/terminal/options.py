@@ -28,7 +28,7 @@ OPTIONS = {
     "max_utterance_s": "--max-utterance-s",
     "provider": "--provider",
 }
-"""What the command line calls the fields of `Recognizer`, whose errors name them at their beginning."""
+"""Options of the command line for the fields of `Recognizer`, whose errors begin with their names."""
 _NAME = re.compile(rf"^({'|'.join(OPTIONS)})\b")
 
 
@@ -71,7 +71,7 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--phrases",
         metavar="FILE",
-        help="all that may be said, such as voice commands, one a line; the rest becomes [unk]",
+        help="a grammar, such as voice commands: one phrase a line; other speech becomes [unk]",
     )
     how.add_argument(
         "--text",
@@ -110,7 +110,7 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
 
 
 def new_recognizer(args: argparse.Namespace) -> Recognizer:
-    """What `args` ask for. Raises as `Recognizer` does."""
+    """The recognizer of `args`. Raises as `Recognizer` does."""
     from asr.lm.packed import LmError
     from asr.runtime.onnx_model import ModelError
     from asr.streaming.recognizer import Recognizer

@@ -119,9 +119,7 @@ def exported_int8(
     ids=str,
 )
 def test_a_damaged_summary_of_the_training_is_named(checkpoint: Checkpoint, training: dict[str, object]) -> None:
-    with pytest.raises(
-        ExportError, match=r"summary of the training .* is damaged .* another checkpoint"
-    ):
+    with pytest.raises(ExportError, match=r"summary of the training .* is damaged .* another checkpoint"):
         describe(dataclasses.replace(checkpoint, training=training))
 
 

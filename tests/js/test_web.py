@@ -14,14 +14,16 @@ import pytest
 from conftest import SAMPLE
 from support.benchmark_module import BENCHMARKS
 from support.c_build import lock
-from support.recognition import finals, recognize
+from support.recognition import recognize
 from support.synth import speech, write_audio
 
 from asr import Recognizer
 from asr.evaluation.wer import count_errors
 from asr.lm.packed import BUNDLED
 from asr.runtime.onnx_model import bundled_model
+from asr.runtime.shown_text import bundled_punctuation
 
+PUNCTUATION = bundled_punctuation()
 JS = Path(__file__).parents[2] / "js"
 PAUSE = np.zeros(24000, np.float32)
 
@@ -43,7 +45,19 @@ def page() -> Path:
 
 
 def transcribe(model: Path, wav: Path, *options: str | Path) -> list[dict[str, Any]]:
-    result = run("node", "examples/transcribe.mjs", "--model", model, "--lm", BUNDLED, "--json", *options, wav)
+    result = run(
+        "node",
+        "examples/transcribe.mjs",
+        "--model",
+        model,
+        "--lm",
+        BUNDLED,
+        "--punctuation",
+        PUNCTUATION,
+        "--json",
+        *options,
+        wav,
+    )
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
@@ -78,9 +92,9 @@ def test_node_writes_the_words_of_python(spoken: Path) -> None:
     # Bundled int8 model and language model, second pass, rescoring. Of unclear speech a word may differ: see below.
     recognizer = Recognizer()
     for wav, num_finals, most in ((SAMPLE, 1, 0), (spoken, 3, 2)):
-        expected = [event.text for event in recognize(recognizer, read(wav)) if event.type == "final"]
+        expected = [event.raw for event in recognize(recognizer, read(wav)) if event.type == "final"]
         assert len(expected) == num_finals
-        found = [event["text"] for event in transcribe(bundled_model(), wav) if event["type"] == "final"]
+        found = [event["raw"] for event in transcribe(bundled_model(), wav) if event["type"] == "final"]
         assert len(found) == num_finals
         errors = count_errors(expected, found)
         assert errors.insertions + errors.deletions + errors.substitutions <= most, (found, expected)
@@ -93,6 +107,7 @@ def test_node_gives_every_event_of_python_with_times_and_confidence(spoken: Path
     expected = [event.to_dict() for event in events]
     found = transcribe(model, spoken, "--chunk-ms", "320")
     assert spans(found) == spans(expected)
+    assert found[-1]["text"].endswith(".") and found[-1]["text"] != found[-1]["raw"]
     for event, wanted in zip(found, expected, strict=True):
         confidences = [word["confidence"] for word in event["words"]]
         assert confidences == pytest.approx([word["confidence"] for word in wanted["words"]], abs=2e-3)
@@ -167,7 +182,8 @@ def test_the_page_hears_what_python_hears_also_without_a_server(tmp_path: Path) 
     for name in ("online", "offline"):
         visit = seen[name]
         samples = np.fromfile(tmp_path / f"{name}.f32", np.float32)
-        expected = finals(recognize(recognizer, samples, rate=visit["sampleRate"]))
+        events = recognize(recognizer, samples, rate=visit["sampleRate"])
+        expected = " ".join(event.text for event in events if event.type == "final")
         assert len(expected.split()) >= 8
         assert " ".join(visit["finals"]) == expected
         assert visit["partial"] == visit["error"] == ""

@@ -395,7 +395,7 @@ def test_sigterm_has_every_final_said(sample: np.ndarray) -> None:
         with pytest.raises(ConnectionClosed) as end:
             waits.recv(10)
         assert end.value.rcvd is not None
-        assert (end.value.rcvd.code, end.value.rcvd.reason) == (1001, "the server is about to end")
+        assert (end.value.rcvd.code, end.value.rcvd.reason) == (1001, "the server is about to end; connect again")
         said = rest(assistant)
         assert b'"transcript"' in said and final.split()[0].encode() in said
         for thread in threads:

@@ -103,17 +103,17 @@ def test_which_language_model_is_the_default(onnx: OnnxModel, pairs_lm: Path) ->
 
 
 def test_the_decoder_hears_each_frame_in_one_utterance(onnx: OnnxModel, conversation: np.ndarray) -> None:
-    heard = []
+    encoded = []
 
     class Listening(OnnxModel):
         def score(self, tokens: Sequence[Sequence[int]], encoder_out: np.ndarray) -> np.ndarray:
-            heard.append(encoder_out)
+            encoded.append(encoder_out)
             return super().score(tokens, encoder_out)
 
     recognizer = Recognizer(Listening(onnx.path), second_pass=False)
-    heard.clear()
+    encoded.clear()
     recognize(recognizer, conversation)
-    assert len(heard) == 3
+    assert len(encoded) == 3
     features = fbank(conversation).numpy()
     outputs, cache = [], onnx.init_cache(1, 64)
     for start in range(0, len(features) - 3, 64):
@@ -122,7 +122,7 @@ def test_the_decoder_hears_each_frame_in_one_utterance(onnx: OnnxModel, conversa
         piece[0, :valid] = features[start : start + 67]
         _, encoder_out, cache, _ = onnx.step(piece, np.array([valid]), cache)
         outputs.append(encoder_out[0, : min(valid // 4, 16)])
-    np.testing.assert_allclose(np.concatenate(heard), np.concatenate(outputs), atol=1e-3)
+    np.testing.assert_allclose(np.concatenate(encoded), np.concatenate(outputs), atol=1e-3)
 
 
 def test_the_last_words_are_never_cut(onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray) -> None:

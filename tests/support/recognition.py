@@ -34,7 +34,7 @@ SAMPLE_TEXT = "THE OLD MAN WALKED SLOWLY DOWN THE ROAD AND THE CHILDREN RAN AFTE
 
 def num_errors(text: str, reference: str = SAMPLE_TEXT) -> int:
     """Words of `reference` that `text` has otherwise, lacks, or has too many."""
-    errors = count_errors([reference], [text])
+    errors = count_errors([reference], [text.upper()])
     return errors.insertions + errors.deletions + errors.substitutions
 
 

@@ -292,11 +292,11 @@ def test_what_cannot_work_is_one_clear_line(
 
 
 def test_chunks_are_drawn_by_seed_and_cover_the_choices() -> None:
-    config = ChunkConfig(full_probability=0.5, sizes=(4, 8), left_contexts=(16, -1))
+    config = ChunkConfig(full_probability=0.25, sizes=(4, 8), left_contexts=(16, -1))
     draws = [draw_chunk(config, f"1 {step}") for step in range(200)]
     assert set(draws) == {(0, -1), (4, 16), (4, -1), (8, 16), (8, -1)}
     assert draws == [draw_chunk(config, f"1 {step}") for step in range(200)]
-    assert 60 < draws.count((0, -1)) < 140
+    assert 25 < draws.count((0, -1)) < 75
 
 
 def test_training_ends_when_it_gets_no_better(

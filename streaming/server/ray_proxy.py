@@ -1,0 +1,45 @@
+"""What Ray's own proxy does for WebSockets, mended: a client whose replica is killed is told so.
+
+    RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=asr.streaming.server.ray_proxy:middlewares
+
+in the environment of the cluster's nodes. Without it Ray drops the client's connection without a close frame, which
+clients show as code 1006. With HAProxy in place of Ray's own proxy it changes nothing: HAProxy drops connections.
+"""
+
+from __future__ import annotations
+
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+SERVICE_RESTART = 1012
+REASON = "what served this stream has ended unexpectedly; connect again"
+
+
+class CloseFrame:
+    """ASGI middleware: an accepted WebSocket that the application leaves open is closed with 1012."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_open = False
+
+        async def noticing_receive() -> Message:
+            nonlocal is_open
+            message = await receive()
+            is_open = is_open and message["type"] != "websocket.disconnect"
+            return message
+
+        async def noticing_send(message: Message) -> None:
+            nonlocal is_open
+            is_open = message["type"] == "websocket.accept" or (is_open and message["type"] != "websocket.close")
+            await send(message)
+
+        await self._app(scope, noticing_receive, noticing_send)
+        if is_open:
+            await send({"type": "websocket.close", "code": SERVICE_RESTART, "reason": REASON})
+
+
+def middlewares() -> list[Middleware]:
+    """For Ray, which calls it in each proxy."""
+    return [Middleware(CloseFrame)]
