@@ -119,10 +119,7 @@ def new_parser() -> Parser:
         help="go on at the end of an output file that is there: text and json",
     )
     output.add_argument("--stats", action="store_true", help="show how long text takes and what it costs")
-    add_recognition_options(
-        parser,
-        model="a file from `asr export`; default: the bundled one, in int8 for the microphone and in float32 for files",
-    )
+    add_recognition_options(parser)
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
     return parser
 
