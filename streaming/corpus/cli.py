@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ray", metavar="ADDRESS", help="run on this Ray cluster: auto, local or ray://HOST:PORT (extra: ray)"
     )
-    add_recognition_options(parser, model="a file from `asr export`; default: the bundled one in float32")
+    add_recognition_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,7 +111,7 @@ def _named(refusal: Refusal) -> tuple[str, str]:
 
 def _option_names() -> list[str]:
     parser = argparse.ArgumentParser()
-    add_recognition_options(parser, model="")
+    add_recognition_options(parser)
     return [name for name in vars(parser.parse_args([]))]
 
 

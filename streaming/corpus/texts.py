@@ -39,10 +39,9 @@ class Task:
 
     def recognizer(self) -> Recognizer:
         """As `asr-stream --file` has it, so that the text is the same. Raises ValueError."""
-        from asr.runtime.onnx_model import bundled_model
         from asr.streaming.terminal.options import new_recognizer
 
-        return new_recognizer(self.options, bundled_model("float32"))
+        return new_recognizer(self.options)
 
     def is_done(self, recording: Recording) -> bool:
         """Whether all that is wanted of it is there."""
