@@ -65,14 +65,16 @@ def test_what_a_second_pass_may_change_is_not_sent() -> None:
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("vad", [True, False])
 def test_deltas_are_the_transcript_of_random_partials(live: bool, vad: bool) -> None:
-    """Whatever partials change, take back and call stable, and wherever the client commits, clears or turns detection."""
+    """Whatever partials change and call stable, and wherever the client commits, clears or sets turn detection."""
     rng = np.random.default_rng(7)
 
     def words(at_most: int) -> str:
         return " ".join(rng.choice(["A", "BE", "SEA", "9:30", "Mr."], int(rng.integers(at_most + 1))))
 
     def random_event(now: float) -> Event:
-        kind = rng.choice(["partial", "final", "commit", "clear", "vad", "manual"], p=[0.7, 0.15, 0.07, 0.02, 0.03, 0.03])
+        kind = rng.choice(
+            ["partial", "final", "commit", "clear", "vad", "manual"], p=[0.7, 0.15, 0.07, 0.02, 0.03, 0.03]
+        )
         if kind == "partial":
             text = words(8)
             return Partial(text, now, now, num_stable=int(rng.integers(len(text.split()) + 1)))
