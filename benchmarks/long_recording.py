@@ -247,7 +247,7 @@ def main() -> None:
     if args.keep:
         args.keep.with_suffix(".wav.json").write_text(json.dumps(finals))
 
-    recognizer = new_recognizer(new_parser().parse_args(["--sample", *options]), bundled())
+    recognizer = new_recognizer(new_parser().parse_args(["--sample", *options]))
     comparison = Comparison()
     for span, words in zip(progress(spans, "alone"), divide(words_of(finals), spans), strict=True):
         if span.text is not None:
@@ -259,13 +259,6 @@ def main() -> None:
     show([summary(spans, finals, memory, comparison)], args)
     for more, start_s, *texts in sorted(comparison.worse, reverse=True)[: args.num_worse]:
         print(f"{more} more at {start_s:.2f} s", *texts, sep="\n  ", file=sys.stderr)
-
-
-def bundled() -> Path:
-    """The bundled model that `asr-stream --file` takes."""
-    from asr.runtime.onnx_model import bundled_model
-
-    return bundled_model("float32")
 
 
 def as_stored(samples: np.ndarray) -> np.ndarray:

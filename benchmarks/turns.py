@@ -175,7 +175,7 @@ async def by_realtime(url: str, turn: Turn, wait_s: float, commits: bool) -> Tim
 
 
 async def at_once(clients: Sequence[Callable[[float], Awaitable[Timed]]], num: int) -> list[Timed]:
-    """The clients, `num` at a time; each begins by chance, so that their chunks end at different times."""
+    """The clients, `num` at a time; each begins at random, so that their chunks do not end together."""
     free = asyncio.Semaphore(num)
     chance = random.Random(0)
 

@@ -38,7 +38,8 @@ def _default(name: str) -> float:
 class Recognizer:
     """Options of recognition: model, latency, search, endpoint rules.
 
-    model: an exported `.onnx` file, an `OnnxModel` to share, or None for the bundled int8 model.
+    model: an exported `.onnx` file, an `OnnxModel` to share, or None for the bundled one: int8, or float32 on a GPU,
+        whose kernels have no int8.
     chunk_ms: audio per step, a multiple of 40 in [40, 5120]; text appears once per chunk.
     left_context_ms: what the encoder remembers before the chunk, a multiple of 40 in [0, 20480].
         None stands for what the model file says, which is 640 and 2560 as a rule, and becomes that.
@@ -149,7 +150,8 @@ class Recognizer:
         """The model itself."""
         if isinstance(self.model, OnnxModel):
             return self.model
-        path = bundled_model() if self.model is None else Path(self.model)
+        bundled = "float32" if self.provider == "cuda" else "int8"
+        path = bundled_model(bundled) if self.model is None else Path(self.model)
         return OnnxModel(path, provider=self.provider, num_threads=self.num_threads)
 
     @cached_property

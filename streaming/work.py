@@ -33,17 +33,17 @@ class Work:
     def kind(self) -> Hashable:
         """Work of equal kind can be computed together."""
         model = self.recognizer.onnx
-        if isinstance(self.work, _core.EncoderStep) and model.batch_invariant:
+        if isinstance(self.work, _core.EncoderStep) and model.metadata.batch_invariant:
             return id(model), self.recognizer.left_context, self.num_frames
         return id(self.stream)
 
     @property
     def num_frames(self) -> int:
         """Feature frames that the step is run with: on a GPU, which takes as long for one utterance as for many, second
-        passes are filled up to a common length. Not in int8, where what is filled in would count."""
+        passes are filled up to a common length."""
         step, model = self.work, self.recognizer.onnx
         assert isinstance(step, _core.EncoderStep)
-        if not (step.second_pass and model.has_arena and model.batch_invariant):
+        if not (step.second_pass and model.has_arena and model.metadata.batch_invariant):
             return step.num_frames
         return -(-(step.num_frames - FEATURE_OVERLAP) // COMMON_FRAMES) * COMMON_FRAMES + FEATURE_OVERLAP
 

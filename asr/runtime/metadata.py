@@ -81,6 +81,9 @@ class ModelMetadata:
     models on `dev`, as asr.runtime.search.LmWeights."""
     quantization: str = "none"
     """none | int8"""
+    batch_invariant: bool = True
+    """Whether a stream's numbers are the same alone and in a batch. Where the key is missing: unless quantized, as
+    activations once had one scale for a whole batch."""
     license: str = ""
     """SPDX identifier of the weights' license; empty when none is stated."""
     cmvn_mean: tuple[float, ...] = ()
@@ -189,6 +192,9 @@ class ModelMetadata:
         for f in fields(ModelMetadata):
             text = properties.get(f.name)
             if int(version) < _SINCE.get(f.name, 1):
+                continue
+            if text is None and f.name == "batch_invariant":
+                values[f.name] = values["quantization"] == "none"
                 continue
             if text is None:
                 raise MetadataError(f"metadata key {f.name} is missing: {EXPORT_AGAIN}")

@@ -185,11 +185,6 @@ class OnnxModel:
         """Whether the decoder makes steps."""
         return self.has_decoder and self.metadata.num_decoder_layers > 0
 
-    @property
-    def batch_invariant(self) -> bool:
-        """Whether a stream's output is the same in any batch. Int8 scales activations by the whole batch."""
-        return self.metadata.quantization != "int8"
-
     def init_cache(self, batch_size: int, left_context: int) -> Cache:
         """The state before the first chunk: `batch_size` streams, `left_context` frames of their past."""
         if batch_size < 1 or left_context < 0:

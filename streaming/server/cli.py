@@ -90,11 +90,7 @@ def new_parser() -> argparse.ArgumentParser:
         metavar="URL",
         help="allow pages of this origin to use the server",
     )
-    add_recognition_options(
-        parser,
-        model="a file from `asr export`; default: the bundled one in float32, because streams share batches, and in "
-        "int8 one stream's audio would change the rounding of another's",
-    )
+    add_recognition_options(parser)
     parser.add_argument(
         "--threads", type=int, default=0, metavar="N", help="threads of recognition (default: one for each core)"
     )
@@ -122,7 +118,7 @@ def _print_error(message: object) -> int:
 
 def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Limits, token: str) -> int:
     from asr.lm.packed import LmError
-    from asr.runtime.onnx_model import ModelError, bundled_model
+    from asr.runtime.onnx_model import ModelError
 
     try:
         listening = _listen(args.host, args.port, "--port")
@@ -133,7 +129,7 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
     except ValueError as error:
         return _print_error(error)
     try:
-        recognizer = new_recognizer(args, bundled_model("float32"))
+        recognizer = new_recognizer(args)
     except (ModelError, LmError) as error:
         return _print_error(error)
     except ValueError as error:

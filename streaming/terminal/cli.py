@@ -66,8 +66,7 @@ def _run(args: argparse.Namespace, parser: Parser) -> int:
         if args.list_devices:
             return _list_devices()
         if args.file or args.sample:
-            # As the server: int8 rounds otherwise on other processors and in batches, and a word may change with it.
-            recognizer = _recognizer(args, parser, "float32")
+            recognizer = _recognizer(args, parser)
             return 1 if recognizer is None else _files(recognizer, args, interrupt)
         return _microphone(args, parser, interrupt)
 
@@ -96,13 +95,13 @@ def _print_error(message: object) -> None:
     print(f"asr-stream: {message}", file=sys.stderr, flush=True)
 
 
-def _recognizer(args: argparse.Namespace, parser: Parser, precision: str = "int8") -> Recognizer | None:
-    """None when the model cannot be used, after an error message. precision: of the bundled model."""
+def _recognizer(args: argparse.Namespace, parser: Parser) -> Recognizer | None:
+    """None when the model cannot be used, after an error message."""
     from asr.lm.packed import LmError
-    from asr.runtime.onnx_model import ModelError, bundled_model
+    from asr.runtime.onnx_model import ModelError
 
     try:
-        return new_recognizer(args, bundled_model(precision))
+        return new_recognizer(args)
     except (ModelError, LmError) as error:
         _print_error(error)
         return None

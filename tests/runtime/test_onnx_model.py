@@ -36,6 +36,7 @@ metadata = st.builds(
     default_left_context=st.integers(0, 1024),
     rescore_ctc_weight=st.floats(0, 1),
     quantization=st.sampled_from(["none", "int8"]),
+    batch_invariant=st.booleans(),
     license=st.text(max_size=12),
     cmvn_mean=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
     cmvn_std=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
@@ -60,7 +61,14 @@ def test_metadata_survives_the_file(meta: ModelMetadata) -> None:
     assert ModelMetadata.from_properties(properties | {"another tool's key": "left alone"}) == meta
 
 
-@pytest.mark.parametrize("key", sorted(PLAIN.to_properties()))
+@pytest.mark.parametrize("quantization", ["none", "int8"])
+def test_an_older_int8_file_depends_on_the_batch(quantization: str) -> None:
+    properties = PLAIN.to_properties() | {"quantization": quantization}
+    del properties["batch_invariant"]
+    assert ModelMetadata.from_properties(properties).batch_invariant == (quantization == "none")
+
+
+@pytest.mark.parametrize("key", sorted(PLAIN.to_properties().keys() - {"batch_invariant"}))
 def test_a_missing_key_is_named(key: str) -> None:
     properties = PLAIN.to_properties()
     del properties[key]

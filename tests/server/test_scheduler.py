@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import dataclasses
 import itertools
 import threading
 from collections.abc import Iterator
@@ -95,6 +97,22 @@ def test_streams_that_came_together_are_run_together(recognizer: Recognizer, sam
         audio = sample[1000 * index :]
         assert finals(client.events) == finals(recognize(recognizer, audio)) != ""
         assert client.done_s == pytest.approx(len(audio) / 16000)
+
+
+def test_streams_of_a_file_that_depends_on_the_batch_run_alone(recognizer: Recognizer, sample: np.ndarray) -> None:
+    model = copy.copy(recognizer.onnx)
+    model.metadata = dataclasses.replace(model.metadata, batch_invariant=False)
+    other = recognizer.with_options(model=model)
+    scheduler = Scheduler(num_threads=1, max_batch=8)
+    gate = Gate(scheduler, other)
+    clients = [Client(other) for _ in range(3)]
+    for client in clients:
+        scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample[:20000]))
+    gate.open()
+    for client in clients:
+        client.wait(1)
+    scheduler.close()
+    assert scheduler.num_runs == scheduler.num_served > 3
 
 
 def test_batches_have_a_limit_and_one_kind(recognizer: Recognizer, sample: np.ndarray, monkeypatch) -> None:

@@ -252,3 +252,14 @@ def test_what_a_model_file_says_holds_where_nothing_is_asked_for(
     assert events != recognize(Recognizer(file_with_defaults, chunk_ms=640, left_context_ms=2560), conversation)
     variant = recognizer.with_options(chunk_ms=160)
     assert (variant.chunk_ms, variant.left_context_ms) == (160, 640)
+
+
+@pytest.mark.parametrize(("provider", "name"), [("cpu", "tiny.int8.onnx"), ("cuda", "tiny.onnx")])
+def test_the_bundled_model_is_float32_on_a_gpu_alone(provider: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Opened:
+        def __init__(self, path: Path, **_: object) -> None:
+            raise RuntimeError(path.name)
+
+    monkeypatch.setattr("asr.streaming.recognizer.OnnxModel", Opened)
+    with pytest.raises(RuntimeError, match=f"^{name}$"):
+        Recognizer(provider=provider)
