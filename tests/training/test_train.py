@@ -109,9 +109,15 @@ def test_resuming_with_another_optimizer_is_refused(arguments: list[str], capsys
 
 
 def test_two_machines_train_the_model_of_one_though_a_process_is_killed(arguments: list[str], tmp_path: Path) -> None:
-    """The same batches a step, so the same losses at every step; torchrun begins again at the newest checkpoint; and one
-    process can go on where two stopped."""
-    arguments = [*arguments, "train.batches_per_step=2", "train.log_every=1", "optim.schedule=noam", "train.save_every=4"]
+    """The same batches a step, so the same losses at every step; torchrun begins again at the newest checkpoint; and
+    one process can go on where two stopped."""
+    arguments = [
+        *arguments,
+        "train.batches_per_step=2",
+        "train.log_every=1",
+        "optim.schedule=noam",
+        "train.save_every=4",
+    ]
     single, run = tmp_path / "single", tmp_path / "run"
     assert main([*arguments, "train.max_steps=32", f"train.output={single}"]) == 0
     with socket.socket() as free:
