@@ -6,7 +6,7 @@ thread at a time, and a second thread that enters meanwhile gets RuntimeError; o
 threads, one that writes and one that reads.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, final, overload
 
 import numpy as np
@@ -38,6 +38,10 @@ PHONE_OUTPUT: str
 DECODER_INPUTS: tuple[str, ...]
 DECODER_OUTPUTS: tuple[str, ...]
 DECODER_PAST: tuple[str, ...]
+PUNCTUATION_TYPE: str
+PUNCTUATION_VERSION: int
+PUNCTUATION_INPUTS: tuple[str, ...]
+PUNCTUATION_OUTPUTS: tuple[str, ...]
 DECODER_STEP_OUTPUTS: tuple[str, ...]
 BEAM_SIZE: int
 HOTWORD_BOOST: float
@@ -280,7 +284,7 @@ class LmFusion:
 
 @final
 class Hypothesis:
-    """What was said since the last reset, as tokens with times.
+    """The hypothesis since the last reset: tokens with times.
 
     Token i occupies encoder frames [start_frames[i], end_frames[i]), counted from the start of the stream, along the
     best alignment. `confidences[i]`, in (0, 1], is the geometric mean of its posteriors over these frames.
@@ -344,13 +348,13 @@ class CtcGreedySearch:
         """Encoder frames since the start of the stream."""
     @property
     def num_trailing_blanks(self) -> int:
-        """Frames since the last token, or since the last reset when nothing was said."""
+        """Frames since the last token, or since the last reset when there is none."""
 
 @final
 class CtcPrefixBeamSearch:
     """CTC prefix beam search (Graves et al. 2006, Hannun et al. 2014), streaming.
 
-    Results do not depend on how the log-probabilities are cut into chunks. A token said twice survives as two when
+    Results do not depend on how the log-probabilities are cut into chunks. A repeated token survives as two when
     the model puts a blank between.
     """
 
@@ -382,9 +386,9 @@ class CtcPrefixBeamSearch:
         """
 
     def hypotheses(self, num_best: int = 1, finished: bool = False) -> list[Hypothesis]:
-        """Up to `num_best` hypotheses, best first, at least one: the empty one when nothing was said.
+        """Up to `num_best` hypotheses, best first, at least one: the empty one when there is no speech.
 
-        finished: the utterance is over, so that the language model judges its last word and its end too.
+        finished: the utterance has ended, so the language model scores its last word as complete, and its end.
         ValueError when `num_best` is below 1.
         """
 
@@ -400,7 +404,7 @@ class CtcPrefixBeamSearch:
 
 @final
 class Phrases:
-    """A closed list of phrases, and [unk] for what is none of them. Immutable, shared by threads."""
+    """A grammar: a list of phrases, and [unk] for anything else. Immutable, shared by threads."""
 
     def __init__(self, list: str, tokens: list[str], unknown_cost: float = UNKNOWN_COST) -> None:
         """`list`: one phrase a line; "[unk]" may be among them, and is always possible. `unknown_cost`: nats for each
@@ -415,7 +419,7 @@ class Phrases:
 
 @final
 class CtcPhraseSearch:
-    """CTC search over a closed list of phrases, streaming: best alignments over a trie, and [unk] beside it."""
+    """Streaming CTC search over a grammar of phrases: best alignments over a trie, and [unk]."""
 
     def __init__(self, phrases: Phrases, blank_id: int = 0) -> None: ...
     def advance(self, log_probs: npt.NDArray[np.float32]) -> None:
@@ -521,7 +525,7 @@ def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc
     """See `asr.runtime.search.rescore`."""
 
 DEFAULT_TEXT: str
-"""What text is where nobody says: "formatted" or "plain"."""
+"""The default text of events: "formatted" or "plain"."""
 
 @final
 class TextOptions:
@@ -532,34 +536,49 @@ def text_options(
     formatted: bool,
     tokens: list[str],
     mask: str | None = None,
-    punctuate: Callable[[list[str], list[float], str, bool], list[str]] | None = None,
-    look_ahead: int = 0,
-    left_context: int = 0,
+    punctuation: PunctuationMetadata | None = None,
 ) -> TextOptions | None:
-    """None: words as they are recognized; so are those of models whose `tokens` write other letters than A to Z.
-    `mask`: what is not to be shown, one a line. `punctuate`: gives words in small letters, with the pauses in seconds
-    before them, case and punctuation, one word for each; "sentence", "continues" or "within" says what they begin with,
-    True that the speaker has ended. A word's answer depends on `look_ahead` words behind and `left_context` before it.
+    """None: words as they are recognized, which those of models are whose `tokens` write other letters than A to Z.
+    `mask`: what is not to be shown, one a line. `punctuation`: of the network that gives case and punctuation.
     """
+
+@final
+class PunctuationRun:
+    """Words that a formatter needs the answer of the network for."""
+
+    @property
+    def words(self) -> list[str]:
+        """In small letters, as far as nobody has written them."""
+    @property
+    def pauses_s(self) -> list[float]: ...
+    @property
+    def continues(self) -> bool | None:
+        """The words go on with a sentence; None: words before them are left out."""
+    @property
+    def complete(self) -> bool:
+        """The speaker has ended."""
 
 class TextFormatter:
     """The words of a stream as they are shown, one utterance after another; see csrc/text/formatter.h.
 
-    Words are (text, start in seconds, end, confidence). The answer: the words that are shown, and how many of them
-    stand for good.
+    Words are (text, start in seconds, end, confidence).
     """
 
     def __init__(self, options: TextOptions) -> None: ...
-    def partial(self, words: Sequence[_Word], num_stable: int) -> tuple[list[_Word], int]: ...
-    def final(self, words: Sequence[_Word], is_cut: bool = False) -> tuple[list[_Word], int]:
+    def partial(self, words: Sequence[_Word], num_stable: int) -> PunctuationRun | None: ...
+    def final(self, words: Sequence[_Word], is_cut: bool = False) -> PunctuationRun | None:
         """is_cut: the speaker goes on, so there is no mark at the end, and the next utterance begins small."""
+
+    def shown(self, mark_probs: Sequence[float] = ..., case_probs: Sequence[float] = ...) -> tuple[list[_Word], int]:
+        """The words that are shown, and how many of them stand for good. Probabilities: of the words of the run, one
+        after the other. ValueError for another number."""
 
     def reset(self) -> None:
         """What follows is another text."""
 
 @final
 class SegmentOptions:
-    """How to recognize. Immutable, shared by segments; `asr.streaming.Recognizer` says what the values mean."""
+    """Options of recognition. Immutable, shared by segments; `asr.streaming.Recognizer` describes them."""
 
     def __init__(
         self,
@@ -621,8 +640,8 @@ class StreamFailed(RuntimeError):
 class Stream:
     """Audio on its way to words: everything but the network, which its owner runs when it asks.
 
-    `accept`, `gap`, `end_utterance`, `change` or `finish`; then, as long as `work()` is not None, `stepped` or
-    `scored`, or `fail`; then `take_events`. What cannot be done before the network has run is queued.
+    `accept`, `gap`, `end_utterance`, `change` or `finish`; then, as long as `work()` is not None, `stepped`,
+    `scored` or `punctuated`, or `fail`; then `take_events`. What cannot be done before the network has run is queued.
 
     ValueError after `finish`; StreamFailed after `fail`, of all but `take_events` and the properties.
     """
@@ -641,7 +660,7 @@ class Stream:
     def finish(self) -> None:
         """No more audio. Twice is once."""
 
-    def work(self) -> EncoderStep | DecoderScoring | None:
+    def work(self) -> EncoderStep | DecoderScoring | PunctuationUnits | None:
         """What is to be computed before the stream goes on."""
 
     def stepped(
@@ -657,6 +676,13 @@ class Stream:
 
     def scored(self, scores: list[float]) -> None:
         """Answers a DecoderScoring: natural log-probabilities of the sentences."""
+
+    def punctuated(self, mark_probs: npt.NDArray[np.float32], case_probs: npt.NDArray[np.float32]) -> None:
+        """Answers PunctuationUnits: (num_units, NUM_MARKS) and (num_units, NUM_CASES)."""
+
+    def not_punctuated(self, reason: str) -> None:
+        """The network for punctuation could not be run: the words are shown as they are recognized, and an error event
+        says so, once."""
 
     def fail(self, reason: str) -> None:
         """The network could not be run, for `reason`: the stream is of no more use."""
@@ -747,11 +773,42 @@ def pause_class(pause_s: float) -> int:
     ValueError for a negative pause.
     """
 
+@final
+class PunctuationUnits:
+    """Work: a run of the network for case and punctuation."""
+
+    @property
+    def features(self) -> npt.NDArray[np.int64]:
+        """(num_units, NUM_WORD_FEATURES)"""
+    @property
+    def pauses(self) -> npt.NDArray[np.int64]:
+        """(num_units,), classes"""
+    @property
+    def first_word(self) -> int:
+        """Unit of the first word."""
+    @property
+    def num_words(self) -> int: ...
+
+@final
+class PunctuationMetadata:
+    """What the file of a network for punctuation says about itself."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        """ValueError naming the entry that is damaged."""
+    @property
+    def look_ahead(self) -> int:
+        """Words behind a word that its mark and case depend on: with as many behind it, they no longer change."""
+    @property
+    def left_context(self) -> int:
+        """Words before a word that they depend on."""
+    @property
+    def mixed(self) -> dict[str, str]:
+        """How words of mixed case are written, by their small letters."""
+
 def punctuation_units(
     words: list[str], pauses_s: list[float] | None, *, continues: bool | None, complete: bool
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """What the network reads for these words: features (num_units, NUM_WORD_FEATURES), pause classes (num_units,), and
-    the unit of the first word.
+) -> PunctuationUnits:
+    """What the network reads for these words.
 
     Args:
         pauses_s: before each word, NaN where unknown; None for all unknown. That before the first word of all does not

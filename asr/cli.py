@@ -1,4 +1,4 @@
-"""The `asr` command: record, synthesize, prepare, shard, train, evaluate, lm, lexicon, text, export, inspect."""
+"""The `asr` command: record, prepare, train, evaluate, transcribe, export and others, a module for each."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from collections.abc import Sequence
 from asr.command import Parser, prepare_output
 
 COMMANDS = {
-    "record": ("asr.streaming.terminal.record", "record yourself reading prompts, to train on"),
+    "record": ("asr.streaming.terminal.record", "record yourself reading prompts, for training"),
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
-    "synthesize": ("asr.data.synthesize", "speak a text with free synthesizers, to train on"),
-    "shard": ("asr.data.shards", "cut data sets into shards, for sets that outgrow a disk"),
-    "train": ("asr.training.train", "train a model, or go on with one"),
+    "synthesize": ("asr.data.synthesize", "synthesize speech for training with free synthesizers"),
+    "shard": ("asr.data.shards", "split data sets into shards, for sets larger than a disk"),
+    "train": ("asr.training.train", "train or fine-tune a model"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
+    "transcribe": ("asr.streaming.corpus.cli", "text for the recordings of a corpus, on all cores or on Ray"),
     "lm": ("asr.lm.cli", "train or pack a language model for the beam search"),
     "lexicon": ("asr.lexicon.cli", "pronunciations of words, from a dictionary and a model"),
-    "text": ("asr.punctuation.cli", "train what gives recognized words case and punctuation"),
+    "text": ("asr.punctuation.cli", "train a model of case and punctuation"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
-    "inspect": ("asr.runtime.inspect", "what a model file holds, and whether it works"),
+    "inspect": ("asr.runtime.inspect", "show the contents of a model file, and check that it works"),
 }
 
 EXTRAS = {
@@ -41,7 +42,7 @@ EXTRAS = {
     "urllib3",
     "yaml",
 }
-"""What the extras `train` and `export` bring."""
+"""Packages of the extras `train` and `export`."""
 
 EXAMPLES = """examples:
   asr record --out recordings
@@ -49,6 +50,7 @@ EXAMPLES = """examples:
   asr prepare manifest recordings.tsv --out data
   asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
+  asr transcribe podcasts/ --out texts
   asr lm train sentences.txt -o words.lm
   asr lexicon train cmudict -o g2p.model
   asr text train books.txt podcasts.txt -o punctuation.pt

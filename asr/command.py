@@ -1,15 +1,19 @@
-"""What the commands share: errors in one line, and output that takes any name. Imports the standard library only."""
+"""Helpers of all commands: errors in one line, output that takes any name, Ctrl-C. Standard library only."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from typing import NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and where the options are described."""
+    """Prints errors in one line, which names --help."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -31,3 +35,16 @@ def prepare_output() -> None:
             setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115, as long as the process
         if hasattr(getattr(sys, name), "reconfigure"):
             getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def interrupts_ignored() -> Iterator[None]:
+    """What is started within ignores Ctrl-C from its beginning on: a worker must not show a traceback."""
+    if threading.current_thread() is not threading.main_thread():  # others may not touch signals
+        yield
+        return
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)

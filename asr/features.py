@@ -1,4 +1,4 @@
-"""The features a model hears: Kaldi-compatible log-mel filterbank energies of 16 kHz audio.
+"""The features of the model: Kaldi-compatible log-mel filterbank energies of 16 kHz audio.
 
 One definition for training, export and live recognition, with the stride at which the encoder takes them:
 - 16 kHz mono samples in ±1, 25 ms windows every 10 ms, centered frames (`snip_edges=False`);

@@ -8,18 +8,34 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
+def part_of(path: Path) -> Path:
+    """Where `path` is written before it is whole."""
+    return path.with_name(f"{path.name}.part")
+
+
 @contextlib.contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, durable: bool = False) -> Iterator[Path]:
     """`<path>.part`, to be written within the `with`: it becomes `path` at the end, or goes where an exception ends it.
 
     Whoever opens `path` finds its former content or all of the new one, on one machine and whatever happens to this
-    process; a kill leaves the part. Losing power is another matter: sync what must survive that.
+    process; a kill leaves the part. durable: after a loss of power, too.
     """
     path = Path(path)
-    part = path.with_name(f"{path.name}.part")
+    part = part_of(path)
     try:
         yield part
+        if durable:
+            _sync(part)
         os.replace(part, path)
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """What was written to `path` is on the disk when this returns; OSError where it cannot be."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -19,7 +19,7 @@ OUTSIDE_POLICIES = ("punctuation", "refuse", "strip")
 DEFAULT_ALPHABETS = {"upper": "A-Z'", "lower": "a-z'", "keep": "A-Za-z'"}
 
 _APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\uff07\u2032"), "'")
-# Punctuation by its Unicode category, yet a reader says it aloud: never dropped in silence.
+# Punctuation by its Unicode category, but read aloud: never dropped silently.
 _SPOKEN_PUNCTUATION = frozenset("&%@#*/\\§‰†")
 
 
@@ -100,7 +100,7 @@ class TextNormalizer:
         return text.upper() if self.case == "upper" else text.lower()
 
     def suggestion(self, outside: Counter[str]) -> str:
-        """How to keep the letters among characters `outside` the alphabet, for people; empty where there is none."""
+        """The option that keeps the letters among characters `outside` the alphabet; empty where there are none."""
         letters = "".join(sorted(character for character in outside if character.isalpha()))
         if not letters or self.outside == "strip":
             return ""
@@ -130,7 +130,7 @@ class TextNormalizer:
 
 
 def is_punctuation(character: str) -> bool:
-    """Whether the character is punctuation or invisible, so that a reader does not say it."""
+    """Whether the character is punctuation or invisible, which a reader does not read aloud."""
     category = unicodedata.category(character)
     return (category[0] == "P" and character not in _SPOKEN_PUNCTUATION) or category in ("Sk", "Cf", "Cc")
 

@@ -45,7 +45,7 @@ class Tokenizer:
     """Maps text to token ids and back. Immutable; equal if kind, tokens and model are.
 
     tokens: the spelling of every id. model: the serialized SentencePiece model of kinds "bpe" and
-    "unigram"; empty for the others, whose tokens say everything.
+    "unigram"; empty for the others, whose tokens are all they need.
     """
 
     kind: str

@@ -22,6 +22,7 @@ import numpy as np
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
 from asr.runtime.search import Word
+from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming.events import Error, Event, Final, Gap, Partial
 
 BLOCK = 320  # samples
@@ -42,6 +43,9 @@ class _ModelOptions(ctypes.Structure):
         ("reserved", c_int32),
         ("log", c_void_p),
         ("log_user_data", c_void_p),
+        ("punctuation_path", c_char_p),
+        ("punctuation_data", c_char_p),
+        ("punctuation_size", c_size_t),
     )
 
 
@@ -116,10 +120,13 @@ class CLibrary:
         self.c.asr_stream_sample_offset.restype = c_int64
 
     def model(self, source: str | Path | bytes, log: Any = None, **options: Any) -> CModel:
-        """A model file, or the bytes of one. options: those of asr_model_options, with str for paths."""
+        """A model file, or the bytes of one. options: those of asr_model_options, with str for paths. The default
+        punctuation_path is the bundled one, as in Python."""
         wanted = _ModelOptions()
         self.c.asr_model_options_init(byref(wanted), c_size_t(ctypes.sizeof(wanted)))
         options.setdefault("onnxruntime_path", str(onnxruntime_library()))
+        if "punctuation_data" not in options:
+            options.setdefault("punctuation_path", bundled_punctuation())
         for name, value in options.items():
             setattr(wanted, name, str(value).encode() if name.endswith("_path") and value else value)
         wanted.log = ctypes.cast(log, c_void_p) if log else None

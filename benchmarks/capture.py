@@ -18,32 +18,32 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from support.hearing import Heard, Listener, counting, hear
+from support.recording_process import Recording, RecordingProcess, counting, record
 from support.sound_card import SoundCard, num_missing
 from support.virtual_microphone import SAMPLE_RATE, VirtualMicrophone
 
 CALLBACKS = {"C callback": (), "Python callback": ("python-callback",)}
 
 
-def from_server(microphone: VirtualMicrophone, folder: Path, seconds: float, *ways: str) -> tuple[Heard, float]:
-    """What was heard, and how many seconds of what was played are missing."""
+def from_server(microphone: VirtualMicrophone, folder: Path, seconds: float, *ways: str) -> tuple[Recording, float]:
+    """The recording, and how many seconds of what was played are missing."""
     num_samples = round(seconds * SAMPLE_RATE)
-    heard = hear(microphone, folder, counting(num_samples), "held-interpreter", *ways)
-    return heard, (num_samples - np.count_nonzero(heard.samples)) / SAMPLE_RATE
+    recording = record(microphone, folder, counting(num_samples), "held-interpreter", *ways)
+    return recording, (num_samples - np.count_nonzero(recording.samples)) / SAMPLE_RATE
 
 
-def from_card(card: SoundCard, folder: Path, seconds: float, *ways: str) -> tuple[Heard, float]:
-    listener = Listener(card.env, folder / "heard.npy", "held-interpreter", *ways)
+def from_card(card: SoundCard, folder: Path, seconds: float, *ways: str) -> tuple[Recording, float]:
+    process = RecordingProcess(card.env, folder / "recording.npy", "held-interpreter", *ways)
     time.sleep(seconds)
-    heard = listener.finish()
-    return heard, num_missing(heard.samples).sum() / heard.sample_rate
+    recording = process.finish()
+    return recording, num_missing(recording.samples).sum() / recording.sample_rate
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each capture (default 60)")
     args = parser.parse_args()
-    print("| device | callback | captured | missing | gaps told |")
+    print("| device | callback | captured | missing | reported gaps |")
     print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -55,9 +55,9 @@ def main() -> None:
             report("sound card", callback, *from_card(card, folder, args.seconds, *ways))
 
 
-def report(device: str, callback: str, heard: Heard, missing_s: float) -> None:
-    captured_s = len(heard.samples) / heard.sample_rate
-    gaps_s = sum(told["gap"] for told in heard.told) / heard.sample_rate
+def report(device: str, callback: str, recording: Recording, missing_s: float) -> None:
+    captured_s = len(recording.samples) / recording.sample_rate
+    gaps_s = sum(report["gap"] for report in recording.reports) / recording.sample_rate
     print(f"| {device} | {callback} | {captured_s:.2f} s | {missing_s:.3f} s | {gaps_s:.3f} s |", flush=True)
 
 

@@ -59,24 +59,24 @@ class Speaker:
         self._chunk_s = recognizer.chunk_ms / 1000
         self._audio, self._position = audio, position
         self._scheduler = scheduler
-        self._said: list[float] = []
+        self._fed: list[float] = []
         self.delays: list[float] = []
         self._job = Job(recognizer, self._report)
 
-    def say(self) -> None:
-        size = self._chunk if self._said else self._chunk + FIRST_MORE
+    def feed(self) -> None:
+        size = self._chunk if self._fed else self._chunk + FIRST_MORE
         if self._position + size > len(self._audio):
             self._position = 0
         piece = self._audio[self._position : self._position + size]
         self._position += size
-        self._said.append(self.due)
+        self._fed.append(self.due)
         self.due += self._chunk_s
         self._scheduler.submit(self._job, lambda stream: stream.accept_waveform(piece), len(piece) / SAMPLE_RATE)
 
     def _report(self, report: Report) -> None:
         now = time.monotonic()
         for _ in range(report.num_done):
-            self.delays.append(now - self._said[len(self.delays)])
+            self.delays.append(now - self._fed[len(self.delays)])
 
     def end(self) -> None:
         """What was not recognized counts for as long as it was waited for."""
@@ -84,7 +84,7 @@ class Speaker:
             raise SystemExit("a stream failed; its error is above")
         self._scheduler.drop(self._job)
         now = time.monotonic()
-        self.delays += [now - said for said in self._said[len(self.delays) :]]
+        self.delays += [now - fed for fed in self._fed[len(self.delays) :]]
 
 
 def speak(recognizer: Recognizer, audio: np.ndarray, num_streams: int, args: argparse.Namespace) -> Step:
@@ -102,7 +102,7 @@ def speak(recognizer: Recognizer, audio: np.ndarray, num_streams: int, args: arg
     while heap[0][0] < begin + args.seconds:
         due, number = heap[0]
         time.sleep(max(0.0, due - time.monotonic()))
-        speakers[number].say()
+        speakers[number].feed()
         heapreplace(heap, (speakers[number].due, number))
     time.sleep(args.limit_ms / 1000)
     for speaker in speakers:
@@ -160,7 +160,9 @@ def main() -> None:
             path = network(args.recipe[0], args.recipe[1:], Path(folder) / "model.onnx")
         for name in args.variants:
             onnx = OnnxModel(path, provider=args.provider, arena=name == "device")
-            recognizer = Recognizer(onnx, chunk_ms=args.chunk_ms, search="greedy", lm=None, second_pass=False)
+            recognizer = Recognizer(
+                onnx, chunk_ms=args.chunk_ms, search="greedy", lm=None, second_pass=False, text="plain"
+            )
 
             def is_held(num_streams: int, name: str = name, recognizer: Recognizer = recognizer) -> bool:
                 step = speak(recognizer, audio, num_streams, args)

@@ -87,7 +87,7 @@ def endure(recognizer: Recognizer, audio: np.ndarray, num_minutes: int) -> tuple
             for event in stream.events():
                 if isinstance(event, Final):
                     since = int(event.start * SAMPLE_RATE) // PERIOD * PERIOD / SAMPLE_RATE
-                    utterances[event.text, round(event.start - since, 3), round(event.end - since, 3)] += 1
+                    utterances[event.raw, round(event.start - since, 3), round(event.end - since, 3)] += 1
         if position % (60 * SAMPLE_RATE) == 0:
             p50, p95 = np.percentile(chunks_ms, [50, 95])
             minutes.append(Minute(resident_mb(), (time.process_time_ns() - begun) / 1e9, float(p50), float(p95)))
@@ -109,7 +109,7 @@ def after_silence(recognizer: Recognizer, seconds: float, sample: np.ndarray) ->
     stream.accept_waveform(sample)
     stream.finish()
     (final,) = [event for event in stream.events() if isinstance(event, Final)]
-    return final.text, round(final.start - seconds, 3)
+    return final.raw, round(final.start - seconds, 3)
 
 
 def plot(minutes: list[Minute], path: Path) -> None:

@@ -54,7 +54,7 @@ def measure(paths: list[str], jobs: int, options: list[str]) -> dict[str, Any]:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     audio_s, wall_s = (float(found) for found in re.findall(r"([\d.]+) s", done.stderr)[:2])
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"jobs": jobs, "audio_s": audio_s, "wall_s": wall_s, "cpu_s": cpu_s, "said": done.stdout}
+    return {"jobs": jobs, "audio_s": audio_s, "wall_s": wall_s, "cpu_s": cpu_s, "output": done.stdout}
 
 
 def plot(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -86,7 +86,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         paths = write_recordings(Path(folder), args.data, args.num_files or max(jobs), args.minutes)
         rows = [measure(paths, number, ["--model", args.model] if args.model else []) for number in jobs]
-    if len({row.pop("said") for row in rows}) != 1:
+    if len({row.pop("output") for row in rows}) != 1:
         sys.exit("the text depends on the number of jobs")
     for row in rows:
         row["speed_up"] = rows[0]["wall_s"] / row["wall_s"]

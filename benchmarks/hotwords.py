@@ -59,10 +59,10 @@ class Counts:
 
     def count(self, reference: str, hypothesis: str, rare: frozenset[str], hotwords: frozenset[str]) -> None:
         out = jiwer.process_words(reference, hypothesis)
-        said, heard = reference.split(), hypothesis.split()
+        reference_words, hypothesis_words = reference.split(), hypothesis.split()
         for chunk in out.alignments[0]:
-            words = said[chunk.ref_start_idx : chunk.ref_end_idx]
-            found = heard[chunk.hyp_start_idx : chunk.hyp_end_idx]
+            words = reference_words[chunk.ref_start_idx : chunk.ref_end_idx]
+            found = hypothesis_words[chunk.hyp_start_idx : chunk.hyp_end_idx]
             num_rare = sum(word in rare for word in words)
             self.rare += num_rare
             self.others += len(words) - num_rare

@@ -36,7 +36,7 @@ class Place:
     gain_db: float = 0.0
     snr_db: float | None = None
 
-    def hear(self, cut: Any, rooms: tuple[str, ...], noises: tuple[str, ...]) -> np.ndarray:
+    def recorded(self, cut: Any, rooms: tuple[str, ...], noises: tuple[str, ...]) -> np.ndarray:
         """The utterance of `cut`, (num_samples,) int16."""
         samples: np.ndarray = cut.load_audio()
         if self.snr_db is not None:
@@ -79,7 +79,7 @@ def main() -> None:
     places += [Place(f"SNR {db:g}", snr_db=db) for db in map(float, args.snr_db.split(","))]
     rows: list[dict[str, Any]] = []
     for place in places:
-        found = [utterance(recognizer, place.hear(cut, rooms, noises)) for cut in progress(cuts, place.name)]
+        found = [utterance(recognizer, place.recorded(cut, rooms, noises)) for cut in progress(cuts, place.name)]
         partials, finals, _ = zip(*found, strict=True)
         rows.append(
             {

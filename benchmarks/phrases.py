@@ -60,11 +60,11 @@ def load(engine: Engine, data: Path, id: str, number: int | None) -> list[Uttera
 def measure(
     name: str,
     recognize: Callable[[Utterance], str],
-    said: Sequence[Utterance],
+    listed: Sequence[Utterance],
     left_out: Sequence[Utterance],
     other: Sequence[Utterance],
 ) -> Row:
-    references, found = [u.reference for u in said], [recognize(u) for u in said]
+    references, found = [u.reference for u in listed], [recognize(u) for u in listed]
     wer = count_errors(references, found).rate
     right = float(np.mean([a == b for a, b in zip(references, found, strict=True)]))
     if not name.startswith(UNKNOWN):
@@ -106,7 +106,7 @@ def main() -> None:
     other = load(engine, args.other, "", args.num_utterances) if args.other else []
     sentences = sorted({u.reference for u in data})
     entries = sentences[::2] if args.list == "sentences" else sorted({w for s in sentences for w in s.split()})
-    said = [u for u in data if args.list == "words" or u.reference in entries]
+    listed = [u for u in data if args.list == "words" or u.reference in entries]
     left_out = [u for u in data if args.list == "sentences" and u.reference not in entries]
     fusion = LmWeights().fusion(load_lm(args.lm), engine.tokens)
 
@@ -124,18 +124,18 @@ def main() -> None:
         return " ".join(word[0] for word in words(search.hypotheses(1, True)[0], phrases.tokens))
 
     rows = [
-        measure("free, greedy", lambda u: free(u, "greedy"), said, left_out, other),
-        measure("free", lambda u: free(u, "rescore"), said, left_out, other),
+        measure("free, greedy", lambda u: free(u, "greedy"), listed, left_out, other),
+        measure("free", lambda u: free(u, "rescore"), listed, left_out, other),
     ]
     for cost in map(float, args.unknown_costs.split(",")):
         phrases = Phrases("\n".join(entries), output_symbols(engine.tokens), cost)
-        rows.append(measure(f"{UNKNOWN} at {cost:g}", lambda u, p=phrases: closed(u, p), said, left_out, other))  # type: ignore[misc]
-    print(f"{len(said)} utterances of a list of {len(entries)}, {len(left_out)} left out, {len(other)} others")
+        rows.append(measure(f"{UNKNOWN} at {cost:g}", lambda u, p=phrases: closed(u, p), listed, left_out, other))  # type: ignore[misc]
+    print(f"{len(listed)} utterances of a list of {len(entries)}, {len(left_out)} left out, {len(other)} others")
     print("                WER %  right %  rejected %  false %")
     for r in rows:
         print(f"{r.name:14} {100 * r.wer:6.1f}  {100 * r.right:7.1f}  {100 * r.rejected:10.1f}  {100 * r.false:7.1f}")
     if args.plot:
-        plot(rows, args.plot, f"{len(said)} utterances, a list of {len(entries)} {args.list}")
+        plot(rows, args.plot, f"{len(listed)} utterances, a list of {len(entries)} {args.list}")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,9 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
     from asr.streaming import Final, Partial
 
     limits = {} if endpoints else dict.fromkeys(ENDPOINT_RULES, 120.0)
-    recognizer = Recognizer(model_file(args), chunk_ms=args.chunk_ms, search="greedy", second_pass=False, **limits)
+    recognizer = Recognizer(
+        model_file(args), chunk_ms=args.chunk_ms, search="greedy", second_pass=False, text="plain", **limits
+    )
     step = recognizer.onnx.step
     num_steps = 0
 
@@ -58,18 +60,18 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
 
     def make() -> tuple[Feed, Callable[[], str]]:
         stream = recognizer.stream()
-        said = [""]
+        text = [""]
 
         def feed(samples: np.ndarray) -> tuple[bool, str]:
             before = num_steps
             stream.accept_waveform(samples)
             for event in stream.events():
                 if isinstance(event, (Final, Partial)):
-                    said[0] = event.raw if isinstance(event, Partial) else ""
-            return num_steps > before, said[0]
+                    text[0] = event.raw if isinstance(event, Partial) else ""
+            return num_steps > before, text[0]
 
         def finish() -> str:
-            return said[0]  # of whole chunks, as theirs: the ragged rest would be decoded here only
+            return text[0]  # of whole chunks, as theirs: the ragged rest would be decoded here only
 
         return feed, finish
 

@@ -1,4 +1,4 @@
-// The Node side of web.py: node web.mjs MODEL.onnx LM.lm FILE.wav...
+// The Node side of web.py: node web.mjs MODEL.onnx LM.lm PUNCTUATION.onnx FILE.wav...
 import { readFile } from "node:fs/promises";
 
 import { Recognizer } from "../js/src/index.js";
@@ -8,8 +8,8 @@ const BLOCK = 320; // samples
 
 const cpuS = () => Object.values(process.cpuUsage()).reduce((a, b) => a + b) / 1e6;
 
-const [model, lm, ...files] = process.argv.slice(2);
-const recognizer = await Recognizer.load({ model, lm });
+const [model, lm, punctuation, ...files] = process.argv.slice(2);
+const recognizer = await Recognizer.load({ model, lm, punctuation });
 const loadCpuS = cpuS();
 const texts = [];
 let audioS = 0, busyS = 0;
@@ -24,7 +24,7 @@ for (const file of files) {
   }
   events.push(...(await stream.finish()));
   busyS += cpuS() - start;
-  texts.push(events.filter(({ type }) => type === "final").map(({ text }) => text).join(" "));
+  texts.push(events.filter(({ type }) => type === "final").map(({ raw }) => raw).join(" "));
 }
 const rssMb = process.memoryUsage.rss() / 1e6;
 console.log(JSON.stringify({ texts, load_cpu_s: loadCpuS, rtf: busyS / audioS, rss_mb: rssMb }));

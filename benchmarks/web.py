@@ -22,6 +22,7 @@ from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.wer import count_errors
 from asr.lm.packed import BUNDLED
 from asr.runtime.onnx_model import bundled_model
+from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming import Final
 
 BLOCK = 320  # samples
@@ -49,7 +50,7 @@ def node(model: Path, audio: list[np.ndarray]) -> dict[str, Any]:
         files = [Path(folder) / f"{index}.wav" for index in range(len(audio))]
         for file, samples in zip(files, audio, strict=True):
             soundfile.write(file, samples, 16000, subtype="PCM_16")
-        command = ["node", Path(__file__).with_suffix(".mjs"), model, BUNDLED, *files]
+        command = ["node", Path(__file__).with_suffix(".mjs"), model, BUNDLED, bundled_punctuation(), *files]
         return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 

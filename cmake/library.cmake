@@ -12,6 +12,7 @@ add_library(asr_stream ${type}
   csrc/api/model.cc
   csrc/api/model_stream.cc
   csrc/api/onnxruntime.cc
+  csrc/api/punctuation_model.cc
   $<TARGET_OBJECTS:asr_stream_core>)
 add_library(asr_stream::asr_stream ALIAS asr_stream)
 target_include_directories(asr_stream
@@ -68,7 +69,8 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/asr_stream.pc DESTINATION ${CMAKE_INST
 if(CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)
   set(share ${CMAKE_INSTALL_DATADIR}/asr_stream)
   set(extra COMPONENT archive EXCLUDE_FROM_ALL)
-  install(FILES LICENSE asr/models/LICENSE.cmudict asr/models/tiny.int8.onnx asr/models/english.lm asr/samples/sample.wav
+  install(FILES LICENSE asr/models/LICENSE.cmudict asr/models/tiny.int8.onnx asr/models/english.lm
+    asr/models/english.punctuation.onnx asr/samples/sample.wav
     DESTINATION ${share} ${extra})
   install(FILES examples/c/transcribe.c examples/c/wav.h examples/cpp/transcribe.cc DESTINATION ${share}/examples ${extra})
   string(TOLOWER ${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR} platform)

@@ -36,22 +36,28 @@ inline constexpr const char* kEncoderOutputs[] = {"log_probs", "encoder_out", "n
 inline constexpr char kPhoneOutput[] = "phone_log_probs";  // one more output of a model with phones, the last one
 inline constexpr const char* kDecoderInputs[] = {"tokens", "token_lengths", "encoder_out"};
 inline constexpr const char* kDecoderOutputs[] = {"scores"};
-// Of files since version 3: what a step of the decoder takes and gives beside. Who does not feed it begins a sentence.
+// Of files since version 3: what a step of the decoder takes and gives beside. Without that input a sentence begins.
 inline constexpr const char* kDecoderPast[] = {"previous", "key_cache", "value_cache", "memory_keys", "memory_values"};
 inline constexpr const char* kDecoderStepOutputs[] = {"log_probs", "new_key_cache", "new_value_cache",
                                                       "new_memory_keys", "new_memory_values"};
 inline constexpr int kFormatVersion = 3;  // of a model file's metadata; older ones are read
 
-// What text is where nobody says: formatted for people, with case, punctuation and numbers in digits, or plain words.
-inline constexpr bool kFormattedText = false;
+// The file of a network for punctuation, its tensors in their order.
+inline constexpr char kPunctuationType[] = "asr_stream_punctuation";  // model_type in its metadata
+inline constexpr int kPunctuationVersion = 1;                         // format_version
+inline constexpr const char* kPunctuationInputs[] = {"features", "pauses", "num_units"};
+inline constexpr const char* kPunctuationOutputs[] = {"mark_probs", "case_probs"};
 
-// What can be asked for, under its name in Python, C, on the command line (with dashes) and in JavaScript (camelCase).
+// The default text of events: formatted, with case, punctuation and numbers in digits, or plain words.
+inline constexpr bool kFormattedText = true;
+
+// The options, under their names in Python, C, on the command line (with dashes) and in JavaScript (camelCase).
 struct OptionRange {
   const char* name;
   double low;
   bool with_low;  // whether `low` itself is allowed
   double high;
-  double fallback;  // of chunk_ms and left_context_ms: of a file that does not say
+  double fallback;  // of chunk_ms and left_context_ms: of a file without a default
 };
 
 inline constexpr OptionRange kOptionRanges[] = {

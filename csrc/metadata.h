@@ -1,4 +1,4 @@
-// What a model says about itself, as far as recognition needs it: the schema is that of asr/runtime/metadata.py.
+// The metadata of a model file that recognition needs: the schema is that of asr/runtime/metadata.py.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct ModelMetadata {
   std::vector<std::string> phones;  // names of the phones that it writes beside, see LmFusion; none: no phone head
   std::int64_t num_layers;          // of the cache
   std::int64_t dim;                 // of the cache and of encoder_out
-  std::int64_t default_chunk_size;  // encoder frames, where nobody asks for another
+  std::int64_t default_chunk_size;  // encoder frames, where no option names another
   std::int64_t default_left_context;
   double rescore_ctc_weight;
   std::string decoder_onnx;  // the decoder's graph, an ONNX file; empty where the model has none

@@ -22,7 +22,7 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
     throw std::invalid_argument("search greedy takes no language model, hotwords or phrases; use search beam or rescore");
   }
   if (options->fusion && options->phrases) {
-    throw std::invalid_argument("phrases are a closed list: they take no language model and no hotwords");
+    throw std::invalid_argument("phrases are a grammar: they take no language model and no hotwords");
   }
   if (options->phrases && options->phrases->num_model_tokens() != static_cast<std::int64_t>(options->tokens.size())) {
     throw std::invalid_argument("the phrases were given " + std::to_string(options->phrases->num_model_tokens()) +
@@ -59,40 +59,40 @@ Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
       endpointer_(options_->endpointer),
       start_s_(start_s),
       fbank_(FbankOptions{}),
-      reading_(new_reading()) {}
+      searches_(new_searches()) {}
 
-Segment::Reading Segment::new_reading() const {
+Segment::Searches Segment::new_searches() const {
   const std::int32_t blank_id = options_->beam.blank_id;
   CtcGreedySearch greedy(blank_id);
   if (options_->search == SegmentOptions::Search::kGreedy) return {greedy, greedy};
   if (options_->phrases) return {CtcPhraseSearch(options_->phrases, blank_id), greedy};
-  Reading reading{CtcPrefixBeamSearch(options_->beam, options_->fusion), greedy};
-  begin_utterance(reading);
-  return reading;
+  Searches searches{CtcPrefixBeamSearch(options_->beam, options_->fusion), greedy};
+  begin_utterance(searches);
+  return searches;
 }
 
-void Segment::begin_utterance(Reading& reading) const {
-  reading.letters.reset();
-  if (auto* search = std::get_if<CtcPrefixBeamSearch>(&reading.search)) {
+void Segment::begin_utterance(Searches& searches) const {
+  searches.letters.reset();
+  if (auto* search = std::get_if<CtcPrefixBeamSearch>(&searches.search)) {
     search->reset(context_ ? &*context_ : nullptr);
   } else {
-    std::visit([](auto& other) { other.reset(); }, reading.search);
+    std::visit([](auto& other) { other.reset(); }, searches.search);
   }
 }
 
-void Segment::advance(Reading& reading, const float* log_probs, const float* phone_log_probs,
+void Segment::advance(Searches& searches, const float* log_probs, const float* phone_log_probs,
                       std::int64_t num_frames) const {
   const auto vocab_size = static_cast<std::int64_t>(options_->tokens.size());
   if (!over_phones()) {
-    std::visit([&](auto& search) { search.advance(log_probs, num_frames, vocab_size); }, reading.search);
+    std::visit([&](auto& search) { search.advance(log_probs, num_frames, vocab_size); }, searches.search);
     return;
   }
-  std::get<CtcPrefixBeamSearch>(reading.search).advance(phone_log_probs, num_frames, num_phone_tokens());
-  reading.letters.advance(log_probs, num_frames, vocab_size);
+  std::get<CtcPrefixBeamSearch>(searches.search).advance(phone_log_probs, num_frames, num_phone_tokens());
+  searches.letters.advance(log_probs, num_frames, vocab_size);
 }
 
-std::vector<Hypothesis> Segment::hypotheses(const Reading& reading, std::int64_t num_best, bool finished) const {
-  return std::visit([&](const auto& search) { return search.hypotheses(num_best, finished); }, reading.search);
+std::vector<Hypothesis> Segment::hypotheses(const Searches& searches, std::int64_t num_best, bool finished) const {
+  return std::visit([&](const auto& search) { return search.hypotheses(num_best, finished); }, searches.search);
 }
 
 template <typename Sample>
@@ -102,7 +102,7 @@ std::size_t Segment::accept(const Sample* samples, std::size_t count) {
   }
   const std::size_t used = std::min(count, static_cast<std::size_t>(num_wanted()));
   fbank_.accept_waveform(samples, used);
-  go_on();
+  proceed();
   return used;
 }
 
@@ -120,7 +120,7 @@ void Segment::finish() {
   if (input_finished_) return;
   input_finished_ = true;
   fbank_.input_finished();
-  go_on();
+  proceed();
 }
 
 void Segment::stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size,
@@ -148,7 +148,7 @@ void Segment::stepped(const float* log_probs, std::int64_t num_frames, std::int6
   if (step->second_pass) {
     const std::int64_t skipped = std::min(second_context_ - second_skipped_, num_valid);  // is the search's no more
     second_skipped_ += skipped;
-    advance(*second_reading_, log_probs + skipped * vocab_size,
+    advance(*second_pass_searches_, log_probs + skipped * vocab_size,
             phone_log_probs ? phone_log_probs + skipped * num_phone_tokens : nullptr, num_valid - skipped);
     append(encoder_out_, encoder_out + skipped * dim, (num_valid - skipped) * dim);
   } else {
@@ -156,41 +156,41 @@ void Segment::stepped(const float* log_probs, std::int64_t num_frames, std::int6
     if (over_phones()) chunk_phone_log_probs_.assign(phone_log_probs, phone_log_probs + num_valid * num_phone_tokens);
     chunk_encoder_out_.assign(encoder_out, encoder_out + num_valid * dim);
     chunk_frames_ = num_valid;
-    chunk_read_ = 0;
-    stage_ = Stage::kReading;
+    chunk_searched_ = 0;
+    stage_ = Stage::kSearching;
   }
   dim_ = dim;
   work_.reset();
-  go_on();
+  proceed();
 }
 
 void Segment::scored(const std::vector<float>& scores) {
   if (!work_ || !std::holds_alternative<DecoderScoring>(*work_)) throw std::logic_error("no scores were asked for");
-  const std::size_t best = best_rescored(choices_, scores, options_->rescore_ctc_weight);
+  const std::size_t best = best_rescored(nbest_, scores, options_->rescore_ctc_weight);
   work_.reset();
-  report_final(choices_[best]);
-  go_on();
+  report_final(nbest_[best]);
+  proceed();
 }
 
 std::vector<Event> Segment::take_events() { return std::exchange(events_, {}); }
 
-void Segment::go_on() {
+void Segment::proceed() {
   while (!work_) {
     switch (stage_) {
-      case Stage::kListening:
+      case Stage::kWaiting:
         if (request_chunk()) return;
         if (!input_finished_) return;
         end_utterance();
         break;
-      case Stage::kReading:
-        read_chunk();
+      case Stage::kSearching:
+        search_chunk();
         break;
       case Stage::kSecondPass:
         if (request_second_pass()) return;
-        stage_ = Stage::kChoosing;
+        stage_ = Stage::kRescoring;
         break;
-      case Stage::kChoosing:
-        choose();
+      case Stage::kRescoring:
+        rescore();
         break;
       case Stage::kFinished:
         return;
@@ -214,68 +214,74 @@ bool Segment::request_chunk() {
   return true;
 }
 
-void Segment::read_chunk() {
+void Segment::search_chunk() {
   const auto vocab_size = static_cast<std::int64_t>(options_->tokens.size());
   for (;;) {
-    ended_by_ = endpoint();
-    if (ended_by_ != EndpointRule::kNone) return end_utterance();
-    if (chunk_read_ == chunk_frames_) break;
-    advance(reading_, chunk_log_probs_.data() + chunk_read_ * vocab_size,
-            over_phones() ? chunk_phone_log_probs_.data() + chunk_read_ * num_phone_tokens() : nullptr, 1);
-    if (!options_->second_pass) append(encoder_out_, chunk_encoder_out_.data() + chunk_read_ * dim_, dim_);
-    ++chunk_read_;
+    const bool is_over = chunk_searched_ == chunk_frames_;
+    const std::int64_t token = is_over ? options_->beam.blank_id : likeliest_token();
+    // A token may last for several frames: it begins a word in the first of them only.
+    endpoint_ = endpoint(token != last_token_ && begins_word(search_tokens()[static_cast<std::size_t>(token)]));
+    if (endpoint_ != EndpointRule::kNone) return end_utterance();
+    if (is_over) break;
+    last_token_ = token;
+    advance(searches_, chunk_log_probs_.data() + chunk_searched_ * vocab_size,
+            over_phones() ? chunk_phone_log_probs_.data() + chunk_searched_ * num_phone_tokens() : nullptr, 1);
+    if (!options_->second_pass) append(encoder_out_, chunk_encoder_out_.data() + chunk_searched_ * dim_, dim_);
+    ++chunk_searched_;
     ++num_frames_;
   }
   if (!input_finished_) {
     report_partial();
     report_nonfinite();
   }
-  stage_ = Stage::kListening;
+  stage_ = Stage::kWaiting;
 }
 
-// Whether the utterance ends before the next frame, of which something is known if it is of this chunk.
-EndpointRule Segment::endpoint() const {
+const std::vector<std::string>& Segment::search_tokens() const noexcept {
+  return over_phones() ? options_->fusion->tokens() : options_->tokens;
+}
+
+// Of the next frame of the chunk.
+std::int64_t Segment::likeliest_token() const {
+  const auto num_tokens = static_cast<std::int64_t>(search_tokens().size());
+  const auto row = (over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_).begin() + chunk_searched_ * num_tokens;
+  return std::max_element(row, row + num_tokens) - row;
+}
+
+// Whether the utterance ends before the next frame.
+EndpointRule Segment::endpoint(bool word_begins) const {
   const std::int64_t length = num_frames_ - utterance_start_;
   if (!length) return EndpointRule::kNone;
-  const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, reading_.search);
+  const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, searches_.search);
   const bool has_speech = num_blanks < length;
-  bool word_begins = false;
-  if (chunk_read_ < chunk_frames_) {
-    const std::vector<std::string>& tokens = over_phones() ? options_->fusion->tokens() : options_->tokens;
-    const auto num_tokens = static_cast<std::int64_t>(tokens.size());
-    const auto row = (over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_).begin() + chunk_read_ * num_tokens;
-    const auto likeliest = std::max_element(row, row + num_tokens) - row;
-    word_begins = begins_word(tokens[static_cast<std::size_t>(likeliest)]);
-  }
   const bool may_end = has_speech && num_blanks >= endpointer_.min_silence_frames();
-  return endpointer_.update(length, num_blanks, has_speech, word_begins, may_end ? cues() : EndpointCues{});
+  return endpointer_.update(length, num_blanks, has_speech, word_begins,
+                            may_end ? cues(hypotheses(searches_, 1).front()) : EndpointCues{});
 }
 
-EndpointCues Segment::cues() const {
+EndpointCues Segment::cues(const Hypothesis& best) const {
   EndpointCues cues;
-  const Hypothesis best = hypotheses(reading_, 1).front();
   cues.longest_pause_frames = pauses_.longest(best);
   if (options_->phrases) return cues;  // one of them is complete, however short
-  if (const auto* search = std::get_if<CtcPrefixBeamSearch>(&reading_.search)) {
+  if (const auto* search = std::get_if<CtcPrefixBeamSearch>(&searches_.search)) {
     if (const auto log_prob = search->sentence_end_log_prob()) cues.end_log_prob = *log_prob;
   }
-  cues.num_words = static_cast<std::int64_t>(spoken(best, letters(reading_), 0).size());
+  cues.num_words = static_cast<std::int64_t>(words_of(best, letters(searches_), 0).size());
   return cues;
 }
 
 void Segment::end_utterance() {
-  // Silence is not worth a second look. That it is silence must hold for the final, to which a language model may add
-  // words that it did not expect to end without.
-  const Hypothesis best = hypotheses(reading_, 1, true).front();
+  // Silence needs no second pass. The final must be silent too: at its end a language model may prefer more words.
+  const Hypothesis best = hypotheses(searches_, 1, true).front();
   if (!options_->second_pass || best.tokens.empty()) {
-    stage_ = Stage::kChoosing;
+    stage_ = Stage::kRescoring;
     return;
   }
   const std::int64_t room = options_->max_full_context - (num_frames_ - utterance_start_);
   const std::int64_t available = utterance_start_ - (fbank_.first_frame() + kSubsampling - 1) / kSubsampling;
   second_context_ = pauses_.follows(best) ? std::max<std::int64_t>(std::min(room, available), 0) : 0;
   second_start_ = second_skipped_ = 0;
-  second_reading_ = std::make_unique<Reading>(new_reading());
+  second_pass_searches_ = std::make_unique<Searches>(new_searches());
   stage_ = Stage::kSecondPass;
 }
 
@@ -294,24 +300,24 @@ bool Segment::request_second_pass() {
   return true;
 }
 
-void Segment::choose() {
-  const bool rescore = options_->search == SegmentOptions::Search::kRescore && !options_->phrases && !over_phones();
-  choices_ = hypotheses(second_reading_ ? *second_reading_ : reading_, rescore ? options_->num_rescored : 1, true);
-  if (choices_.size() == 1 || choices_.front().tokens.empty()) return report_final(choices_.front());
+void Segment::rescore() {
+  const bool with_decoder = options_->search == SegmentOptions::Search::kRescore && !options_->phrases && !over_phones();
+  nbest_ = hypotheses(last_searches(), with_decoder ? options_->num_rescored : 1, true);
+  if (nbest_.size() == 1 || nbest_.front().tokens.empty()) return report_final(nbest_.front());
   DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
-  for (const Hypothesis& choice : choices_) scoring.tokens.push_back(choice.tokens);
+  for (const Hypothesis& hypothesis : nbest_) scoring.tokens.push_back(hypothesis.tokens);
   work_ = std::make_unique<const Work>(std::move(scoring));
 }
 
 void Segment::report_final(const Hypothesis& hypothesis) {
-  const Reading& reading = second_reading_ ? *second_reading_ : reading_;
-  std::vector<Word> found = spoken(hypothesis, letters(reading), second_reading_ ? utterance_start_ : 0);
+  std::vector<Word> found = words_of(hypothesis, letters(last_searches()), second_pass_searches_ ? utterance_start_ : 0);
   const bool is_empty = found.empty();
   if (is_empty) {
-    pauses_.forget();
+    pauses_.clear();
     context_.reset();
   } else {
-    pauses_.end(hypotheses(reading_, 1).front(), cues());
+    const Hypothesis best = hypotheses(searches_, 1).front();
+    pauses_.end(best, cues(best));
   }
   if (!is_empty && options_->fusion && options_->fusion->has_lm()) {
     std::vector<std::string_view> texts;
@@ -320,24 +326,24 @@ void Segment::report_final(const Hypothesis& hypothesis) {
   }
   if (!is_empty) {
     report(Event::Type::kFinal, std::move(found));
-    events_.back().endpoint = ended_by_ == EndpointRule::kNone ? kEndOfAudio : name(ended_by_);
+    events_.back().endpoint = endpoint_ == EndpointRule::kNone ? kEndOfAudio : name(endpoint_);
   } else if (!partial_.empty()) {
-    report(Event::Type::kPartial, {});  // takes back what it seemed to be
+    report(Event::Type::kPartial, {});  // withdraws the partial
   }
-  second_reading_.reset();
-  begin_utterance(reading_);
+  second_pass_searches_.reset();
+  begin_utterance(searches_);
   encoder_out_.clear();
-  choices_.clear();
+  nbest_.clear();
   partial_.clear();
   num_stable_ = 0;
   utterance_start_ = num_frames_;
   const std::int64_t context = options_->second_pass && !is_empty ? kSecondPassContext : 0;
   const std::int64_t kept = std::max<std::int64_t>(utterance_start_ - context, 0);
   fbank_.discard_frames(std::min(kSubsampling * kept, fbank_.num_frames_ready()));
-  if (chunk_read_ < chunk_frames_ || !input_finished_) {
-    stage_ = Stage::kReading;  // the rest of the chunk in which it ended
+  if (chunk_searched_ < chunk_frames_ || !input_finished_) {
+    stage_ = Stage::kSearching;  // the rest of the chunk in which it ended
   } else if (fbank_.num_frames_ready() - next_feature_ >= kSubsampling) {
-    stage_ = Stage::kListening;
+    stage_ = Stage::kWaiting;
   } else {
     report_nonfinite();
     stage_ = Stage::kFinished;
@@ -345,25 +351,25 @@ void Segment::report_final(const Hypothesis& hypothesis) {
 }
 
 void Segment::report_partial() {
-  const std::vector<Hypothesis> best = hypotheses(reading_, kNumCompared);
-  const Hypothesis letters_alone = letters(reading_);
-  std::vector<Word> found = spoken(best.front(), letters_alone, 0);
+  const std::vector<Hypothesis> best = hypotheses(searches_, kNumCompared);
+  const Hypothesis letters_alone = letters(searches_);
+  std::vector<Word> found = words_of(best.front(), letters_alone, 0);
   const std::size_t stable = num_stable(found, best, letters_alone);
-  const bool is_known = found.size() == partial_.size() && num_alike(found, partial_) == found.size();
-  if (is_known && stable == num_stable_) return;
+  const bool is_unchanged = found.size() == partial_.size() && num_alike(found, partial_) == found.size();
+  if (is_unchanged && stable == num_stable_) return;
   partial_ = found;
   num_stable_ = stable;
   report(Event::Type::kPartial, std::move(found), stable);
 }
 
-// The last word may still be under way. What was stable remains so as long as it stands.
+// The last word may be incomplete. Words that were stable stay stable while they do not change.
 std::size_t Segment::num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
                                 const Hypothesis& letters) const {
   const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; };
   const double lowest = score(hypotheses.front()) - kStableMargin;
   std::size_t agreed = best.empty() ? 0 : best.size() - 1;
   for (std::size_t i = 1; i < hypotheses.size() && score(hypotheses[i]) >= lowest; ++i) {
-    agreed = std::min(agreed, num_alike(best, spoken(hypotheses[i], letters, 0)));
+    agreed = std::min(agreed, num_alike(best, words_of(hypotheses[i], letters, 0)));
   }
   return std::max(agreed, std::min(num_stable_, num_alike(best, partial_)));
 }
@@ -378,11 +384,11 @@ void Segment::report_nonfinite() {
                      now(), now(), {}});
 }
 
-Hypothesis Segment::letters(const Reading& reading) const {
-  return over_phones() ? reading.letters.hypotheses().front() : Hypothesis{};
+Hypothesis Segment::letters(const Searches& searches) const {
+  return over_phones() ? searches.letters.hypotheses().front() : Hypothesis{};
 }
 
-std::vector<Word> Segment::spoken(const Hypothesis& hypothesis, const Hypothesis& letters,
+std::vector<Word> Segment::words_of(const Hypothesis& hypothesis, const Hypothesis& letters,
                                   std::int64_t first_frame) const {
   const double start_s = start_s_ + static_cast<double>(first_frame) * kEncoderFrameS;
   if (over_phones()) return words(hypothesis, *options_->fusion, letters, options_->tokens, start_s);

@@ -1,21 +1,18 @@
 // A segment: audio without a gap, on its way from samples over feature and encoder frames to words.
 //
-// It does everything but run the network. That is left to its owner, who asks for `work()`, computes it wherever the
-// network is (ONNX Runtime in Python, C++ or a browser; alone, or in a batch of many streams) and brings the numbers
-// back by `stepped` or `scored`:
+// It does everything but run the network. Its owner gets `work()`, computes it (ONNX Runtime in Python, C++ or a browser;
+// alone, or in a batch of many streams) and returns the results by `stepped` or `scored`:
 //
 //     for (used = segment.accept(samples, n); const Work* work = segment.work();) { ... segment.stepped(...); }
 //
-// - The chunk grid starts with the segment, and audio is taken up to exactly the next chunk's end: how the audio was
-//   cut into pushes cannot show.
-// - An endpoint ends an utterance: the search starts afresh, while the encoder keeps its cache, because what the
-//   speaker and the room sound like stays true.
-// - So does the language model its context, because a pause may be inside a sentence. For the same reason the second pass
-//   attends to what was said just before.
-// - Endpoints are looked for at every encoder frame, not at every chunk: the latency does not decide where an
-//   utterance ends.
-// - Partials come of chunks, the final of the whole: an utterance that has ended is encoded once more with full
-//   context (the second pass), which costs less than its chunks did.
+// - The chunk grid starts with the segment, and audio is taken up to exactly the next chunk's end: the
+//   result does not depend on how the audio was cut into pushes.
+// - An endpoint ends an utterance: the search starts anew. The encoder keeps its cache, because speaker and room stay the
+//   same; the language model keeps its context, because a pause may be inside a sentence. For the same reason the second
+//   pass attends to the end of the utterance before.
+// - Endpoints are detected at every encoder frame, so they do not depend on the chunk size.
+// - Partials come from chunks. The final comes from the second pass: the ended utterance is encoded once more with full
+//   context, which costs less than its chunks did.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +32,7 @@
 #include "search/lm_fusion.h"
 #include "search/pauses.h"
 #include "search/words.h"
+#include "text/punctuation.h"
 
 namespace asr_stream {
 
@@ -54,7 +52,7 @@ inline constexpr std::int64_t kSecondPassContext = 125;
 
 struct TextOptions;
 
-// How to recognize. Immutable once a segment has it; shared by any number.
+// Options of recognition. Immutable once a segment has them; shared by any number.
 struct SegmentOptions {
   enum class Search { kGreedy, kBeam, kRescore };  // rescore: the attention decoder picks among those of the beam
 
@@ -63,12 +61,12 @@ struct SegmentOptions {
   // (see `LmFusion`), and there is no rescoring.
   std::vector<std::string> phones;
   std::int64_t chunk_size = 16;     // encoder frames per step
-  bool second_pass = true;          // finals come of one more look at the whole utterance
+  bool second_pass = true;          // finals come from encoding the whole utterance once more
   std::int64_t max_full_context = kMaxFullContext;
   Search search = Search::kRescore;
   CtcPrefixBeamSearchOptions beam{kBeamSize, 0, 0, kBeamThreshold, true};
   std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or none
-  // A closed list in place of free speech, or none: searched for by itself, without fusion, beam and decoder.
+  // A grammar in place of free speech, or none: it has a search of its own, without fusion, beam and decoder.
   std::shared_ptr<const Phrases> phrases;
   std::int64_t num_rescored = kNumRescored;
   double rescore_ctc_weight = option("rescore_ctc_weight").fallback;  // see `best_rescored`
@@ -92,7 +90,8 @@ struct DecoderScoring {
   std::int64_t num_frames;
 };
 
-using Work = std::variant<EncoderStep, DecoderScoring>;
+// PunctuationUnits: one run of the network for case and punctuation, which a stream asks for (stream.h), a segment never.
+using Work = std::variant<EncoderStep, DecoderScoring, PunctuationUnits>;
 
 struct Event {
   enum class Type { kPartial, kFinal, kGap, kError };  // gaps are a stream's, see stream.h
@@ -104,7 +103,7 @@ struct Event {
   std::vector<Word> words;
   std::size_t num_stable = 0;      // of a partial: leading words that will hardly change in later ones
   const char* endpoint = nullptr;  // of a final: what ended the utterance, a `name` of a rule, or kEndOfAudio
-  std::string raw = {};            // of a stream: what was said, as it is recognized
+  std::string raw = {};            // of a stream: the words as they are recognized
   std::vector<Word> raw_words = {};
 };
 
@@ -118,8 +117,8 @@ class Segment {
   // start_s: seconds of the stream before this segment's first sample. Checks the options.
   Segment(std::shared_ptr<const SegmentOptions> options, double start_s = 0.0);
 
-  // Continues with `samples` of 16 kHz, up to the end of a chunk; tells how many were used: all, or as many as
-  // completed a chunk, whose work is now to be done. int16 is scaled by 1/32768.
+  // Takes `samples` of 16 kHz, up to the end of a chunk. Returns how many were used: all, or as many as completed a
+  // chunk, whose work is then to be done. int16 is scaled by 1/32768.
   template <typename Sample>  // float or std::int16_t
   std::size_t accept(const Sample* samples, std::size_t count);
 
@@ -143,7 +142,7 @@ class Segment {
   // What happened since the last call, oldest first.
   std::vector<Event> take_events();
 
-  // Tells of samples that were not finite and were replaced before they came here.
+  // Counts samples that were not finite and were replaced before they came here.
   void add_nonfinite(std::int64_t count) noexcept { num_nonfinite_before_ += count; }
 
   bool finished() const noexcept { return stage_ == Stage::kFinished; }
@@ -158,35 +157,38 @@ class Segment {
 
  private:
   using Search = std::variant<CtcGreedySearch, CtcPrefixBeamSearch, CtcPhraseSearch>;
-  enum class Stage { kListening, kReading, kSecondPass, kChoosing, kFinished };
+  enum class Stage { kWaiting, kSearching, kSecondPass, kRescoring, kFinished };
 
-  // A search, and beside one over phones what the letters are by themselves.
-  struct Reading {
+  // A search; for one over phones also the greedy search of the letters.
+  struct Searches {
     Search search;
     CtcGreedySearch letters;
   };
 
-  Reading new_reading() const;  // of the utterance under way
-  void begin_utterance(Reading& reading) const;
+  const Searches& last_searches() const { return second_pass_searches_ ? *second_pass_searches_ : searches_; }
+  Searches new_searches() const;  // of the utterance under way
+  void begin_utterance(Searches& searches) const;
   bool over_phones() const noexcept { return options_->fusion && options_->fusion->over_phones(); }
   std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * options_->phones.size()); }
-  void advance(Reading& reading, const float* log_probs, const float* phone_log_probs, std::int64_t num_frames) const;
-  std::vector<Hypothesis> hypotheses(const Reading& reading, std::int64_t num_best, bool finished = false) const;
-  void go_on();
+  void advance(Searches& searches, const float* log_probs, const float* phone_log_probs, std::int64_t num_frames) const;
+  std::vector<Hypothesis> hypotheses(const Searches& searches, std::int64_t num_best, bool finished = false) const;
+  void proceed();
   bool request_chunk();
-  void read_chunk();
+  void search_chunk();
   void end_utterance();
   bool request_second_pass();
-  void choose();
+  void rescore();
   void report_final(const Hypothesis& hypothesis);
   void report_partial();
-  EndpointRule endpoint() const;
-  EndpointCues cues() const;
+  const std::vector<std::string>& search_tokens() const noexcept;
+  std::int64_t likeliest_token() const;
+  EndpointRule endpoint(bool word_begins) const;
+  EndpointCues cues(const Hypothesis& best) const;
   std::size_t num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
                          const Hypothesis& letters) const;
   void report_nonfinite();
-  Hypothesis letters(const Reading& reading) const;
-  std::vector<Word> spoken(const Hypothesis& hypothesis, const Hypothesis& letters, std::int64_t first_frame) const;
+  Hypothesis letters(const Searches& searches) const;
+  std::vector<Word> words_of(const Hypothesis& hypothesis, const Hypothesis& letters, std::int64_t first_frame) const;
   void report(Event::Type type, std::vector<Word> words, std::size_t num_stable = 0);
   double now() const { return start_s_ + static_cast<double>(num_frames_) * kEncoderFrameS; }
 
@@ -195,8 +197,8 @@ class Segment {
   double start_s_;
   Fbank fbank_;
   std::optional<NgramLm::State> context_;  // of the language model, from the utterance before
-  Reading reading_;  // begins with the context
-  Stage stage_ = Stage::kListening;
+  Searches searches_;  // begins with the context
+  Stage stage_ = Stage::kWaiting;
   bool input_finished_ = false;
   bool begun_ = false;
   std::unique_ptr<const Work> work_;
@@ -207,24 +209,25 @@ class Segment {
   std::int64_t utterance_start_ = 0;  // encoder frame
   std::vector<Word> partial_;         // as last reported
   std::size_t num_stable_ = 0;        // of it
-  EndpointRule ended_by_ = EndpointRule::kNone;
+  EndpointRule endpoint_ = EndpointRule::kNone;
   Pauses pauses_;
   std::vector<float> encoder_out_;  // (num_frames, dim) of the utterance, for the decoder: of the pass that is last
   std::int64_t dim_ = 0;
 
-  // The chunk that was stepped, and how much of it has been read.
+  // The chunk that was stepped, and how many of its frames have been searched.
   std::vector<float> chunk_log_probs_;
   std::vector<float> chunk_phone_log_probs_;
   std::vector<float> chunk_encoder_out_;
   std::int64_t chunk_frames_ = 0;
-  std::int64_t chunk_read_ = 0;
+  std::int64_t chunk_searched_ = 0;
+  std::int64_t last_token_ = 0;  // the likeliest of the frame that was searched last
 
   // The second pass over the utterance that has ended.
-  std::unique_ptr<Reading> second_reading_;
+  std::unique_ptr<Searches> second_pass_searches_;
   std::int64_t second_start_ = 0;    // feature frame of it: the first of the next window
   std::int64_t second_context_ = 0;  // encoder frames before the utterance
   std::int64_t second_skipped_ = 0;  // of them, those that have been encoded
-  std::vector<Hypothesis> choices_;
+  std::vector<Hypothesis> nbest_;
 
   std::int64_t num_nonfinite_before_ = 0;
   bool nonfinite_reported_ = false;

@@ -108,14 +108,13 @@ void Stream::finish() {
 
 const Work* Stream::work() const {
   check_alive();
-  return segment_->work();
+  return punctuation_ ? punctuation_.get() : segment_->work();
 }
 
 void Stream::stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size,
                      const float* phone_log_probs, std::int64_t num_phone_tokens, const float* encoder_out,
                      std::int64_t dim) {
-  check_alive();
-  const Work* work = segment_->work();
+  const Work* work = this->work();
   if (!work || !std::holds_alternative<EncoderStep>(*work)) throw std::logic_error("no encoder step was asked for");
   guarded([&] {
     segment_->stepped(log_probs, num_frames, vocab_size, phone_log_probs, num_phone_tokens, encoder_out, dim);
@@ -124,8 +123,7 @@ void Stream::stepped(const float* log_probs, std::int64_t num_frames, std::int64
 }
 
 void Stream::scored(const std::vector<float>& scores) {
-  check_alive();
-  const Work* work = segment_->work();
+  const Work* work = this->work();
   if (!work || !std::holds_alternative<DecoderScoring>(*work)) throw std::logic_error("no scores were asked for");
   guarded([&] {
     segment_->scored(scores);
@@ -133,17 +131,47 @@ void Stream::scored(const std::vector<float>& scores) {
   });
 }
 
+void Stream::punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs) {
+  const Work* work = this->work();
+  if (!work || !std::holds_alternative<PunctuationUnits>(*work)) throw std::logic_error("no punctuation was asked for");
+  guarded([&] {
+    const auto& units = std::get<PunctuationUnits>(*work);
+    const auto of_words = [&units](const std::vector<float>& probs, std::size_t width) {
+      if (probs.size() != units.pauses.size() * width) return std::vector<float>();
+      const auto first = probs.begin() + static_cast<std::ptrdiff_t>(units.first_word * width);
+      return std::vector<float>(first, first + static_cast<std::ptrdiff_t>(units.num_words * width));
+    };
+    try {
+      show(formatter_->shown(of_words(mark_probs, kNumMarks), of_words(case_probs, kNumCases)));
+    } catch (const std::invalid_argument& error) {
+      show_as_recognized(error.what());
+    }
+    go_on();
+  });
+}
+
+void Stream::not_punctuated(const std::string& reason) {
+  const Work* work = this->work();
+  if (!work || !std::holds_alternative<PunctuationUnits>(*work)) throw std::logic_error("no punctuation was asked for");
+  guarded([&] {
+    show_as_recognized(reason);
+    go_on();
+  });
+}
+
 void Stream::fail(const std::string& reason) {
   if (!failure_.empty()) return;
   failure_ = reason.empty() ? "for an unknown reason" : reason;
-  collect_events();
+  for (Event& event : segment_->take_events()) unshown_.push_back(std::move(event));
+  for (; !unshown_.empty(); unshown_.pop_front()) {  // nobody runs a network for them any more
+    unshown_.front().raw = unshown_.front().text;
+    unshown_.front().raw_words = unshown_.front().words;
+    events_.push_back(std::move(unshown_.front()));
+  }
   queue_.clear();
 }
 
-std::vector<Event> Stream::take_events() {
-  collect_events();
-  return std::exchange(events_, {});
-}
+std::vector<Event> Stream::take_events() { return std::exchange(events_, {}); }
 
 std::int64_t Stream::num_wanted() const noexcept {
   std::int64_t end = segment_start_ + segment_->num_samples() + segment_->num_wanted();
@@ -160,7 +188,7 @@ void Stream::check_usable() const {
   if (finished_) throw StreamFinished("this stream is finished; take a new one");
 }
 
-// What fails half-way leaves audio behind of which nobody knows whether it was used.
+// After a failure in the middle it is unknown which audio was used.
 template <typename Action>
 void Stream::guarded(Action action) {
   try {
@@ -188,7 +216,7 @@ void Stream::put(Item item) {
 }
 
 void Stream::go_on() {
-  while (!segment_->work()) {
+  for (collect_events(); !punctuation_ && !segment_->work(); collect_events()) {
     if (num_used_ < resampled_.size()) {
       num_used_ += segment_->accept(resampled_.data() + num_used_, resampled_.size() - num_used_);
     } else if (queue_.empty()) {
@@ -233,6 +261,7 @@ bool Stream::done(Mark& mark) {
     return false;
   }
   collect_events();
+  if (punctuation_) return false;  // of the segment that ends here
   position_ = mark.next_position;
   if (mark.kind == Mark::Kind::kSegment) {
     num_changes_ += mark.options != nullptr;
@@ -246,31 +275,56 @@ bool Stream::done(Mark& mark) {
 }
 
 void Stream::collect_events() {
-  for (Event& event : segment_->take_events()) {
-    if (event.type == Event::Type::kPartial || event.type == Event::Type::kFinal) show(event);
+  for (Event& event : segment_->take_events()) unshown_.push_back(std::move(event));
+  show_events();
+}
+
+void Stream::show_events() {
+  while (!unshown_.empty() && !punctuation_) {
+    Event& event = unshown_.front();
+    const bool is_partial = event.type == Event::Type::kPartial;
+    if (is_partial || event.type == Event::Type::kFinal) {
+      event.raw = event.text;
+      event.raw_words = event.words;
+      if (formatter_) {
+        const bool is_cut = event.endpoint && event.endpoint == std::string_view(name(EndpointRule::kMaxUtterance));
+        const PunctuationRun* run = is_partial ? formatter_->partial(event.words, event.num_stable)
+                                               : formatter_->final(event.words, is_cut);
+        if (run) {
+          punctuation_ = std::make_unique<const Work>(
+              punctuation_units(run->words, run->pauses_s, run->beginning, run->complete));
+          return;
+        }
+        show(formatter_->shown());
+        continue;
+      }
+    }
     events_.push_back(std::move(event));
+    unshown_.pop_front();
   }
 }
 
-// Case and punctuation that cannot be computed are left out, once with an error: the words are worth more.
-void Stream::show(Event& event) {
-  event.raw = event.text;
-  event.raw_words = event.words;
-  if (!formatter_) return;
-  try {
-    const bool is_cut = event.endpoint && event.endpoint == std::string_view(name(EndpointRule::kMaxUtterance));
-    ShownText shown = event.type == Event::Type::kFinal ? formatter_->final(event.words, is_cut)
-                                                        : formatter_->partial(event.words, event.num_stable);
-    event.words = std::move(shown.words);
-    event.num_stable = shown.num_stable;
-    event.text = join(event.words);
-  } catch (const std::exception& error) {
-    formatter_->reset();
-    if (!std::exchange(formatting_failed_, true)) {
-      events_.push_back({Event::Type::kError, std::string("text is shown as it is recognized: ") + error.what(),
-                         event.start_s, event.start_s, {}});
-    }
+// The first event, which was formatted.
+void Stream::show(ShownText text) {
+  Event& event = unshown_.front();
+  event.words = std::move(text.words);
+  event.num_stable = text.num_stable;
+  event.text = join(event.words);
+  events_.push_back(std::move(event));
+  unshown_.pop_front();
+  punctuation_.reset();
+}
+
+// The same, which could not be: the words are worth more.
+void Stream::show_as_recognized(const std::string& reason) {
+  formatter_->reset();
+  if (!std::exchange(formatting_failed_, true)) {
+    const double start_s = unshown_.front().start_s;
+    events_.push_back({Event::Type::kError, "text is shown as it is recognized: " + reason, start_s, start_s, {}});
   }
+  events_.push_back(std::move(unshown_.front()));
+  unshown_.pop_front();
+  punctuation_.reset();
 }
 
 }  // namespace asr_stream

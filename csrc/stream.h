@@ -1,15 +1,16 @@
-// A stream: one source of audio, of any sample rate, with a clock that lost audio cannot set wrong. No I/O, no threads.
+// A stream: one source of audio of any sample rate, whose clock stays correct when audio is lost. No I/O, no threads.
 //
-// Everything but the network, over segments (segment.h). Whatever is accepted is queued and done up to where the
-// network is needed; the owner runs it, at once or in a batch of many streams:
+// It does everything but run the network, with one segment (segment.h) after the other. Accepted audio is queued and
+// processed up to where the network is needed; the owner runs it, alone or in a batch of many streams:
 //
-//     for (stream.accept(samples, n, rate); const Work* work = stream.work();) { ... stream.stepped(...); }
+//     for (stream.accept(samples, n, rate); const Work* work = stream.work();) { ... stream.stepped(...); }  // or another
 //     for (Event& event : stream.take_events()) ...
 //
-// - The clock counts samples of 16 kHz, exactly: what a rate or a gap leaves over is carried on.
-// - After a gap everything starts afresh, the encoder's cache included: what follows is recognized as a new stream whose
-//   times go on. A cache across the gap would join sounds that were apart, which the model has never seen in training.
-// - When the network cannot be run the owner calls `fail`. The stream is then dead: it is not known which audio was used.
+// - The clock counts samples of 16 kHz exactly: fractions that a rate or a gap leaves over are carried along.
+// - After a gap a new segment begins, with a new cache of the encoder, and times continue. A cache across the gap would
+//   join audio that was apart, which does not occur in training.
+// - When the network cannot be run the owner calls `fail`. The stream has then failed, and it is unknown which audio was
+//   used.
 //   Every later call throws StreamFailed with the reason; events from before it can still be taken.
 #pragma once
 
@@ -75,6 +76,10 @@ class Stream {
   void stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size, const float* phone_log_probs,
                std::int64_t num_phone_tokens, const float* encoder_out, std::int64_t dim);
   void scored(const std::vector<float>& scores);
+  // (num_units, kNumMarks) and (num_units, kNumCases) probabilities; another number counts as `not_punctuated`.
+  void punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs);
+  // Case and punctuation could not be computed: the words are shown without, and an event says so, once.
+  void not_punctuated(const std::string& reason);
   void fail(const std::string& reason);
 
   // What happened since the last call, oldest first. Never throws StreamFailed.
@@ -118,12 +123,16 @@ class Stream {
   bool done(Audio<Sample>& audio);
   bool done(Mark& mark);
   void collect_events();
-  void show(Event& event);
+  void show_events();
+  void show(ShownText text);
+  void show_as_recognized(const std::string& reason);
 
   std::shared_ptr<const SegmentOptions> options_;
   std::unique_ptr<Segment> segment_;
   std::optional<TextFormatter> formatter_;  // none: words are shown as they are
   bool formatting_failed_ = false;
+  std::deque<Event> unshown_;               // of the segment, on their way to `events_`
+  std::unique_ptr<const Work> punctuation_;  // that the first of them waits for
   std::int64_t segment_start_ = 0;  // samples of 16 kHz
   std::int64_t position_ = 0;       // where the last mark that was done left off
   std::unique_ptr<Resampler> resampler_;

@@ -1,4 +1,4 @@
-"""Prints what is said, as it is said: python examples/microphone.py [model.onnx]; Ctrl-C ends."""
+"""Prints words as they are spoken: python examples/microphone.py [model.onnx]; Ctrl-C ends."""
 
 import contextlib
 import sys

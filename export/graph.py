@@ -1,4 +1,4 @@
-"""From PyTorch modules to ONNX graphs: the step of the encoder and that of the decoder.
+"""ONNX graphs of PyTorch modules: the step of the encoder and that of the decoder.
 
 Both graphs are AsrModel's own code, traced. What is added here: named dynamic dimensions, and no traces of the
 machine that exported. Standard operators only.

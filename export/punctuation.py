@@ -16,13 +16,19 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from asr._core import punctuation_units
+from asr._core import (
+    PUNCTUATION_INPUTS,
+    PUNCTUATION_OUTPUTS,
+    PUNCTUATION_TYPE,
+    PUNCTUATION_VERSION,
+    punctuation_units,
+)
 from asr.export.graph import output_path, trace
 from asr.export.parity import MAX_DIVERGENCE, hold
 from asr.files import replacing
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.model import Punctuator
-from asr.runtime.punctuation import FORMAT_VERSION, INPUTS, MODEL_TYPE, OUTPUTS, Punctuation
+from asr.runtime.punctuation import Punctuation
 
 MIN_MATRIX = 4096
 """Elements of a matrix that is worth storing in 8 bits."""
@@ -72,8 +78,8 @@ def export_punctuation(
     onnx.helper.set_model_props(
         graph,
         {
-            "model_type": MODEL_TYPE,
-            "format_version": str(FORMAT_VERSION),
+            "model_type": PUNCTUATION_TYPE,
+            "format_version": str(PUNCTUATION_VERSION),
             "look_ahead": str(config.total_look_ahead),
             "left_context": str(config.total_left_context),
             "mixed_case": json.dumps(checkpoint.mixed, ensure_ascii=False),
@@ -91,10 +97,10 @@ def export_punctuation(
 def punctuation_graph(model: Punctuator) -> onnx.ModelProto:
     """float32; the number of texts and of units is dynamic."""
     units = punctuation_units(["so", "it", "is"], None, continues=False, complete=True)
-    features, pauses = map(torch.from_numpy, units[:2])
+    features, pauses = torch.from_numpy(units.features), torch.from_numpy(units.pauses)
     example = (features[None].repeat(2, 1, 1), pauses[None].repeat(2, 1), torch.tensor([len(pauses)] * 2))
     dims = {0: "N", 1: "T"}
-    return trace(_Graph(model), example, (dims, dims, {0: "N"}), (dims, dims), INPUTS, OUTPUTS)
+    return trace(_Graph(model), example, (dims, dims, {0: "N"}), (dims, dims), PUNCTUATION_INPUTS, PUNCTUATION_OUTPUTS)
 
 
 def quantize_weights(graph: onnx.ModelProto) -> None:
@@ -181,9 +187,8 @@ def example_texts() -> list[Text]:
 def answer_of_pytorch(
     model: Punctuator, words: list[str], pauses_s: list[float] | None, continues: bool, complete: bool
 ) -> tuple[npt.NDArray[np.float32], ...]:
-    """What `Punctuation.answer` gives, by PyTorch."""
-    features, pauses, _ = punctuation_units(words, pauses_s, continues=continues, complete=complete)
-    probs = model.probabilities(
-        torch.from_numpy(features)[None], torch.from_numpy(pauses)[None], torch.tensor([len(pauses)])
-    )
+    """The answer of `Punctuation.answer`, computed by PyTorch."""
+    units = punctuation_units(words, pauses_s, continues=continues, complete=complete)
+    features, pauses = torch.from_numpy(units.features), torch.from_numpy(units.pauses)
+    probs = model.probabilities(features[None], pauses[None], torch.tensor([len(pauses)]))
     return tuple(p[0, 1 : len(words) + 1].numpy() for p in probs)

@@ -1,4 +1,4 @@
-"""What a stream reports: partial and final text, as it is shown and as it was said, gaps in the audio, errors.
+"""Events of a stream: partial and final text, as shown and as recognized, gaps in the audio, errors.
 
 Times are seconds from the start of the stream; lost audio counts as time that passed.
 """
@@ -17,9 +17,9 @@ class Event:
 
     text: words as they are shown, separated by spaces; for Gap and Error a sentence for people.
     start, end: seconds from the start of the stream.
-    words: those of `text`; one that stands for several that were said, such as "9:30", has their times and their least
+    words: those of `text`; one that stands for several spoken words, such as "9:30", has their times and their least
         confidence. Empty for Gap and Error.
-    raw, raw_words: what was said, as it is recognized; where nothing is given, `text` and `words`.
+    raw, raw_words: the words as they are recognized; where none are given, `text` and `words`.
     """
 
     type: ClassVar[str]

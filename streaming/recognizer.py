@@ -36,9 +36,10 @@ def _default(name: str) -> float:
 
 @dataclass(frozen=True)
 class Recognizer:
-    """How to recognize: model, latency, search, endpoint rules.
+    """Options of recognition: model, latency, search, endpoint rules.
 
-    model: an exported `.onnx` file, an `OnnxModel` to share, or None for the bundled int8 model.
+    model: an exported `.onnx` file, an `OnnxModel` to share, or None for the bundled one: int8, or float32 on a GPU,
+        whose kernels have no int8.
     chunk_ms: audio per step, a multiple of 40 in [40, 5120]; text appears once per chunk.
     left_context_ms: what the encoder remembers before the chunk, a multiple of 40 in [0, 20480].
         None stands for what the model file says, which is 640 and 2560 as a rule, and becomes that.
@@ -51,9 +52,9 @@ class Recognizer:
     hotwords: words and phrases that are expected, for the beam searches: a list such as ["Abbey Road", "Leighton:2"],
         or a file with one a line. Each of its letters counts `hotword_boost` nats, in (0, 20], or what is given behind
         a colon or a tab.
-    phrases: a closed list in place of free speech, such as voice commands: a list, or a file with one a line. All that
-        is heard is phrases of it, one after the other, and "[unk]" for what is none; no language model, no decoder
-        takes part. Text costs `unknown_cost` nats a letter, in (0, 100], as "[unk]": the higher, the rarer it is.
+    phrases: a grammar in place of free speech, such as voice commands: a list, or a file with one phrase a line. Only
+        these are recognized, one after the other, and "[unk]" for other speech, without language model and decoder.
+        "[unk]" costs `unknown_cost` nats a letter, in (0, 100]: the higher, the rarer it is.
     beam_size: hypotheses kept, in [1, 1024]. num_threads: of ONNX Runtime, for each step.
     provider: "cpu" | "cuda".
     text: "formatted": numbers in digits, case and punctuation, of English words; or "plain": words alone.
@@ -149,7 +150,8 @@ class Recognizer:
         """The model itself."""
         if isinstance(self.model, OnnxModel):
             return self.model
-        path = bundled_model() if self.model is None else Path(self.model)
+        bundled = "float32" if self.provider == "cuda" else "int8"
+        path = bundled_model(bundled) if self.model is None else Path(self.model)
         return OnnxModel(path, provider=self.provider, num_threads=self.num_threads)
 
     @cached_property
@@ -168,7 +170,7 @@ class Recognizer:
         """The language model and the hotwords as the search uses them."""
         if self.closed_list is not None:
             if self.hotwords:
-                raise ValueError("phrases are a closed list: hotwords have no say in it; give one of the two")
+                raise ValueError("phrases are a grammar, which takes no hotwords; give one of the two")
             return None
         if self.search == "greedy" and (self.language_model or self.hotwords):
             raise ValueError("search greedy takes no language model and no hotwords; use search beam or rescore")
@@ -188,7 +190,7 @@ class Recognizer:
 
     @cached_property
     def segment_options(self) -> SegmentOptions:
-        """All that recognition needs to know beside the network."""
+        """The options as the core takes them."""
         return SegmentOptions(
             tokens=output_symbols(self.onnx.tokens),
             chunk_size=self.chunk_size,

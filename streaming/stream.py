@@ -108,7 +108,7 @@ class Stream:
         self.report(Error(text, now, now))
 
     def events(self) -> list[Event]:
-        """What happened since the last call, oldest first."""
+        """Events since the last call, oldest first."""
         self._take_events()
         events = self._events.copy()
         self._events.clear()
@@ -156,11 +156,11 @@ class Stream:
     def _take_events(self) -> None:
         for type, text, start, end, words, num_stable, endpoint, raw, raw_words in self._core.take_events():
             span = (text, start, end, tuple(Word(*word) for word in words))
-            said = {"raw": raw, "raw_words": tuple(Word(*word) for word in raw_words)}
+            recognized = {"raw": raw, "raw_words": tuple(Word(*word) for word in raw_words)}
             if type == "partial":
-                self._events.append(Partial(*span, num_stable=num_stable, **said))
+                self._events.append(Partial(*span, num_stable=num_stable, **recognized))
             elif type == "final":
                 assert endpoint is not None
-                self._events.append(Final(*span, endpoint=endpoint, **said))
+                self._events.append(Final(*span, endpoint=endpoint, **recognized))
             else:
                 self._events.append((Gap if type == "gap" else Error)(*span))

@@ -18,10 +18,13 @@ COMMON_FRAMES = 200
 """2 s. Longer second passes than 30 s go in steps of 30 s, a multiple of it: only the last step is ever filled up."""
 
 
+WorkOfCore = _core.EncoderStep | _core.DecoderScoring | _core.PunctuationUnits
+
+
 class Work:
     """A run of the network that `stream` waits for: `work`, with the model of `recognizer`."""
 
-    def __init__(self, stream: Stream, recognizer: Recognizer, work: _core.EncoderStep | _core.DecoderScoring) -> None:
+    def __init__(self, stream: Stream, recognizer: Recognizer, work: WorkOfCore) -> None:
         self.stream = stream
         self.recognizer = recognizer
         self.work = work
@@ -30,17 +33,17 @@ class Work:
     def kind(self) -> Hashable:
         """Work of equal kind can be computed together."""
         model = self.recognizer.onnx
-        if isinstance(self.work, _core.EncoderStep) and model.batch_invariant:
+        if isinstance(self.work, _core.EncoderStep) and model.metadata.batch_invariant:
             return id(model), self.recognizer.left_context, self.num_frames
         return id(self.stream)
 
     @property
     def num_frames(self) -> int:
         """Feature frames that the step is run with: on a GPU, which takes as long for one utterance as for many, second
-        passes are filled up to a common length. Not in int8, where what is filled in would count."""
+        passes are filled up to a common length."""
         step, model = self.work, self.recognizer.onnx
         assert isinstance(step, _core.EncoderStep)
-        if not (step.second_pass and model.has_arena and model.batch_invariant):
+        if not (step.second_pass and model.has_arena and model.metadata.batch_invariant):
             return step.num_frames
         return -(-(step.num_frames - FEATURE_OVERLAP) // COMMON_FRAMES) * COMMON_FRAMES + FEATURE_OVERLAP
 
@@ -55,11 +58,25 @@ def compute(batch: Sequence[Work]) -> None:
         if isinstance(first.work, _core.DecoderScoring):
             scores = first.recognizer.onnx.score(first.work.tokens, first.work.encoder_out)
             first.stream.answer(lambda core: core.scored(scores.tolist()))
+        elif isinstance(first.work, _core.PunctuationUnits):
+            _punctuate(first, first.work)
         else:
             _compute_steps([(work, work.work) for work in batch if isinstance(work.work, _core.EncoderStep)])
     except Exception as error:
         for work in batch:
             work.stream.fail(error)
+
+
+def _punctuate(work: Work, units: _core.PunctuationUnits) -> None:
+    """Failure costs case and punctuation, not the words."""
+    try:
+        assert work.recognizer.punctuator is not None
+        answer = work.recognizer.punctuator.answer_units(units)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        work.stream.answer(lambda core: core.not_punctuated(reason))
+    else:
+        work.stream.answer(lambda core: core.punctuated(*answer))
 
 
 def _compute_steps(batch: Sequence[tuple[Work, _core.EncoderStep]]) -> None:

@@ -1,4 +1,4 @@
-// What has been said: on the page, as text, as subtitles.
+// The text so far: on the page, as text, as subtitles.
 
 import { srt } from "./subtitles.js";
 
@@ -45,6 +45,10 @@ export class Captions {
 
   get empty() {
     return !this.#finals.length;
+  }
+  // Where the last sentence ends, in the captions' time.
+  get endS() {
+    return this.#finals.at(-1)?.end ?? 0;
   }
   get cleared() {
     return this.#cleared !== null;

@@ -1,8 +1,8 @@
 // Recognition by the server that this page came from, over vosk-server's protocol at `vosk`.
 //
-// When the connection breaks, another is made, and audio that is in no final yet is sent once more: what is said
-// meanwhile is text a little later, not lost. A server that ends says a final of what it has, which may break off in the
-// middle of a word: so the last thing that was said over a connection never counts as final.
+// When the connection breaks, another is made, and audio that is in no final yet is sent once more: speech
+// of that time becomes text a little later. A server that stops sends a final of the audio so far, which may end in the
+// middle of a word: so the last final of a connection does not count.
 
 import { Outbox } from "./outbox.js";
 
@@ -10,7 +10,7 @@ export const FIGURES = [["behind", "Behind by"], ["connection", "Connection"]];
 
 const MAX_UNANSWERED = 16; // messages under way: enough to catch up fast, few enough that the server is not flooded
 const AFTER_WORD_S = 0.4; // of the silence that ended an utterance: its last word may sound on after its end
-const UNSHOWN_S = 3; // a word that was said so long ago is in a partial by now
+const UNSHOWN_S = 3; // a word that was spoken so long ago is in a partial by now
 const CAUGHT_UP_S = 1;
 const DEAD_MS = 15_000; // without a reply that is due: the connection is dead, whatever it looks like
 const RETRY_MS = 500, MAX_RETRY_MS = 15_000;
@@ -29,9 +29,9 @@ class Engine {
 
   #socket = null;
   #startS; // where in the recording the connection's stream began
-  #reply; // the last one: {endS, heardAt} of the sound that it covers, and when it came (at)
+  #reply; // the last one: {endS, receivedAt} of the sound that it covers, and when it came (at)
   #eofSent;
-  #complaint; // what the server said before it left
+  #serverError; // the last error of the server
   #retryMs;
   #retry = null;
   #watch;
@@ -58,9 +58,13 @@ class Engine {
     this.#connect();
   }
 
-  audio(samples, heardAt) {
-    this.#outbox?.add(samples, heardAt);
+  audio(samples, receivedAt) {
+    this.#outbox?.add(samples, receivedAt);
     this.#send();
+  }
+
+  get behindS() {
+    return this.#outbox?.behindS ?? 0;
   }
 
   end() {
@@ -74,13 +78,13 @@ class Engine {
     const lostS = this.#outbox.behindS;
     if (this.#partial) {
       const [text, start, end] = [this.#partial, this.#startS, this.#reply.endS];
-      this.#page.heard([{ type: "final", text, start, end, words: [{ word: text, start, end }] }], this.#endedAt);
+      this.#page.show([{ type: "final", text, start, end, words: [{ word: text, start, end }] }], this.#endedAt);
     }
     this.#finish();
-    this.#page.trouble(`The last ${lostS.toFixed(0)} s of what was said are not recognized.`);
+    this.#page.trouble(`The last ${lostS.toFixed(0)} s of speech are not recognized.`);
   }
 
-  // --- what is said ---
+  // --- replies ---
 
   #send() {
     if (this.#socket?.readyState === WebSocket.OPEN) {
@@ -96,21 +100,21 @@ class Engine {
     if (this.#outbox) this.#page.figure("behind", `${this.#outbox.behindS.toFixed(1)} s`);
   }
 
-  #hear({ error, text, partial = "", num_stable = 0, result = [] }) {
-    this.#complaint = error;
+  #run({ error, text, partial = "", num_stable = 0, result = [] }) {
+    this.#serverError = error;
     if (error) return; // and it closes the connection
     if (this.#retryMs !== RETRY_MS) {
       this.#retryMs = RETRY_MS;
       this.#page.trouble("");
     }
-    if (this.#lastFinal) this.#outbox.forget(this.#lastFinal.doneS);
+    if (this.#lastFinal) this.#outbox.drop(this.#lastFinal.doneS);
     this.#lastFinal = null;
     const message = this.#outbox.answered(); // none: this is the last of the stream
-    if (message) this.#reply = { endS: message.endS, heardAt: message.heardAt };
-    else if (this.#eofSent) this.#reply.heardAt = this.#endedAt;
+    if (message) this.#reply = { endS: message.endS, receivedAt: message.receivedAt };
+    else if (this.#eofSent) this.#reply.receivedAt = this.#endedAt;
     this.#reply.at = performance.now();
-    this.#page.heard(text ? [this.#final(text, result)] : this.#changed(partial, num_stable), this.#reply.heardAt);
-    if (!this.#partial && !this.#lastFinal) this.#outbox.forget(this.#reply.endS - UNSHOWN_S);
+    this.#page.show(text ? [this.#final(text, result)] : this.#changed(partial, num_stable), this.#reply.receivedAt);
+    if (!this.#partial && !this.#lastFinal) this.#outbox.drop(this.#reply.endS - UNSHOWN_S);
     if (this.#eofSent && !message) this.#finish();
     else this.#send();
   }
@@ -153,7 +157,7 @@ class Engine {
     const token = sessionStorage.getItem("token");
     const socket = new WebSocket(url, token ? ["vosk", TOKEN_PREFIX + subprotocol(token)] : []);
     socket.onopen = () => this.#opened();
-    socket.onmessage = ({ data }) => this.#hear(JSON.parse(data));
+    socket.onmessage = ({ data }) => this.#run(JSON.parse(data));
     socket.onclose = () => this.#lost();
     this.#socket = socket;
     this.#reply = { at: performance.now() };
@@ -164,11 +168,11 @@ class Engine {
   #opened() {
     const { startS, lostS } = this.#outbox.rewind();
     this.#startS = startS;
-    this.#reply = { endS: startS, heardAt: performance.now(), at: performance.now() };
+    this.#reply = { endS: startS, receivedAt: performance.now(), at: performance.now() };
     this.#eofSent = false;
     if (lostS) {
       const text = `[${lostS.toFixed(0)} s were not recognized: the server was away for too long]`;
-      this.#page.heard([{ type: "gap", text, start: startS - lostS, end: startS, words: [] }], this.#reply.heardAt);
+      this.#page.show([{ type: "gap", text, start: startS - lostS, end: startS, words: [] }], this.#reply.receivedAt);
     }
     this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1, num_stable: 1, text: "default" } }));
     this.#page.figure("connection", "open");
@@ -193,8 +197,8 @@ class Engine {
     this.#retryMs = Math.min(2 * this.#retryMs, MAX_RETRY_MS);
     this.#retry = setTimeout(() => this.#connect(), delayMs);
     this.#page.status(`Connecting again in ${Math.ceil(delayMs / 1000)} s …`);
-    const why = this.#complaint ? `The server says: ${this.#complaint}.` : amiss || "The connection broke.";
-    this.#page.trouble(`${why} What is said is kept, and becomes text when it is back.`);
+    const why = this.#serverError ? `The server says: ${this.#serverError}.` : amiss || "The connection broke.";
+    this.#page.trouble(`${why} Speech is kept, and becomes text when it is back.`);
   }
 
   #drop() {
@@ -228,7 +232,7 @@ class Engine {
   }
 }
 
-// A sentence, TOKEN_NEEDED, or "" when all seems well. A WebSocket that was refused has not said why.
+// A sentence, TOKEN_NEEDED, or "" when all seems well. A refused WebSocket has no reason.
 async function whatIsAmiss({ refused = false } = {}) {
   const ask = (path, options) =>
     fetch(path, { ...options, cache: "no-store", signal: AbortSignal.timeout(5000) }).catch(() => null);

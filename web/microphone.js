@@ -3,13 +3,13 @@
 const SAMPLE_RATE = 16000;
 
 export class Microphone {
-  #heard;
+  #block;
   #lost;
   #open = null; // {track, context, source, node}
 
-  // heard(samples, peak): of each block, Float32Array and its greatest; lost(): the device is gone.
-  constructor({ heard, lost }) {
-    this.#heard = heard;
+  // block(samples, peak): of each block, Float32Array and its greatest; lost(): the device is gone.
+  constructor({ block, lost }) {
+    this.#block = block;
     this.#lost = lost;
   }
 
@@ -41,12 +41,12 @@ export class Microphone {
   start() {
     const { track, context, source, node } = this.#open;
     track.onended = () => this.#lost();
-    node.port.onmessage = ({ data: { samples, peak } }) => this.#heard(samples, peak);
+    node.port.onmessage = ({ data: { samples, peak } }) => this.#block(samples, peak);
     source.connect(node);
     context.resume();
   }
 
-  // Nothing is heard from now on.
+  // No block comes from now on.
   async close() {
     const { track, context, node } = this.#open ?? {};
     this.#open = null;

@@ -6,7 +6,7 @@ const MAX_KEPT_S = 600; // 19 MB at 16 kHz; of what is older nothing is left
 
 export class Outbox {
   #sampleRate;
-  #messages = []; // {samples, startS, endS, heardAt}, oldest first; times since the start of the recording
+  #messages = []; // {samples, startS, endS, receivedAt}, oldest first; times since the start of the recording
   #numSent = 0; // of them, the first ones
   #numAnswered = 0; // of those
   #filling = null; // the message that is not full yet
@@ -18,8 +18,8 @@ export class Outbox {
     this.#sampleRate = sampleRate;
   }
 
-  // samples: Float32Array in ±1. heardAt: when the last of them came.
-  add(samples, heardAt) {
+  // samples: Float32Array in ±1. receivedAt: when the last of them came.
+  add(samples, receivedAt) {
     for (let begin = 0; begin < samples.length; ) {
       this.#filling ??= new Int16Array(Math.round(MESSAGE_S * this.#sampleRate));
       const count = Math.min(samples.length - begin, this.#filling.length - this.#numFilled);
@@ -28,23 +28,23 @@ export class Outbox {
       }
       begin += count;
       this.#numFilled += count;
-      if (this.#numFilled === this.#filling.length) this.flush(heardAt);
+      if (this.#numFilled === this.#filling.length) this.flush(receivedAt);
     }
   }
 
   // What has come makes a message, full or not.
-  flush(heardAt) {
+  flush(receivedAt) {
     if (!this.#numFilled) return;
     const startS = this.#numSamples / this.#sampleRate;
     this.#numSamples += this.#numFilled;
     const endS = this.#numSamples / this.#sampleRate;
-    this.#messages.push({ samples: this.#filling.subarray(0, this.#numFilled), startS, endS, heardAt });
+    this.#messages.push({ samples: this.#filling.subarray(0, this.#numFilled), startS, endS, receivedAt });
     this.#filling = null;
     this.#numFilled = 0;
     const oldest = this.#messages[0];
     if (endS - oldest.startS > MAX_KEPT_S) {
       this.#lostS += oldest.endS - oldest.startS;
-      this.forget(oldest.endS);
+      this.drop(oldest.endS);
     }
   }
 
@@ -75,7 +75,7 @@ export class Outbox {
   }
 
   // Audio before untilS will not be needed again.
-  forget(untilS) {
+  drop(untilS) {
     let count = this.#messages.findIndex(({ endS }) => endS > untilS);
     if (count < 0) count = this.#messages.length;
     this.#messages.splice(0, count);

@@ -1,10 +1,13 @@
 // Finals as SRT, with the cues that asr.streaming.subtitles makes of them: one or two lines of at most 42 characters,
-// 1 to 7 seconds, cut at pauses into parts of like length. The reasons stand there.
+// 1 to 7 seconds, cut at punctuation and pauses into parts of like length. The reasons stand there.
 
 const LINE_LENGTH = 42;
 const MIN_CUE_S = 1.0;
 const MAX_CUE_S = 7.0;
 const PAUSE_S = 0.5;
+const SENTENCE_END = 1.0; // what a mark is worth to a cut behind it, in pauses of PAUSE_S
+const COMMA = 0.4;
+const TITLES = ["Mr.", "Mrs.", "Dr.", "St."];
 
 // finals: [{words: [{word, start, end}, ...]}, ...], times in seconds.
 export function srt(finals) {
@@ -43,10 +46,10 @@ function spelled(words) {
 function lines(words) {
   const text = words.map(({ word }) => word).join(" ");
   if (text.length <= LINE_LENGTH) return [text];
-  let middle = 0;
+  let middle = 0, least = Infinity;
   for (let i = text.indexOf(" "); i >= 0 && i <= LINE_LENGTH; i = text.indexOf(" ", i + 1)) {
-    const unlike = Math.abs(text.length - 1 - 2 * i);
-    if (text.length - i - 1 <= LINE_LENGTH && (!middle || unlike < Math.abs(text.length - 1 - 2 * middle))) middle = i;
+    const unlike = Math.abs(text.length - 1 - 2 * i) - LINE_LENGTH * markOf(text.slice(0, i));
+    if (text.length - i - 1 <= LINE_LENGTH && unlike < least) [middle, least] = [i, unlike];
   }
   return middle ? [text.slice(0, middle), text.slice(middle + 1)] : [];
 }
@@ -60,13 +63,21 @@ function cut(words) {
       const cost = costOf(words.slice(i, end));
       if (cost === null && end > i + 1) break; // and more words would not fit either
       const pauseS = end < words.length ? words[end].start - words[end - 1].end : PAUSE_S;
-      const whole = (cost ?? 0) + 1 - pauseS / PAUSE_S + best[end].cost;
+      const mark = end < words.length ? markOf(words[end - 1].word) : 0;
+      const whole = (cost ?? 0) + 1 - pauseS / PAUSE_S - mark + best[end].cost;
       if (!best[i] || whole < best[i].cost) best[i] = { cost: whole, end };
     }
   }
   const cues = [];
   for (let i = 0; i < words.length; i = best[i].end) cues.push(words.slice(i, best[i].end));
   return cues;
+}
+
+// What the mark at the end of `text` is worth. Those of "Mr." and "p.m." are none.
+function markOf(text) {
+  const word = text.slice(text.lastIndexOf(" ") + 1);
+  if (/[.?!]$/.test(word) && !word.slice(0, -1).includes(".") && !TITLES.includes(word)) return SENTENCE_END;
+  return /[,;:]$/.test(word) ? COMMA : 0;
 }
 
 // Of one cue: full ones, so that parts become alike, and those that are gone too soon. null: cannot be one.

@@ -1,1 +1,1 @@
-"""From recordings and transcripts to batches: manifests, features, augmentation, sampling."""
+"""Data, from recordings and transcripts to batches: manifests, features, augmentation, sampling."""

@@ -32,10 +32,10 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from asr.config import AugmentConfig, DataConfig
 from asr.data.augment import Augmenter, Example
 from asr.data.cuts import read_all, usable_cuts
-from asr.data.manifests import Refusal
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS
 from asr.lexicon.phones import PhoneTokenizer
 from asr.model.decoder import IGNORE_ID
+from asr.tables import Refusal
 from asr.tokenizer import Tokenizer
 
 SILENT_FRAMES = 40
@@ -58,13 +58,13 @@ class Batch(NamedTuple):
     seconds: float
     """Audio in the batch, without padding; 0 if nothing in it was readable: a moment of silence stands in."""
     seed: int
-    """What dropout is drawn from."""
+    """The seed of dropout."""
     unreadable: tuple[Refusal, ...]
     """Utterances that are missing from the batch."""
 
 
 class BatchPlan(NamedTuple):
-    """What a worker needs to make one batch."""
+    """The input of a worker for one batch."""
 
     cuts: Sequence[Any]
     seed: int

@@ -30,11 +30,11 @@ from torch import Tensor
 
 import asr.data.noisy_room  # with the next: registers the transforms that copies name
 import asr.data.telephone  # noqa: F401
-from asr.data.manifests import Refusal
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
+from asr.tables import Refusal
 
 _DAMAGE = (OSError, EOFError, zlib.error, LookupError, ValueError, TypeError, AttributeError, AssertionError)
-"""What lhotse raises on odd lines of a manifest."""
+"""Errors that lhotse raises on odd lines of a manifest."""
 MANIFEST_SUFFIX = ".jsonl.gz"
 
 
@@ -217,12 +217,12 @@ def _refusal(cut: Any, min_s: float, max_s: float) -> Refusal | None:
 
 
 def _features_path(cut: Any) -> str:
-    """Where the features of a cut lie."""
+    """Path of the features of a cut."""
     return str(cut.features.storage_path) if cut.has_features else ""
 
 
 def read_features(cut: Any) -> Tensor:
-    """(num_frames, 80) float32; ValueError that says what is wrong with them, if anything is."""
+    """(num_frames, 80) float32; ValueError naming what is wrong with them."""
     try:
         features = cut.load_features()
     except (ValueError, OSError, AssertionError) as error:
@@ -261,7 +261,7 @@ def batches_by_length(cuts: Sequence[Any], max_batch_s: float) -> list[list[Any]
 
 @dataclass
 class Summary:
-    """What a data set holds. Durations in seconds."""
+    """Statistics of a data set. Durations in seconds."""
 
     num_utterances: int = 0
     duration_s: float = 0.0

@@ -1,4 +1,4 @@
-"""Noisy copies: an utterance heard once more, in a random room and with noise around it.
+"""Noisy copies: an utterance once more, in a random room with noise.
 
 `asr prepare --noisy-copies` computes the features of such copies; the manifest keeps the `NoisyRoom` among
 the transforms of the recording, so that lhotse, asked for the audio, plays what the features were made of.
@@ -39,7 +39,7 @@ _DIRECT = 40  # samples, 2.5 ms: what belongs to the direct sound
 
 @dataclass(frozen=True)
 class NoisyCopies:
-    """How many noisy copies of an utterance to make, and of what. Empty tuples: simulate."""
+    """The noisy copies to make of each utterance. Empty tuples: simulate."""
 
     count: int
     rooms: tuple[str, ...] = ()

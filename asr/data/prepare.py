@@ -1,6 +1,6 @@
 """`asr prepare`: check recordings and transcripts, compute features, write a data set to train on.
 
-Every utterance is decoded once, in full: what reaches training has been heard. The result is
+Every utterance is decoded once, in full, so broken audio does not reach training. The result is
 `<name>.jsonl.gz`, a lhotse CutSet with features attached (see `asr.data.cuts`), and `<name>.refused.tsv`.
 The features are written under a name of their own and the manifest is put in place last, in one
 rename: an interrupted run leaves either the former data set or none.
@@ -16,7 +16,6 @@ import multiprocessing
 import os
 import secrets
 import signal
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -26,12 +25,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.command import interrupts_ignored
 from asr.cores import num_cores
-from asr.data.manifests import Refusal, Utterance, find_librispeech_parts, read_librispeech, read_table
+from asr.data.manifests import Utterance, find_librispeech_parts, read_librispeech, read_table
 from asr.data.report import print_report
 from asr.data.utterance import Prepared, PrepareOptions, prepare_utterance
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
 from asr.files import replacing
+from asr.tables import Refusal
 from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 
 if TYPE_CHECKING:
@@ -166,18 +167,6 @@ def _start_worker() -> None:
     torch.set_num_threads(1)
 
 
-@contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # others may not touch signals
-        yield
-        return
-    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, former)
-
-
 def _prepare_all(
     utterances: Iterable[Utterance | Refusal], options: PrepareOptions
 ) -> Generator[list[Prepared | Refusal]]:
@@ -190,7 +179,7 @@ def _prepare_all(
     pool = ProcessPoolExecutor(
         options.num_jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
     )
-    with _interrupts_ignored():  # inherited: a worker that is still importing must not show a traceback
+    with interrupts_ignored():  # inherited: a worker that is still importing must not show a traceback
         for _ in range(options.num_jobs):
             pool.submit(os.getpid)
     pending: deque[Future[list[list[Prepared | Refusal]]]] = deque()
@@ -256,7 +245,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--margins",
         metavar="LOW,HIGH",
         help="seconds of noise alone before the words of a noisy copy, and after them, e.g. 0.3,2: teaches the model "
-        "to write nothing where nobody speaks (default: none)",
+        "to write nothing where there is no speech (default: none)",
     )
     shared.add_argument(
         "--telephone",

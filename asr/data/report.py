@@ -1,4 +1,4 @@
-"""What `asr prepare` tells of a data set: hours, lengths, letters that are missing, and what was refused."""
+"""The report of `asr prepare` on a data set: hours, lengths, letters that are missing, and what was refused."""
 
 from __future__ import annotations
 

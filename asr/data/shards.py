@@ -2,7 +2,7 @@
 
 - The result is a lhotse Shar directory, `cuts.000000.jsonl.gz` beside `features.000000.tar` and so on, which
   `CutSet.from_shar` streams from anywhere.
-- Every cut also says where in its tar file its frames lie, so that training reads them in place like those of an
+- Every cut also has the position of its frames in its tar file, so that training reads them in place like those of an
   unsharded set: in any order, resumed at any batch without reading what came before, by any number of processes.
   Streaming could offer neither. A shard may be moved to another disk and linked from here.
 - The directory appears in one rename when all of it is written.
@@ -22,14 +22,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from asr.data.manifests import Refusal
+from asr.tables import Refusal
 
 DEFAULT_SIZE = 2000  # utterances; about 400 MB of LibriSpeech
 
 
 @dataclass
 class ShardResult:
-    """What was written, and what was left out because it could not be read."""
+    """Shards written, and utterances left out because they could not be read."""
 
     num_shards: int = 0
     num_utterances: int = 0

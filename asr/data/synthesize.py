@@ -100,7 +100,7 @@ SYNTHESIZERS: dict[str, tuple[str, Callable[[], list[str]], Command]] = {
     "flite": ("flite", _flite_voices, _flite),
     "festival": ("text2wave", _festival_voices, _festival),
 }
-"""By name: the program it needs, its English voices, the command that speaks a text file into an audio file."""
+"""Synthesizers by name: the program that each needs, its English voices, the command for a text file."""
 
 
 def find_voices(synthesizers: Sequence[str] | None = None) -> dict[str, list[Voice]]:
@@ -135,7 +135,7 @@ def read_sentences(path: str | Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Job:
-    """One utterance to speak. path: of the FLAC file, relative to the folder of the manifest."""
+    """One utterance to synthesize. path: of the FLAC file, relative to the folder of the manifest."""
 
     path: str
     text: str
@@ -281,7 +281,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.progress import Progress
 
     if args.num is None and args.hours is None:
-        raise ValueError("say how much to speak: --num or --hours, or both")
+        raise ValueError("--num, --hours or both are needed: how much to synthesize")
     for name, value in (("--num", args.num), ("--hours", args.hours), ("--jobs", args.jobs)):
         if value is not None and not 0 < value < float("inf"):
             raise ValueError(f"{name} is {value}; expected more than 0")

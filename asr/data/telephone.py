@@ -24,14 +24,14 @@ LINE_RATE = 8000
 BAND_EDGES_HZ = (200.0, 300.0, 3400.0, 3700.0)
 """Nothing passes below the first and above the last; all passes between the inner two."""
 CODECS = ("ULAW", "ALAW", "GSM610")
-"""As libsndfile names them."""
+"""Subtypes of libsndfile."""
 LEVEL_RANGE_DB = (-35.0, -15.0)
 """Power of the speech on the line, of full scale: the coding's noise depends on it."""
 
 
 @dataclass(frozen=True)
 class TelephoneCopies:
-    """How many telephone copies of an utterance to make; below 1: of which share of the utterances to make one."""
+    """Telephone copies to make of each utterance; below 1: the share of utterances to make one of."""
 
     count: float
 
@@ -68,10 +68,10 @@ class Telephone(AudioTransform):
         coded = io.BytesIO()
         soundfile.write(coded, np.clip(line, -1, 1), LINE_RATE, format="WAV", subtype=self.codec)
         coded.seek(0)
-        heard = soundfile.read(coded, dtype="float32")[0][: len(line)]  # GSM fills up its last block
+        decoded = soundfile.read(coded, dtype="float32")[0][: len(line)]  # GSM fills up its last block
         num_samples = samples.shape[1]
-        heard = soxr.resample(heard, LINE_RATE, SAMPLE_RATE)[:num_samples]
-        return np.pad(heard, (0, num_samples - len(heard)))[np.newaxis]
+        decoded = soxr.resample(decoded, LINE_RATE, SAMPLE_RATE)[:num_samples]
+        return np.pad(decoded, (0, num_samples - len(decoded)))[np.newaxis]
 
     def reverse_timestamps(
         self, offset: float, duration: float | None, sampling_rate: int
@@ -80,7 +80,7 @@ class Telephone(AudioTransform):
 
 
 def band_limited(samples: np.ndarray) -> np.ndarray:
-    """What a line passes of samples (num_samples,) at 8 kHz: float32, without delay."""
+    """The telephone band of samples (num_samples,) at 8 kHz: float32, without delay."""
     spectrum = np.fft.rfft(samples)
     frequency = np.fft.rfftfreq(len(samples), 1 / LINE_RATE)
     return np.fft.irfft(spectrum * np.interp(frequency, BAND_EDGES_HZ, (0, 1, 1, 0)), len(samples)).astype(np.float32)

@@ -14,8 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asr.data.manifests import Refusal, Utterance
+from asr.data.manifests import Utterance
 from asr.features import SAMPLE_RATE, SUBSAMPLING, fbank, num_frames
+from asr.tables import Refusal
 from asr.text import TextNormalizer
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """What to accept and what to make of it. Durations in seconds, speeds as factors."""
+    """Limits of accepted recordings, and the copies to make. Durations in seconds, speeds as factors."""
 
     normalizer: TextNormalizer = field(default_factory=TextNormalizer)
     speeds: tuple[float, ...] = (1.0,)
@@ -100,7 +101,7 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
             if stated > max_duration_s * rate:  # not decoded: it might fill the memory
                 raise TooLongError(f"{stated / rate:.1f} s")
             if _is_cut_off_wav(file.extra_info):
-                raise ValueError("is cut off: the header promises more samples")
+                raise ValueError("is cut off: the header states more samples")
             samples = file.read(dtype="float32", always_2d=True)
     # soundfile raises TypeError for a suffix that means headerless audio
     except (soundfile.SoundFileError, OSError, TypeError, MemoryError) as error:
@@ -119,7 +120,7 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
 
 def _is_cut_off_wav(log: str) -> bool:
     # libsndfile shortens a truncated WAV in silence and tells only in its log of the header.
-    # Programs that write into a pipe promise the largest number there is: that is no promise.
+    # Programs that write into a pipe state the largest possible number, because they do not know the length.
     sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", log, re.MULTILINE)
     return sizes is not None and int(sizes[2]) < int(sizes[1]) < 0x7FFFF000
 
@@ -186,9 +187,9 @@ def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Pre
         if copy.duration > options.max_duration_s:
             results.append(refusal("too long", f"{copy.duration:.2f} s", copy.id))
             continue
-        # Resamplers round the length in their own ways; lhotse's count is what the cut promises.
+        # Resamplers round the length in their own ways; lhotse's count is that of the cut.
         samples = np.pad(samples[: copy.num_samples], (0, max(0, copy.num_samples - len(samples))))
-        # Nobody speaks 25 characters a second: the transcript belongs to another recording, and
+        # More than 25 characters a second are impossible: the transcript belongs to another recording, and
         # CTC on characters would see an infinite loss.
         needed, there = num_ctc_frames(utterance.text), num_frames(len(samples)) // SUBSAMPLING
         if needed > there:

@@ -26,7 +26,7 @@ def forced_align(log_probs: npt.NDArray[np.float32], text: str, tokens: Sequence
 
 
 def word_tokens(ids: Sequence[int], tokens: Sequence[str]) -> list[list[int]]:
-    """Of each word that `ids` write: the places of its tokens in `ids`."""
+    """Indices in `ids` of the tokens of each word."""
     found: list[list[int]] = []
     begins = True
     for place, id in enumerate(ids):

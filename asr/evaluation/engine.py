@@ -1,4 +1,4 @@
-"""What `asr evaluate` runs a model with: PyTorch for a checkpoint, ONNX Runtime for an exported file.
+"""Engines of `asr evaluate`: PyTorch for a checkpoint, ONNX Runtime for an exported file.
 
 A checkpoint runs whole utterances under the chunk mask, in batches: the same numbers as streaming, by parity.
 An .onnx file is stepped chunk by chunk with its cache on one thread, as an app would run it; its full context
@@ -29,7 +29,7 @@ class Engine(Protocol):
     phones: tuple[str, ...]
     """Names of the phones of `Encoded.phone_log_probs`; empty without a phone head."""
     batched: bool
-    """Whether utterances are worth batching."""
+    """Whether batching utterances saves time."""
     rescore_ctc_weight: float
 
     def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:

@@ -17,7 +17,6 @@ from rich.table import Table
 
 from asr._core import LmFusion
 from asr.data.cuts import batches_by_length, evenly_spread, iterate_cuts, read_all
-from asr.data.manifests import Refusal
 from asr.evaluation.engine import Encoded, Engine, open_engine
 from asr.evaluation.plots import plot_wer
 from asr.evaluation.wer import WordErrors, count_errors
@@ -25,6 +24,7 @@ from asr.features import ENCODER_FRAME_MS
 from asr.lm.packed import load_lm
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT
 from asr.runtime.search import BEAM_SIZE, DECODER_SEARCHES, SEARCHES, LmWeights, decode_by_steps, decode_words
+from asr.tables import Refusal
 
 MAX_CHUNK_MS = 5120
 FULL = "full"
@@ -179,7 +179,7 @@ def parse_searches(option: str | None, with_lm: bool) -> list[str]:
 
 
 def name_data_sets(paths: Sequence[str]) -> list[str]:
-    """What tells the data sets apart: their names, with as many folders in front as it takes."""
+    """Distinct names of the data sets: file names, with as many folders in front as needed."""
     parts = [
         (*p.parts[:-1], p.name.removesuffix(".gz").removesuffix(".jsonl")) for p in (Path(x).absolute() for x in paths)
     ]
@@ -191,7 +191,7 @@ def name_data_sets(paths: Sequence[str]) -> list[str]:
 
 
 def table(results: Sequence[Result]) -> Table:
-    """What a person reads: one line per data set, latency and search."""
+    """The report for people: one line per data set, latency and search."""
     out = Table(title="word error rate", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in ("data", "chunk ms", "search"):
         out.add_column(column, overflow="fold")
@@ -205,7 +205,7 @@ def table(results: Sequence[Result]) -> Table:
 
 
 def write_hypotheses(results: Sequence[Result], path: Path) -> None:
-    """A TSV of what was said and what was recognized."""
+    """A TSV of references and hypotheses."""
     lines = ["data\tchunk_ms\tsearch\tid\treference\thypothesis"]
     lines += [
         "\t".join((r.data, r.chunk, r.search, *(" ".join(part.split()) for part in row)))
@@ -270,7 +270,7 @@ def run(args: argparse.Namespace) -> int:
     data = [(name, _select(path, args.num_utterances)) for name, path in zip(names, args.data, strict=True)]
     engine = open_engine(args.model, args.device)
     if set(searches) & set(DECODER_SEARCHES):
-        engine.step_decoder()  # what lacks it says so now
+        engine.step_decoder()  # fails now rather than later
     fusion = None
     if args.lm is not None:
         weights = LmWeights(**{name: getattr(args, name) for name in asdict(LmWeights())})
@@ -293,7 +293,7 @@ def run(args: argparse.Namespace) -> int:
                 fusion,
                 partial(progress.advance, task),
             )
-            _say_left_out(results[-1].left_out, name, len(cuts))
+            _report_left_out(results[-1].left_out, name, len(cuts))
     Console().print(table(results))
     if args.json:
         report = {"model": str(args.model), "left_context_ms": args.left_context_ms, "beam": args.beam}
@@ -310,7 +310,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _say_left_out(refusals: Sequence[Refusal], name: str, num_utterances: int) -> None:
+def _report_left_out(refusals: Sequence[Refusal], name: str, num_utterances: int) -> None:
     """On stderr, with the first of them; ValueError where nothing is left."""
     if refusals:
         example = f"{len(refusals)} of {num_utterances} utterances of {name}: {refusals[0].id}: {refusals[0].detail}"

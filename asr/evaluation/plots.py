@@ -35,7 +35,7 @@ def plot_wer(curves: Mapping[str, Sequence[Point]], path: str | Path, title: str
         ordered = sorted(points, key=lambda point: place[point[0]])
         axes.plot([place[c] for c, _ in ordered], [100 * rate for _, rate in ordered], marker="o", label=name)
     axes.set_xticks(range(len(chunks)), ["full" if chunk is None else str(chunk) for chunk in chunks])
-    axes.set_xlabel("chunk in ms (the longest that audio waits to be heard)")
+    axes.set_xlabel("chunk in ms (the longest wait before audio is recognized)")
     axes.set_ylabel("word error rate in %")
     axes.set_title(title)
     if curves:

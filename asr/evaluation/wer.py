@@ -42,7 +42,7 @@ def count_errors(references: Sequence[str], hypotheses: Sequence[str]) -> WordEr
 
 
 def matched_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int]]:
-    """Places (in the reference, in the hypothesis) of the words that a minimal alignment finds right."""
+    """Indices (in the reference, in the hypothesis) of the words that are equal in a minimal alignment."""
     import jiwer
 
     if not reference or not hypothesis:

@@ -70,10 +70,10 @@ class Aligner:
         ]
         self.num_aligned = sum(len(chunk.entries) for chunk in self._chunks)
         self.probs = np.full(len(known), 1.0 / max(len(known) - 1, 1))
-        """Of each pair, () float64."""
+        """Probability of each pair, (num_pairs,) float64."""
         self.probs[0] = 0.0
         self.counts = np.zeros(len(known))
-        """How often each pair is expected in the entries, by the last step."""
+        """Expected count of each pair in the entries, by the last step."""
 
     def _keys(
         self,

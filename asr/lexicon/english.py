@@ -26,7 +26,7 @@ def possessive_base(word: str) -> str | None:
 
 
 def possessive(word: str, base: Pronunciation) -> Pronunciation:
-    """How `word` is spoken, the possessive of a word spoken as `base`."""
+    """Pronunciations of `word`, the possessive of a word with the pronunciations `base`."""
     if word.endswith("'"):
         return base
     if base[-1] in SIBILANTS:

@@ -2,7 +2,7 @@
 
 Bisani and Ney 2008, "Joint-sequence models for grapheme-to-phoneme conversion"; Novak, Minematsu and Hirose 2016,
 "Phonetisaurus". The dictionary is aligned (`asr.lexicon.alignment`), and the n-gram model of the aligned pairs is
-trained, pruned and packed by `asr.ngram` and `asr.lm`. csrc/g2p.h says how a pair is written and decodes.
+trained, pruned and packed by `asr.ngram` and `asr.lm`. csrc/search/g2p.h describes how a pair is written, and decodes.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ def train(lexicon: Lexicon, options: G2pOptions, report: Callable[[str], None] =
 
 
 def written(pair: Pair) -> str:
-    """As csrc/g2p.h reads it."""
+    """The spelling of a pair that csrc/search/g2p.h reads."""
     letters, phones = pair
     return f"{letters}}}{'|'.join(phones)}"
 
 
 @dataclass(frozen=True)
 class ErrorRates:
-    """Of the likeliest pronunciation, beside the reference that is nearest to it."""
+    """Error rates of the likeliest pronunciation against the nearest reference."""
 
     words: float
     """Share of the words that are not pronounced as any reference."""

@@ -28,7 +28,7 @@ class Pronouncer:
         self._possessives = dictionary is not None and is_english(dictionary)
 
     def __call__(self, word: str) -> tuple[str, tuple[Pronunciation, ...]]:
-        """Where the pronunciations come from, "dictionary", "rule", "model" or "nowhere", and them."""
+        """The source of the pronunciations, "dictionary", "rule", "model" or "nowhere", and the pronunciations."""
         if self._dictionary is not None and word in self._dictionary:
             return "dictionary", self._dictionary[word]
         if self._possessives and (base := possessive_base(word)):

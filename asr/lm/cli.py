@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SPECIAL_WORDS = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
 NUM_MISSING_SHOWN = 10
-Spoken = tuple[list[str], Mapping[str, Sequence[Pronunciation]], bytes]
+Pronounced = tuple[list[str], Mapping[str, Sequence[Pronunciation]], bytes]
 """Names of all phones, the pronunciations of the words, and the model for others, as `pack` takes them."""
 
 
@@ -72,11 +72,11 @@ def run(args: argparse.Namespace) -> int:
     if not args.output.parent.is_dir():
         raise LmError(f"there is no folder {args.output.parent} to write {args.output.name} into")
     if args.what == "mix":
-        words, levels, spoken = _mix(args)
+        words, levels, pronounced = _mix(args)
     else:
         words, levels = _train(args) if args.what == "train" else _read(args.arpa)
-        spoken = _pronunciations(words, args)
-    data = pack(words, levels, *spoken)
+        pronounced = _pronunciations(words, args)
+    data = pack(words, levels, *pronounced)
     lm = NgramLm(np.frombuffer(data, np.uint8))
     with replacing(args.output) as part:
         part.write_bytes(data)
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _pronunciations(words: list[str], args: argparse.Namespace) -> Spoken:
+def _pronunciations(words: list[str], args: argparse.Namespace) -> Pronounced:
     if args.lexicon is None and args.g2p is None:
         return [], {}, b""
     lexicon = None if args.lexicon is None else load_lexicon(args.lexicon)
@@ -132,7 +132,7 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
     return _pruned(ngram.estimate(ngram.count_ngrams(ids, len(words), args.order)), words, args)
 
 
-def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Spoken]:
+def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Pronounced]:
     from asr.lm.mix import mix
 
     if not args.megabytes > 0:
@@ -152,15 +152,15 @@ def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Spoken]:
         except LmError as error:
             raise LmError(f"{path}: {error}") from error
     words, model = mix(parts, weights)
-    spoken = _pronunciations(words, args)
-    return *_pruned(model, words, args), spoken if spoken[0] else _kept_pronunciations(files, words)
+    pronounced = _pronunciations(words, args)
+    return *_pruned(model, words, args), pronounced if pronounced[0] else _kept_pronunciations(files, words)
 
 
-def _kept_pronunciations(files: Sequence[bytes], words: Sequence[str]) -> Spoken:
-    """What the mixed files say; the first that pronounces a word decides, and the first model for others is kept."""
+def _kept_pronunciations(files: Sequence[bytes], words: Sequence[str]) -> Pronounced:
+    """Pronunciations of the mixed files: of each word those of the first file that has it, and the first G2P model."""
     models = [NgramLm(np.frombuffer(data, np.uint8)) for data in files]
-    said = {word: next(filter(None, (lm.pronunciations(word) for lm in models)), []) for word in words}
-    found = {word: [tuple(pronunciation) for pronunciation in variants] for word, variants in said.items()}
+    pronunciations = {word: next(filter(None, (lm.pronunciations(word) for lm in models)), []) for word in words}
+    found = {word: [tuple(pronunciation) for pronunciation in variants] for word, variants in pronunciations.items()}
     phones = sorted({phone for lm in models for phone in lm.phones}, key=str.encode)
     return phones, found, next(filter(None, (lm.g2p for lm in models)), b"")
 

@@ -1,9 +1,11 @@
-"""Mixing n-gram language models: one model whose probability is the weighted sum of theirs, pruned to a size.
+"""Mixing n-gram language models: one model that joins what each knows, pruned to a size.
 
-Linear interpolation of back-off models (as SRILM's `ngram -mix-lm`): every n-gram of any of them becomes one of the
-mixture, and back-off weights are computed anew. Pruning weighs an n-gram with how often its history occurs. A packed
-file has no counts, so these are the mixture's own marginals, which Kneser-Ney's lower orders are not (Chelba et al.
-2010).
+Every n-gram of any model becomes one of the mixture. Its probability is the weighted mean of the models', and each
+model weighs as much as its weight times how often it writes the n-gram's history: a model decides where it has been
+(Hsu 2007, "Generalized linear interpolation of language models"; for counted text this is merging counts, Bacchiani et
+al. 2006). Back-off weights are computed anew. Pruning weighs an n-gram with how often its history occurs in the
+mixture. A packed file has no counts, so both use the marginals of the models, which Kneser-Ney's lower orders are not
+(Chelba et al. 2010).
 """
 
 from __future__ import annotations
@@ -35,23 +37,31 @@ def mix(models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[floa
     tables = [[np.array([index[word] for word in names])[level.words] for level in levels] for names, levels in models]
     rows = _all_rows(tables, order, len(words))
     orders = [_row_order(rows, n, len(words)) for n in range(order)]
+    keep = [np.ones(len(level), dtype=bool) for level in rows]
+    ones = [np.ones(len(level)) for level in rows]
+    total: list[Floats] = [np.zeros(len(level)) for level in rows]  # of the weights of the models, per row
     prob: list[Floats] = [np.zeros(len(level)) for level in rows]
     for (_, levels), table, weight in zip(models, tables, weights, strict=True):
-        own: Floats = np.zeros(0)
-        backoff: Floats = np.ones(1)
+        own: list[Floats] = []
+        backoff: list[Floats] = []
         for n, level in enumerate(rows):
-            lower = backoff[orders[n].context] * own[orders[n].suffix] if n else np.zeros(len(level))
-            backoff, own = np.ones(len(level)), lower
+            own.append(backoff[-1][orders[n].context] * own[-1][orders[n].suffix] if n else np.zeros(len(level)))
+            backoff.append(np.ones(len(level)))
             if n < len(levels):
                 found = _find(rows, table[n], len(words))
-                own[found] = 10.0 ** levels[n].log_probs.astype(np.float64)
-                backoff[found] = 10.0 ** levels[n].backoffs.astype(np.float64)
-            if n == 0:  # quantized, so not quite 1
-                own /= own.sum() - own[BOS]
-            prob[n] += weight / sum(weights) * own
+                own[n][found] = 10.0 ** levels[n].log_probs.astype(np.float64)
+                backoff[n][found] = 10.0 ** levels[n].backoffs.astype(np.float64)
+        own[0] /= own[0].sum() - own[0][BOS]  # quantized, so not quite 1
+        own[0][BOS] = 0.0
+        counts = [rows.count for rows in marginal(Model(orders, keep, own, backoff)).orders]
+        for n in range(order):
+            history = weight * (counts[n - 1][orders[n].context] if n else ones[0])  # how often it occurs
+            total[n] += history
+            prob[n] += history * own[n]
+    prob = [p / np.maximum(t, 1e-300) for p, t in zip(prob, total, strict=True)]
     prob[0][UNK] = max(prob[0][UNK], 1e-12)
-    keep = [np.ones(len(level), dtype=bool) for level in rows]
-    return words, marginal(prune(Model(orders, keep, prob, [np.ones(len(level)) for level in rows]), keep))
+    prob[0][BOS] = 1e-99  # never predicted
+    return words, marginal(prune(Model(orders, keep, prob, ones), keep))
 
 
 def marginal(model: Model) -> Model:

@@ -88,7 +88,7 @@ def count_ngrams(ids: np.ndarray, num_words: int, order: int) -> list[Order]:
 
 
 def discount(counts: np.ndarray) -> np.ndarray:
-    """What each count gives up to the lower order (Chen and Goodman's D1, D2, D3+)."""
+    """Discounts of the counts (Chen and Goodman's D1, D2, D3+)."""
     n1, n2, n3, n4 = (float(np.sum(counts == i)) for i in (1, 2, 3, 4))
     by_count = FEWEST_DISCOUNTS
     if n1 and n2 and n3:
@@ -184,7 +184,7 @@ def prune(model: Model, keep: list[np.ndarray]) -> Model:
 
 
 def perplexity(model: Model, ids: np.ndarray) -> float:
-    """Of the words and sentence ends of ids (num_tokens,) int64; unknown words count as history only."""
+    """Perplexity of the words and sentence ends of ids (num_tokens,) int64; unknown words count as history only."""
     num_words, row = len(model.prob[0]), ids
     log_prob = np.log(model.prob[0][ids])
     for n in range(1, len(model.prob)):

@@ -38,7 +38,7 @@ BUNDLED = Path(__file__).parents[1] / "models" / "english.lm"
 MAGIC = b"ASRNGRAM"
 MAX_PHONES = 128
 MAX_PRONUNCIATIONS = 255
-"""Of a word; and the phones of one."""
+"""Most pronunciations of a word, and most phones of one."""
 MAX_ORDER = 9
 SENTENCE_BEGIN, SENTENCE_END, UNKNOWN = "<s>", "</s>", "<unk>"
 MISSING_UNKNOWN_LOG10 = -7.0

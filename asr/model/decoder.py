@@ -29,7 +29,7 @@ KeysValues = tuple[Tensor, Tensor]
 
 
 class DecoderCache(NamedTuple):
-    """What N hypotheses of P tokens each hand to their next step. A value: `Decoder.step` returns a new one.
+    """State of N hypotheses of P tokens each between steps. A value: `Decoder.step` returns a new one.
 
     Reordering hypotheses is indexing the first axis of `keys` and `values`.
     """

@@ -133,7 +133,6 @@ class AsrModel(nn.Module):
             with torch.no_grad():
                 guess = self.decoder(tokens, encoder_out, lengths).argmax(-1)
             replace = torch.rand(guess.shape, device=guess.device) < config.scheduled_sampling
-            replace &= expected != IGNORE_ID
             tokens = torch.cat((tokens[:, :1], torch.where(replace, guess, expected.clamp(min=0))[:, :-1]), dim=1)
         logits = self.decoder(tokens, encoder_out, lengths)
         return F.cross_entropy(

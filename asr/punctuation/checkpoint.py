@@ -25,13 +25,13 @@ class PunctuationCheckpoint:
     average: dict[str, Tensor]
     """Their moving average, which is evaluated and exported."""
     mixed: dict[str, str]
-    """How words of mixed case are written: mcdonald -> McDonald."""
+    """Spelling of words of mixed case: mcdonald -> McDonald."""
     none_offset: float = 0.0
-    """What `model` takes off the logit of no mark; see asr.punctuation.evaluate.tune."""
+    """Subtracted from the logit of no mark; see asr.punctuation.evaluate.tune."""
     step: int = 0
     optimizer: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
-    """What a model file says about its training."""
+    """Summary of the training for the metadata of a model file."""
 
     def model(self) -> Punctuator:
         """The network with its averaged weights and `none_offset`, in evaluation mode."""

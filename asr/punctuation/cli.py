@@ -168,7 +168,7 @@ def _evaluate(args: argparse.Namespace) -> int:
     ask: Ask
     if args.model.suffix == ".onnx":
         runtime = Punctuation(args.model)
-        ask, look_ahead, left_context = _of_file(runtime), runtime.look_ahead, runtime.left_context
+        ask, look_ahead, left_context = _of_file(runtime), runtime.metadata.look_ahead, runtime.metadata.left_context
     else:
         model = PunctuationCheckpoint.load(args.model).model()
         ask, look_ahead, left_context = asker(model), model.config.total_look_ahead, model.config.total_left_context

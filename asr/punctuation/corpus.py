@@ -21,9 +21,9 @@ import numpy.typing as npt
 NONE, COMMA, PERIOD, QUESTION = range(4)
 """Marks after a word, as csrc/text/punctuation.h numbers them."""
 LOWER, CAPITALIZED, UPPER = range(3)
-"""Cases of a word, likewise. A word of mixed case (McDonald) counts as capitalized: a list says how it is written."""
+"""Cases of a word, likewise. A word of mixed case (McDonald) counts as capitalized: a list has its spelling."""
 UNKNOWN_CASE = 3
-"""Of a word whose capital comes from its place, not from itself: nothing is learned from it."""
+"""The case of a word that is capital because of its position: no training target."""
 
 _EXCLAMATION, _SEMICOLON, _COLON, _ELLIPSIS, _DASH = range(4, 9)
 _MARKS = {",": COMMA, ".": PERIOD, "?": QUESTION, "!": _EXCLAMATION, ";": _SEMICOLON, ":": _COLON}
@@ -68,7 +68,7 @@ class Corpus:
     breaks: npt.NDArray[np.int64]
     """Positions of words before which text is missing, ascending; 0 is the first."""
     mixed: dict[str, str]
-    """How words of mixed case are written: mcdonald -> McDonald."""
+    """Spelling of words of mixed case: mcdonald -> McDonald."""
 
     def __len__(self) -> int:
         return len(self.words)
@@ -215,11 +215,11 @@ def _case(word: str) -> int:
 
 
 def _is_prose(tokens: Sequence[Token]) -> bool:
-    """Whether a line is a sentence of prose, as far as that is to be seen from its marks and capitals."""
+    """Whether a line looks like a sentence of prose, by its marks and capitals."""
     if not tokens or tokens[-1][2] == NONE:
         return False
     num_words = num_upper = odd = 0
-    fresh = True  # where a capital says nothing
+    fresh = True  # where a capital is no evidence
     for quoted, words, mark in tokens:
         for word, case in words:
             num_words += 1

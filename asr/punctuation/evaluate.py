@@ -1,4 +1,4 @@
-"""How well case and punctuation are written: precision, recall and F1 of each mark and of capitals, on cased text."""
+"""Evaluation of case and punctuation: precision, recall and F1 of each mark and of capitals, on cased text."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Scores:
     num_words: int = 0
     marks: dict[str, F1] = field(default_factory=lambda: {name: F1() for name in (*MARKS.values(), "all marks")})
     capitals: F1 = field(default_factory=F1)
-    """Of words that are not in small letters, as they are shown; words of unknown case are left out."""
+    """Scores of words with capitals, as they are shown; words of unknown case are left out."""
     num_mark_errors: int = 0
     num_marks: int = 0
     """Words with a mark in the reference or in the answer."""
@@ -86,7 +86,7 @@ class Scores:
 class Labels:
     marks: npt.NDArray[np.int64]
     cases: npt.NDArray[np.int64]
-    """As shown: what begins a sentence is capitalized."""
+    """Case as it is shown: the first word of a sentence is capitalized."""
 
 
 def evaluate(ask: Ask, corpus: Corpus, look_ahead: int, left_context: int, max_words: int = 1 << 40) -> Scores:
@@ -108,7 +108,7 @@ def evaluate(ask: Ask, corpus: Corpus, look_ahead: int, left_context: int, max_w
 
 
 def tune(ask: Ask, corpora: Sequence[Corpus], look_ahead: int, left_context: int) -> float:
-    """What to take off the logit of no mark for the best F1 of all marks, in the mean of the corpora.
+    """The offset of the logit of no mark with the best mean F1 of all marks over the corpora.
 
     The likeliest answer by itself misses more marks than it makes up, because most words have none.
     """
@@ -175,7 +175,7 @@ def shown(answer: Answer) -> Labels:
 
 
 def answer_running(ask: Ask, words: Sequence[str], look_ahead: int, left_context: int) -> Answer:
-    """What `ask` answers for a text of any length, in windows; the same as for all of it at once."""
+    """Answers of `ask` for a text of any length, in windows; the same as for all of it at once."""
     marks, cases = [], []
     for start in range(0, len(words), WINDOW):
         stop = min(start + WINDOW, len(words))

@@ -36,7 +36,7 @@ class TrainOptions:
     """The training ends after so many, over all its sessions, with its schedule run out."""
     rows: int = 128
     units: int = 64
-    """Of a row of a batch: words and what is put around them."""
+    """Length of a row of a batch: words, and the special units around them."""
     lr: float = 3e-3
     seed: int = 0
     save_every: int = 500
@@ -45,11 +45,11 @@ class TrainOptions:
 
 @dataclass(frozen=True)
 class Report:
-    """What `on_step` gets."""
+    """The argument of `on_step`."""
 
     step: int
     share: float
-    """Of the whole training, in [0, 1]."""
+    """Share of the training that is done, in [0, 1]."""
     loss: float
     words_per_s: float
 
@@ -172,11 +172,10 @@ def asker(model: Punctuator) -> Callable[[Sequence[str], bool | None, bool], Ans
 
     @torch.no_grad()
     def ask(words: Sequence[str], continues: bool | None, complete: bool) -> Answer:
-        features, pauses, first = punctuation_units(list(words), None, continues=continues, complete=complete)
-        marks, cases = model.probabilities(
-            torch.from_numpy(features)[None], torch.from_numpy(pauses)[None], torch.tensor([len(pauses)])
-        )
-        chosen = slice(first, first + len(words))
+        units = punctuation_units(list(words), None, continues=continues, complete=complete)
+        features, pauses = torch.from_numpy(units.features), torch.from_numpy(units.pauses)
+        marks, cases = model.probabilities(features[None], pauses[None], torch.tensor([len(pauses)]))
+        chosen = slice(units.first_word, units.first_word + units.num_words)
         return Answer(marks[0, chosen].numpy(), cases[0, chosen].numpy())
 
     return ask

@@ -29,9 +29,9 @@ _Buffers = list[Any]
 
 
 class Row:
-    """What a stream remembers: where it lies, and how many encoder frames led to it. Each step changes it.
+    """A stream's cache: its row in the arena, and the number of encoder frames so far. Each step changes it.
 
-    The place is free again when nobody holds this any more.
+    The row is released when this object is garbage-collected.
     """
 
     def __init__(self, arena: CacheArena, index: int) -> None:

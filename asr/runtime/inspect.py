@@ -52,7 +52,7 @@ def check(model: OnnxModel) -> None:
     """Runs both graphs on silence.
 
     Raises ModelError, naming the file, where a graph does not open or run, gives what is not the
-    logarithm of probabilities, or wants features that nobody computes.
+    logarithm of probabilities, or wants features that no runtime computes.
     """
     meta = model.metadata
     try:
@@ -89,7 +89,7 @@ def check(model: OnnxModel) -> None:
 
 
 def contents(model: OnnxModel) -> dict[str, Any]:
-    """All of the file but its weights, as JSON can hold it; sizes in bytes, encoder frames of 40 ms."""
+    """Contents of the file without its weights, for JSON; sizes in bytes, encoder frames of 40 ms."""
     meta = model.metadata
     described: dict[str, Any] = {
         "path": str(model.path),

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
 JOINT_CTC_WEIGHT = 0.3
-"""Of CTC against the decoder; tuned for the bundled models on 60 utterances of `dev`."""
+"""Weight of CTC against the decoder; tuned for the bundled models on 60 utterances of `dev`."""
 JOINT_BEAM_SIZE = 8
 JOINT_BEAM_THRESHOLD = 8.0
 """Nats below the best of its length at which a hypothesis is dropped."""
 MIN_LOG_PROB = -200.0
-"""Of a token in a frame: below it, sums over frames would lose their precision."""
+"""Floor of the log-probability of a token in a frame: below it, sums over frames would lose their precision."""
 
 FloatArray = npt.NDArray[np.float32]
 DoubleArray = npt.NDArray[np.float64]
@@ -70,12 +70,12 @@ def joint_search(
         raise ValueError(f"ctc_weight {ctc_weight} must be in [0, 1], beam_size {beam_size} at least 1")
     ctc = CtcPrefixScorer(log_probs)
     state, cache = ctc.begin(), decoder.begin(encoder_out)
-    tokens, spoken = np.full((1, 1), SOS_EOS_ID), np.zeros(1)  # spoken: what the decoder gives to the tokens
+    tokens, decoder_score = np.full((1, 1), SOS_EOS_ID), np.zeros(1)
     finished: list[DecodedTokens] = []
     for length in range(len(log_probs) + 1):
         following, cache = decoder.step(tokens[:, -1], cache)
-        spoken = spoken[:, None] + following.astype(np.float64)
-        ended, ended_ctc = spoken[:, SOS_EOS_ID], ctc.end(state)
+        decoder_score = decoder_score[:, None] + following.astype(np.float64)
+        ended, ended_ctc = decoder_score[:, SOS_EOS_ID], ctc.end(state)
         scores = ctc_weight * ended_ctc + (1 - ctc_weight) * ended if ctc_weight else ended / (length + 1)
         finished += [
             DecodedTokens(row[1:], *values)
@@ -85,7 +85,7 @@ def joint_search(
         finished = sorted(finished, key=lambda sentence: -sentence.score)[:beam_size]
         prefix = ctc.extensions(state, tokens[:, -1])
         fits = np.isfinite(prefix)  # more tokens than frames have no times
-        total = np.where(fits, (1 - ctc_weight) * spoken + ctc_weight * np.where(fits, prefix, 0.0), -np.inf)
+        total = np.where(fits, (1 - ctc_weight) * decoder_score + ctc_weight * np.where(fits, prefix, 0.0), -np.inf)
         total[:, [BLANK_ID, UNK_ID, SOS_EOS_ID]] = -np.inf
         best = np.argsort(-total, axis=None, kind="stable")[:beam_size]
         best = best[np.isfinite(total.flat[best]) & (total.flat[best] > total.flat[best[0]] - JOINT_BEAM_THRESHOLD)]
@@ -94,7 +94,7 @@ def joint_search(
         rows, chosen = np.unravel_index(best, total.shape)
         state, cache = ctc.extend(state, rows, tokens[rows, -1], chosen), cache.select(rows)
         tokens = np.concatenate([tokens[rows], chosen[:, None]], axis=1)
-        spoken = spoken[rows, chosen]
+        decoder_score = decoder_score[rows, chosen]
     return finished or [DecodedTokens([], 0.0, 0.0, 0.0)]
 
 
@@ -128,7 +128,7 @@ class CtcPrefixScorer:
         self._probs = np.exp(self._log_probs)
 
     def begin(self) -> CtcState:
-        """Of the empty hypothesis."""
+        """State of the empty hypothesis."""
         blanks = np.concatenate([[0.0], self._log_probs[:, BLANK_ID].cumsum()])[None]
         return CtcState(np.full_like(blanks, -np.inf), blanks)
 
@@ -139,7 +139,7 @@ class CtcPrefixScorer:
     def extensions(self, state: CtcState, last: IntArray) -> DoubleArray:
         """(N, V) log-probability of all sentences that begin with a hypothesis and each token.
 
-        last: (N,) last token of each hypothesis, which is said twice only with a blank in between.
+        last: (N,) last token of each hypothesis, which CTC repeats only after a blank.
         """
         before = np.logaddexp(state.in_token, state.in_blank)[:, :-1]
         result = _log_product(before, self._probs)

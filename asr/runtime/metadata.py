@@ -1,4 +1,4 @@
-"""What an exported model says about itself: the one schema that export writes and every runtime reads.
+"""Metadata of an exported model: the one schema that export writes and every runtime reads.
 
 All of it lies in the `metadata_props` of the .onnx file (the "custom metadata map" of ONNX Runtime, in every
 language), as flat strings: numbers in decimal, truth values as `true` and `false`, tokens one a line, objects
@@ -81,8 +81,11 @@ class ModelMetadata:
     models on `dev`, as asr.runtime.search.LmWeights."""
     quantization: str = "none"
     """none | int8"""
+    batch_invariant: bool = True
+    """Whether a stream's numbers are the same alone and in a batch. Where the key is missing: unless quantized, as
+    activations once had one scale for a whole batch."""
     license: str = ""
-    """SPDX identifier of the weights' license; empty when nobody has stated one."""
+    """SPDX identifier of the weights' license; empty when none is stated."""
     cmvn_mean: tuple[float, ...] = ()
     """(num_mel_bins,) for the record: the graph normalizes by itself."""
     cmvn_std: tuple[float, ...] = ()
@@ -189,6 +192,9 @@ class ModelMetadata:
         for f in fields(ModelMetadata):
             text = properties.get(f.name)
             if int(version) < _SINCE.get(f.name, 1):
+                continue
+            if text is None and f.name == "batch_invariant":
+                values[f.name] = values["quantization"] == "none"
                 continue
             if text is None:
                 raise MetadataError(f"metadata key {f.name} is missing: {EXPORT_AGAIN}")

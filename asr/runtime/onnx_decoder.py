@@ -21,7 +21,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 class DecoderCache(NamedTuple):
-    """What N hypotheses of one utterance, of P tokens each, hand to their next step. A value."""
+    """State of N hypotheses of one utterance, of P tokens each, between steps. A value."""
 
     keys: FloatArray
     """(N, num_decoder_layers, P, dim) float32"""

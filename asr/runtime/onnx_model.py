@@ -67,7 +67,7 @@ class Cache(NamedTuple):
 
 
 class StepOutput(NamedTuple):
-    """What one chunk gives, of c encoder frames."""
+    """Output for one chunk of c encoder frames."""
 
     log_probs: FloatArray
     """(N, c, vocab_size)"""
@@ -80,7 +80,7 @@ class StepOutput(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """What a whole utterance of T feature frames gives."""
+    """Output for a whole utterance of T feature frames."""
 
     log_probs: FloatArray
     """(T // 4, vocab_size)"""
@@ -91,7 +91,7 @@ class Encoded(NamedTuple):
 
 
 Past = Cache | Row
-"""What one stream remembers, wherever it lies."""
+"""A stream's cache, in host memory or in an arena of the device."""
 
 
 def bundled_model(name: str = "int8") -> Path:
@@ -153,7 +153,7 @@ class OnnxModel:
         self._new_session = partial(open_session, provider=provider, num_threads=num_threads)
         self._device = provider
         self.has_arena = provider == "cuda" if arena is None else arena
-        """Whether streams keep their past in the device's memory."""
+        """Whether streams keep their caches in the device's memory."""
         self._arenas: dict[int, CacheArena] = {}
         self._lock = threading.Lock()
         try:
@@ -185,11 +185,6 @@ class OnnxModel:
         """Whether the decoder makes steps."""
         return self.has_decoder and self.metadata.num_decoder_layers > 0
 
-    @property
-    def batch_invariant(self) -> bool:
-        """Whether a stream's numbers are its own: int8 takes the scale of activations from the whole batch."""
-        return self.metadata.quantization != "int8"
-
     def init_cache(self, batch_size: int, left_context: int) -> Cache:
         """The state before the first chunk: `batch_size` streams, `left_context` frames of their past."""
         if batch_size < 1 or left_context < 0:
@@ -215,7 +210,7 @@ class OnnxModel:
         return StepOutput(outputs[0], outputs[1], Cache(*outputs[2:5]), phones)
 
     def begin(self, left_context: int) -> Past:
-        """What a stream remembers before its first chunk. ValueError for a negative `left_context`."""
+        """The cache of a stream before its first chunk. ValueError for a negative `left_context`."""
         if not self.has_arena or left_context < 1:
             return self.init_cache(1, left_context)
         with self._lock:

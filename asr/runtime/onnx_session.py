@@ -1,4 +1,4 @@
-"""Sessions of ONNX Runtime: how they are opened and run, and what is said when that fails.
+"""Sessions of ONNX Runtime: opening and running them, and the errors when that fails.
 
 Imports ONNX Runtime only when a session is opened.
 """
@@ -43,13 +43,15 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int) -> Any
     if wanted not in onnxruntime.get_available_providers():
         raise ModelError(f"this ONNX Runtime has no {wanted}: {INSTALL}, or use provider cpu")
     if provider == "cuda":
-        # CUDA that came with pip lies where the loader does not look. What cannot be found is printed, and said below.
+        # CUDA from pip is outside the search path of the loader. Messages are dropped; the error is raised below.
         with redirect_stdout(StringIO()):
             getattr(onnxruntime, "preload_dlls", lambda: None)()  # since 1.21
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4  # what goes wrong is raised, not printed
+    # It takes one block for each run, as long as the utterance: blocks of many lengths leave gaps, 10 MB in an hour.
+    options.enable_mem_pattern = False
     # Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
@@ -98,7 +100,7 @@ def cannot_run(name: str, error: Exception) -> ModelError:
 
 
 def _failure(what: str, error: Exception) -> ModelError:
-    """Of the GPU, which can fail at any time and with any file; or else of the file."""
+    """The error of a failed run: of the GPU, which can fail with any file, or else of the file."""
     gpu = re.search(r"\b(CUDA|CUDNN|CUBLAS) failure -?\d+: [^;]*", str(error))
     if gpu:
         return ModelError(f"the GPU cannot be used: {printable(gpu[0].strip())}; see nvidia-smi, or use provider cpu")

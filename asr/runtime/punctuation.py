@@ -6,10 +6,9 @@ marks after them and of their cases; that header also says what those do to the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,10 @@ import numpy.typing as npt
 from asr._core import (
     NUM_CASES,
     NUM_MARKS,
+    PUNCTUATION_INPUTS,
+    PUNCTUATION_OUTPUTS,
+    PunctuationMetadata,
+    PunctuationUnits,
     punctuate,
     punctuation_units,
     read_onnx_properties,
@@ -24,19 +27,12 @@ from asr._core import (
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
 from asr.runtime.onnx_session import ModelError, open_session, run
 
-MODEL_TYPE = "asr_stream_punctuation"
-FORMAT_VERSION = 1
-INPUTS = ("features", "pauses", "num_units")
-OUTPUTS = ("mark_probs", "case_probs")
-SENTENCE_MARKS = slice(2, 4)
-"""Those of `Answer.mark_probs` that end a sentence: full stop and question mark."""
-
 
 class Answer(NamedTuple):
     mark_probs: npt.NDArray[np.float32]
-    """(num_words, 4): none, comma, full stop, question mark after each word"""
+    """(num_words or num_units, 4): none, comma, full stop, question mark after each word"""
     case_probs: npt.NDArray[np.float32]
-    """(num_words, 3): small letters, capitalized, all capitals"""
+    """(num_words or num_units, 3): small letters, capitalized, all capitals"""
 
 
 class Punctuation:
@@ -47,18 +43,16 @@ class Punctuation:
         self._name = str(path)
         data = Path(path).read_bytes()
         properties = _properties(data, self._name)
-        self.look_ahead = _integer(properties, "look_ahead")
-        """Words after a word that its mark and case depend on: with as many behind it, they no longer change."""
-        self.left_context = _integer(properties, "left_context")
-        """Words before a word that they depend on."""
-        self.mixed = _mixed(properties)
-        """How words of mixed case are written, by their small letters."""
+        try:
+            self.metadata = PunctuationMetadata(properties)
+        except ValueError as error:
+            raise MetadataError(f"{self._name}: {error}") from error
         self.license = properties.get("license", "")
-        """SPDX identifier of the weights' license; empty when nobody has stated one."""
+        """SPDX identifier of the weights' license; empty when none is stated."""
         self._session = open_session(data, self._name, "cpu", num_threads)
         for kind, found, wanted in (
-            ("inputs", self._session.get_inputs(), INPUTS),
-            ("outputs", self._session.get_outputs(), OUTPUTS),
+            ("inputs", self._session.get_inputs(), PUNCTUATION_INPUTS),
+            ("outputs", self._session.get_outputs(), PUNCTUATION_OUTPUTS),
         ):
             names = tuple(value.name for value in found)
             if names != wanted:
@@ -83,7 +77,7 @@ class Punctuation:
         if not words:
             return []
         answer = self.answer(words, pauses_s, continues=continues, complete=complete)
-        return punctuate(list(words), *answer, self.mixed, continues=continues, complete=complete)
+        return punctuate(list(words), *answer, self.metadata.mixed, continues=continues, complete=complete)
 
     def answer(
         self,
@@ -97,58 +91,24 @@ class Punctuation:
 
         continues: None where words before these are left out, `left_context` and one of which are among these.
         """
-        features, pauses, first = punctuation_units(
+        units = punctuation_units(
             list(words), None if pauses_s is None else list(pauses_s), continues=continues, complete=complete
         )
+        of_words = slice(units.first_word, units.first_word + units.num_words)
+        return Answer(*(probs[of_words] for probs in self.answer_units(units)))
+
+    def answer_units(self, units: PunctuationUnits) -> Answer:
+        """The same of all units, those around the words too."""
+        num_units = len(units.pauses)
         feeds = {
-            "features": features[None],
-            "pauses": pauses[None],
-            "num_units": np.array([len(pauses)], np.int64),
+            "features": units.features[None],
+            "pauses": units.pauses[None],
+            "num_units": np.array([num_units], np.int64),
         }
-        marks, cases = run(self._session, OUTPUTS, feeds, self._name)
-        answer = Answer(marks[0, first : first + len(words)], cases[0, first : first + len(words)])
-        if answer.mark_probs.shape != (len(words), NUM_MARKS) or answer.case_probs.shape != (len(words), NUM_CASES):
+        marks, cases = run(self._session, PUNCTUATION_OUTPUTS, feeds, self._name)
+        if marks.shape != (1, num_units, NUM_MARKS) or cases.shape != (1, num_units, NUM_CASES):
             raise ModelError(f"{self._name} answers with another shape than its units have: {EXPORT_AGAIN}")
-        return answer
-
-
-class PunctuatedUtterance:
-    """An utterance as it grows: its words as they are shown, as soon as nothing can change them any more.
-
-    The final text, of `Punctuation` over all words, begins with what was shown.
-    """
-
-    def __init__(self, punctuation: Punctuation, *, continues: bool = False) -> None:
-        self._punctuation = punctuation
-        self._continues = continues
-        self._marks = np.zeros((0, NUM_MARKS), np.float32)
-        self._cases = np.zeros((0, NUM_CASES), np.float32)
-
-    def __call__(self, words: Sequence[str], pauses_s: Sequence[float] | None = None) -> list[str]:
-        """The first words of the utterance so far as they are shown, all but the last `Punctuation.look_ahead`.
-
-        words, pauses_s: all of the utterance that no longer change; those of the call before are not looked at again.
-        """
-        known, last = len(self._marks), max(0, len(words) - self._punctuation.look_ahead)
-        if last > known:
-            first = max(0, known - self._punctuation.left_context)
-            answer = self._punctuation.answer(
-                words[first:],
-                None if pauses_s is None else pauses_s[first:],
-                continues=None if first else self._continues,
-                complete=False,
-            )
-            self._marks = np.concatenate((self._marks, answer.mark_probs[known - first : last - first]))
-            self._cases = np.concatenate((self._cases, answer.case_probs[known - first : last - first]))
-        shown = min(last, len(self._marks))
-        return punctuate(
-            list(words[:shown]),
-            self._marks[:shown],
-            self._cases[:shown],
-            self._punctuation.mixed,
-            continues=self._continues,
-            complete=True,
-        )
+        return Answer(marks[0], cases[0])
 
 
 def _properties(data: bytes, name: str) -> dict[str, str]:
@@ -156,30 +116,4 @@ def _properties(data: bytes, name: str) -> dict[str, str]:
         properties = read_onnx_properties(data)
     except ValueError as error:
         raise ModelError(f"{name} is damaged: {error}; {EXPORT_AGAIN}") from error
-    found = properties.get("model_type")
-    if found != MODEL_TYPE:
-        raise MetadataError(f"{name} is no model for punctuation: its model_type is {found!r}, not {MODEL_TYPE!r}")
-    version = properties.get("format_version")
-    if version != str(FORMAT_VERSION):
-        raise MetadataError(
-            f"{name} has format_version {version!r}; this release reads {FORMAT_VERSION}: update asr-stream, or write "
-            "the file again with this release's `asr export`"
-        )
     return properties
-
-
-def _integer(properties: dict[str, str], key: str) -> int:
-    text = properties.get(key, "")
-    if not (text.isdecimal() and text.isascii() and len(text) < 6):
-        raise MetadataError(f"metadata key {key} is {text!r:.60}, not a number of words: {EXPORT_AGAIN}")
-    return int(text)
-
-
-def _mixed(properties: dict[str, str]) -> dict[str, str]:
-    try:
-        value: Any = json.loads(properties["mixed_case"])
-        if not all(isinstance(text, str) for item in value.items() for text in item):
-            raise ValueError(value)
-    except (KeyError, ValueError, AttributeError, RecursionError) as error:
-        raise MetadataError(f"metadata key mixed_case is damaged or missing: {EXPORT_AGAIN}") from error
-    return dict(value)

@@ -36,7 +36,7 @@ MAX_LIST = 1 << 20
 """Characters of a list of hotwords or phrases: some 50 000 phrases, whose search takes seconds to build."""
 SEARCHES = ("greedy", "beam", "rescore")
 DECODER_SEARCHES = ("attention", "joint")
-"""Of whole utterances, by the decoder's steps; joint: with CTC."""
+"""Searches over whole utterances by the decoder's steps; joint: with CTC."""
 
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
 """Decoder scores (N,) of N token sequences against the utterance at hand."""
@@ -47,16 +47,16 @@ _UNSPOKEN_IDS = (BLANK_ID, UNK_ID, SOS_EOS_ID)
 
 @dataclass(frozen=True)
 class LmWeights:
-    """What a language model counts beside the CTC log-probability; tuned for the bundled models on `dev`."""
+    """Weights of a language model beside the CTC log-probability; tuned for the bundled models on `dev`."""
 
     weight: float = OPTION_RANGES["lm_weight"][3]
-    """Of the natural log-probability of the words."""
+    """Factor of the natural log-probability of the words."""
     word_bonus: float = OPTION_RANGES["lm_word_bonus"][3]
     """Added for each word."""
     oov_penalty: float = OPTION_RANGES["lm_oov_penalty"][3]
     """Taken off for each word outside the vocabulary."""
     prior_weight: float = OPTION_RANGES["lm_prior_weight"][3]
-    """Of the log-probability that letters have by themselves, taken off: both models know it."""
+    """Factor of the prior log-probability of the letters, which is subtracted because both models contain it."""
 
     def fusion(
         self, lm: NgramLm | None, tokens: Sequence[str], hotwords: Hotwords | None = None, phones: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""How recognized words are shown: numbers in digits, case and punctuation, masked words; see csrc/text/formatter.h."""
+"""The text of events: numbers in digits, case and punctuation, masked words; see csrc/text/formatter.h."""
 
 from __future__ import annotations
 
@@ -32,25 +32,15 @@ def text_options(
     mask: str | Path | Sequence[str] | None = None,
     punctuation: Punctuation | None = None,
 ) -> _core.TextOptions | None:
-    """How a stream of a model with these tokens shows its words; None: as they are recognized.
+    """Options of the text of events for a model with these tokens; None: words as they are recognized.
 
     Raises ValueError for a mask that cannot be read.
     """
     check_text(text)
     list = None if mask is None else list_text("mask", mask)
-    if punctuation is None:
-        return _core.text_options(formatted=text == "formatted", tokens=output_symbols(tokens), mask=list)
-
-    def punctuate(words: Sequence[str], pauses_s: Sequence[float], beginning: str, complete: bool) -> list[str]:
-        continues = None if beginning == "within" else beginning == "continues"
-        answer = punctuation.answer(words, pauses_s, continues=continues, complete=complete)
-        return _core.punctuate(words, *answer, punctuation.mixed, continues=beginning != "sentence", complete=complete)
-
     return _core.text_options(
         formatted=text == "formatted",
         tokens=output_symbols(tokens),
         mask=list,
-        punctuate=punctuate,
-        look_ahead=punctuation.look_ahead,
-        left_context=punctuation.left_context,
+        punctuation=None if punctuation is None else punctuation.metadata,
     )

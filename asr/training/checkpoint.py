@@ -43,7 +43,7 @@ class Checkpoint:
 
     @property
     def phones(self) -> tuple[str, ...]:
-        """Of its phone head; empty without one."""
+        """Names of the phones of its phone head; empty without one."""
         return self.config.model.phones
 
     @property

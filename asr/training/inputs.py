@@ -1,4 +1,4 @@
-"""What a training run takes from its data before the first step: text units, pronunciations, normalization."""
+"""Inputs of a training run that come from its data: text units, pronunciations, normalization."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch import Tensor
 from asr._core import G2p
 from asr.config import TokenizerConfig
 from asr.data.cuts import read_all
-from asr.data.manifests import Refusal
 from asr.features import NUM_MEL_BINS
 from asr.lexicon import Lexicon, load_lexicon
 from asr.lexicon.make import Pronouncer
 from asr.lexicon.phones import PhoneTokenizer
 from asr.lm.packed import load_lm
+from asr.tables import Refusal
 from asr.tokenizer import Tokenizer
 
 CMVN_UTTERANCES = 2000
@@ -64,8 +64,8 @@ def bundled_lexicon(texts: Iterable[str]) -> Lexicon:
     lm = load_lm("bundled")
     pronouncer = Pronouncer(None, G2p(np.frombuffer(lm.g2p, np.uint8)), max_variants=1)
     words = {word.upper() for text in texts for word in text.split()}
-    spoken = {word: tuple(map(tuple, lm.pronunciations(word))) or pronouncer(word)[1] for word in words}
-    return Lexicon({word: found for word, found in spoken.items() if found})
+    pronounced = {word: tuple(map(tuple, lm.pronunciations(word))) or pronouncer(word)[1] for word in words}
+    return Lexicon({word: found for word, found in pronounced.items() if found})
 
 
 def estimate_cmvn(parts: Sequence[tuple[CutSet, float]], seed: int) -> tuple[Tensor, Tensor]:

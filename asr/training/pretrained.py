@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Pretrained:
     config: dict[str, Any]
-    """What the model was trained with."""
+    """The configuration of its training."""
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
 
     @property
     def phones(self) -> tuple[str, ...]:
-        """Of its phone head; empty without one."""
+        """Names of the phones of its phone head; empty without one."""
         return tuple(self.config["model"].get("phones", ()))
 
 
@@ -69,6 +69,34 @@ def with_new_units(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained
     for name, value in pretrained.weights.items():
         weights[name][tuple(map(slice, value.shape))] = value  # the units it knows come first
     return replace(pretrained, tokenizer=tokenizer, weights=weights)
+
+
+def with_new_layers(pretrained: Pretrained, num_layers: int) -> Pretrained:
+    """The same function computed by an encoder of `num_layers` layers, at least as many as it has.
+
+    The new layers are spread evenly. Each is a copy of the layer below it whose output projections are zero, so that it
+    adds nothing until it is trained (Chen et al. 2016, "Net2Net"). `condition_layers` move with their layers.
+    ValueError for layers with post-norm, which change what passes through them.
+    """
+    shape = from_dict(Config, pretrained.config).model
+    if shape.norm != "pre":
+        raise ValueError(f"model.norm is {shape.norm!r}: only an encoder with model.norm=pre can grow new layers")
+    position = [(layer + 1) * num_layers // shape.encoder_layers - 1 for layer in range(shape.encoder_layers)]
+    prefix = "encoder.layers."
+    weights = {name: value for name, value in pretrained.weights.items() if not name.startswith(prefix)}
+    source = -1
+    for new in range(num_layers):
+        added = new not in position
+        source += not added
+        old = f"{prefix}{max(source, 0)}."
+        for name in [name for name in pretrained.weights if name.startswith(old)]:
+            silent = added and name.removeprefix(old).startswith(("attention.out.", "feed_forward.down."))
+            value = pretrained.weights[name]
+            weights[f"{prefix}{new}.{name.removeprefix(old)}"] = torch.zeros_like(value) if silent else value.clone()
+    config = from_dict(Config, pretrained.config).to_dict()
+    config["model"]["encoder_layers"] = num_layers
+    config["model"]["condition_layers"] = [position[layer - 1] + 1 for layer in shape.condition_layers]
+    return replace(pretrained, config=config, weights=weights)
 
 
 def load_model(source: str | Path) -> tuple[AsrModel, tuple[str, ...], str]:

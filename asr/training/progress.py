@@ -38,7 +38,7 @@ class StepStats(NamedTuple):
     """Measurements of one step, on its device."""
 
     losses: Losses
-    """Of this process's batches, per token of the mean over processes."""
+    """Losses of this process's batches, per token of the mean over processes."""
     grad_norm: Tensor
     """scalar float32, of all processes, before clipping"""
 

@@ -29,13 +29,13 @@ from torch.nn.parallel import DistributedDataParallel
 from asr.config import Config, load_config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
-from asr.data.manifests import Refusal
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, Losses, with_vocab
+from asr.tables import Refusal
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
 from asr.training.inputs import check_letters, estimate_cmvn, load_phones, train_tokenizer
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
-from asr.training.pretrained import Pretrained, load_pretrained, with_new_units
+from asr.training.pretrained import Pretrained, load_pretrained, with_new_layers, with_new_units
 from asr.training.progress import StepStats, TrainingProgress
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
@@ -86,7 +86,7 @@ class Trainer:
 
         pretrained = load_pretrained(config.train.init) if config.train.init and not previous else None
         if pretrained:
-            pretrained = self._with_all_letters(pretrained)
+            pretrained = self._grown(pretrained)
         start = previous or pretrained
         self.tokenizer = start.tokenizer if start else train_tokenizer(config.tokenizer, self._texts())
         if previous:
@@ -94,15 +94,15 @@ class Trainer:
         elif pretrained:
             check_shape(pretrained.config, config, config.train.init)
         check_letters(self.tokenizer, self._texts())
-        spoken = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
+        transcripts = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
         phones = start.phones if start else ()
         lexicon = config.data.lexicon
-        if lexicon == "bundled" and start and not phones:  # too little data to begin a phone head, in any language
+        if lexicon == "bundled" and start and not phones:  # fine-tuning data is too little to train a new phone head
             self._print("the weights to start from have no phone head: the model goes on with letters alone")
             lexicon = ""
         elif phones and not lexicon:
             self._print("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
-        self.phone_tokenizer = load_phones(lexicon, spoken, phones) if lexicon else None
+        self.phone_tokenizer = load_phones(lexicon, transcripts, phones) if lexicon else None
         self.config = config = with_phones(config, self.phone_tokenizer.phones if self.phone_tokenizer else ())
         torch.manual_seed(config.train.seed)
         self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))
@@ -330,14 +330,19 @@ class Trainer:
     def _texts(self) -> Iterator[str]:
         return (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
 
-    def _with_all_letters(self, pretrained: Pretrained) -> Pretrained:
-        """With new units for the letters of the data, if `train.new_units` is set."""
+    def _grown(self, pretrained: Pretrained) -> Pretrained:
+        """`pretrained` with as many encoder layers as configured, if those are more, and with units for new letters, if
+        `train.new_units` is set."""
+        had, wanted = pretrained.config["model"]["encoder_layers"], self.config.model.encoder_layers
+        if wanted > had:
+            self._print(f"the encoder grows from {had} to {wanted} layers")
+            pretrained = with_new_layers(pretrained, wanted)
         letters = pretrained.tokenizer.unknown_letters(self._texts()) if self.config.train.new_units else None
-        if not letters:
-            return pretrained
-        self._print(f"new units: {' '.join(sorted(letters))}")
-        torch.manual_seed(self.config.train.seed)
-        return with_new_units(pretrained, sorted(letters))
+        if letters:
+            self._print(f"new units: {' '.join(sorted(letters))}")
+            torch.manual_seed(self.config.train.seed)
+            pretrained = with_new_units(pretrained, sorted(letters))
+        return pretrained
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.config.train.precision == "bf16":

@@ -1,4 +1,4 @@
-// The C API: exceptions become status codes, C++ values become what asr_stream.h promises.
+// The C API: exceptions become status codes, C++ values become those of asr_stream.h.
 
 // The core's namespace has the name of the C type, which is therefore called otherwise in this file.
 #define asr_stream asr_stream_handle
@@ -81,7 +81,7 @@ asr_status current_failure(std::string& text) {
   }
 }
 
-// Where there is no memory even for saying so, the status alone says it.
+// Where there is no memory for a message, the status alone remains.
 template <typename Action>
 asr_status guarded(std::string& text, Action action) noexcept {
   try {
@@ -137,6 +137,18 @@ const void* not_null(const void* pointer, const char* name) {
   return pointer;
 }
 
+// The bytes of a file that is given by its path or as such, or is not; `what` it is and who writes it, for errors.
+void read_source(const std::string& option, const char* path, const void* data, size_t size, const char* what,
+                 const char* writer, std::string& bytes, std::string& name) {
+  if (path && data) {
+    throw std::invalid_argument("both " + option + "_path and " + option + "_data are given; give one of them");
+  }
+  if (!path && !data) return;
+  name = path ? path : what;
+  bytes = path ? asr_stream::read_file(path) : std::string(static_cast<const char*>(data), size);
+  if (bytes.empty()) throw asr_stream::DamagedFileError(name + " is empty; " + writer + " writes one");
+}
+
 ModelOptions to_model_options(const asr_model_options* given) {
   const asr_model_options c = read_options(given, &asr_model_options_init, "asr_model_options");
   ModelOptions options;
@@ -144,17 +156,9 @@ ModelOptions to_model_options(const asr_model_options* given) {
   options.lm_weights = {c.lm_weight, c.lm_word_bonus, c.lm_oov_penalty, c.lm_prior_weight};
   options.num_threads = check_range("num_threads", c.num_threads, 0, 1024);
   check_range("reserved", c.reserved, 0, 0);
-  if (c.lm_path && c.lm_data) throw std::invalid_argument("both lm_path and lm_data are given; give one of them");
-  if (c.lm_path) {
-    options.lm = asr_stream::read_file(c.lm_path);
-    options.lm_name = c.lm_path;
-  } else if (c.lm_data) {
-    options.lm.assign(static_cast<const char*>(c.lm_data), c.lm_size);
-    options.lm_name = "the language model";
-  }
-  if ((c.lm_path || c.lm_data) && options.lm.empty()) {
-    throw asr_stream::DamagedFileError(options.lm_name + " is empty; `asr lm` writes one");
-  }
+  read_source("lm", c.lm_path, c.lm_data, c.lm_size, "the language model", "`asr lm`", options.lm, options.lm_name);
+  read_source("punctuation", c.punctuation_path, c.punctuation_data, c.punctuation_size, "the model for punctuation",
+              "`asr export`", options.punctuation, options.punctuation_name);
   if (c.log) {
     options.log = [log = c.log, user_data = c.log_user_data](bool is_error, const char* text) {
       log(user_data, is_error ? ASR_LOG_ERROR : ASR_LOG_INFO, text);
@@ -276,7 +280,7 @@ void asr_model_options_init(asr_model_options* options, size_t struct_size) {
   const auto& lm = defaults.lm_weights;
   init(options, struct_size,
        asr_model_options{0, nullptr, nullptr, nullptr, 0, lm.weight, lm.word_bonus, lm.oov_penalty, lm.prior_weight,
-                         defaults.num_threads, 0, nullptr, nullptr});
+                         defaults.num_threads, 0, nullptr, nullptr, nullptr, nullptr, 0});
 }
 
 void asr_stream_options_init(asr_stream_options* options, size_t struct_size) {

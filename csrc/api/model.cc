@@ -64,6 +64,11 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
                names_of(kEncoderInputs), outputs_of(metadata_)) {
   properties_.erase("decoder_onnx");  // as large as all else; the metadata has it
   options_.lm = std::string();          // lm_ has a copy
+  if (!options_.punctuation.empty()) {
+    punctuation_ = std::make_unique<const PunctuationModel>(runtime_, options_.punctuation, options_.punctuation_name,
+                                                            options_.num_threads);
+    options_.punctuation = std::string();
+  }
   check_shapes();
   // The first run of a graph takes several times as long: better now than with the first words.
   Cache cache = new_cache(1);
@@ -138,7 +143,7 @@ std::vector<float> Model::score(const DecoderScoring& scoring) const {
     std::copy(scoring.tokens[i].begin(), scoring.tokens[i].end(), start);
     lengths.push_back(static_cast<std::int64_t>(scoring.tokens[i].size()));
   }
-  // Where nothing was heard, the decoder attends to one frame of zeros.
+  // For an empty utterance the decoder attends to one frame of zeros.
   const std::vector<float> nothing(static_cast<std::size_t>(scoring.num_frames ? 0 : metadata_.dim));
   const Tensor tokens = Tensor::view(runtime_, padded, {count, static_cast<std::int64_t>(longest)});
   const Tensor token_lengths = Tensor::view(runtime_, lengths, {count});

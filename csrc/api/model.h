@@ -15,6 +15,7 @@
 #include "search/lm_fusion.h"
 #include "metadata.h"
 #include "api/onnxruntime.h"
+#include "api/punctuation_model.h"
 #include "segment.h"
 
 namespace asr_stream {
@@ -23,6 +24,7 @@ struct ModelOptions {
   std::string onnxruntime_path;
   std::string lm;       // bytes of a language model; empty: none
   std::string lm_name;  // for errors
+  std::string punctuation, punctuation_name;  // the same of the network for case and punctuation
   LmFusionOptions lm_weights;
   std::int32_t num_threads = 1;
   std::function<void(bool is_error, const char* text)> log;
@@ -63,6 +65,8 @@ class Model {
   // Opens the decoder, which greedy and beam search never need. std::invalid_argument where the model has none.
   void open_decoder() const;
 
+  const PunctuationModel* punctuation() const noexcept { return punctuation_.get(); }  // null: none
+
   const ModelMetadata& metadata() const noexcept { return metadata_; }
   const std::map<std::string, std::string>& properties() const noexcept { return properties_; }
   const std::shared_ptr<const LmFusion>& fusion() const noexcept { return fusion_; }  // null: no language model
@@ -80,6 +84,7 @@ class Model {
   std::shared_ptr<const LmFusion> fusion_;
   const OnnxRuntime& runtime_;
   Session encoder_;
+  std::unique_ptr<const PunctuationModel> punctuation_;
   mutable std::mutex decoder_mutex_;
   mutable std::unique_ptr<const Session> decoder_;
 };

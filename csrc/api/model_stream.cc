@@ -46,7 +46,8 @@ std::shared_ptr<const SegmentOptions> segment_options(const Model& model, const 
     segment->fusion = model.new_fusion(&hotwords, options.use_lm && !options.phrases);
   }
   segment->rescore_ctc_weight = model.metadata().rescore_ctc_weight;
-  segment->text = text_options(options.formatted, segment->tokens, options.mask ? &*options.mask : nullptr);
+  segment->text = text_options(options.formatted, segment->tokens, options.mask ? &*options.mask : nullptr,
+                               model.punctuation() ? model.punctuation()->metadata() : nullptr);
   segment->endpointer.silence_after_speech_s = options.silence_after_speech_s;
   segment->endpointer.min_silence_after_speech_s = options.min_silence_after_speech_s;
   segment->endpointer.silence_without_speech_s = options.silence_without_speech_s;
@@ -129,6 +130,15 @@ void ModelStream::answer(const Work& work) {
     const auto& metadata = model_->metadata();
     stream_.stepped(result.log_probs, (step->num_frames - kFeatureOverlap) / kSubsampling, metadata.vocab_size(), result.phone_log_probs,
                     metadata.num_phone_tokens(), result.encoder_out, metadata.dim);
+  } else if (const auto* units = std::get_if<PunctuationUnits>(&work)) {
+    PunctuationModel::Answer answer;
+    try {
+      answer = model_->punctuation()->run(*units);
+    } catch (const std::runtime_error& error) {  // which costs case and punctuation, not the words
+      stream_.not_punctuated(error.what());
+      return;
+    }
+    stream_.punctuated(answer.mark_probs, answer.case_probs);
   } else {
     std::vector<float> scores;
     run([&] { scores = model_->score(std::get<DecoderScoring>(work)); });

@@ -26,7 +26,7 @@ class OnnxRuntime {
   ort::Allocator* allocator() const noexcept { return allocator_; }
   const ort::MemoryInfo* memory() const noexcept { return memory_; }
 
-  // Throws what a status says; bad_alloc for a lack of memory.
+  // Throws the error of a status; bad_alloc for a lack of memory.
   void check(ort::Status* status) const;
 
  private:

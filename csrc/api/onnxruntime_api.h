@@ -58,7 +58,9 @@ struct Api {
            std::size_t, Value**>
       Run;
   Function<SessionOptions**> CreateSessionOptions;
-  Unused unused_11[11];
+  Unused unused_11[6];
+  Function<SessionOptions*> DisableMemPattern;
+  Unused unused_18[4];
   Function<SessionOptions*, int> SetSessionLogSeverityLevel;
   Unused unused_23;
   Function<SessionOptions*, int> SetIntraOpNumThreads;
@@ -105,6 +107,7 @@ struct Api {
   Function<SessionOptions*, const char*, const char*> AddSessionConfigEntry;
 };
 
+static_assert(offsetof(Api, DisableMemPattern) == 17 * sizeof(void*));
 static_assert(offsetof(Api, CreateTensorWithDataAsOrtValue) == 49 * sizeof(void*));
 static_assert(offsetof(Api, GetAllocatorWithDefaultOptions) == 78 * sizeof(void*));
 static_assert(offsetof(Api, ReleaseSessionOptions) == 100 * sizeof(void*));

@@ -19,8 +19,8 @@ typedef int (*PortAudioCallback)(const void* input, void* output, unsigned long 
                                  unsigned long status_flags, void* user_data);
 }
 
-// How much audio a host lost, which says that it did but not how much: what should have come since the first callback
-// is known by the clock, and so is by how much audio lags behind that when nothing is lost.
+// Estimates how many samples a host dropped. PortAudio flags an overflow but not its size, so the samples received are
+// compared with the time elapsed since the first callback, minus the usual lag.
 class LossMeter {
  public:
   // At every callback, `elapsed_ns` after the first, with the samples accounted for by then, those of this callback
@@ -29,8 +29,8 @@ class LossMeter {
   std::uint64_t lost(std::int64_t elapsed_ns, std::int64_t num_samples, bool overflow, int sample_rate) noexcept;
 
  private:
-  // By how many samples audio lags behind the clock at least: lately, and in the time before that. The clocks of device
-  // and host drift apart, so that what is usual has to be learned again and again.
+  // The least lag of the audio behind the clock, in samples: of the current period, and of the one before. The clocks of
+  // device and host drift apart, so the usual lag is estimated anew in each period.
   std::int64_t least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t earlier_least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t lately_since_ns_ = 0;
@@ -49,9 +49,9 @@ class CaptureBuffer {
     void* user_data;
   };
 
-  // The callback stores channel `channel` of `num_channels` interleaved ones, of `sample_rate` Hz. Where the host says
-  // that it lost audio, the ring gets a gap as long as LossMeter says. std::invalid_argument when `num_channels` is
-  // outside [1, 1024], `channel` outside [0, num_channels) or `sample_rate` not positive.
+  // The callback stores channel `channel` of `num_channels` interleaved ones, of `sample_rate` Hz. Where the host
+  // reports lost audio, the ring gets a gap of the length that LossMeter estimates. std::invalid_argument when
+  // `num_channels` is outside [1, 1024], `channel` outside [0, num_channels) or `sample_rate` not positive.
   Callback callback(int channel, int num_channels, int sample_rate);
 
   // Counters for a watchdog; any thread. Times are of std::chrono::steady_clock in ns, 0 before the first callback.

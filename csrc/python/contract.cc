@@ -40,6 +40,10 @@ void bind_contract(py::module_& m) {
   m.attr("DECODER_OUTPUTS") = to_tuple(kDecoderOutputs);
   m.attr("DECODER_PAST") = to_tuple(kDecoderPast);
   m.attr("DECODER_STEP_OUTPUTS") = to_tuple(kDecoderStepOutputs);
+  m.attr("PUNCTUATION_TYPE") = kPunctuationType;
+  m.attr("PUNCTUATION_VERSION") = kPunctuationVersion;
+  m.attr("PUNCTUATION_INPUTS") = to_tuple(kPunctuationInputs);
+  m.attr("PUNCTUATION_OUTPUTS") = to_tuple(kPunctuationOutputs);
   m.attr("BEAM_SIZE") = kBeamSize;
   m.attr("HOTWORD_BOOST") = kHotwordBoost;
   m.attr("UNKNOWN_COST") = kUnknownCost;

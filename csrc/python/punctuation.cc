@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,6 +53,17 @@ void bind_punctuation(py::module_& m) {
       },
       "unit"_a);
   m.def("pause_class", &pause_class, "pause_s"_a);
+  py::class_<PunctuationUnits>(m, "PunctuationUnits")
+      .def_property_readonly("features", [](const PunctuationUnits& units) {
+        py::array_t<std::int64_t> features({units.pauses.size(), kNumWordFeatures});
+        std::copy(units.features.begin(), units.features.end(), features.mutable_data());
+        return features;
+      })
+      .def_property_readonly("pauses", [](const PunctuationUnits& units) {
+        return py::array_t<std::int64_t>(static_cast<py::ssize_t>(units.pauses.size()), units.pauses.data());
+      })
+      .def_readonly("first_word", &PunctuationUnits::first_word)
+      .def_readonly("num_words", &PunctuationUnits::num_words);
   m.def(
       "punctuation_units",
       [](const std::vector<std::string>& words, const std::optional<std::vector<double>>& pauses_s,
@@ -58,14 +71,17 @@ void bind_punctuation(py::module_& m) {
         const SpecialUnit beginning = !continues    ? SpecialUnit::kNone
                                       : *continues ? SpecialUnit::kContinues
                                                    : SpecialUnit::kSentence;
-        const PunctuationUnits units =
-            punctuation_units(words, pauses_s.value_or(std::vector<double>()), beginning, complete);
-        py::array_t<std::int64_t> features({units.pauses.size(), kNumWordFeatures});
-        std::copy(units.features.begin(), units.features.end(), features.mutable_data());
-        py::array_t<std::int64_t> pauses(static_cast<py::ssize_t>(units.pauses.size()), units.pauses.data());
-        return py::make_tuple(std::move(features), std::move(pauses), units.first_word);
+        return punctuation_units(words, pauses_s.value_or(std::vector<double>()), beginning, complete);
       },
       "words"_a, "pauses_s"_a, py::kw_only(), "continues"_a, "complete"_a);
+  py::class_<PunctuationMetadata, std::shared_ptr<PunctuationMetadata>>(m, "PunctuationMetadata")
+      .def(py::init([](const std::map<std::string, std::string>& properties) {
+             return std::make_shared<PunctuationMetadata>(read_punctuation_metadata(properties));
+           }),
+           "properties"_a)
+      .def_readonly("look_ahead", &PunctuationMetadata::look_ahead)
+      .def_readonly("left_context", &PunctuationMetadata::left_context)
+      .def_readonly("mixed", &PunctuationMetadata::mixed);
   m.def(
       "punctuate",
       [](const std::vector<std::string>& words, py::array_t<float, py::array::c_style> mark_probs,

@@ -73,7 +73,18 @@ py::object work(ExclusiveStream& self) {
   });
   if (!copy) return py::none();
   if (auto* step = std::get_if<EncoderStep>(copy.get())) return py::cast(std::move(*step));
+  if (auto* units = std::get_if<PunctuationUnits>(copy.get())) return py::cast(std::move(*units));
   return py::cast(std::move(std::get<DecoderScoring>(*copy)));
+}
+
+void punctuated(ExclusiveStream& self, const py::object& mark_probs, const py::object& case_probs) {
+  const py::array marks = float_rows(mark_probs, "mark_probs"), cases = float_rows(case_probs, "case_probs");
+  const auto numbers = [](const py::array& array) {
+    const auto* data = static_cast<const float*>(array.data());
+    return std::vector<float>(data, data + array.size());
+  };
+  const std::vector<float> mark_numbers = numbers(marks), case_numbers = numbers(cases);
+  self([&](Stream& stream) { stream.punctuated(mark_numbers, case_numbers); });
 }
 
 void stepped(ExclusiveStream& self, const py::object& log_probs, const py::object& encoder_out,
@@ -189,6 +200,10 @@ void bind_segment(py::module_& m) {
       .def("scored", [](ExclusiveStream& self, const std::vector<float>& scores) {
         self([&](Stream& stream) { stream.scored(scores); });
       }, "scores"_a)
+      .def("punctuated", &punctuated, "mark_probs"_a, "case_probs"_a)
+      .def("not_punctuated", [](ExclusiveStream& self, const std::string& reason) {
+        self([&](Stream& stream) { stream.not_punctuated(reason); });
+      }, "reason"_a)
       .def("fail", [](ExclusiveStream& self, const std::string& reason) {
         self([&](Stream& stream) { stream.fail(reason); });
       }, "reason"_a)

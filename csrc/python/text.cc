@@ -1,5 +1,4 @@
 // Text for people in Python: see asr/_core.pyi.
-#include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -35,6 +34,10 @@ py::tuple to_tuple(const ShownText& text) {
   return py::make_tuple(words, text.num_stable);
 }
 
+std::optional<PunctuationRun> copied(const PunctuationRun* run) {
+  return run ? std::optional<PunctuationRun>(*run) : std::nullopt;
+}
+
 }  // namespace
 
 void bind_text(py::module_& m) {
@@ -54,36 +57,37 @@ void bind_text(py::module_& m) {
   m.def(
       "text_options",
       [](bool formatted, const std::vector<std::string>& tokens, const std::optional<std::string>& mask,
-         const py::object& punctuate, std::size_t look_ahead, std::size_t left_context) {
-        using Answer = std::vector<std::string>;
-        TextOptions::Punctuate call;
-        if (!punctuate.is_none()) {
-          const auto function = punctuate.cast<
-              std::function<Answer(const Answer&, const std::vector<double>&, const char*, bool)>>();
-          call = [function](const Answer& words, const std::vector<double>& pauses_s, TextOptions::Beginning beginning,
-                            bool complete) {
-            const char* names[] = {"sentence", "continues", "within"};
-            return function(words, pauses_s, names[static_cast<std::size_t>(beginning)], complete);
-          };
-        }
-        auto options = text_options(formatted, tokens, mask ? &*mask : nullptr, std::move(call), look_ahead, left_context);
-        return std::const_pointer_cast<TextOptions>(options);
+         std::shared_ptr<PunctuationMetadata> punctuation) {
+        return std::const_pointer_cast<TextOptions>(
+            text_options(formatted, tokens, mask ? &*mask : nullptr, std::move(punctuation)));
       },
-      py::kw_only(), "formatted"_a, "tokens"_a, "mask"_a = py::none(), "punctuate"_a = py::none(), "look_ahead"_a = 0,
-      "left_context"_a = 0);
+      py::kw_only(), "formatted"_a, "tokens"_a, "mask"_a = py::none(), "punctuation"_a = py::none());
+  py::class_<PunctuationRun>(m, "PunctuationRun")
+      .def_readonly("words", &PunctuationRun::words)
+      .def_readonly("pauses_s", &PunctuationRun::pauses_s)
+      .def_readonly("complete", &PunctuationRun::complete)
+      .def_property_readonly("continues", [](const PunctuationRun& run) -> std::optional<bool> {
+        if (run.beginning == SpecialUnit::kNone) return std::nullopt;
+        return run.beginning == SpecialUnit::kContinues;
+      });
   py::class_<TextFormatter>(m, "TextFormatter")
       .def(py::init([](std::shared_ptr<TextOptions> options) { return TextFormatter(std::move(options)); }),
            py::arg("options").none(false))
       .def("partial",
            [](TextFormatter& self, const std::vector<WordTuple>& words, std::size_t num_stable) {
-             return to_tuple(self.partial(to_words(words), std::min(num_stable, words.size())));
+             return copied(self.partial(to_words(words), std::min(num_stable, words.size())));
            },
            "words"_a, "num_stable"_a)
       .def("final",
            [](TextFormatter& self, const std::vector<WordTuple>& words, bool is_cut) {
-             return to_tuple(self.final(to_words(words), is_cut));
+             return copied(self.final(to_words(words), is_cut));
            },
            "words"_a, "is_cut"_a = false)
+      .def("shown",
+           [](TextFormatter& self, const std::vector<float>& mark_probs, const std::vector<float>& case_probs) {
+             return to_tuple(self.shown(mark_probs, case_probs));
+           },
+           "mark_probs"_a = std::vector<float>(), "case_probs"_a = std::vector<float>())
       .def("reset", &TextFormatter::reset);
   m.def("num_settled_words", [](const std::vector<std::string>& words) { return num_settled_words(words); }, "words"_a);
 }

@@ -10,7 +10,7 @@ namespace asr_stream {
 
 namespace {
 
-// What scores so much less than the best is dropped: more than a few letters that were not heard at all.
+// Nats below the best at which a state is dropped: more than a few letters without any evidence cost.
 constexpr double kThreshold = 40.0;
 
 }  // namespace
@@ -18,17 +18,17 @@ constexpr double kThreshold = 40.0;
 CtcPhraseSearch::CtcPhraseSearch(std::shared_ptr<const Phrases> phrases, std::int32_t blank_id)
     : phrases_(std::move(phrases)), checker_(blank_id) {
   if (!phrases_) throw std::invalid_argument("a phrase search needs phrases");
-  next_of_.assign(phrases_->num_steps() + 2, -1);
+  candidate_of_step_.assign(phrases_->num_steps() + 2, -1);
   reset();
 }
 
 void CtcPhraseSearch::reset() {
-  for (const Place& place : places_) release(place);
-  Place start{kStart, {}, {}};
+  for (const State& state : states_) release(state);
+  State start{kStart, {}, {}};
   start.blank.score = 0.0;
-  places_.assign(1, start);
+  states_.assign(1, start);
   utterance_start_ = num_frames_;
-  last_heard_ = checker_.blank_id();
+  previous_likeliest_ = checker_.blank_id();
 }
 
 void CtcPhraseSearch::advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size) {
@@ -42,127 +42,130 @@ void CtcPhraseSearch::advance(const float* log_probs, std::int64_t num_frames, s
 
 void CtcPhraseSearch::advance_frame(const float* log_probs) {
   const auto vocab_size = static_cast<std::int32_t>(phrases_->num_model_tokens());
-  heard_ = static_cast<std::int32_t>(std::max_element(log_probs, log_probs + vocab_size) - log_probs);
-  border_ = -1;
+  likeliest_ = static_cast<std::int32_t>(std::max_element(log_probs, log_probs + vocab_size) - log_probs);
+  word_start_ = -1;
   for (std::int32_t token = 0; token < vocab_size; ++token) {
-    if (phrases_->begins_word(token) && (border_ < 0 || log_probs[token] > log_probs[border_])) border_ = token;
+    if (!phrases_->begins_word(token)) continue;
+    if (word_start_ < 0 || log_probs[token] > log_probs[word_start_]) word_start_ = token;
   }
 
-  next_.clear();
-  for (const Place& place : places_) stay(place, log_probs);
+  candidates_.clear();
+  for (const State& state : states_) propose_stay(state, log_probs);
   double best = kNever;
-  for (const Next& next : next_) best = std::max({best, next.blank.score, next.token.score});
-  for (const Place& place : places_) leave(place, log_probs, best - kThreshold);
-  for (const Next& next : next_) best = std::max({best, next.blank.score, next.token.score});
+  for (const Candidate& candidate : candidates_) best = std::max({best, candidate.blank.score, candidate.token.score});
+  for (const State& state : states_) propose_exits(state, log_probs, best - kThreshold);
+  for (const Candidate& candidate : candidates_) best = std::max({best, candidate.blank.score, candidate.token.score});
 
-  next_places_.clear();
-  for (const Next& next : next_) {
-    next_of_[static_cast<std::size_t>(next.step + 2)] = -1;
+  next_states_.clear();
+  for (const Candidate& candidate : candidates_) {
+    candidate_of_step_[static_cast<std::size_t>(candidate.step + 2)] = -1;
     // [unk] and silence stay possible, so that there is always something to end with.
-    const bool kept = next.step < 0 || std::max(next.blank.score, next.token.score) >= best - kThreshold;
-    if (!kept || std::isinf(std::max(next.blank.score, next.token.score))) continue;
-    Place place{next.step, follow(next.blank), {}};
-    if (next.token.way != nullptr) {
-      const std::int32_t token = next.step == kUnknown ? heard_ : token_at(next.step);
-      place.token = follow(next.token);
-      if (token != checker_.blank_id()) {  // of which [unk] has some
-        place.token.last.end = num_frames_ + 1;
-        place.token.last.log_prob += static_cast<double>(log_probs[token]);
+    const bool kept = candidate.step < 0 || std::max(candidate.blank.score, candidate.token.score) >= best - kThreshold;
+    if (!kept || std::isinf(std::max(candidate.blank.score, candidate.token.score))) continue;
+    State state{candidate.step, extended(candidate.blank), {}};
+    if (candidate.token.alignment != nullptr) {
+      const std::int32_t token = candidate.step == kUnknown ? likeliest_ : token_at(candidate.step);
+      state.token = extended(candidate.token);
+      if (token != checker_.blank_id()) {  // the likeliest token of [unk] may be blank
+        state.token.last.end = num_frames_ + 1;
+        state.token.last.log_prob += static_cast<double>(log_probs[token]);
       }
     }
-    next_places_.push_back(place);
+    next_states_.push_back(state);
   }
-  for (const Place& place : places_) release(place);
-  places_.swap(next_places_);
-  last_heard_ = heard_;
+  for (const State& state : states_) release(state);
+  states_.swap(next_states_);
+  previous_likeliest_ = likeliest_;
   ++num_frames_;
 }
 
-// [unk] has a way in its token alone, which goes through blanks as well.
-void CtcPhraseSearch::stay(const Place& place, const float* log_probs) {
-  const Way& best = place.best();
-  if (place.step == kUnknown) {
-    const bool another = heard_ != checker_.blank_id() && heard_ != last_heard_;
+// [unk] has one alignment, that of its token, which passes through blanks as well.
+void CtcPhraseSearch::propose_stay(const State& state, const float* log_probs) {
+  const Alignment& best = state.best();
+  if (state.step == kUnknown) {
+    const bool another = likeliest_ != checker_.blank_id() && likeliest_ != previous_likeliest_;
     const double cost = another ? static_cast<double>(phrases_->unknown_cost()) : 0.0;
-    return arrive(kUnknown, {best.score + static_cast<double>(log_probs[heard_]) - cost, &place, &best, false}, false);
+    const double score = best.score + static_cast<double>(log_probs[likeliest_]) - cost;
+    return propose(kUnknown, {score, &state, &best, false}, false);
   }
   const auto blank = static_cast<double>(log_probs[checker_.blank_id()]);
-  arrive(place.step, {best.score + blank, &place, &best, false}, true);
-  if (place.step == kStart) return;
-  const auto repeated = static_cast<double>(log_probs[token_at(place.step)]);
-  arrive(place.step, {place.token.score + repeated, &place, &place.token, false}, false);
+  propose(state.step, {best.score + blank, &state, &best, false}, true);
+  if (state.step == kStart) return;
+  const auto repeated = static_cast<double>(log_probs[token_at(state.step)]);
+  propose(state.step, {state.token.score + repeated, &state, &state.token, false}, false);
 }
 
-void CtcPhraseSearch::leave(const Place& place, const float* log_probs, double lowest) {
-  const bool starts = place.step == kStart, unknown = place.step == kUnknown;
-  if (starts) enter(place, phrases_->begin(), log_probs, lowest);
-  if (!starts && !unknown) enter(place, phrases_->step(place.step).node, log_probs, lowest);
-  if (!starts && !unknown && !phrases_->ends_phrase(phrases_->step(place.step).node)) return;
-  enter(place, Phrases::kRoot, log_probs, lowest);
-  // [unk] begins as any word does: with a border, but in front.
-  const std::int32_t first = starts ? heard_ : border_;
+void CtcPhraseSearch::propose_exits(const State& state, const float* log_probs, double lowest) {
+  const bool starts = state.step == kStart, unknown = state.step == kUnknown;
+  if (starts) propose_entries(state, phrases_->begin(), log_probs, lowest);
+  if (!starts && !unknown) propose_entries(state, phrases_->step(state.step).node, log_probs, lowest);
+  if (!starts && !unknown && !phrases_->ends_phrase(phrases_->step(state.step).node)) return;
+  propose_entries(state, Phrases::kRoot, log_probs, lowest);
+  // [unk] begins like any word: with a token that begins a word, except at the start of the utterance.
+  const std::int32_t first = starts ? likeliest_ : word_start_;
   if (unknown || first < 0 || first == checker_.blank_id()) return;
-  const Way& best = place.best();
+  const Alignment& best = state.best();
   const double cost = static_cast<double>(phrases_->unknown_cost());
-  arrive(kUnknown, {best.score + static_cast<double>(log_probs[first]) - cost, &place, &best, true}, false);
+  propose(kUnknown, {best.score + static_cast<double>(log_probs[first]) - cost, &state, &best, true}, false);
 }
 
 // A token can follow itself only after a blank.
-void CtcPhraseSearch::enter(const Place& place, std::int32_t node, const float* log_probs, double lowest) {
-  const std::int32_t last = place.step < 0 ? -1 : token_at(place.step);
+void CtcPhraseSearch::propose_entries(const State& state, std::int32_t node, const float* log_probs, double lowest) {
+  const std::int32_t last = state.step < 0 ? -1 : token_at(state.step);
   for (const Phrases::Step& step : phrases_->steps(node)) {
-    const Way& way = step.token == last ? place.blank : place.best();
-    const double score = way.score + static_cast<double>(log_probs[step.token]);
-    if (score >= lowest) arrive(phrases_->index(step), {score, &place, &way, true}, false);
+    const Alignment& alignment = step.token == last ? state.blank : state.best();
+    const double score = alignment.score + static_cast<double>(log_probs[step.token]);
+    if (score >= lowest) propose(phrases_->index(step), {score, &state, &alignment, true}, false);
   }
 }
 
-void CtcPhraseSearch::arrive(std::int32_t step, const Arrival& arrival, bool in_blank) {
-  std::int32_t& index = next_of_[static_cast<std::size_t>(step + 2)];
+void CtcPhraseSearch::propose(std::int32_t step, const Transition& transition, bool in_blank) {
+  std::int32_t& index = candidate_of_step_[static_cast<std::size_t>(step + 2)];
   if (index < 0) {
-    index = static_cast<std::int32_t>(next_.size());
-    next_.push_back({step, {}, {}});
+    index = static_cast<std::int32_t>(candidates_.size());
+    candidates_.push_back({step, {}, {}});
   }
-  Next& next = next_[static_cast<std::size_t>(index)];
-  Arrival& best = in_blank ? next.blank : next.token;
-  if (arrival.score > best.score) best = arrival;
+  Candidate& candidate = candidates_[static_cast<std::size_t>(index)];
+  Transition& best = in_blank ? candidate.blank : candidate.token;
+  if (transition.score > best.score) best = transition;
 }
 
-CtcPhraseSearch::Way CtcPhraseSearch::follow(const Arrival& arrival) {
-  if (arrival.way == nullptr) return {};
-  Way way{arrival.score, arrival.way->history, arrival.way->last};
-  if (!arrival.starts) {
-    histories_.retain(way.history);
-    return way;
+CtcPhraseSearch::Alignment CtcPhraseSearch::extended(const Transition& transition) {
+  if (transition.alignment == nullptr) return {};
+  Alignment alignment{transition.score, transition.alignment->history, transition.alignment->last};
+  if (!transition.starts) {
+    histories_.retain(alignment.history);
+    return alignment;
   }
-  way.last = {num_frames_, num_frames_, 0.0};
-  if (arrival.from->step != kStart) {
-    way.history = histories_.append(arrival.way->history, {token_at(arrival.from->step), arrival.way->last});
+  alignment.last = {num_frames_, num_frames_, 0.0};
+  if (transition.from->step != kStart) {
+    const Alignment& before = *transition.alignment;
+    alignment.history = histories_.append(before.history, {token_at(transition.from->step), before.last});
   }
-  return way;
+  return alignment;
 }
 
-void CtcPhraseSearch::release(const Place& place) {
-  histories_.release(place.blank.history);
-  histories_.release(place.token.history);
+void CtcPhraseSearch::release(const State& state) {
+  histories_.release(state.blank.history);
+  histories_.release(state.token.history);
 }
 
-bool CtcPhraseSearch::better(const Place* a, const Place* b) {
+bool CtcPhraseSearch::better(const State* a, const State* b) {
   const double score_a = a->best().score, score_b = b->best().score;
   return score_a != score_b ? score_a > score_b : a->step < b->step;
 }
 
-bool CtcPhraseSearch::is_final(const Place& place) const {
-  if (place.step < 0) return true;
-  const std::int32_t node = phrases_->step(place.step).node;
-  return phrases_->ends_phrase(node) || node == phrases_->begin();  // behind the last word there may be a border
+bool CtcPhraseSearch::is_final(const State& state) const {
+  if (state.step < 0) return true;
+  const std::int32_t node = phrases_->step(state.step).node;
+  return phrases_->ends_phrase(node) || node == phrases_->begin();  // a word boundary may follow the last word
 }
 
 std::vector<Hypothesis> CtcPhraseSearch::hypotheses(std::int64_t num_best, bool finished) const {
   if (num_best < 1) throw std::invalid_argument("num_best must be at least 1, got " + std::to_string(num_best));
-  std::vector<const Place*> ranking;
-  for (const Place& place : places_) {
-    if (!finished || is_final(place)) ranking.push_back(&place);
+  std::vector<const State*> ranking;
+  for (const State& state : states_) {
+    if (!finished || is_final(state)) ranking.push_back(&state);
   }
   const std::size_t count = std::min(ranking.size(), static_cast<std::size_t>(num_best));
   std::partial_sort(ranking.begin(), ranking.begin() + static_cast<std::ptrdiff_t>(count), ranking.end(), better);
@@ -171,13 +174,13 @@ std::vector<Hypothesis> CtcPhraseSearch::hypotheses(std::int64_t num_best, bool 
   return result;
 }
 
-// Of a word under way, nothing.
-Hypothesis CtcPhraseSearch::hypothesis(const Place& place) const {
-  const Way& way = place.best();
+// Leaves out an incomplete word.
+Hypothesis CtcPhraseSearch::hypothesis(const State& state) const {
+  const Alignment& alignment = state.best();
   Hypothesis result;
-  result.log_prob = way.score;
-  if (place.step == kStart) return result;
-  bool whole = place.step == kUnknown || phrases_->ends_word(phrases_->step(place.step).node);
+  result.log_prob = alignment.score;
+  if (state.step == kStart) return result;
+  bool whole = state.step == kUnknown || phrases_->ends_word(phrases_->step(state.step).node);
   const auto add = [&](std::int32_t token, const TokenSpan& span) {
     if (whole) {
       result.tokens.push_back(token);
@@ -185,8 +188,8 @@ Hypothesis CtcPhraseSearch::hypothesis(const Place& place) const {
     }
     whole = whole || phrases_->begins_word(token);
   };
-  add(token_at(place.step), way.last);
-  for (std::int32_t h = way.history; h != SharedLists<Spoken>::kEmpty; h = histories_.parent(h)) {
+  add(token_at(state.step), alignment.last);
+  for (std::int32_t h = alignment.history; h != SharedLists<PastToken>::kEmpty; h = histories_.parent(h)) {
     add(histories_[h].token, histories_[h].span);
   }
   std::reverse(result.tokens.begin(), result.tokens.end());
@@ -197,7 +200,7 @@ Hypothesis CtcPhraseSearch::hypothesis(const Place& place) const {
 }
 
 std::int64_t CtcPhraseSearch::num_trailing_blanks() const noexcept {
-  const Place& best = *std::min_element(places_.begin(), places_.end(), [](const Place& a, const Place& b) {
+  const State& best = *std::min_element(states_.begin(), states_.end(), [](const State& a, const State& b) {
     return better(&a, &b);
   });
   return num_frames_ - (best.step == kStart ? utterance_start_ : best.best().last.end);

@@ -1,10 +1,11 @@
-// CTC search over a closed list of phrases (see `Phrases`), streaming: token passing over their trie (Young et al. 1989,
-// "Token passing: a simple conceptual model for connected speech recognition systems"), by best alignments.
+// Streaming CTC search over a grammar of phrases (see `Phrases`): token passing over their trie (Young et al. 1989,
+// "Token passing: a simple conceptual model for connected speech recognition systems"), with the best alignment of each
+// state (Viterbi).
 //
-// What is in no phrase goes by a path of its own, [unk], which follows the likeliest token of every frame and pays for
-// each one: on-line garbage (Bourlard et al. 1994, "Optimizing recognition and rejection performance in wordspotting
-// systems"). A phrase wins where its spelling costs less than that against what was heard. Between a phrase and [unk]
-// there is a border between words: neither takes the other's half of a word.
+// Speech that no phrase covers goes to a garbage model, [unk], which follows the likeliest token of every frame and pays
+// a cost for each token (Bourlard et al. 1994, "Optimizing recognition and rejection performance in wordspotting
+// systems"). A phrase wins where its tokens cost less than that. Transitions between a phrase and [unk] are allowed only
+// at word boundaries.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +28,11 @@ class CtcPhraseSearch {
   // log_probs: (num_frames, vocab_size), row-major.
   void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
-  // Up to `num_best` hypotheses, best first, never none, in the tokens of `Phrases`. finished: of whole phrases and [unk]
-  // alone; until then a phrase under way counts, with its whole words. Two may differ in what is under way alone.
+  // Up to `num_best` hypotheses, best first, at least one, in the tokens of `Phrases`. finished: only complete phrases
+  // and [unk]; else an incomplete phrase counts with its complete words, and two hypotheses may have the same tokens.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
 
-  // Forgets this utterance.
+  // Discards this utterance.
   void reset();
 
   std::int64_t num_frames() const noexcept { return num_frames_; }
@@ -40,70 +41,70 @@ class CtcPhraseSearch {
 
   // For tests of memory and speed.
   std::size_t num_histories() const noexcept { return histories_.num_nodes(); }
-  std::size_t num_places() const noexcept { return places_.size(); }
+  std::size_t num_states() const noexcept { return states_.size(); }
 
  private:
   static constexpr double kNever = -std::numeric_limits<double>::infinity();
-  // Places that are no step of the phrases.
+  // States outside the trie.
   static constexpr std::int32_t kStart = -1;
   static constexpr std::int32_t kUnknown = -2;
 
-  struct Spoken {
+  struct PastToken {
     std::int32_t token;
     TokenSpan span;
   };
-  // The best alignment that ends at a place, in blank or in its token.
-  struct Way {
+  // The best alignment that ends in a state.
+  struct Alignment {
     double score = kNever;
-    std::int32_t history = SharedLists<Spoken>::kEmpty;  // without the last token
+    std::int32_t history = SharedLists<PastToken>::kEmpty;  // without the last token
     TokenSpan last{0, 0, 0.0};
   };
-  struct Place {
-    std::int32_t step;
-    Way blank, token;
+  struct State {
+    std::int32_t step;      // of the trie, kStart or kUnknown
+    Alignment blank, token;  // by what the last frame is
 
-    const Way& best() const { return blank.score >= token.score ? blank : token; }
+    const Alignment& best() const { return blank.score >= token.score ? blank : token; }
   };
-  // How a place is best reached in the frame at work: from a place before, along its way.
-  struct Arrival {
+  // The best transition into a state in the current frame.
+  struct Transition {
     double score = kNever;
-    const Place* from = nullptr;
-    const Way* way = nullptr;  // null: both are kNever
-    bool starts = false;       // a token
+    const State* from = nullptr;
+    const Alignment* alignment = nullptr;  // null: both are kNever
+    bool starts = false;                  // a new token
   };
-  struct Next {
+  struct Candidate {
     std::int32_t step;
-    Arrival blank, token;
+    Transition blank, token;
   };
 
   void advance_frame(const float* log_probs);
-  void stay(const Place& place, const float* log_probs);
-  void leave(const Place& place, const float* log_probs, double lowest);
-  void enter(const Place& place, std::int32_t node, const float* log_probs, double lowest);
-  void arrive(std::int32_t step, const Arrival& arrival, bool in_blank);
-  Way follow(const Arrival& arrival);
-  void release(const Place& place);
+  void propose_stay(const State& state, const float* log_probs);
+  void propose_exits(const State& state, const float* log_probs, double lowest);
+  void propose_entries(const State& state, std::int32_t node, const float* log_probs, double lowest);
+  void propose(std::int32_t step, const Transition& transition, bool in_blank);
+  Alignment extended(const Transition& transition);
+  void release(const State& state);
 
   std::int32_t token_at(std::int32_t step) const {
     return step == kUnknown ? phrases_->unknown_token() : phrases_->step(step).token;
   }
-  bool is_final(const Place& place) const;
-  static bool better(const Place* a, const Place* b);
-  Hypothesis hypothesis(const Place& place) const;
+  bool is_final(const State& state) const;
+  static bool better(const State* a, const State* b);
+  Hypothesis hypothesis(const State& state) const;
 
   std::shared_ptr<const Phrases> phrases_;
   LogProbChecker checker_;
   std::int64_t num_frames_ = 0;
   std::int64_t utterance_start_ = 0;
-  SharedLists<Spoken> histories_;
-  std::vector<Place> places_;
-  std::int32_t last_heard_ = 0;  // the likeliest token of the frame before
-  // Of the frame at work, kept for their memory.
-  std::int32_t heard_ = 0;   // its likeliest token
-  std::int32_t border_ = 0;  // of those that begin a word
-  std::vector<Next> next_;
-  std::vector<Place> next_places_;
-  std::vector<std::int32_t> next_of_;  // by step + 2: index in `next_`, or -1
+  SharedLists<PastToken> histories_;
+  std::vector<State> states_;
+  std::int32_t previous_likeliest_ = 0;  // the likeliest token of the frame before
+  // Of the current frame.
+  std::int32_t likeliest_ = 0;   // token
+  std::int32_t word_start_ = 0;  // the likeliest token that begins a word, or -1
+  std::vector<Candidate> candidates_;
+  std::vector<State> next_states_;
+  std::vector<std::int32_t> candidate_of_step_;  // by step + 2: index in `candidates_`, or -1
 };
 
 }  // namespace asr_stream

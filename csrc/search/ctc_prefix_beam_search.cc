@@ -143,7 +143,7 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
     candidates_.push_back({log_prob + fusion_score(entry.lm), log_prob, blank, token_sum, source, -1, entry.lm});
     best = std::max(best, candidates_.back().score);
   }
-  // Most extensions are so unlikely that the language model need not be asked.
+  // Most extensions are so unlikely that the language model need not score them.
   const double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
   rank_tokens(log_probs, lowest);
   for (std::size_t i = 0; i < beam_.size(); ++i) propose_extensions(i, log_probs, lowest);
@@ -325,8 +325,8 @@ std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, b
   if (num_best < 1) throw std::invalid_argument("num_best must be at least 1, got " + std::to_string(num_best));
   std::vector<std::pair<LmFusion::Ending, const Entry*>> ranking;
   for (const Entry& entry : beam_) {
-    const bool judge = fusion_ && finished;
-    ranking.emplace_back(judge ? fusion_->finish(entry.lm) : LmFusion::Ending{entry.lm, LmFusion::kNoWord}, &entry);
+    const bool ends = fusion_ && finished;
+    ranking.emplace_back(ends ? fusion_->finish(entry.lm) : LmFusion::Ending{entry.lm, LmFusion::kNoWord}, &entry);
   }
   std::sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) {
     const double score_a = a.second->log_prob + static_cast<double>(a.first.path.score());

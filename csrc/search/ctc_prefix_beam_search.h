@@ -9,16 +9,15 @@
 // other extension of a prefix is worse than beam_size other candidates, and extensions into prefixes that are
 // already in the beam are always summed. (With a language model that is no longer so, but as good as.)
 //
-// What a language model and hotwords say depends on the prefix alone, not on its alignment: it decides which prefixes
-// stay in the beam and in which order, and is kept apart from the probabilities that are summed.
+// The score of the language model and the hotwords depends on the prefix alone, not on its alignment. It ranks the beam
+// and is kept separate from the probabilities that are summed.
 //
 // In a search over phones a prefix is a sequence of words too: where a token ends a word, there is a prefix for each of
 // the words that are pronounced so.
 //
-// Two prefixes that the language model cannot tell apart any more (the same last words, the same word under way, the
-// same hotword) and that end in the same token have the same future, so that the worse one can only stay behind:
-// `recombine` keeps the better one alone, as decoders over a graph do. A beam then holds hypotheses that differ in what
-// matters.
+// Two prefixes in the same state of the language model and the hotwords (last words, incomplete word, hotword) that end
+// in the same token have the same future scores, so the worse one cannot win: `recombine` keeps only the better one, as
+// decoders over a graph do.
 //
 // Memory: nodes are used again when no hypothesis needs them. What remains is the hypotheses since the last reset,
 // their common beginnings stored once, at about 60 bytes a token.
@@ -57,11 +56,11 @@ class CtcPrefixBeamSearch {
   // log_probs: (num_frames, vocab_size), row-major.
   void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
-  // Up to `num_best` hypotheses, best first, never none. log_prob sums over the alignments kept. finished: the
-  // utterance is over, and so is its last word, which the language model can now judge in full.
+  // Up to `num_best` hypotheses, best first, at least one. log_prob sums over the alignments kept. finished: the
+  // utterance has ended, so that the language model scores its last word as complete, and the sentence end.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
 
-  // Forgets the hypotheses of this utterance. context: of the words before the next one, where a pause may have been
+  // Discards the hypotheses of this utterance. context: of the words before the next one, where a pause may have been
   // inside a sentence (see `LmFusion::begin`); null: a sentence begins.
   void reset(const NgramLm::State* context = nullptr);
 

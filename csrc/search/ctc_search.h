@@ -15,7 +15,7 @@ namespace asr_stream {
 struct Hypothesis {
   std::vector<std::int32_t> tokens;
   double log_prob = 0.0;  // since the start of the utterance
-  double lm_score = 0.0;  // what a language model adds to it, in the same currency; 0 without one
+  double lm_score = 0.0;  // what a language model adds to it, in nats; 0 without one
   double hotword_score = 0.0;  // and what hotwords add
   std::vector<std::int64_t> start_frames;
   std::vector<std::int64_t> end_frames;

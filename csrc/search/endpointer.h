@@ -1,6 +1,6 @@
-// Rule-based endpointing: when does an utterance end? The silence that ends one depends on what was said before it, as in
-// semantic endpointing (Bijwadia et al. 2022; Shi et al. 2023, arXiv 2305.12450): it is short where the language model
-// expects the end of a sentence, long where it does not, where little was said, and where the speaker has paused before.
+// Rule-based endpointing. The silence that ends an utterance depends on its words, as in semantic endpointing (Bijwadia
+// et al. 2022; Shi et al. 2023, arXiv 2305.12450): it is short where the language model expects the end of the sentence,
+// and longer where it does not, after few words, and where the speaker has paused before.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace asr_stream {
 enum class EndpointRule { kNone, kSilenceAfterSpeech, kSilenceWithoutSpeech, kMaxUtterance };
 
 struct EndpointerOptions {
-  // After at most so much silence once something was said, at least so much, and when nothing was. An upper bound below
-  // the lower one is the silence itself.
+  // Longest and shortest silence that ends an utterance with words, and the silence that ends one without. Where the
+  // longest is below the shortest, it is the silence.
   double silence_after_speech_s = option("silence_after_speech_s").fallback;
   double min_silence_after_speech_s = option("min_silence_after_speech_s").fallback;
   double silence_without_speech_s = option("silence_without_speech_s").fallback;

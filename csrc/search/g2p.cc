@@ -65,14 +65,14 @@ G2p::G2p(const std::uint8_t* data, std::size_t size) : lm_(data, size) {
     for (std::int32_t i = 0; i < num_words; ++i) {
       const std::string_view word = lm_.word(i);
       if (is_mark(word)) continue;
-      const std::size_t border = word.rfind('}');
-      if (border == std::string_view::npos) throw_damaged("it has words that are no pairs of letters and phones");
-      const std::vector<std::string_view> phones = split(word.substr(border + 1));
+      const std::size_t brace = word.rfind('}');
+      if (brace == std::string_view::npos) throw_damaged("it has words that are no pairs of letters and phones");
+      const std::vector<std::string_view> phones = split(word.substr(brace + 1));
       if (collect) {
         names.insert(phones.begin(), phones.end());
         continue;
       }
-      const std::string_view letters = word.substr(0, border);
+      const std::string_view letters = word.substr(0, brace);
       const std::size_t num_letters = letter_starts(letters).size() - 1;
       if (num_letters < 1 || num_letters > kMaxPairLetters || phones.size() > kMaxPairPhones) {
         throw_damaged("a pair of " + std::to_string(num_letters) + " letters and " + std::to_string(phones.size()) +

@@ -1,9 +1,9 @@
-// Hotwords: words and phrases that are expected. A text gains by every one that it contains, from border to border, and
-// while one is being spelled, by its letters so far, which it loses again where the spelling turns out otherwise.
+// Hotwords: words and phrases that are expected. Each one that a text contains, between word boundaries, raises its
+// score. An incomplete hotword counts with its letters so far; the text loses that again where the spelling differs.
 //
 // All spellings lie in one automaton over bytes (Aho and Corasick 1975): a step costs the same however many there are,
-// and where one fails, what it has in common with the beginning of another goes on. It knows nothing of tokens: the
-// same list serves models that write letters and models that write pieces of words.
+// and where one fails, the suffix that begins another one continues. It does not depend on the tokens: the same list
+// serves models of letters and of word pieces.
 #pragma once
 
 #include <cstddef>
@@ -32,14 +32,14 @@ class Hotwords {
 
   bool in_phones() const noexcept { return in_phones_; }
 
-  std::int32_t begin() const noexcept { return begin_; }  // at a border between words
-  std::int32_t advance(std::int32_t node, std::uint8_t byte) const noexcept;  // a space for a border
+  std::int32_t begin() const noexcept { return begin_; }  // at a word boundary
+  std::int32_t advance(std::int32_t node, std::uint8_t byte) const noexcept;  // a space for a word boundary
 
   // Whether the word under way is, so far, a word of a hotword.
   bool matches(std::int32_t node) const noexcept { return node != Lexicon::kRoot; }
-  // What a text gains that gets no further: the letters of the longest hotword under way.
+  // The gain of an incomplete hotword: the letters of the longest one.
   float under_way(std::int32_t node) const noexcept { return at(node).under_way; }
-  // What a text gains for good by a border here.
+  // The final gain of a text at a word boundary here.
   float complete(std::int32_t node) const noexcept { return at(node).complete; }
   // Whether the word that ends here is the last one of a hotword, or one with more to come.
   bool contains_word(std::int32_t node) const noexcept {

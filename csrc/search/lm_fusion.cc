@@ -77,8 +77,8 @@ void LmFusion::bound_gains() {
       beginning += letter_gains_[static_cast<std::uint8_t>(last)] + (is_unit ? boost : 0.0f);
     }
     highest_beginning_ = std::max(highest_beginning_, beginning + bonus);
-    const float border = begins && lm_ ? kLmGain + letter_gains_[' '] : 0.0f;
-    highest_gains_.push_back(beginning + bonus + border);
+    const float boundary = begins && lm_ ? kLmGain + letter_gains_[' '] : 0.0f;
+    highest_gains_.push_back(beginning + bonus + boundary);
   }
 }
 

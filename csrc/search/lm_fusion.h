@@ -1,19 +1,19 @@
-// Shallow fusion of a word language model, of hotwords, or of both with a search over tokens: what they say of a
-// hypothesis, while its last word is still being spelled. The lexicon says which words that can become; a word outside
-// it stays possible, at a cost.
+// Shallow fusion of a word language model, of hotwords, or of both with a search over tokens. It scores a hypothesis
+// while its last word is incomplete: the lexicon has the words that it can still become. Words outside the lexicon
+// remain possible at a cost.
 //
-// A model that writes letters has learned from its transcripts how often each occurs, and the language model knows it
-// once more. What is known twice is divided out once: by the share of the letters in the words of the lexicon (a
-// density ratio, McDermott et al. 2019, with a unigram of letters in place of the recognizer's inner language model).
-// Words outside the lexicon do without, or any letters would make a word.
+// A model that writes letters has learned their frequencies from its transcripts, and the language model has them too.
+// So they are divided out once, by the share of the letters in the words of the lexicon (a density ratio, McDermott et
+// al. 2019, with a unigram of letters in place of the recognizer's internal language model). Words outside the lexicon
+// are not corrected, or any sequence of letters would make a word.
 //
 // The search is over letters or, where model and language model know the same phones, over phones. Then several words
-// may have been said where one ends (TO, TOO, TWO), and each is a hypothesis of its own, for the words around it to
-// decide between; a word outside the lexicon is known by its phones only.
+// may end at one place (TO, TOO, TWO); each is a hypothesis of its own, and the words around it decide. A word outside
+// the lexicon has only its phones.
 //
-// Hotwords are words that the language model has to believe in. They share among them the probability of all unknown
-// words: a word of theirs is never less likely than that, pays no penalty for being unknown, and is spelled like a known
-// one. What it gains beside that is kept apart, so that no later judge can weigh it away.
+// Hotwords share the probability of <unk>: a word of a hotword gets at least that probability and pays no penalty for
+// being out of vocabulary. The boost of a hotword is kept separate from the language model's score, so that rescoring
+// does not scale it.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@ class LmFusion {
   static constexpr std::int32_t kNoWord = -1;
   static constexpr std::size_t kMaxAlternatives = 6;  // of words that end alike, by their scores in context
 
-  // Where a hypothesis stands: the finished words, and the one under way.
+  // The state of a hypothesis: its complete words, and the incomplete one.
   struct Path {
     NgramLm::State state;
     std::int32_t node;     // of the lexicon; kNone: the word under way is outside it
@@ -84,14 +84,14 @@ class LmFusion {
   // The context that `words` leave after `before`, or at the beginning of a sentence.
   NgramLm::State context_after(const NgramLm::State* before, const std::vector<std::string_view>& words) const;
   Path advance(const Path& path, std::int32_t token) const;
-  // When no more words come for now: the word under way is finished, and so is the sentence, if it is not a pause.
+  // At the end of an utterance: completes the last word, and the sentence, unless it may be only a pause.
   Ending finish(const Path& path) const;
   // log P(</s>) where the word under way ends. Needs a language model.
   float sentence_end_log_prob(const Path& path) const;
 
   // Whether the word before ends where `token` comes.
   bool begins_word(std::int32_t token) const { return spellings_[static_cast<std::size_t>(token)][0] == ' '; }
-  // The words that the one under way can have been, best first; never none.
+  // The words that the incomplete word can be, best first; at least one.
   void endings(const Path& path, std::vector<Ending>& endings) const;
   // The likeliest of the words that are complete here, kNoWord where none is.
   std::int32_t complete_word(const Path& path) const;
@@ -123,10 +123,10 @@ class LmFusion {
   const Lexicon* lexicon_ = nullptr;  // of lm_
   bool over_phones_ = false;
   std::vector<std::string> tokens_;
-  std::vector<std::string> spellings_;  // of tokens, with a space for the border, and a byte for a phone
+  std::vector<std::string> spellings_;  // of tokens, with a space for a word boundary, and a byte for a phone
   LmFusionOptions options_;
-  std::array<float, 256> letter_gains_{};  // of each letter or phone, and of the border
-  float hotword_log_prob_ = 0.0f;  // of a word of theirs, at least
+  std::array<float, 256> letter_gains_{};  // of each letter or phone, and of the word boundary
+  float hotword_log_prob_ = 0.0f;  // least log-probability of a word of a hotword
   std::vector<float> highest_gains_;  // of tokens
   float highest_beginning_ = 0.0f;
 };

@@ -16,7 +16,7 @@ class Pauses {
   // expected again, and between these and this one where the sentence goes on.
   std::int64_t longest(const Hypothesis& hypothesis) const {
     std::int64_t longest = expected_;
-    if (!was_finished_ && follows(hypothesis)) longest = std::max(longest, hypothesis.start_frames[0] - spoken_until_);
+    if (!was_finished_ && follows(hypothesis)) longest = std::max(longest, hypothesis.start_frames[0] - speech_end_);
     for (std::size_t i = 1; i < hypothesis.start_frames.size(); ++i) {
       longest = std::max<std::int64_t>(longest, hypothesis.start_frames[i] - hypothesis.end_frames[i - 1]);
     }
@@ -25,25 +25,25 @@ class Pauses {
 
   // Whether `hypothesis` begins soon after the utterance before.
   bool follows(const Hypothesis& hypothesis) const {
-    return spoken_until_ >= 0 && !hypothesis.tokens.empty() &&
-           hypothesis.start_frames[0] - spoken_until_ <= kLongestInTurn;
+    return speech_end_ >= 0 && !hypothesis.tokens.empty() &&
+           hypothesis.start_frames[0] - speech_end_ <= kLongestInTurn;
   }
 
   // The utterance of `hypothesis` has ended.
   void end(const Hypothesis& hypothesis, const EndpointCues& cues) {
-    if (hypothesis.tokens.empty()) return forget();
+    if (hypothesis.tokens.empty()) return clear();
     expected_ = cues.longest_pause_frames / 2;
     was_finished_ = cues.end_log_prob >= EndpointCues::kUsualEndLogProb;
-    spoken_until_ = hypothesis.end_frames.back();
+    speech_end_ = hypothesis.end_frames.back();
   }
 
-  void forget() { *this = {}; }
+  void clear() { *this = {}; }
 
  private:
   static constexpr std::int64_t kLongestInTurn = 60;  // 2.4 s: after a longer one the words before are of no concern
 
   std::int64_t expected_ = 0;
-  std::int64_t spoken_until_ = -1;  // end of the last token of the utterance before; -1: there is none
+  std::int64_t speech_end_ = -1;  // end of the last token of the utterance before; -1: there is none
   bool was_finished_ = true;        // as a sentence
 };
 

@@ -1,7 +1,6 @@
-// A closed list of phrases: all that may be said is phrases of the list, one after the other, and what is none of them,
-// which is called [unk].
+// A grammar that is a list of phrases: only these are recognized, one after the other, and [unk] for anything else.
 //
-// The phrases form a trie of bytes. What a search moves along is `Step`s: a token, and the node that its text leads to.
+// The phrases form a trie of bytes. A search moves along `Step`s: a token, and the node that its text leads to.
 // A word may be spelled by any tokens that make it, so that the same list serves letters and pieces of words.
 #pragma once
 
@@ -38,7 +37,7 @@ class Phrases {
   // and a cost out of range.
   Phrases(std::string_view list, const std::vector<std::string>& tokens, float unknown_cost = kUnknownCost);
 
-  // Before a border that begins a phrase, and behind it, where an utterance begins without one.
+  // The nodes before and after the word boundary that begins a phrase; an utterance may begin without it.
   static constexpr std::int32_t kRoot = Lexicon::kRoot;
   std::int32_t begin() const noexcept { return begin_; }
 

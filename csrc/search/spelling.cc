@@ -8,7 +8,7 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::string_view kBorder = "\xE2\x96\x81";     // U+2581
+constexpr std::string_view kWordBoundary = "\xE2\x96\x81";     // U+2581
 constexpr std::string_view kApostrophe = "\xE2\x80\x99"; // U+2019, which typing aids put for the one of ASCII
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
@@ -52,7 +52,7 @@ std::string in_case(std::string word, char first, char last) {
 
 std::vector<std::string> token_texts(const std::vector<std::string>& tokens) {
   std::vector<std::string> texts = tokens;
-  for (std::string& text : texts) replace_all(text, kBorder, " ");
+  for (std::string& text : texts) replace_all(text, kWordBoundary, " ");
   return texts;
 }
 
@@ -90,23 +90,25 @@ std::vector<std::int32_t> Spelling::tokens_of(std::string_view text, const char*
 }
 
 std::vector<std::int32_t> Spelling::segment(const std::string& text) const {
-  struct Way {
+  struct Split {
     std::size_t num_tokens = 0;  // up to here; 0 where no tokens end here
     std::size_t begin = 0;       // of the last one
     std::int32_t token = 0;
   };
-  std::vector<Way> ways(text.size() + 1);
+  std::vector<Split> splits(text.size() + 1);
   for (std::size_t begin = 0; begin < text.size(); ++begin) {
-    if (begin != 0 && ways[begin].num_tokens == 0) continue;
-    const std::size_t num_tokens = ways[begin].num_tokens + 1;
+    if (begin != 0 && splits[begin].num_tokens == 0) continue;
+    const std::size_t num_tokens = splits[begin].num_tokens + 1;
     for (std::size_t end = begin + 1; end <= std::min(text.size(), begin + longest_); ++end) {
-      if (ways[end].num_tokens != 0 && ways[end].num_tokens <= num_tokens) continue;
+      if (splits[end].num_tokens != 0 && splits[end].num_tokens <= num_tokens) continue;
       const auto found = pieces_.find(text.substr(begin, end - begin));
-      if (found != pieces_.end()) ways[end] = {num_tokens, begin, found->second};
+      if (found != pieces_.end()) splits[end] = {num_tokens, begin, found->second};
     }
   }
-  std::vector<std::int32_t> tokens(ways.back().num_tokens);
-  for (std::size_t end = text.size(), i = tokens.size(); i-- > 0; end = ways[end].begin) tokens[i] = ways[end].token;
+  std::vector<std::int32_t> tokens(splits.back().num_tokens);
+  for (std::size_t end = text.size(), i = tokens.size(); i-- > 0; end = splits[end].begin) {
+    tokens[i] = splits[end].token;
+  }
   return tokens;
 }
 

@@ -11,8 +11,8 @@
 
 namespace asr_stream {
 
-// What tokens write, with a space for the border between words. tokens: UTF-8, "▁" (U+2581) for that border, as in
-// SentencePiece; an empty one is not heard.
+// The text of each token, with a space for a word boundary. tokens: UTF-8, "▁" (U+2581) for a word boundary, as in
+// SentencePiece; empty for one that writes nothing.
 std::vector<std::string> token_texts(const std::vector<std::string>& tokens);
 
 // Puts words as a model writes them. Immutable.
@@ -24,7 +24,7 @@ class Spelling {
   // is for errors: std::invalid_argument for a text without words, and for a word that no tokens spell.
   std::string spell(std::string_view text, const char* what) const;
 
-  // The fewest tokens that write those words. Where tokens are letters, a border stands between words only.
+  // The fewest tokens that write those words. Where tokens are letters, a boundary is only between words.
   std::vector<std::int32_t> tokens_of(std::string_view text, const char* what) const;
 
  private:
@@ -35,7 +35,7 @@ class Spelling {
   std::unordered_map<std::string, std::int32_t> pieces_;  // what tokens write, and their ids
   std::unordered_set<std::string> letters_;               // in them
   std::size_t longest_ = 0;                               // piece, in bytes
-  bool begins_words_ = false;                             // whether a piece has a border and more
+  bool begins_words_ = false;                             // whether a piece has a boundary and letters
 };
 
 // The lines of a list, without white space around them and a byte order mark in front; empty ones are left out.

@@ -12,11 +12,11 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::string_view kWordBorder = "\xe2\x96\x81";  // "▁"
+constexpr std::string_view kWordBoundary = "\xe2\x96\x81";  // "▁"
 constexpr std::int64_t kFluentFrames = 3;
 // How far, in frames, the letters of a word may lie from its phones, and its first letter from its first phone.
 constexpr std::int64_t kLettersReach = 6;
-constexpr std::int64_t kBorderReach = 4;
+constexpr std::int64_t kBoundaryReach = 4;
 constexpr double kRounding = 1e-3;  // of sums of boosts, in another order
 
 // Log odds of a word being right: bias + least * its least certain token + mean * the mean of its tokens.
@@ -28,8 +28,8 @@ constexpr ConfidenceMap kWithLm{-1.40, 1.85, 2.51};
 constexpr ConfidenceMap kWithoutLm{-6.64, 6.94, 2.98};
 constexpr ConfidenceMap kWithPhones{-0.51, 1.51, 2.07};
 
-// Frames and token confidences of the word under way.
-struct Spoken {
+// A word of a hypothesis: its frames and the confidences of its tokens.
+struct WordFrames {
   std::string text;
   std::int64_t start;
   std::int64_t end;
@@ -38,8 +38,8 @@ struct Spoken {
   int num_tokens;
 };
 
-std::vector<Spoken> spoken(const Hypothesis& hypothesis, const std::vector<std::string>& tokens) {
-  std::vector<Spoken> result;
+std::vector<WordFrames> group_words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens) {
+  std::vector<WordFrames> result;
   bool begins = true;
   for (std::size_t i = 0; i < hypothesis.tokens.size(); ++i) {
     const std::int32_t id = hypothesis.tokens[i];
@@ -49,13 +49,13 @@ std::vector<Spoken> spoken(const Hypothesis& hypothesis, const std::vector<std::
     }
     std::string_view piece = tokens[static_cast<std::size_t>(id)];
     if (begins_word(piece)) {
-      piece.remove_prefix(kWordBorder.size());
+      piece.remove_prefix(kWordBoundary.size());
       begins = true;
     }
     if (piece.empty()) continue;
     const float certain = hypothesis.confidences[i];
     if (begins) result.push_back({"", hypothesis.start_frames[i], 0, certain, 0.0, 0});
-    Spoken& word = result.back();
+    WordFrames& word = result.back();
     word.text += piece;
     word.end = hypothesis.end_frames[i];
     word.least = std::min(word.least, certain);
@@ -66,16 +66,16 @@ std::vector<Spoken> spoken(const Hypothesis& hypothesis, const std::vector<std::
   return result;
 }
 
-// What `letters` write where word `index` was spoken: from the border between their words that is nearest to its first
-// phone to the one nearest to the next word's, or, where there is none near, from the middle between the words' phones.
-std::string written(const std::vector<Spoken>& words, std::size_t index, const Hypothesis& letters,
+// The letters at word `index`: from the word boundary of the letters that is nearest to the word's first phone to the
+// one nearest to the next word's. Where none is near, from the middle between the phones of the two words.
+std::string written(const std::vector<WordFrames>& words, std::size_t index, const Hypothesis& letters,
                     const std::vector<std::string>& tokens) {
-  const std::vector<Spoken> lettered = spoken(letters, tokens);
+  const std::vector<WordFrames> lettered = group_words(letters, tokens);
   const auto beginning = [&](std::size_t i) {
     const std::int64_t start = words[i].start;
     std::int64_t begin = i == 0 ? start - kLettersReach : std::max(start - kLettersReach, (words[i - 1].end + start) / 2);
-    std::int64_t reach = kBorderReach;
-    for (const Spoken& word : lettered) {
+    std::int64_t reach = kBoundaryReach;
+    for (const WordFrames& word : lettered) {
       const std::int64_t distance = std::abs(word.start - start);
       if (distance > reach || (i > 0 && std::abs(word.start - words[i - 1].start) <= distance)) continue;
       begin = word.start;
@@ -90,16 +90,16 @@ std::string written(const std::vector<Spoken>& words, std::size_t index, const H
   for (std::size_t i = 0; i < letters.tokens.size(); ++i) {
     if (letters.start_frames[i] < begin || letters.start_frames[i] >= end) continue;
     std::string_view piece = tokens[static_cast<std::size_t>(letters.tokens[i])];
-    if (begins_word(piece)) piece.remove_prefix(kWordBorder.size());
+    if (begins_word(piece)) piece.remove_prefix(kWordBoundary.size());
     text += piece;
   }
   return text;
 }
 
-std::vector<Word> timed(std::vector<Spoken> found, const ConfidenceMap& map, double start_s) {
+std::vector<Word> timed(std::vector<WordFrames> found, const ConfidenceMap& map, double start_s) {
   std::vector<Word> result;
   std::int64_t previous = 0, previous_end = 0;  // end of the word before: as recognized, as corrected
-  for (Spoken& word : found) {
+  for (WordFrames& word : found) {
     const bool is_fluent = !result.empty() && word.start - previous <= kFluentFrames;
     const std::int64_t start = is_fluent ? previous_end : word.start;
     const std::int64_t end = std::max(word.end - 1, start + 1);
@@ -115,16 +115,16 @@ std::vector<Word> timed(std::vector<Spoken> found, const ConfidenceMap& map, dou
 
 }  // namespace
 
-bool begins_word(std::string_view token) { return token.substr(0, kWordBorder.size()) == kWordBorder; }
+bool begins_word(std::string_view token) { return token.substr(0, kWordBoundary.size()) == kWordBoundary; }
 
 std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm,
                         double start_s) {
-  return timed(spoken(hypothesis, tokens), with_lm ? kWithLm : kWithoutLm, start_s);
+  return timed(group_words(hypothesis, tokens), with_lm ? kWithLm : kWithoutLm, start_s);
 }
 
 std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
                         const std::vector<std::string>& tokens, double start_s) {
-  std::vector<Spoken> found = spoken(hypothesis, fusion.tokens());
+  std::vector<WordFrames> found = group_words(hypothesis, fusion.tokens());
   if (found.size() != hypothesis.words.size()) {
     throw std::invalid_argument("the hypothesis has " + std::to_string(hypothesis.words.size()) + " words for " +
                                 std::to_string(found.size()) + " in phones: it is of another search");
@@ -134,8 +134,8 @@ std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, co
     if (!found[i].text.empty() || hypothesis.words[i] == LmFusion::kNoWord) continue;
     found[i].text = written(found, i, letters, tokens);
   }
-  const auto is_silent = [](const Spoken& word) { return word.text.empty(); };
-  found.erase(std::remove_if(found.begin(), found.end(), is_silent), found.end());
+  const auto is_empty = [](const WordFrames& word) { return word.text.empty(); };
+  found.erase(std::remove_if(found.begin(), found.end(), is_empty), found.end());
   return timed(std::move(found), kWithPhones, start_s);
 }
 

@@ -24,23 +24,22 @@ struct Word {
 
 // The words of a hypothesis, whose frames count from `start_s`.
 //
-// CTC says when it has recognized a token, which is later than when it was spoken. Against the known times of words
-// from a synthesizer, and the edges of pauses in read speech, words end a frame late; they begin on time after a pause
+// CTC emits a token later than it was spoken. Against the known times of words from a synthesizer, and the edges of
+// pauses in read speech, words end a frame late; they begin on time after a pause
 // and 0.1 s late in fluent speech, where their beginning is the end of the word before. So ends are set a frame
 // earlier, and a word that follows within kFluentFrames begins where the one before it ends.
 // (benchmarks/word_times.py measures it.)
 //
-// with_lm: a language model took part in the search; what is right then needs less certain tokens.
-//
-// tokens: UTF-8 spelling of every token id; "▁"
-// (U+2581) begins a word, as in SentencePiece, or is a token of its own between words; an empty one is not heard.
+// with_lm: a language model took part in the search; right words then have less certain tokens.
+// tokens: UTF-8 spelling of every token id; "▁" (U+2581) begins a word, as in SentencePiece, or is a token of its
+// own between words; empty for one that writes nothing.
 // std::invalid_argument for a token id outside `tokens`.
 std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm,
                         double start_s = 0.0);
 
-// The words of a hypothesis of a search over phones. letters: what the letters of the same audio are by themselves, of a
-// greedy search, and `tokens`, their spelling: a word outside the vocabulary is written as they have it where it was
-// spoken. One of which they have nothing is left out, and so is a word under way that is none yet.
+// The words of a hypothesis of a search over phones. letters: the greedy hypothesis of the letter head for the same
+// audio; tokens: spelling of its tokens. A word outside the vocabulary is written with the letters at its time. Words
+// without letters, and an incomplete word that matches no word yet, are left out.
 std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
                         const std::vector<std::string>& tokens, double start_s = 0.0);
 
@@ -55,9 +54,9 @@ std::string join(const std::vector<Word>& words);
 
 // Index of the best hypothesis by ctc_weight * first pass + (1 - ctc_weight) * decoder score: the second pass of Zhang
 // et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model". Both are log-probabilities of the
-// whole sentence; the first is that of CTC and what a language model adds to it. What hotwords add counts in full, and
-// the decoder, which has never heard of them, takes none away: only hypotheses to which they add as much as to the best
-// of the first pass can win. Of equals the first one wins.
+// whole sentence; the first is that of CTC and what a language model adds to it. The boosts of hotwords count in full,
+// and the decoder, which has no hotwords, removes none: only hypotheses with as much of them as the best one of the
+// first pass can win. Of equals the first one wins.
 // std::invalid_argument for no hypotheses, another number of scores, or a weight outside [0, 1].
 std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::vector<float>& decoder_scores,
                           double ctc_weight);

@@ -1,11 +1,12 @@
 #include "text/formatter.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "search/spelling.h"
-#include "text/punctuation.h"
 
 namespace asr_stream {
 
@@ -31,6 +32,10 @@ bool writes_english(const std::vector<std::string>& tokens) {
   }
   return true;
 }
+
+// Words before a word that the network is given for a partial; a final has all that it can use. With so many, none of 840
+// words of podcasts got another mark or case than with all 48 before it; with 16, one.
+constexpr std::size_t kPartialContext = 24;
 
 // The pause before each token.
 std::vector<double> pauses(const std::vector<Word>& words, const std::vector<ShownToken>& tokens, std::size_t first) {
@@ -80,16 +85,15 @@ void WordMask::apply(std::vector<std::string>& words) const {
 }
 
 std::shared_ptr<const TextOptions> text_options(bool formatted, const std::vector<std::string>& tokens,
-                                                const std::string* mask, TextOptions::Punctuate punctuate,
-                                                std::size_t look_ahead, std::size_t left_context) {
-  formatted = formatted && writes_english(tokens);
-  if (!formatted && !mask) return nullptr;
+                                                const std::string* mask,
+                                                std::shared_ptr<const PunctuationMetadata> punctuation) {
+  const bool is_english = writes_english(tokens);
+  if (!is_english && !mask) return nullptr;
   auto options = std::make_shared<TextOptions>();
-  options->formatted = formatted;
+  options->formatted = formatted && is_english;
+  options->is_english = is_english;
   if (mask) options->mask = std::make_shared<const WordMask>(*mask);
-  options->punctuate = std::move(punctuate);
-  options->look_ahead = look_ahead;
-  options->left_context = left_context;
+  if (options->formatted) options->punctuation = std::move(punctuation);
   return options;
 }
 
@@ -97,28 +101,30 @@ void TextFormatter::begin_utterance() {
   words_.clear();
   tokens_.clear();
   shown_.clear();
+  in_sentence_ = continues_;
 }
 
 void TextFormatter::reset() {
-  begin_utterance();
   continues_ = false;
+  begin_utterance();
 }
 
-ShownText TextFormatter::partial(const std::vector<Word>& words, std::size_t num_stable) {
+const PunctuationRun* TextFormatter::partial(const std::vector<Word>& words, std::size_t num_stable) {
   return format(words, num_stable, false, false);
 }
 
-ShownText TextFormatter::final(const std::vector<Word>& words, bool is_cut) {
+const PunctuationRun* TextFormatter::final(const std::vector<Word>& words, bool is_cut) {
   begin_utterance();  // a final may have other words than its partials
-  ShownText text = format(words, words.size(), true, !is_cut);
-  begin_utterance();
-  if (!words.empty()) continues_ = is_cut;
-  return text;
+  return format(words, words.size(), true, !is_cut);
 }
 
-ShownText TextFormatter::format(const std::vector<Word>& words, std::size_t num_stable, bool is_final, bool complete) {
+const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std::size_t num_stable, bool is_final,
+                                            bool complete) {
   std::vector<std::string> heard;
-  for (const Word& word : words) heard.push_back(options_->formatted ? to_lower(word.text) : word.text);
+  for (const Word& word : words) {
+    const bool is_plain = !options_->formatted;
+    heard.push_back(!options_->is_english ? word.text : is_plain ? plain_case(word.text) : to_lower(word.text));
+  }
   // What stood may have been taken back.
   if (words_.size() > num_stable || !std::equal(words_.begin(), words_.end(), heard.begin())) begin_utterance();
   const std::vector<std::string> unmasked = heard;
@@ -156,48 +162,71 @@ ShownText TextFormatter::format(const std::vector<Word>& words, std::size_t num_
   }
   add(tokens_, begin, settled);
   words_.assign(unmasked.begin(), unmasked.begin() + static_cast<std::ptrdiff_t>(settled));
-  std::vector<ShownToken> tokens = tokens_;
-  add(tokens, settled, words.size());
+  draft_ = {words, tokens_, 0, tokens_.size(), is_final, complete};
+  add(draft_.tokens, settled, words.size());
 
   // Case and punctuation of what is not shown for good.
-  std::vector<std::string> shown = shown_;
-  std::size_t num_shown = tokens_.size();  // for good
-  if (options_->formatted && options_->punctuate) {
-    if (!is_final) num_shown -= std::min(num_shown, options_->look_ahead);
-    num_shown = std::max(num_shown, shown_.size());
-    // So that the last word that is shown, whose mark says how the next one begins, has what it depends on, too.
-    const std::size_t before = options_->left_context + 2;
-    const std::size_t first = shown_.size() > before ? shown_.size() - before : 0;
-    std::vector<std::string> given;
-    for (std::size_t i = first; i < tokens.size(); ++i) given.push_back(tokens[i].text);
-    if (!given.empty()) {
-      const auto beginning = first      ? TextOptions::Beginning::kWithin
-                             : continues_ ? TextOptions::Beginning::kContinues
-                                          : TextOptions::Beginning::kSentence;
-      const std::vector<std::string> found =
-          options_->punctuate(given, pauses(words, tokens, first), beginning, complete);
-      for (std::size_t i = shown.size(); i < tokens.size(); ++i) {
-        std::string text = found.at(i - first);
-        const std::string& own = tokens[i].text;  // "25," of a date, with a mark behind it
-        if (!own.empty() && own.back() == ',' && text.size() > own.size()) text.erase(own.size() - 1, 1);
-        shown.push_back(std::move(text));
-      }
+  run_.reset();
+  if (!options_->punctuation || draft_.tokens.empty()) return nullptr;
+  if (!is_final) draft_.num_shown -= std::min(draft_.num_shown, options_->punctuation->look_ahead);
+  draft_.num_shown = std::max(draft_.num_shown, shown_.size());
+  const std::size_t before = std::min(options_->punctuation->left_context, kPartialContext);
+  draft_.first = shown_.size() > before ? shown_.size() - before : 0;
+  run_.emplace();
+  for (std::size_t i = draft_.first; i < draft_.tokens.size(); ++i) run_->words.push_back(draft_.tokens[i].text);
+  run_->pauses_s = pauses(words, draft_.tokens, draft_.first);
+  run_->beginning = draft_.first ? SpecialUnit::kNone : continues_ ? SpecialUnit::kContinues : SpecialUnit::kSentence;
+  run_->complete = complete;
+  return &*run_;
+}
+
+ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::vector<float>& case_probs) {
+  const std::vector<ShownToken>& tokens = draft_.tokens;
+  std::vector<std::string> all = shown_;
+  if (run_) {
+    if (mark_probs.size() != run_->words.size() * kNumMarks || case_probs.size() != run_->words.size() * kNumCases) {
+      throw std::invalid_argument("the network for punctuation answers for another number of words than " +
+                                  std::to_string(run_->words.size()));
     }
+    // Of what is not shown as yet.
+    const std::size_t skipped = shown_.size() - draft_.first;
+    const auto rest = [skipped](const std::vector<float>& probs, std::size_t width) {
+      return std::vector<float>(probs.begin() + static_cast<std::ptrdiff_t>(skipped * width), probs.end());
+    };
+    const std::vector<std::string> words(run_->words.begin() + static_cast<std::ptrdiff_t>(skipped), run_->words.end());
+    const std::vector<float> marks = rest(mark_probs, kNumMarks);
+    const PunctuationContext context{in_sentence_, draft_.complete};
+    std::vector<std::string> found =
+        punctuate(words, marks, rest(case_probs, kNumCases), options_->punctuation->mixed, context);
+    for (std::size_t i = 0; i < words.size(); ++i) {  // "25," of a date, with a mark behind it
+      if (!words[i].empty() && words[i].back() == ',' && found[i].size() > words[i].size()) found[i].erase(words[i].size() - 1, 1);
+    }
+    if (draft_.num_shown > shown_.size()) {
+      const float* last = &marks[(draft_.num_shown - shown_.size() - 1) * kNumMarks];
+      in_sentence_ = likeliest_mark(last) != Mark::kPeriod;
+    }
+    all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   } else {
-    for (std::size_t i = shown.size(); i < tokens.size(); ++i) shown.push_back(tokens[i].text);
+    for (std::size_t i = all.size(); i < tokens.size(); ++i) all.push_back(tokens[i].text);
   }
-  shown_.assign(shown.begin(), shown.begin() + static_cast<std::ptrdiff_t>(num_shown));
+  shown_.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(draft_.num_shown));
 
   ShownText result;
-  result.num_stable = is_final ? 0 : num_shown;
+  result.num_stable = draft_.is_final ? 0 : draft_.num_shown;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    Word word{std::move(shown[i]), words[tokens[i].first].start_s, words[tokens[i].last].end_s,
-              words[tokens[i].first].confidence};
-    for (std::size_t k = tokens[i].first; k <= tokens[i].last; ++k) {
-      word.confidence = std::min(word.confidence, words[k].confidence);
+    const ShownToken& token = tokens[i];
+    Word word{std::move(all[i]), draft_.words[token.first].start_s, draft_.words[token.last].end_s,
+              draft_.words[token.first].confidence};
+    for (std::size_t k = token.first; k <= token.last; ++k) {
+      word.confidence = std::min(word.confidence, draft_.words[k].confidence);
     }
     result.words.push_back(std::move(word));
   }
+  if (draft_.is_final) {
+    if (!draft_.words.empty()) continues_ = !draft_.complete;
+    begin_utterance();
+  }
+  run_.reset();
   return result;
 }
 

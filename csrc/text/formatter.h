@@ -2,11 +2,16 @@
 //
 // What was shown as stable in a partial stays as long as the words under it do, and what a partial costs depends on what
 // is new in it. Nothing of an utterance reaches the next one but that a sentence goes on after a forced cut.
+//
+// The network for case and punctuation is run by the owner, where a partial or a final asks for it:
+//
+//     const PunctuationRun* run = formatter.partial(words, num_stable);
+//     ShownText text = formatter.shown(what the network answers to `run`, if there is one);
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -14,6 +19,7 @@
 
 #include "search/words.h"
 #include "text/numbers.h"
+#include "text/punctuation.h"
 
 namespace asr_stream {
 
@@ -30,45 +36,58 @@ class WordMask {
 };
 
 struct TextOptions {
-  enum class Beginning { kSentence, kContinues, kWithin };  // within: words before the first one are left out
-
-  // Case and punctuation of words in small letters with the pauses before them: one shown word for each. complete: the
-  // speaker has ended.
-  using Punctuate = std::function<std::vector<std::string>(const std::vector<std::string>& words,
-                                                           const std::vector<double>& pauses_s, Beginning beginning,
-                                                           bool complete)>;
-
-  bool formatted = true;  // with numbers, case and punctuation; or only with the mask
-  std::shared_ptr<const WordMask> mask;  // or none
-  Punctuate punctuate;                   // or none: small letters, and "I"
-  std::size_t look_ahead = 0;    // words behind a word that its mark depends on
-  std::size_t left_context = 0;  // words before it
+  bool formatted = true;   // with numbers, case and punctuation; or words alone
+  bool is_english = true;  // words alone are in small letters, with "I"; others keep what their alphabet writes
+  std::shared_ptr<const WordMask> mask;                     // or none
+  std::shared_ptr<const PunctuationMetadata> punctuation;   // of the network, or none: small letters, and "I"
 };
 
 // How a model with these tokens shows text; null: as it is recognized. mask: a list, or none. Only English words can be
-// formatted, those of models that write A to Z and apostrophes, in either case; others keep what their alphabet writes.
+// formatted, those of models that write A to Z and apostrophes; plain ones of these are in small letters, with "I".
 std::shared_ptr<const TextOptions> text_options(bool formatted, const std::vector<std::string>& tokens,
-                                                const std::string* mask, TextOptions::Punctuate punctuate = nullptr,
-                                                std::size_t look_ahead = 0, std::size_t left_context = 0);
+                                                const std::string* mask,
+                                                std::shared_ptr<const PunctuationMetadata> punctuation = nullptr);
+
+// One run of the network: words in small letters, and the pause before each in seconds, NaN where unknown.
+struct PunctuationRun {
+  std::vector<std::string> words;
+  std::vector<double> pauses_s;
+  SpecialUnit beginning;  // kSentence, kContinues, or kNone: words before the first one are left out
+  bool complete;          // the speaker has ended
+};
 
 struct ShownText {
   std::vector<Word> words;  // a word that stands for several has their times, and their least confidence
   std::size_t num_stable = 0;
 };
 
-// For one stream.
+// For one stream. Each partial and final is followed by `shown`, but where there is none to be shown.
 class TextFormatter {
  public:
   explicit TextFormatter(std::shared_ptr<const TextOptions> options) : options_(std::move(options)) {}
 
-  ShownText partial(const std::vector<Word>& words, std::size_t num_stable);
+  // What the network has to be run with before the text is known, or null. Valid until `shown`.
+  const PunctuationRun* partial(const std::vector<Word>& words, std::size_t num_stable);
   // is_cut: the speaker goes on.
-  ShownText final(const std::vector<Word>& words, bool is_cut);
+  const PunctuationRun* final(const std::vector<Word>& words, bool is_cut);
+  // The probabilities (num_words, kNumMarks) and (num_words, kNumCases) of the run's words; none where there was no run.
+  // std::invalid_argument for another number.
+  ShownText shown(const std::vector<float>& mark_probs = {}, const std::vector<float>& case_probs = {});
   void reset();  // what follows is another text
 
  private:
+  // A text on its way.
+  struct Draft {
+    std::vector<Word> words;
+    std::vector<ShownToken> tokens;  // before punctuation
+    std::size_t first = 0;           // token that the network is given first
+    std::size_t num_shown = 0;       // tokens that are shown for good
+    bool is_final = false;
+    bool complete = false;
+  };
+
   void begin_utterance();
-  ShownText format(const std::vector<Word>& words, std::size_t num_stable, bool is_final, bool complete);
+  const PunctuationRun* format(const std::vector<Word>& words, std::size_t num_stable, bool is_final, bool complete);
 
   std::shared_ptr<const TextOptions> options_;
   bool continues_ = false;  // the utterance goes on with a sentence
@@ -76,6 +95,9 @@ class TextFormatter {
   std::vector<std::string> words_;  // as recognized, that are settled
   std::vector<ShownToken> tokens_;  // of them, before punctuation
   std::vector<std::string> shown_;  // of the first tokens
+  bool in_sentence_ = false;        // behind these
+  Draft draft_;
+  std::optional<PunctuationRun> run_;  // of the draft
 };
 
 // "HELLO" in small letters: ASCII and, by their code points, Latin, Greek and Cyrillic letters. "i", "i'm" get a capital.

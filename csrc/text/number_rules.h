@@ -1,4 +1,4 @@
-// The rules of text/numbers.h: each takes words from one on and says how they are shown, or that it has no say.
+// The rules of text/numbers.h: each takes the words from an index on and returns how they are shown, or nothing.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace asr_stream {
 
-using Shown = std::vector<ShownToken>;  // of words that follow each other; empty: the rule has no say
+using Shown = std::vector<ShownToken>;  // of words that follow each other; empty: the rule does not apply
 
 // A number as it is counted with: "5", "2.5" million, "-60", "12,000".
 struct Amount {

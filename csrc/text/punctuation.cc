@@ -136,6 +136,7 @@ PunctuationUnits punctuation_units(const std::vector<std::string>& words, const 
   const bool within = beginning == SpecialUnit::kNone;
   if (!within) add(special_features(beginning), 0);
   units.first_word = units.pauses.size();
+  units.num_words = words.size();
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::int32_t pause = pauses_s.empty() ? 0 : pause_class(pauses_s[i]);
     add(word_features(words[i]), i == 0 && !within ? 0 : pause);
@@ -143,6 +144,8 @@ PunctuationUnits punctuation_units(const std::vector<std::string>& words, const 
   if (complete) add(special_features(SpecialUnit::kEnd), 0);
   return units;
 }
+
+Mark likeliest_mark(const float* mark_probs) { return static_cast<Mark>(best(mark_probs, kNumMarks)); }
 
 std::vector<std::string> punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                                    const std::vector<float>& case_probs, const MixedCase& mixed,
@@ -172,7 +175,7 @@ std::vector<std::string> punctuate(const std::vector<std::string>& words, const 
     }
     const bool last = i + 1 == words.size();
     const auto mark = last && !context.complete ? Mark::kNone
-                                                : static_cast<Mark>(best(&mark_probs[i * kNumMarks], kNumMarks));
+                                                : likeliest_mark(&mark_probs[i * kNumMarks]);
     if (mark != Mark::kNone && !(mark == Mark::kPeriod && !word.empty() && word.back() == '.')) {
       word += ",.?"[static_cast<std::size_t>(mark) - 1];
     }

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -54,6 +55,7 @@ struct PunctuationUnits {
   std::vector<std::int64_t> features;  // (num_units, kNumWordFeatures)
   std::vector<std::int64_t> pauses;    // (num_units,) classes
   std::size_t first_word;
+  std::size_t num_words;
 };
 
 // The units of words that a sentence begins with or goes on with, or, as SpecialUnit::kNone, whose beginning is left out.
@@ -66,9 +68,22 @@ PunctuationUnits punctuation_units(const std::vector<std::string>& words, const 
 // How words are written whose case is mixed: mcdonald -> McDonald. Keys are in small letters.
 using MixedCase = std::unordered_map<std::string, std::string>;
 
+// What the file of a network says about itself: the schema is that of asr/runtime/punctuation.py.
+struct PunctuationMetadata {
+  std::size_t look_ahead = 0;    // words behind a word that its mark and case depend on
+  std::size_t left_context = 0;  // words before it
+  MixedCase mixed;
+};
+
+// std::invalid_argument naming the entry that is damaged.
+PunctuationMetadata read_punctuation_metadata(const std::map<std::string, std::string>& properties);
+
 // In small letters, or with a capital at the beginning; of letters up to U+00FF and Greek and Cyrillic ones, others stay.
 std::string to_lower(std::string_view text);
 std::string capitalized(std::string_view word);
+
+// Of kNumMarks probabilities.
+Mark likeliest_mark(const float* mark_probs);
 
 struct PunctuationContext {
   bool continues = false;  // the words go on with a sentence, so the first one is not capitalized for its place

@@ -1,7 +1,7 @@
 /* Captions of a WAV file, or live of raw 16-bit samples at 16 kHz from standard input:
  *
- *     transcribe model.onnx speech.wav [language-model.lm]
- *     arecord -q -t raw -f S16_LE -r 16000 -c 1 | transcribe model.onnx - [language-model.lm]
+ *     transcribe model.onnx speech.wav [language-model.lm [punctuation.onnx]]
+ *     arecord -q -t raw -f S16_LE -r 16000 -c 1 | transcribe model.onnx - [language-model.lm [punctuation.onnx]]
  */
 #include <asr_stream/asr_stream.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "wav.h"
 
-/* What is being said goes to standard error, and over itself; what was said, with its times, to standard output. */
+/* Partials go to standard error, each over the one before; finals, with their times, to standard output. */
 static void print_events(asr_stream *stream) {
   const asr_event *event;
   while ((event = asr_stream_next_event(stream)) != NULL) {
@@ -47,12 +47,13 @@ int main(int argc, char **argv) {
   uint32_t num_samples = UINT32_MAX;
   int live, done = 0;
   FILE *file;
-  if (argc < 3 || argc > 4) {
-    fprintf(stderr, "usage: %s MODEL.onnx FILE.wav|- [LANGUAGE_MODEL.lm]\n", argv[0]);
+  if (argc < 3 || argc > 5) {
+    fprintf(stderr, "usage: %s MODEL.onnx FILE.wav|- [LANGUAGE_MODEL.lm [PUNCTUATION.onnx]]\n", argv[0]);
     return 2;
   }
   asr_model_options_init(&options, sizeof options);
-  if (argc == 4) options.lm_path = argv[3];
+  if (argc >= 4) options.lm_path = argv[3];
+  if (argc == 5) options.punctuation_path = argv[4];
   live = !strcmp(argv[2], "-");
   file = live ? stdin : fopen(argv[2], "rb");
   if (file == NULL) {

@@ -1,7 +1,7 @@
 // Captions of a WAV file, or live of raw 16-bit samples at 16 kHz from standard input:
 //
-//     transcribe model.onnx speech.wav [language-model.lm]
-//     arecord -q -t raw -f S16_LE -r 16000 -c 1 | transcribe model.onnx - [language-model.lm]
+//     transcribe model.onnx speech.wav [language-model.lm [punctuation.onnx]]
+//     arecord -q -t raw -f S16_LE -r 16000 -c 1 | transcribe model.onnx - [language-model.lm [punctuation.onnx]]
 #include <asr_stream/asr_stream.hpp>
 #include <cstdio>
 #include <exception>
@@ -16,7 +16,7 @@
 
 namespace {
 
-// What is being said goes to standard error, and over itself; what was said, with its times, to standard output.
+// Partials go to standard error, each over the one before; finals, with their times, to standard output.
 void print_events(asr::Stream& stream) {
   while (const auto event = stream.next_event()) {
     std::cerr << "\r\033[K";
@@ -47,8 +47,8 @@ void transcribe(asr::Stream& stream, std::FILE* file, std::uint32_t num_samples)
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc < 3 || argc > 4) {
-    std::cerr << "usage: " << argv[0] << " MODEL.onnx FILE.wav|- [LANGUAGE_MODEL.lm]\n";
+  if (argc < 3 || argc > 5) {
+    std::cerr << "usage: " << argv[0] << " MODEL.onnx FILE.wav|- [LANGUAGE_MODEL.lm [PUNCTUATION.onnx]]\n";
     return 2;
   }
   const std::string path = argv[2];
@@ -60,7 +60,8 @@ int main(int argc, char** argv) try {
   const char* problem = live ? nullptr : wav_open(file.get(), &num_samples);
   if (problem) throw std::runtime_error(path + ": " + problem);
   asr::ModelOptions options;
-  if (argc == 4) options.lm_path = argv[3];
+  if (argc >= 4) options.lm_path = argv[3];
+  if (argc == 5) options.punctuation_path = argv[4];
   const asr::Model model(argv[1], options);
   asr::Stream stream(model);
   transcribe(stream, file.get(), num_samples);

@@ -1,6 +1,6 @@
 // The C++ core in JavaScript: language model, options, streams and the contract, as js/src uses them.
 //
-// Arrays are copied at the border. JavaScript frees what it makes by `.delete()`. A C++ exception becomes an Error.
+// Arrays are copied between JavaScript and C++. JavaScript frees what it makes by `.delete()`. A C++ exception becomes an Error.
 #include "contract.h"
 #include "metadata.h"
 #include "onnx_file.h"
@@ -71,8 +71,9 @@ void take(const val& values, const char* name, Value& target) {
   if (values.hasOwnProperty(name)) target = values[name].as<Value>();
 }
 
-// `values`: an object of js/src/recognizer.js, which has checked names and kinds.
-std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<NgramLm> lm) {
+// `values`: an object of js/src/recognizer.js, which has checked names and kinds. lm, punctuation: or null.
+std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<NgramLm> lm,
+                                             std::shared_ptr<PunctuationMetadata> punctuation) {
   return guarded([&] {
     auto options = std::make_shared<SegmentOptions>();
     options->tokens = emscripten::vecFromJSArray<std::string>(values["tokens"]);
@@ -92,7 +93,7 @@ std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<
     if (values.hasOwnProperty("phrases")) {
       const auto list = values["phrases"].as<std::string>();
       options->phrases = std::make_shared<const Phrases>(list, options->tokens, unknown_cost);
-      lm = nullptr;  // has no say
+      lm = nullptr;  // is not used
     }
     std::shared_ptr<const Hotwords> hotwords;
     if (values.hasOwnProperty("hotwords")) {
@@ -113,7 +114,8 @@ std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<
     take(values, "mask", mask);
     const bool is_formatted = values.hasOwnProperty("text") ? values["text"].as<std::string>() == "formatted"
                                                             : kFormattedText;
-    options->text = text_options(is_formatted, options->tokens, values.hasOwnProperty("mask") ? &mask : nullptr);
+    options->text = text_options(is_formatted, options->tokens, values.hasOwnProperty("mask") ? &mask : nullptr,
+                                 std::move(punctuation));
     const Segment check(options);
     return options;
   });
@@ -139,7 +141,8 @@ void finish(Stream& self) {
 
 void fail(Stream& self, const std::string& reason) { self.fail(reason); }
 
-// null, or a step {features, numFrames, numValid, begins, secondPass}, or a scoring {tokens, encoderOut, numFrames}.
+// null, or a step {features, numFrames, numValid, begins, secondPass}, or a scoring {tokens, encoderOut, numFrames}, or
+// units of the network for punctuation {units, pauses}.
 val work(const Stream& self) {
   const Work* work = guarded([&] { return self.work(); });
   if (!work) return val::null();
@@ -150,6 +153,12 @@ val work(const Stream& self) {
     object.set("numValid", static_cast<int>(step->num_valid));
     object.set("begins", step->begins);
     object.set("secondPass", step->second_pass);
+  } else if (const auto* units = std::get_if<PunctuationUnits>(work)) {
+    const auto small = [](const std::vector<std::int64_t>& rows) {
+      return to_array(std::vector<std::int32_t>(rows.begin(), rows.end()));
+    };
+    object.set("units", small(units->features));
+    object.set("pauses", small(units->pauses));
   } else {
     const auto& scoring = std::get<DecoderScoring>(*work);
     val tokens = val::array();
@@ -176,6 +185,15 @@ void stepped(Stream& self, const val& log_probs, const val& encoder_out, int num
 void scored(Stream& self, const val& scores) {
   const std::vector<float> numbers = to_vector<float>(scores);
   guarded([&] { self.scored(numbers); });
+}
+
+void punctuated(Stream& self, const val& mark_probs, const val& case_probs) {
+  const std::vector<float> marks = to_vector<float>(mark_probs), cases = to_vector<float>(case_probs);
+  guarded([&] { self.punctuated(marks, cases); });
+}
+
+void not_punctuated(Stream& self, const std::string& reason) {
+  guarded([&] { self.not_punctuated(reason); });
 }
 
 val span(double start_s, double end_s) {
@@ -236,6 +254,14 @@ val read_metadata(const val& bytes, bool is_decoder) {
   });
 }
 
+std::shared_ptr<PunctuationMetadata> make_punctuation_metadata(const val& bytes) {
+  const std::vector<char> data = to_vector<char>(bytes);
+  return guarded([&] {
+    return std::make_shared<PunctuationMetadata>(
+        read_punctuation_metadata(read_onnx_properties({data.data(), data.size()})));
+  });
+}
+
 std::string camel_case(const std::string& name) {
   std::string result;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -265,6 +291,9 @@ val contract() {
   object.set("phoneOutput", std::string(kPhoneOutput));
   object.set("decoderInputs", names(kDecoderInputs));
   object.set("decoderOutputs", names(kDecoderOutputs));
+  object.set("punctuationInputs", names(kPunctuationInputs));
+  object.set("punctuationOutputs", names(kPunctuationOutputs));
+  object.set("numWordFeatures", static_cast<int>(kNumWordFeatures));
   val options = val::object();
   for (const OptionRange& range : kOptionRanges) {
     val entry = val::object();
@@ -287,6 +316,9 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
   class_<NgramLm>("NgramLm")
       .smart_ptr<std::shared_ptr<NgramLm>>("std::shared_ptr<NgramLm>")
       .constructor(&make_lm);
+  class_<PunctuationMetadata>("PunctuationMetadata")
+      .smart_ptr<std::shared_ptr<PunctuationMetadata>>("std::shared_ptr<PunctuationMetadata>")
+      .constructor(&make_punctuation_metadata);
   class_<SegmentOptions>("SegmentOptions")
       .smart_ptr<std::shared_ptr<SegmentOptions>>("std::shared_ptr<SegmentOptions>")
       .constructor(&make_options);
@@ -300,6 +332,8 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .function("work", &work)
       .function("stepped", &stepped)
       .function("scored", &scored)
+      .function("punctuated", &punctuated)
+      .function("notPunctuated", &not_punctuated)
       .function("fail", &fail)
       .function("takeEvents", &take_events);
 }

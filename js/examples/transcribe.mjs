@@ -1,6 +1,6 @@
 // Transcribes a WAV file, 16-bit PCM and mono, best at 16 kHz:
 //
-//     node transcribe.mjs --model tiny.int8.onnx --lm english.lm speech.wav
+//     node transcribe.mjs --model tiny.int8.onnx --lm english.lm --punctuation english.punctuation.onnx speech.wav
 //
 // One line per utterance; with --json all events, one a line.
 import { readFile } from "node:fs/promises";
@@ -9,7 +9,8 @@ import { parseArgs } from "node:util";
 import { Recognizer } from "asr-stream";
 import { readWav } from "asr-stream/wav";
 
-const USAGE = "usage: node transcribe.mjs --model FILE.onnx [--lm FILE.lm] [--chunk-ms 640] [--json] FILE.wav";
+const USAGE = "usage: node transcribe.mjs --model FILE.onnx [--lm FILE.lm] [--punctuation FILE.onnx] " +
+  "[--text plain] [--chunk-ms 640] [--json] FILE.wav";
 
 /** @param {string} path */
 async function readAudio(path) {
@@ -26,6 +27,8 @@ async function main() {
     options: {
       model: { type: "string" },
       lm: { type: "string" },
+      punctuation: { type: "string" },
+      text: { type: "string" },
       "chunk-ms": { type: "string" },
       json: { type: "boolean", default: false },
     },
@@ -35,6 +38,8 @@ async function main() {
   const recognizer = await Recognizer.load({
     model: values.model,
     lm: values.lm ?? null,
+    punctuation: values.punctuation ?? null,
+    text: /** @type {"formatted" | "plain" | undefined} */ (values.text),
     chunkMs: values["chunk-ms"] ? Number(values["chunk-ms"]) : undefined,
   });
 

@@ -23,15 +23,15 @@ export interface StreamEvent {
   start: number;
   end: number;
   /**
-   * Those of `text`; one that stands for several that were said, such as "9:30", has their times and their least
+   * Those of `text`; one that stands for several spoken words, such as "9:30", has their times and their least
    * confidence. Empty for gap and error.
    */
   words: Word[];
-  /** Of a partial and a final: what was said, as it is recognized. */
+  /** Of a partial and a final: the words as they are recognized. */
   raw?: string;
   rawWords?: Word[];
   /**
-   * Of a partial: how many leading words will hardly change in a later one. (A second pass hears the whole utterance,
+   * Of a partial: how many leading words will hardly change in a later one. (A second pass encodes the whole utterance,
    * and its final may differ all the same.)
    */
   numStable?: number;
@@ -63,6 +63,8 @@ export interface RecognizerOptions {
   /** Language model of the beam searches, a file from `asr lm`; null (the default) for none. */
   lm?: string | URL | Uint8Array | ArrayBuffer | null;
   lmWeights?: LmWeights;
+  /** Model for case and punctuation, a file of `asr export`; null (the default) for none. */
+  punctuation?: string | URL | Uint8Array | ArrayBuffer | null;
   /**
    * Audio per step, a multiple of 40 in [40, 5120], default that of the model file (640 as a rule); text appears once
    * per chunk.
@@ -85,11 +87,11 @@ export interface RecognizerOptions {
   secondPass?: boolean;
   /** Hypotheses kept, in [1, 1024], default 128. */
   beamSize?: number;
-  /** An utterance ends after at most so many seconds of silence, default 1.6: how many depends on what was said. */
+  /** An utterance ends after at most so many seconds of silence, default 1.6: how many depends on the words. */
   silenceAfterSpeechS?: number;
   /** And after at least so many, default 0.5. */
   minSilenceAfterSpeechS?: number;
-  /** And after so many when nothing was said, default 5. */
+  /** And after so many without speech, default 5. */
   silenceWithoutSpeechS?: number;
   /** And is ended, between two words, when it is so long, in (0, 120], default 20. */
   maxUtteranceS?: number;
@@ -101,13 +103,16 @@ export interface RecognizerOptions {
   /** In (0, 20], default 0.75. */
   hotwordBoost?: number;
   /**
-   * A closed list in place of free speech, such as voice commands. All that is heard is phrases of it, one after the
+   * A grammar in place of free speech, such as voice commands. Only its phrases are recognized, one after the
    * other, and "[unk]" for what is none; no language model and no decoder takes part.
    */
   phrases?: string[];
   /** What text costs as "[unk]", in nats a letter: the higher, the rarer it is. In (0, 100], default 1.5. */
   unknownCost?: number;
-  /** "formatted": numbers in digits, in small letters, of English words; or "plain": words alone. */
+  /**
+   * "formatted" (the default): numbers in digits and, with a model for them, case and punctuation, of English words; or
+   * "plain": words alone, of English models in small letters.
+   */
   text?: "formatted" | "plain";
   /** Words and phrases that are not to be shown: their letters become stars. */
   mask?: string[];

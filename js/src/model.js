@@ -2,8 +2,8 @@
 
 import { loadCore } from "./core.js";
 
-const SESSION_OPTIONS = { logSeverityLevel: 4 }; // what goes wrong is thrown, not printed
-const GET_ANEW = "get the file anew, or write it again with `asr export`";
+export const SESSION_OPTIONS = { logSeverityLevel: 4 }; // what goes wrong is thrown, not printed
+export const GET_ANEW = "get the file anew, or write it again with `asr export`";
 
 // A file that is not a usable model.
 export class ModelError extends Error {
@@ -46,14 +46,13 @@ export class Model {
   #contract;
   #session;
   #decoder;
-  #last = Promise.resolve(); // a session takes one run at a time
 
   constructor(ort, contract, metadata, session, decoder) {
     this.#ort = ort;
     this.#contract = contract;
     this.metadata = metadata;
-    this.#session = session;
-    this.#decoder = decoder;
+    this.#session = new SessionRun(session);
+    this.#decoder = decoder && new SessionRun(decoder);
   }
 
   // The state of one stream before its first chunk. leftContext: encoder frames of its past.
@@ -73,7 +72,7 @@ export class Model {
       this.#tensor("int64", BigInt64Array.of(BigInt(numValid)), [1]),
       ...cache,
     ];
-    const outputs = await this.#run(this.#session, Object.fromEntries(encoderInputs.map((name, i) => [name, inputs[i]])));
+    const outputs = await this.#session.run(Object.fromEntries(encoderInputs.map((name, i) => [name, inputs[i]])));
     const [logProbs, encoderOut, ...newCache] = encoderOutputs.map((name) => outputs[name]);
     return {
       logProbs: logProbs.data, encoderOut: encoderOut.data, phoneLogProbs: outputs[phoneOutput]?.data ?? null,
@@ -87,28 +86,21 @@ export class Model {
     const longest = Math.max(1, ...tokens.map((row) => row.length));
     const padded = new BigInt64Array(tokens.length * longest);
     tokens.forEach((row, i) => row.forEach((token, k) => (padded[i * longest + k] = BigInt(token))));
-    // Where nothing was heard the decoder attends to one frame of zeros.
-    const heard = numFrames ? encoderOut : new Float32Array(this.metadata.dim);
+    // For an empty utterance the decoder attends to one frame of zeros.
+    const attended = numFrames ? encoderOut : new Float32Array(this.metadata.dim);
     const { decoderInputs, decoderOutputs } = this.#contract;
     const inputs = [
       this.#tensor("int64", padded, [tokens.length, longest]),
       this.#tensor("int64", BigInt64Array.from(tokens, (row) => BigInt(row.length)), [tokens.length]),
-      this.#tensor("float32", heard, [1, Math.max(1, numFrames), this.metadata.dim]),
+      this.#tensor("float32", attended, [1, Math.max(1, numFrames), this.metadata.dim]),
     ];
-    const outputs = await this.#run(this.#decoder, Object.fromEntries(decoderInputs.map((name, i) => [name, inputs[i]])));
+    const outputs = await this.#decoder.run(Object.fromEntries(decoderInputs.map((name, i) => [name, inputs[i]])));
     return outputs[decoderOutputs[0]].data;
   }
 
   async close() {
-    await this.#last;
-    await this.#session.release();
-    await this.#decoder?.release();
-  }
-
-  #run(session, inputs) {
-    const run = this.#last.then(() => session.run(inputs));
-    this.#last = run.catch(() => {});
-    return run;
+    await this.#session.close();
+    await this.#decoder?.close();
   }
 
   #tensor(type, data, dims) {
@@ -116,10 +108,32 @@ export class Model {
   }
 }
 
-async function openSession(ort, bytes, options, name, inputs, outputs) {
+// A session takes one run at a time.
+export class SessionRun {
+  #session;
+  #last = Promise.resolve();
+
+  constructor(session) {
+    this.#session = session;
+  }
+
+  run(inputs) {
+    const run = this.#last.then(() => this.#session.run(inputs));
+    this.#last = run.catch(() => {});
+    return run;
+  }
+
+  async close() {
+    await this.#last;
+    await this.#session.release();
+  }
+}
+
+export async function openSession(ort, bytes, options, name, inputs, outputs) {
   let session;
   try {
-    session = await ort.InferenceSession.create(bytes, options);
+    // Memory patterns take one block for each run: utterances of many lengths leave gaps.
+    session = await ort.InferenceSession.create(bytes, { enableMemPattern: false, ...options });
   } catch (error) {
     const reason = String(error?.message ?? error).split("\n")[0].slice(0, 200);
     if (/no available backend/.test(reason)) throw new Error(`ONNX Runtime cannot be started: ${reason}`);

@@ -1,7 +1,8 @@
 // The recognizer: a model and how to run it. See index.d.ts for what the options mean.
 
 import { loadCore } from "./core.js";
-import { Model } from "./model.js";
+import { Model, SESSION_OPTIONS } from "./model.js";
+import { Punctuation } from "./punctuation.js";
 import { read } from "./read.js";
 import { Stream } from "./stream.js";
 
@@ -9,7 +10,7 @@ const TEXTS = ["formatted", "plain"];
 const SEARCHES = ["greedy", "beam", "rescore"];
 const LM_WEIGHTS = ["weight", "wordBonus", "oovPenalty", "priorWeight"];
 
-const DEFAULTS = { lm: null, lmWeights: {}, search: "rescore", sessionOptions: {} };
+const DEFAULTS = { lm: null, punctuation: null, lmWeights: {}, search: "rescore", sessionOptions: {} };
 const OPTIONS = [
   "model", ...Object.keys(DEFAULTS), "chunkMs", "leftContextMs", "secondPass", "beamSize", "silenceAfterSpeechS", "minSilenceAfterSpeechS",
   "silenceWithoutSpeechS", "maxUtteranceS", "hotwords", "hotwordBoost", "phrases", "unknownCost", "text", "mask", "ort",
@@ -21,12 +22,19 @@ export class Recognizer {
     const contract = core.contract();
     const values = checked(options, contract);
     const ort = values.ort ?? (await defaultRuntime());
-    const [modelBytes, lmBytes] = await Promise.all([
+    const withPunctuation = values.punctuation !== null && values.text !== "plain";
+    const [modelBytes, lmBytes, punctuationBytes] = await Promise.all([
       read(values.model, "the model"),
       values.lm === null ? null : read(values.lm, "the language model"),
+      withPunctuation ? read(values.punctuation, "the model for punctuation") : null,
     ]);
     const lm = lmBytes && new core.NgramLm(lmBytes);
+    let punctuation = null;
     try {
+      if (punctuationBytes) {
+        const sessionOptions = { ...SESSION_OPTIONS, ...values.sessionOptions };
+        punctuation = await Punctuation.open(core, punctuationBytes, ort, sessionOptions);
+      }
       const model = await Model.open(modelBytes, ort, {
         withDecoder: values.search === "rescore", sessionOptions: values.sessionOptions,
       });
@@ -36,37 +44,42 @@ export class Recognizer {
       const leftContext = frames(values.leftContextMs, defaultLeftContext);
       const streamOptions = new core.SegmentOptions({
         ...values, ...lists(values), tokens, phones, rescoreCtcWeight, chunkSize,
-      }, lm);
-      const recognizer = new Recognizer(core, contract, model, streamOptions, leftContext);
+      }, lm, punctuation?.metadata ?? null);
+      const recognizer = new Recognizer(core, contract, model, punctuation, streamOptions, leftContext);
       await recognizer.#warmUp(chunkSize);
       return recognizer;
     } finally {
-      lm?.delete(); // the options keep what they need of it
+      lm?.delete(); // the options keep what they need of these
+      punctuation?.metadata.delete();
     }
   }
 
   #core;
   #contract;
   #model;
+  #punctuation;
   #streamOptions;
   #leftContext;
 
   // Applications call `load`.
-  constructor(core, contract, model, streamOptions, leftContext) {
+  constructor(core, contract, model, punctuation, streamOptions, leftContext) {
     this.#core = core;
     this.#contract = contract;
     this.#model = model;
+    this.#punctuation = punctuation;
     this.#streamOptions = streamOptions;
     this.#leftContext = leftContext;
   }
 
   stream() {
-    return new Stream(this.#contract, new this.#core.Stream(this.#streamOptions), this.#model, this.#leftContext);
+    const core = new this.#core.Stream(this.#streamOptions);
+    return new Stream(this.#contract, core, this.#model, this.#punctuation, this.#leftContext);
   }
 
   async close() {
     this.#streamOptions.delete();
     await this.#model.close();
+    await this.#punctuation?.close();
   }
 
   // The first run takes several times as long: better now than with the first words.

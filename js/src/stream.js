@@ -18,6 +18,7 @@ export class Stream {
   #contract;
   #core;
   #model;
+  #punctuation;
   #leftContext;
   #caches = new Map(); // of the stream (false), and of the second pass over an utterance (true)
   #closed = false; // no audio comes any more
@@ -25,12 +26,14 @@ export class Stream {
   #finished = null; // what the first `finish` resolves to
   #last = Promise.resolve(); // calls are done in turn, whether or not they are awaited
 
-  // core: a Stream of csrc/core.cc, which is freed here. leftContext: in encoder frames. Applications take streams from
+  // core: a Stream of csrc/core.cc, which is freed here. punctuation: or null. leftContext: in encoder frames.
+  // Applications take streams from
   // Recognizer.stream().
-  constructor(contract, core, model, leftContext) {
+  constructor(contract, core, model, punctuation, leftContext) {
     this.#contract = contract;
     this.#core = core;
     this.#model = model;
+    this.#punctuation = punctuation;
     this.#leftContext = leftContext;
   }
 
@@ -108,6 +111,15 @@ export class Stream {
         const step = await this.#model.step(work.features, work.numFrames, work.numValid, cache);
         this.#caches.set(work.secondPass, step.cache);
         this.#core.stepped(step.logProbs, step.encoderOut, step.numFrames, step.phoneLogProbs);
+      } else if (work.units) {
+        let answer;
+        try {
+          answer = await this.#punctuation.run(work.units, work.pauses);
+        } catch (error) { // which costs case and punctuation, not the words
+          this.#core.notPunctuated(error.message);
+          continue;
+        }
+        this.#core.punctuated(...answer);
       } else {
         this.#core.scored(await this.#model.score(work.tokens, work.encoderOut, work.numFrames));
       }

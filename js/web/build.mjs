@@ -1,7 +1,7 @@
 // Puts the page together: page/, a folder for any web server of files. It is the server's page with an engine that
 // recognizes in the browser.
 //
-//     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm] [--output page]     by default the bundled ones
+//     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm] [--punctuation FILE.onnx] [--output page]     by default the bundled ones
 import { createHash } from "node:crypto";
 import { cp, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
@@ -12,7 +12,9 @@ const js = new URL("../", import.meta.url);
 const models = new URL("../asr/models/", js);
 
 const { values } = parseArgs({
-  options: { model: { type: "string" }, lm: { type: "string" }, output: { type: "string" } },
+  options: {
+    model: { type: "string" }, lm: { type: "string" }, punctuation: { type: "string" }, output: { type: "string" },
+  },
 });
 const page = values.output ? pathToFileURL(`${values.output}/`) : new URL("page/", js);
 const sources = {
@@ -22,9 +24,10 @@ const sources = {
   "ort/ort-wasm-simd-threaded.wasm": new URL("node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm", js),
   "model.onnx": values.model ?? new URL("tiny.int8.onnx", models),
   "language.lm": values.lm ?? new URL("english.lm", models),
+  "punctuation.onnx": values.punctuation ?? new URL("english.punctuation.onnx", models),
 };
 const shared = new URL("../web/", js);
-for (const name of ["style.css", "app.js", "captions.js", "capture.js", "microphone.js", "subtitles.js"]) {
+for (const name of ["style.css", "app.js", "captions.js", "capture.js", "file.js", "microphone.js", "subtitles.js"]) {
   sources[name] = new URL(name, shared);
 }
 for (const name of ["engine.js", "worker.js", "service_worker.js"]) sources[name] = new URL(`web/${name}`, js);

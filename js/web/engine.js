@@ -1,7 +1,7 @@
 // Recognition in the browser: by a worker, so that the page never has to wait for it. In place of the server's engine.js,
 // see app.js.
 
-const MODEL = "model.onnx", LM = "language.lm"; // beside this file
+const MODEL = "model.onnx", LM = "language.lm", PUNCTUATION = "punctuation.onnx"; // beside this file
 
 export const FIGURES = [
   ["rtf", "Real-time factor"], ["memory", "Memory"], ["loading", "Loaded in"], ["offline", "Without a network"],
@@ -9,7 +9,11 @@ export const FIGURES = [
 
 export function createEngine(page) {
   const worker = new Worker("worker.js", { type: "module" });
+  let sampleRate, sentS, heardS;
   return {
+    get behindS() {
+      return sentS - heardS;
+    },
     async load() {
       if (typeof WebAssembly !== "object") {
         throw new Error("This browser has no WebAssembly, which recognition needs: use a newer one, or allow it.");
@@ -22,17 +26,21 @@ export function createEngine(page) {
         worker.onmessage = ({ data }) => {
           if (data.type === "ready") resolve();
           if (data.type === "failed") reject(new Error(sentence(data.message)));
+          heardS = data.audioS ?? heardS;
           handle(page, data);
         };
-        worker.postMessage({ type: "load", model: MODEL, lm: LM });
+        worker.postMessage({ type: "load", model: MODEL, lm: LM, punctuation: PUNCTUATION });
       });
       serveOffline(page);
     },
-    begin(sampleRate) {
+    begin(rate) {
+      sampleRate = rate;
+      sentS = heardS = 0;
       worker.postMessage({ type: "begin", sampleRate });
       page.status("Listening.");
     },
     audio(samples, sentAt) {
+      sentS += samples.length / sampleRate;
       worker.postMessage({ type: "audio", samples, sentAt }, [samples.buffer]);
     },
     end() {
@@ -45,8 +53,8 @@ function handle(page, { type, ...data }) {
   if (type === "progress") page.status(`Loading … ${megabytes(data.numBytes)}`);
   if (type === "ready") page.figure("loading", `${data.seconds.toFixed(1)} s`);
   if (type === "failed") page.failed(sentence(data.message));
-  if (type === "heard") {
-    page.heard(data.events, data.sentAt);
+  if (type === "events") {
+    page.show(data.events, data.sentAt);
     page.figure("rtf", data.rtf.toFixed(2));
   }
   if (data.memory) page.figure("memory", megabytes(data.memory));

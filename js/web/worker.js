@@ -1,7 +1,7 @@
 // The recognizer, away from the page's own thread.
 //
-// Takes {type: "load", model, lm}, then {type: "begin", sampleRate}, {type: "audio", samples, sentAt} and
-// {type: "end", sentAt}; gives {type: "progress" | "ready" | "failed" | "heard" | "ended", ...}.
+// Takes {type: "load", model, lm, punctuation}, then {type: "begin", sampleRate}, {type: "audio", samples, sentAt} and
+// {type: "end", sentAt}; gives {type: "progress" | "ready" | "failed" | "events" | "ended", ...}.
 
 import * as ort from "./ort/ort.wasm.bundle.min.mjs";
 import { Recognizer } from "./asr-stream/src/index.js";
@@ -22,19 +22,20 @@ let waiting = []; // samples that came while others were recognized
 let last = Promise.resolve();
 
 const handlers = {
-  async load({ model, lm }) {
+  async load({ model, lm, punctuation }) {
     const start = performance.now();
     ort.env.wasm.numThreads = 1; // more would need a page that is isolated by headers (COOP, COEP)
     ort.env.wasm.wasmPaths = { wasm: new URL("./ort/ort-wasm-simd-threaded.wasm", import.meta.url) };
-    const numBytes = { model: 0, lm: 0 };
+    const numBytes = { model: 0, lm: 0, punctuation: 0 };
     const report = (name) => (count) => {
       numBytes[name] = count;
-      postMessage({ type: "progress", numBytes: numBytes.model + numBytes.lm });
+      postMessage({ type: "progress", numBytes: numBytes.model + numBytes.lm + numBytes.punctuation });
     };
-    const [modelBytes, lmBytes] = await Promise.all([
+    const [modelBytes, lmBytes, punctuationBytes] = await Promise.all([
       download(model, "the model", report("model")), download(lm, "the language model", report("lm")),
+      download(punctuation, "the model for punctuation", report("punctuation")),
     ]);
-    recognizer = await Recognizer.load({ model: modelBytes, lm: lmBytes, ort });
+    recognizer = await Recognizer.load({ model: modelBytes, lm: lmBytes, punctuation: punctuationBytes, ort });
     postMessage({ type: "ready", seconds: (performance.now() - start) / 1000, memory: memory() });
   },
   begin(message) {
@@ -46,11 +47,11 @@ const handlers = {
     if (!waiting.length) return; // taken together with an earlier one
     const samples = concatenated(waiting.splice(0));
     audioS += samples.length / sampleRate;
-    await hear(() => stream.accept(samples, sampleRate));
+    await run(() => stream.accept(samples, sampleRate));
   },
   async end() {
     try {
-      await hear(() => stream.finish());
+      await run(() => stream.finish());
     } finally {
       postMessage({ type: "ended" });
     }
@@ -65,11 +66,12 @@ onmessage = ({ data }) => {
   }).catch((error) => postMessage({ type: "failed", message: error.message }));
 };
 
-async function hear(task) {
+async function run(task) {
   const start = performance.now();
   const events = await task();
   busyMs += performance.now() - start;
-  postMessage({ type: "heard", events, sentAt, rtf: busyMs / 1000 / Math.max(audioS, 0.1), memory: memory() });
+  const rtf = busyMs / 1000 / Math.max(audioS, 0.1);
+  postMessage({ type: "events", events, sentAt, audioS, rtf, memory: memory() });
 }
 
 function concatenated(blocks) {

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 BLOCK_S = 0.1
 MAX_BLOCK_SIZE = 1 << 20
-"""Of samples in all channels: bounds memory, whatever rate and number of channels a file claims."""
+"""Most samples of a block in all channels: bounds memory, whatever rate and number of channels a file claims."""
 MAX_PIPED = 1 << 29
 """Bytes of a format that cannot be read as it comes, which have to be kept until it has ended."""
 STDIN = "-"
 _STREAMED = (b"RIFF", b"RF64", b"FORM", b".snd", b"fLaC")
-"""How formats begin that libsndfile reads without looking at the end first."""
+"""First bytes of the formats that libsndfile reads without seeking to the end."""
 _HEAD = 16
 _TOLERANCE = 2 * 1152
 """Samples by which an MP3 may be shorter than its header says: its last frames are padding."""
@@ -87,7 +87,7 @@ def read_blocks(
 
 
 def duration_s(path: str | Path, raw_rate: int | None = None) -> float:
-    """How long a file says it is, in seconds; 0 where that cannot be known."""
+    """Duration that a file states, in seconds; 0 where it is unknown."""
     import soundfile
 
     with contextlib.suppress(RuntimeError, TypeError, OSError, ValueError):
@@ -137,7 +137,7 @@ def _raw(rate: int | None) -> dict[str, Any]:
 
 
 def _is_exact(source: Any) -> bool:
-    """Whether an MP3 says how long it is."""
+    """Whether an MP3 states its length."""
     if isinstance(source, bytes):
         with open(source, "rb") as file:
             return knows_length(file, 0)
@@ -155,7 +155,7 @@ def _is_exact(source: Any) -> bool:
 
 @contextlib.contextmanager
 def _open(path: str | Path | IO[bytes], raw: bool, stopped: Callable[[], object]) -> Iterator[tuple[list[Any], bool]]:
-    """What libsndfile can read, a recording each, and whether the last one is whole, as far as the file tells."""
+    """The recordings that libsndfile can read, and whether the last one is complete, as far as the file states it."""
     with contextlib.ExitStack() as stack:
         file: Any
         if not isinstance(path, (str, Path)):
@@ -285,7 +285,7 @@ class _Pipe:
         return data
 
     def read_all(self) -> bytes:
-        """All that comes; AudioFileError when that is more than is kept."""
+        """All of the input; AudioFileError when that is more than is kept."""
         while self._receive():
             if len(self._content) > MAX_PIPED:
                 raise AudioFileError(

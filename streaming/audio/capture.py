@@ -10,23 +10,42 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from typing import Any
+from typing import Any, Protocol
 
 from asr._core import RingBuffer
 
 BLOCK_S = 0.02
 """Audio per callback."""
 LATENCY_S = {"ALSA": 0.1}
-"""What is asked of a host API instead of its default. ALSA's callbacks come from a thread like any other: with its
+"""Options of a host API other than its defaults. ALSA's callbacks come from a thread like any other: with its
 default of 40 ms a busy machine loses audio now and then."""
 RING_S = 30.0
-"""How far recognition may fall behind before audio is lost."""
+"""Seconds that recognition may fall behind before audio is lost."""
 CLOSE_TIMEOUT_S = 2.0
 
 _PA_STREAM_CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, *[ctypes.c_void_p] * 2, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p
 )
 _PA_INPUT_OVERFLOW = 2
+
+
+class CaptureDevice(Protocol):
+    """What fills a ring, whoever does it; see `Capture`."""
+
+    sample_rate: int
+    ring: RingBuffer
+
+    @property
+    def num_received(self) -> int: ...
+    @property
+    def num_input_overflows(self) -> int: ...
+    @property
+    def first_sample_ns(self) -> int: ...
+    @property
+    def last_sample_ns(self) -> int: ...
+    @property
+    def active(self) -> bool: ...
+    def close(self, abort: bool = False) -> bool: ...
 
 
 class Capture:
@@ -86,18 +105,18 @@ class Capture:
 
     @property
     def num_input_overflows(self) -> int:
-        """How often the sound system said that it lost audio before it got here."""
+        """Number of times that the sound system reported lost audio."""
         return self.ring.num_input_overflows
 
     @property
     def first_sample_ns(self) -> int:
-        """When the first sample was heard, on the clock of `time.monotonic_ns`; 0 before it came."""
+        """Time of the first sample, on the clock of `time.monotonic_ns`; 0 before it came."""
         first = self.ring.first_callback_ns
         return first and first - int(BLOCK_S * 1e9)
 
     @property
     def last_sample_ns(self) -> int:
-        """When the last sample was heard, on the same clock; 0 before the first came."""
+        """Time of the last sample, on the same clock; 0 before the first came."""
         return self.ring.last_callback_ns
 
     @property

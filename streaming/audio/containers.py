@@ -1,4 +1,4 @@
-"""What libsndfile does not tell about a file: its kind, whether it is cut short, and whether more recordings follow.
+"""Properties of a file that libsndfile does not report: its kind, truncation, and recordings that follow.
 
 Ogg and MP3 files may be written one after the other (RFC 3533, section 4; MP3 by `cat`), and libsndfile reads the
 first. Of a cut Ogg, WAV, AIFF, AU or W64 file it reads what is there without a word.
@@ -10,7 +10,7 @@ import re
 from typing import IO
 
 UNKNOWN_SIZE = 0x7FFF0000
-"""What claims to be this long or longer was written to a pipe, by a program that did not know its length."""
+"""A stated length from which on a file was written to a pipe, by a program that did not know the length."""
 UNKNOWN_FRAMES = 1 << 62
 """libsndfile's number for a FLAC stream of unknown length."""
 FFMPEG_KINDS = {"matroska": "WebM or Matroska", "mov": "MP4 or M4A", "aac": "AAC", "asf": "WMA", "amr": "AMR"}
@@ -57,7 +57,7 @@ def parts(file: IO[bytes], kind: str, size: int) -> tuple[list[tuple[int, int]],
 
 
 def share_present(log: str) -> float:
-    """How much of its audio a WAV, AIFF, AU or W64 file holds, in [0, 1].
+    """The share of its audio that a WAV, AIFF, AU or W64 file holds, in [0, 1].
 
     log: libsndfile's, `SoundFile.extra_info`, which has the sizes that the header claims.
     """
@@ -71,7 +71,7 @@ def share_present(log: str) -> float:
 
 
 def knows_length(file: IO[bytes], begin: int) -> bool:
-    """Whether an MP3 recording says how long it is; else libsndfile guesses from the size of its first frames."""
+    """Whether an MP3 recording states its length; else libsndfile estimates it from the size of its first frames."""
     return _xing(file, begin)[0] > 0
 
 
@@ -136,7 +136,7 @@ def _id3_size(file: IO[bytes], begin: int) -> int:
 
 
 def _find_mp3(file: IO[bytes], begin: int) -> int | None:
-    """Where the next recording begins, at `begin` or soon after; None where there is none."""
+    """Offset of the next recording, at `begin` or soon after; None where there is none."""
     file.seek(begin)
     data = file.read(_MP3_SEARCHED)
     for at in range(len(data) - 4):

@@ -13,7 +13,7 @@ from asr.streaming.audio.containers import FFMPEG_KINDS
 from asr.text import printable
 
 _CUT = re.compile("premature|partial file|truncat|invalid data", re.IGNORECASE)
-"""How ffmpeg, which then ends well, speaks of a file that is cut."""
+"""Messages of ffmpeg about a truncated file, for which its exit status is 0."""
 
 
 class Ffmpeg:

@@ -19,16 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asr.streaming.audio.capture import BLOCK_S, CLOSE_TIMEOUT_S, Capture
+from asr.streaming.audio.capture import BLOCK_S, CLOSE_TIMEOUT_S, Capture, CaptureDevice
 
 if TYPE_CHECKING:
     from asr.streaming.stream import Stream
 
 SAMPLE_RATE = 16000
-SILENCE_LIMIT_S = max(0.5, 10 * BLOCK_S)
-"""A device from which nothing comes for so long is lost."""
-START_LIMIT_S = 5.0
-"""The same before its first sample: a sound server may take seconds to start."""
 POLL_S = 0.01
 BACK_OFF_S = (0.25, 0.5, 1.0, 2.0, 5.0)
 OVERFLOW_REPORT_S = 10.0
@@ -43,7 +39,7 @@ class MicrophoneError(ValueError):
 
 @dataclass(frozen=True)
 class InputDevice:
-    """What PortAudio says about an input device. default_sample_rate: Hz."""
+    """An input device of PortAudio. default_sample_rate: Hz."""
 
     index: int
     name: str
@@ -99,6 +95,12 @@ def list_devices() -> list[InputDevice]:
 class Microphone:
     """An open microphone. One thread reads it; capture does not wait for that thread."""
 
+    KIND = "microphone"
+    SILENCE_LIMIT_S: float = max(0.5, 10 * BLOCK_S)
+    """A device from which nothing comes for so long is lost."""
+    START_LIMIT_S: float = 5.0
+    """The same before its first sample: a sound server may take seconds to start."""
+
     def __init__(self, device: int | str | None = None, rescan: bool = False, channel: int = 1) -> None:
         """Opens `device`: an index of `list_devices`, a part of a name, or None for the default.
 
@@ -117,17 +119,26 @@ class Microphone:
         self.device = _find_device(self._sounddevice, device)
         # Numbers change when devices come and go; the default is whatever it is by then.
         self._wanted = None if device is None else self.device.name
-        self._capture = self._open()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Opens `device`."""
+        self._capture: CaptureDevice = self._open()
         self._closed = False
         self._opening: threading.Thread | None = None
-        self._reopened: Capture | None = None
+        self._reopened: CaptureDevice | None = None
         self._lost_name = ""
         self._watch_from_now()
 
     @property
     def sample_rate(self) -> int:
-        """Of the samples that are read, in Hz: 16000, or the device's own rate when it refuses that."""
+        """Sample rate of the samples that are read, in Hz: 16000, or the device's own rate when it refuses that."""
         return self._capture.sample_rate
+
+    @property
+    def first_sample_ns(self) -> int:
+        """When the first sample since the device was opened was captured, on the clock of `time.monotonic_ns`."""
+        return self._capture.first_sample_ns
 
     def read(self, timeout_s: float = 0.1) -> Block | None:
         """The next audio, or what happened to the device; None when nothing came within `timeout_s`.
@@ -140,7 +151,7 @@ class Microphone:
             samples, gap = capture.ring.read(capture.ring.capacity)
             if len(samples) or gap:
                 return Block(samples, capture.sample_rate, gap)
-            block = self._told_overflow() or (None if self._closed else self._watch())
+            block = self._overflow_error() or (None if self._closed else self._watch())
             if self._closed:
                 return block
             if block is not None or time.monotonic() >= deadline:
@@ -178,8 +189,8 @@ class Microphone:
         self._num_overflows = 0
         self._overflow_reported = -OVERFLOW_REPORT_S
 
-    def _told_overflow(self) -> Block | None:
-        """That the sound system lost audio, if it did and that was not said within the last seconds."""
+    def _overflow_error(self) -> Block | None:
+        """An error that the sound system lost audio, if it did and none was reported within the last seconds."""
         capture = self._capture
         num_new = capture.num_input_overflows - self._num_overflows
         now = time.monotonic()
@@ -191,7 +202,7 @@ class Microphone:
         return Block(_EMPTY, capture.sample_rate, error=f"the sound system lost audio before it got here, {times}")
 
     def _watch(self) -> Block | None:
-        """What is to be said about the device, if anything."""
+        """An error about the device, if there is one."""
         if self._opening is not None:
             return self._take_over() if self._reopened is not None else None
         capture = self._capture
@@ -202,11 +213,11 @@ class Microphone:
         if capture.num_received != self._num_received:
             self._num_received = capture.num_received
             self._silent_s = 0.0
-        if self._silent_s > (SILENCE_LIMIT_S if self._num_received else START_LIMIT_S) or not capture.active:
+        if self._silent_s > (self.SILENCE_LIMIT_S if self._num_received else self.START_LIMIT_S) or not capture.active:
             self._opening = threading.Thread(target=self._reopen, name="reopen-microphone", daemon=True)
             self._opening.start()
             self._lost_name = self.device.name
-            text = f"microphone {self._lost_name!r} stopped; opening it again"
+            text = f"{self.KIND} {self._lost_name!r} stopped; opening it again"
             return Block(_EMPTY, capture.sample_rate, error=text, lost=True)
         return None
 
@@ -219,13 +230,11 @@ class Microphone:
             attempt += 1
             try:
                 if self._rescan and released:
-                    self._sounddevice._terminate()
-                    self._sounddevice._initialize()
-                    self.device = _find_device(self._sounddevice, self._wanted)
+                    self._find_again()
                 capture = self._open()
             except MicrophoneError:
                 continue
-            deadline = time.monotonic() + START_LIMIT_S
+            deadline = time.monotonic() + self.START_LIMIT_S
             while not capture.num_received and capture.active and time.monotonic() < deadline and not self._closed:
                 time.sleep(POLL_S)
             if capture.num_received and not self._closed:
@@ -242,10 +251,16 @@ class Microphone:
         rate = self._capture.sample_rate
         lost_ns = self._capture.first_sample_ns - lost.last_sample_ns if lost.last_sample_ns else 0
         name = self.device.name
-        error = "" if name == self._lost_name else f"microphone {self._lost_name!r} is gone; listening to {name!r} now"
+        error = "" if name == self._lost_name else f"{self.KIND} {self._lost_name!r} is gone; listening to {name!r} now"
         return Block(_EMPTY, rate, max(0, round(lost_ns * rate / 1e9)), error)
 
-    def _open(self) -> Capture:
+    def _find_again(self) -> None:
+        """Looks for the device as it is now."""
+        self._sounddevice._terminate()
+        self._sounddevice._initialize()
+        self.device = _find_device(self._sounddevice, self._wanted)
+
+    def _open(self) -> CaptureDevice:
         """Opens the device at 16 kHz, or else as it likes it best."""
         device, channel = self.device, self._channel
         if channel > device.num_channels:

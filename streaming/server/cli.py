@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        return _complain("the server needs more packages: pip install 'asr-stream[server]'")
+        return _print_error("the server needs more packages: pip install 'asr-stream[server]'")
     try:
         limits = limits_of(args)
     except ValueError as error:
@@ -75,7 +75,7 @@ def new_parser() -> argparse.ArgumentParser:
         "--wyoming-host",
         default="127.0.0.1",
         metavar="HOST",
-        help="address for Wyoming, which has no authentication: whoever reaches it may use it (default 127.0.0.1)",
+        help="address for Wyoming, which has no authentication: anyone who can reach it may use it (default 127.0.0.1)",
     )
     parser.add_argument(
         "--wyoming-text",
@@ -90,11 +90,7 @@ def new_parser() -> argparse.ArgumentParser:
         metavar="URL",
         help="allow pages of this origin to use the server",
     )
-    add_recognition_options(
-        parser,
-        model="a file from `asr export`; default: the bundled one in float32, because streams share batches, and in "
-        "int8 one stream's audio would change the rounding of another's",
-    )
+    add_recognition_options(parser)
     parser.add_argument(
         "--threads", type=int, default=0, metavar="N", help="threads of recognition (default: one for each core)"
     )
@@ -115,14 +111,14 @@ def limits_of(args: argparse.Namespace) -> Limits:
     return Limits(**{field.name: getattr(args, field.name) for field in fields(Limits)})
 
 
-def _complain(message: object) -> int:
+def _print_error(message: object) -> int:
     print(f"asr-stream: {message}", file=sys.stderr, flush=True)
     return 1
 
 
 def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Limits, token: str) -> int:
     from asr.lm.packed import LmError
-    from asr.runtime.onnx_model import ModelError, bundled_model
+    from asr.runtime.onnx_model import ModelError
 
     try:
         listening = _listen(args.host, args.port, "--port")
@@ -131,11 +127,11 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
         if args.wyoming_port is not None:
             wyoming = _listen(args.wyoming_host, args.wyoming_port, "--wyoming-port")
     except ValueError as error:
-        return _complain(error)
+        return _print_error(error)
     try:
-        recognizer = new_recognizer(args, bundled_model("float32"))
+        recognizer = new_recognizer(args)
     except (ModelError, LmError) as error:
-        return _complain(error)
+        return _print_error(error)
     except ValueError as error:
         parser.error(str(error))
     asyncio.run(_run(recognizer, limits, args, token, listening, wyoming))

@@ -44,5 +44,5 @@ def _routes() -> list[Route]:
 
 _ROUTES = _routes()
 PAGE_PATHS = frozenset(route.path for route in _ROUTES)
-"""What a browser loads before anybody can be asked for a token."""
+"""Files that a browser loads without a token."""
 routes: list[BaseRoute] = [*_ROUTES]

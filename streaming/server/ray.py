@@ -30,7 +30,6 @@ from ray._private.worker import global_worker
 from ray.util.metrics import Gauge
 from starlette.applications import Starlette
 
-from asr.runtime.onnx_model import bundled_model
 from asr.streaming.server.app import create_app
 from asr.streaming.server.cli import limits_of, new_parser
 from asr.streaming.server.metrics import Metrics
@@ -105,7 +104,7 @@ def parse(arguments: Mapping[str, Any]) -> argparse.Namespace:
 def replica(args: argparse.Namespace) -> Starlette:
     """The application of one replica, within its event loop."""
     set_up_logging()
-    recognizer = new_recognizer(args, bundled_model("float32"))
+    recognizer = new_recognizer(args)
     cores = get_runtime_context().get_assigned_resources().get("CPU", 1)
     server = Server(recognizer, limits_of(args), args.threads or max(1, round(cores)))
     token = os.environ.get("ASR_STREAM_TOKEN", "")

@@ -5,7 +5,7 @@
 - A thread takes the first job of the ready queue, and with it those that need the same network on the same shapes. No
   job waits for a batch to fill: batches form from what arrived while the threads were busy, so a single stream is
   answered at once, and many cost less than each by itself.
-- After one chunk a job goes to the end of the ready queue: an hour of audio sent at once delays nobody else.
+- After one chunk a job goes to the end of the ready queue: an hour of audio sent at once delays no other stream.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all protocols of the server share: the recognizer, its threads, open sessions and connections, limits."""
+"""Shared state of all protocols of the server: the recognizer, its threads, open sessions and connections, limits."""
 
 from __future__ import annotations
 

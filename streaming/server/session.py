@@ -107,7 +107,7 @@ class Session:
                 return
 
     def close(self, why: str = "this session is closed; open a new one") -> None:
-        """Discards queued work; whoever waits for it gets SessionFailed."""
+        """Discards queued work; calls that wait for it raise SessionFailed."""
         self._scheduler.drop(self._job)
         self._failure = self._failure or why
         self._changed.set()

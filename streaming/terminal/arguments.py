@@ -1,4 +1,4 @@
-"""The command line of `asr-stream`: what may be said, and what contradicts itself."""
+"""The command line of `asr-stream`, and the options that contradict each other."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from asr.command import Parser
 from asr.streaming.audio.audio_file import STDIN
 from asr.streaming.terminal.formats import FORMATS, format_of, is_folder, is_taken, output_path
 from asr.streaming.terminal.options import add_recognition_options
+from asr.streaming.terminal.typing_tools import TOOLS
 
 EPILOG = """\
 examples:
   asr-stream                               captions from the default microphone; Ctrl-C ends
   asr-stream --list-devices                which microphones there are
   asr-stream --device 3 --chunk-ms 320     another microphone, text sooner, a little less accurate
-  asr-stream --output notes.txt --append   the same, and written down as it is spoken
+  asr-stream --output notes.txt --append   the same, and written to a file
+  asr-stream --system-audio                what the computer plays: a meeting, a film
+  asr-stream --system-audio --microphone --output meeting.srt
+                                           both, each cue labeled: me, others
+  asr-stream --type                        dictation: words go into the focused window; asr-stream toggle pauses it
   asr-stream --file talk.mp3 notes.m4a     files, on all cores; ffmpeg, where it is installed, reads M4A, MP4, WebM
   asr-stream --file talk.flac --output talk.srt
                                            subtitles
@@ -30,33 +35,55 @@ examples:
                                            live from another program
   asr-stream --sample                      a recording that comes with the package
   asr-stream serve                         a server for other programs and browsers; serve --help
+  asr-stream toggle                        switches dictation on and off, for a key of the desktop; toggle --help
 
 exit status:
   0     done; also after Ctrl-C at the microphone, and when the reader of the output has gone
   1     a model, a file or the microphone cannot be used (other files are still read), or the output takes no more
   2     the command line is wrong
-  130   Ctrl-C while a file was read (143 after SIGTERM); what was heard until then is printed
+  130   Ctrl-C while a file was read (143 after SIGTERM); the text until then is printed
 """
 
 
 def new_parser() -> Parser:
-    """Of all options."""
+    """The parser of all options."""
     parser = Parser(
         prog="asr-stream",
-        description="Live captions: speech from the microphone, or from files, becomes text as it is spoken.",
+        description="Live captions: text of speech from the microphone or from files, as it is spoken.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    source = parser.add_argument_group("source").add_mutually_exclusive_group()
+    sources = parser.add_argument_group("source")
+    source = sources.add_mutually_exclusive_group()
     source.add_argument("--device", metavar="ID", help="microphone: a number or part of a name from --list-devices")
     parser.add_argument(
-        "--channel", type=int, default=1, metavar="N", help="of the microphone's channels the one to hear (default 1)"
+        "--channel", type=int, default=1, metavar="N", help="channel of the microphone to recognize (default 1)"
     )
     source.add_argument("-f", "--file", nargs="+", metavar="PATH", help="recognize files instead; - is standard input")
     source.add_argument("--sample", action="store_true", help="recognize the recording that comes with the package")
     source.add_argument("--list-devices", action="store_true", help="list microphones and end")
+    sources.add_argument("--system-audio", action="store_true", help="what the computer plays, by its default output")
+    sources.add_argument(
+        "--microphone",
+        action="store_true",
+        help="beside --system-audio, as --device: the microphone too; texts are labeled, me and others",
+    )
+    dictation = parser.add_argument_group("dictation")
+    dictation.add_argument(
+        "--type",
+        nargs="?",
+        const="auto",
+        choices=("auto", *TOOLS),
+        metavar="TOOL",
+        help="type words into the focused window when they are stable, with one pass; TOOL: "
+        + ", ".join(TOOLS)
+        + "; default: what works here",
+    )
+    dictation.add_argument(
+        "--paused", action="store_true", help="begin with the microphone closed, until asr-stream toggle"
+    )
     files = parser.add_argument_group("files")
-    files.add_argument("--realtime", action="store_true", help="read files no faster than they were spoken")
+    files.add_argument("--realtime", action="store_true", help="read files at the speed of playback")
     files.add_argument(
         "--raw-rate",
         type=int,
@@ -92,10 +119,7 @@ def new_parser() -> Parser:
         help="go on at the end of an output file that is there: text and json",
     )
     output.add_argument("--stats", action="store_true", help="show how long text takes and what it costs")
-    add_recognition_options(
-        parser,
-        model="a file from `asr export`; default: the bundled one, in int8 for the microphone and in float32 for files",
-    )
+    add_recognition_options(parser)
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
     return parser
 
@@ -106,6 +130,7 @@ def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
     if args.format is None:
         args.format = format_of(args.output)
     paths = args.file or []
+    _check_sources(parser, args)
     if args.jobs is not None and args.jobs < 1:
         parser.error(f"--jobs is {args.jobs}; it must be at least 1")
     if args.raw_rate is not None:
@@ -118,7 +143,7 @@ def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
         except OSError as error:  # such as a name that is too long
             parser.error(f"cannot write {args.output}: {error.strerror}")
     elif args.existing != "keep":
-        parser.error(f"--{args.existing} says what becomes of an output file: give --output as well")
+        parser.error(f"--{args.existing} is for an output file: give --output as well")
     if len(paths) > 1 and args.format in ("srt", "vtt") and not is_folder(args.output):
         parser.error(
             f"subtitles of several files need a file each, in a folder: --output {args.output or 'subtitles'}/"
@@ -126,11 +151,30 @@ def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
+def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
+    """Fills in what follows from what was said."""
+    not_live = next(
+        (f"--{name.replace(chr(95), chr(45))}" for name in ("file", "sample", "list_devices") if getattr(args, name)),
+        "",
+    )
+    if args.system_audio and not_live:
+        parser.error(f"--system-audio is a source, and so is {not_live}: give one of the two")
+    if args.microphone and not args.system_audio:
+        parser.error("--microphone is for --system-audio, to caption both; alone the microphone is the default")
+    args.microphone = args.microphone or (args.system_audio and args.device is not None)
+    if args.type is None and args.paused:
+        parser.error("--paused is for dictation: give --type as well")
+    if args.type is not None:
+        if not_live or args.system_audio:
+            parser.error(f"--type types what is said into the microphone: leave out {not_live or '--system-audio'}")
+        args.second_pass = False  # it changes words that were typed
+
+
 def _check_raw_rate(parser: Parser, rate: int, paths: Sequence[str]) -> None:
     from asr.streaming.resampler import check_sample_rate
 
     if not paths:
-        parser.error("--raw-rate says how to read files: give --file as well")
+        parser.error("--raw-rate is for files: give --file as well")
     try:
         check_sample_rate(rate)
     except ValueError as error:
@@ -157,7 +201,7 @@ def _check_output(parser: Parser, args: argparse.Namespace, paths: Sequence[str]
 
 
 def _is_source(path: str, target: Path) -> bool:
-    """Whether the recording lies in the file `target`."""
+    """Whether the recording is the file `target`."""
     try:
         source = os.fstat(0) if path == STDIN else os.stat(path)
     except OSError:

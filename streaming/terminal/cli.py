@@ -1,6 +1,6 @@
 """`asr-stream`: live captions from the microphone, or from files.
 
-Starts fast: nothing heavy is imported before the command line is understood, and the microphone listens while
+Starts fast: nothing heavy is imported before the command line is understood, and the microphone records while
 the model is still being loaded.
 """
 
@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -22,7 +23,9 @@ from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.options import new_recognizer
 
 if TYPE_CHECKING:
+    from asr.streaming.audio.microphone import Microphone
     from asr.streaming.recognizer import Recognizer
+    from asr.streaming.terminal.live import Live
     from asr.streaming.terminal.output import Output
     from asr.streaming.terminal.stats import Stats
 
@@ -37,6 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return serve(argv[1:])
     prepare_output()
+    if argv[:1] == ["toggle"]:
+        from asr.streaming.terminal.toggle import main as toggle
+
+        return toggle(argv[1:])
     parser = new_parser()
     args = parse(parser, argv)
     from asr.streaming.terminal.output import OutputError, discard_output
@@ -44,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(args, parser)
     except BrokenPipeError:
-        discard_output()  # whoever read it is done
+        discard_output()  # its reader has ended
         return 0
     except OutputError as error:
-        _complain(error)
+        _print_error(error)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -59,8 +66,7 @@ def _run(args: argparse.Namespace, parser: Parser) -> int:
         if args.list_devices:
             return _list_devices()
         if args.file or args.sample:
-            # As the server: int8 rounds otherwise on other processors and in batches, and a word may change with it.
-            recognizer = _recognizer(args, parser, "float32")
+            recognizer = _recognizer(args, parser)
             return 1 if recognizer is None else _files(recognizer, args, interrupt)
         return _microphone(args, parser, interrupt)
 
@@ -85,19 +91,19 @@ class _Interrupt:
             signal.signal(other, signal.default_int_handler if other == signal.SIGINT else signal.SIG_DFL)
 
 
-def _complain(message: object) -> None:
+def _print_error(message: object) -> None:
     print(f"asr-stream: {message}", file=sys.stderr, flush=True)
 
 
-def _recognizer(args: argparse.Namespace, parser: Parser, precision: str = "int8") -> Recognizer | None:
-    """None when the model cannot be used, after an error message. precision: of the bundled model."""
+def _recognizer(args: argparse.Namespace, parser: Parser) -> Recognizer | None:
+    """None when the model cannot be used, after an error message."""
     from asr.lm.packed import LmError
-    from asr.runtime.onnx_model import ModelError, bundled_model
+    from asr.runtime.onnx_model import ModelError
 
     try:
-        return new_recognizer(args, bundled_model(precision))
+        return new_recognizer(args)
     except (ModelError, LmError) as error:
-        _complain(error)
+        _print_error(error)
         return None
     except ValueError as error:
         parser.error(str(error))
@@ -126,35 +132,93 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
     _print_stats(args, stats)
     if interrupt:
         return 128 + interrupt.signal
-    return int(output.failed or any(each.failed for each in transcriber.transcriptions))
+    return int(output.failed or any(each.trouble for each in transcriber.transcriptions))
 
 
 def _microphone(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt) -> int:
-    from asr.streaming.audio.microphone import Microphone, MicrophoneError
+    from asr.streaming.audio.microphone import MicrophoneError
+    from asr.streaming.terminal.toggle import ToggleError
+    from asr.streaming.terminal.typing_tools import TypingError
+
+    with contextlib.ExitStack() as stack:
+        try:
+            run = _dictation if args.type else _captions
+            return run(args, parser, interrupt, stack)
+        except (TypingError, ToggleError) as error:
+            _print_error(error)
+        except MicrophoneError as error:
+            _print_error(error)
+            if args.device is None and not args.system_audio:
+                print("Without a microphone, try the bundled recording:  asr-stream --sample", file=sys.stderr)
+    return 1
+
+
+def _captions(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, stack: contextlib.ExitStack) -> int:
+    begun_ns = time.monotonic_ns()
+    opened: list[tuple[str, Microphone]] = []
+    if not args.system_audio or args.microphone:
+        opened.append(("me", stack.enter_context(_open_microphone(args))))
+    if args.system_audio:
+        from asr.streaming.audio.system_audio import SystemAudio
+
+        opened.append(("others", stack.enter_context(SystemAudio())))
+    _tell("Listening on " + " and ".join(microphone.device.name for _, microphone in opened) + " ... Ctrl-C ends")
+    recognizer = _recognizer(args, parser)
+    if recognizer is None:
+        return 1
+    from asr.streaming.terminal.live import Live, Source
+
+    several = len(opened) > 1
+    sources = [
+        Source(microphone, recognizer.stream(), label if several else "", may_be_silent=label == "others")
+        for label, microphone in opened
+    ]
+    with _output(args) as output:
+        return _live(Live(sources, output, args.stats, begun_ns), output, args, interrupt)
+
+
+def _dictation(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, stack: contextlib.ExitStack) -> int:
+    from asr.streaming.terminal.toggle import Switch
+    from asr.streaming.terminal.typing_tools import find_tool
+
+    tool = find_tool(args.type)
+    switch = stack.enter_context(Switch(not args.paused))
+    microphone = None if args.paused else stack.enter_context(_open_microphone(args))
+    _tell(
+        f"{'Paused' if args.paused else 'Listening'}; {tool.name} types into the focused window; asr-stream toggle "
+        "switches it on and off; Ctrl-C ends"
+    )
+    recognizer = _recognizer(args, parser)
+    if recognizer is None:
+        return 1
+    from asr.streaming.terminal.dictation import Dictation
+    from asr.streaming.terminal.live import Source
+    from asr.streaming.terminal.typist import Typist
+
+    with _output(args) as output:
+        source = Source(microphone, recognizer.stream())
+        live = Dictation(source, lambda: _open_microphone(args), switch, Typist(tool), output, args.stats)
+        return _live(live, output, args, interrupt)
+
+
+def _open_microphone(args: argparse.Namespace) -> Microphone:
+    from asr.streaming.audio.microphone import Microphone
 
     device = int(args.device) if args.device and args.device.isdigit() else args.device
-    try:
-        microphone = Microphone(device, rescan=True, channel=args.channel)
-    except MicrophoneError as error:
-        _complain(error)
-        if args.device is None:
-            print("Without a microphone, try the bundled recording:  asr-stream --sample", file=sys.stderr)
-        return 1
-    with microphone:
-        if sys.stderr.isatty():
-            print(f"Listening on {microphone.device.name} ... Ctrl-C ends", file=sys.stderr, flush=True)
-        recognizer = _recognizer(args, parser)
-        if recognizer is None:
-            return 1
-        from asr.streaming.terminal.live import Live
+    return Microphone(device, rescan=True, channel=args.channel)
 
-        with _output(args) as output:
-            live = Live(microphone, recognizer.stream(), output, args.stats)
-            while not interrupt:
-                live.step()
-            live.finish()
+
+def _live(live: Live, output: Output, args: argparse.Namespace, interrupt: _Interrupt) -> int:
+    while not interrupt:
+        live.step()
+    live.finish()
     _print_stats(args, live.stats)
     return int(output.failed)
+
+
+def _tell(text: str) -> None:
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
 
 
 def _output(args: argparse.Namespace, of_files: bool = False) -> Output:
@@ -195,7 +259,7 @@ def _list_devices() -> int:
     try:
         devices = list_devices()
     except MicrophoneError as error:
-        _complain(error)
+        _print_error(error)
         return 1
     for device in devices:
         mark = "*" if device.is_default else " "
@@ -204,7 +268,7 @@ def _list_devices() -> int:
             f"{device.default_sample_rate} Hz)"
         )
     if not devices:
-        _complain("there is no microphone: PortAudio finds no input device")
+        _print_error("there is no microphone: PortAudio finds no input device")
         return 1
     return 0
 

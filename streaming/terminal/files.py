@@ -1,7 +1,7 @@
 """Files become text, as many at a time as there are cores: a thread for each, its output in the order of the files.
 
 Threads are enough: features, searches and the network are C++ that lets go of the interpreter. A file stays on one
-core, because what a stream says next depends on all it has heard.
+core, because the output of a stream depends on all audio before it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class Transcription:
     def __init__(self, path: str) -> None:
         self.path = path
         self.events: queue.SimpleQueue[Event | Literal["begin", "end"]] = queue.SimpleQueue()
-        self.failed = False
+        self.trouble = ""
+        """Why the file could not be read to its end."""
         self.crash: BaseException | None = None
-        """What nobody expected; for the thread that shows the events."""
+        """An unexpected exception; for the thread that shows the events."""
         self.stats = Stats()
 
     def run(
@@ -47,7 +48,7 @@ class Transcription:
         wants_partials: bool,
         stopped: Callable[[], bool],
     ) -> None:
-        """Reads the file to its end, or to where it is `stopped`; what was heard until then is recognized."""
+        """Reads the file to its end, or until it is `stopped`; the audio before that is recognized."""
         self.events.put("begin")
         stream = recognizer.stream()
         started = time.monotonic()
@@ -69,12 +70,11 @@ class Transcription:
                 if stopped():
                     break
         except ValueError as error:  # the file's, or a sample rate that the stream refuses
-            self.failed = True
-            trouble = str(error)
+            self.trouble = str(error)
         begun_s = time.monotonic()
         stream.finish()
-        if self.failed:
-            stream.report_error(trouble)
+        if self.trouble:
+            stream.report_error(self.trouble)
         take(0.0, begun_s)
 
 
@@ -118,7 +118,7 @@ class Transcriber:
 
     @property
     def audio_s(self) -> float:
-        """Seconds of audio heard, in all files."""
+        """Seconds of audio recognized, in all files."""
         return sum(transcription.stats.audio_s for transcription in self.transcriptions)
 
     def __enter__(self) -> Transcriber:
@@ -133,7 +133,7 @@ class Transcriber:
 
 
 def show_files(transcriber: Transcriber, output: Output, total_s: float | None, with_stats: bool) -> Stats:
-    """Shows what the files say, each as soon as those before it have ended; returns what all of them cost.
+    """Shows the text of the files, each as soon as those before it have ended; returns the cost of all.
 
     total_s: seconds of audio in all files, 0 where that is not known; None shows no progress.
     """

@@ -1,4 +1,4 @@
-"""What events look like as text: plain lines, JSON lines, SubRip, WebVTT.
+"""Formats of events as text: plain lines, JSON lines, SubRip, WebVTT.
 
 A format turns each event into the text that comes next in its file, so that whatever was written is whole at any time.
 """
@@ -23,13 +23,13 @@ class Format(Protocol):
     """State of one file of text."""
 
     complete: bool
-    """Whether every event is in it; else finals only."""
+    """Whether it has every event; else finals only."""
 
     def begin(self, name: str) -> str:
-        """What stands before a recording; `name` is empty where it need not be told from others."""
+        """Text before a recording; `name` is empty where there is only one."""
 
-    def add(self, event: Event) -> str:
-        """What comes next; empty for an event that this format does not show."""
+    def add(self, event: Event, label: str = "") -> str:
+        """Text of an event; empty where this format does not show it. label: the source of the audio, if several."""
 
 
 class PlainText:
@@ -40,12 +40,12 @@ class PlainText:
     def begin(self, name: str) -> str:
         return f"== {name} ==\n" if name else ""
 
-    def add(self, event: Event) -> str:
-        return f"{event.text}\n" if event.type == "final" else ""
+    def add(self, event: Event, label: str = "") -> str:
+        return f"{labeled(event.text, label)}\n" if event.type == "final" else ""
 
 
 class JsonLines:
-    """One event per line. With several recordings each event also names its `file`."""
+    """One event per line. With several recordings each event also names its `file`, with two sources its `label`."""
 
     complete = True
 
@@ -56,8 +56,9 @@ class JsonLines:
         self._about = {"file": name} if name else {}
         return ""
 
-    def add(self, event: Event) -> str:
-        return json.dumps(event.to_dict() | self._about, ensure_ascii=False) + "\n"
+    def add(self, event: Event, label: str = "") -> str:
+        about = self._about | ({"label": label} if label else {})
+        return json.dumps(event.to_dict() | about, ensure_ascii=False) + "\n"
 
 
 class SubtitleFile:
@@ -75,11 +76,9 @@ class SubtitleFile:
         self._subtitles = Subtitles(self._kind)
         return self._subtitles.header
 
-    def add(self, event: Event) -> str:
-        from asr.streaming.events import Final
-
+    def add(self, event: Event, label: str = "") -> str:
         assert self._subtitles is not None, "begin comes first"
-        return self._subtitles.add(event) if isinstance(event, Final) else ""
+        return self._subtitles.add(event, label)
 
 
 def new_format(name: str) -> Format:
@@ -87,6 +86,11 @@ def new_format(name: str) -> Format:
     if name in ("srt", "vtt"):
         return SubtitleFile(name)
     return JsonLines() if name == "json" else PlainText()
+
+
+def labeled(text: str, label: str) -> str:
+    """`text` with the label of its source before it, where there are several."""
+    return f"{label}: {text}" if label else text
 
 
 def output_path(folder: str | Path, recording: str, format: str) -> Path:
@@ -110,6 +114,6 @@ def is_folder(path: str | None) -> bool:
 
 
 def format_of(path: str | None) -> str:
-    """What a file of this name is expected to hold: text, unless its suffix says otherwise."""
+    """Format of a file of this name: by its suffix, else text."""
     suffix = Path(path or "").suffix.lower()
     return next((format for format in FORMATS if _SUFFIXES[format] == suffix), "json" if suffix == ".json" else "text")

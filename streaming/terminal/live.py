@@ -1,9 +1,13 @@
-"""From the microphone to the output: what happens between two looks at the clock."""
+"""Live captions, step by step: from the sources of audio to the output."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from asr.streaming.resampler import SAMPLE_RATE
 from asr.streaming.terminal.stats import Stats
@@ -12,59 +16,94 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from asr.streaming.audio.microphone import Block, Microphone
+    from asr.streaming.events import Event
     from asr.streaming.stream import Stream
     from asr.streaming.terminal.captions import Captions
     from asr.streaming.terminal.output import Output
+
+WAIT_S = 0.1
+
+
+@dataclass
+class Source:
+    """A microphone, or system audio, and who speaks there; `label` is empty where it is the only one."""
+
+    microphone: Microphone | None
+    stream: Stream
+    label: str = ""
+    may_be_silent: bool = False
+    begun: bool = False
 
 
 class Live:
     """Live captions: call `step` until it is enough, then `finish`."""
 
-    def __init__(self, microphone: Microphone, stream: Stream, output: Output, with_stats: bool) -> None:
+    def __init__(self, sources: Sequence[Source], output: Output, with_stats: bool, begun_ns: int = 0) -> None:
+        """begun_ns: on the clock of `time.monotonic_ns`, before any source was opened. The times of several sources
+        count from it; those of one, from its first sample."""
         self.stats = Stats()
-        self._microphone = microphone
-        self._stream = stream
+        self._sources = sources
         self._output = output
         self._with_stats = with_stats
-        self._view = _View(output.captions) if output.captions else None
+        self._begun_ns = begun_ns
+        self._view = _View(output.captions, sources[0].may_be_silent) if output.captions else None
         output.begin("microphone", several=False)
 
     def step(self) -> bool:
-        """Recognizes what was heard, or waits for a moment. False when nothing came."""
-        block = self._microphone.read()
-        if block is not None:
-            begun = time.monotonic()
-            block.put_into(self._stream)
-            audio_s = len(block.samples) / block.sample_rate
-            self._show(audio_s, begun)
-        if self._view:
-            self._view.draw(block, self._stream, self.stats.now() if self._with_stats else [])
-        return block is not None
+        """Recognizes the next audio, or waits for a moment. False when none came."""
+        return any([self._read(source) for source in self._sources])
 
     def finish(self) -> None:
-        """Closes the microphone and recognizes all that it has heard."""
-        self._microphone.close()
+        """Closes the microphones and recognizes the rest of their audio."""
+        for source in self._sources:
+            if source.microphone:
+                source.microphone.close()
         while self.step():
             pass
-        begun = time.monotonic()
-        self._stream.finish()
-        self._show(0.0, begun)
+        for source in self._sources:
+            begun = time.monotonic()
+            source.stream.finish()
+            self._show(source, 0.0, begun)
 
-    def _show(self, audio_s: float, begun: float) -> None:
-        events = self._stream.events()
+    def _read(self, source: Source) -> bool:
+        assert source.microphone is not None
+        block = source.microphone.read(WAIT_S / len(self._sources))
+        if block is not None:
+            begun = time.monotonic()
+            if len(self._sources) > 1 and not source.begun and len(block.samples):
+                self._align(source)
+            block.put_into(source.stream)
+            audio_s = len(block.samples) / block.sample_rate
+            self._show(source, audio_s, begun)
+        if self._view and source is self._sources[0]:
+            self._view.draw(block, source.stream, self.stats.now() if self._with_stats else [])
+        return block is not None
+
+    def _align(self, source: Source) -> None:
+        """Sources begin one after the other; silence fills up to the first sample."""
+        assert source.microphone is not None
+        source.begun = True
+        late_ns = source.microphone.first_sample_ns - self._begun_ns
+        source.stream.accept_waveform(np.zeros(max(0, late_ns) * SAMPLE_RATE // 10**9, np.float32))
+
+    def _show(self, source: Source, audio_s: float, begun: float) -> None:
+        events = source.stream.events()
         self.stats.add(audio_s, time.monotonic() - begun, events, waited_s=audio_s)
         for event in events:
-            self._output.show(event)
+            self._show_event(event, source.label)
+
+    def _show_event(self, event: Event, label: str) -> None:
+        self._output.show(event, label)
 
 
 class _View:
     """The status line: level, time, and what else there is."""
 
-    def __init__(self, captions: Captions) -> None:
+    def __init__(self, captions: Captions, may_be_silent: bool) -> None:
         from asr.streaming.terminal.status import LevelMeter, StatusLine
 
         self._line = StatusLine(captions)
-        self._meter = LevelMeter()
+        self._meter = LevelMeter(may_be_silent)
 
     def draw(self, block: Block | None, stream: Stream, more: list[Text]) -> None:
         from rich.text import Text
@@ -77,3 +116,9 @@ class _View:
             self._meter.update(elapsed_s)
             now = Text(clock(stream.sample_offset / SAMPLE_RATE), "dim")
             self._line.draw([*self._meter.parts(self._line), now, *more])
+
+    def draw_paused(self) -> None:
+        from rich.text import Text
+
+        if self._line.due():
+            self._line.draw([Text("paused, the microphone is closed: asr-stream toggle", "yellow")])

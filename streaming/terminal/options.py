@@ -28,14 +28,15 @@ OPTIONS = {
     "max_utterance_s": "--max-utterance-s",
     "provider": "--provider",
 }
-"""What the command line calls the fields of `Recognizer`, whose errors name them at their beginning."""
+"""Options of the command line for the fields of `Recognizer`, whose errors begin with their names."""
 _NAME = re.compile(rf"^({'|'.join(OPTIONS)})\b")
 
 
-def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None:
-    """`model`: the help text of --model."""
+def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("recognition")
-    how.add_argument("--model", metavar="PATH", help=model)
+    how.add_argument(
+        "--model", metavar="PATH", help="a file from `asr export`; default: the bundled one, int8, with cuda float32"
+    )
     how.add_argument(
         "--chunk-ms",
         type=_count,
@@ -70,7 +71,7 @@ def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None
     how.add_argument(
         "--phrases",
         metavar="FILE",
-        help="all that may be said, such as voice commands, one a line; the rest becomes [unk]",
+        help="a grammar, such as voice commands: one phrase a line; other speech becomes [unk]",
     )
     how.add_argument(
         "--text",
@@ -108,8 +109,8 @@ def add_recognition_options(parser: argparse.ArgumentParser, model: str) -> None
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
 
 
-def new_recognizer(args: argparse.Namespace, bundled: Path | None = None) -> Recognizer:
-    """What `args` ask for. `bundled`: the bundled model to take where they name none. Raises as `Recognizer` does."""
+def new_recognizer(args: argparse.Namespace) -> Recognizer:
+    """The recognizer of `args`. Raises as `Recognizer` does."""
     from asr.lm.packed import LmError
     from asr.runtime.onnx_model import ModelError
     from asr.streaming.recognizer import Recognizer
@@ -119,17 +120,14 @@ def new_recognizer(args: argparse.Namespace, bundled: Path | None = None) -> Rec
     for option, path in (("--hotwords", args.hotwords), ("--phrases", args.phrases), ("--mask", args.mask)):
         if path is not None and not Path(path).exists():
             raise ValueError(f"{option}: there is no file {path}; write what is expected into a file, one a line")
-    lm = args.lm
-    if lm == "auto" and bundled and not args.model and args.search != "greedy":
-        lm = "bundled"
     make = partial(
         Recognizer,
-        args.model or bundled,
+        args.model,
         chunk_ms=args.chunk_ms,
         left_context_ms=args.left_context_ms,
         search=args.search,
         second_pass=args.second_pass,
-        lm=None if lm == "none" else lm,
+        lm=None if args.lm == "none" else args.lm,
         hotwords=args.hotwords,
         phrases=args.phrases,
         **({} if args.text is None else {"text": args.text}),

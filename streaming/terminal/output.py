@@ -1,7 +1,7 @@
-"""Where events go: to a file or standard output in some format, and onto the terminal as captions.
+"""Output of events: to a file or standard output in some format, and onto the terminal as captions.
 
 Text is written at once, and no file is left with half an event. When a file takes no more, its disk being full, a
-sentence says so and the rest goes to standard output, beginning with what the file did not take: nothing heard is lost.
+sentence reports it and the rest goes to standard output, from the first event that the file did not take.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from asr.streaming.terminal.formats import is_folder, is_taken, new_format, output_path
+from asr.streaming.terminal.formats import is_folder, is_taken, labeled, new_format, output_path
 
 if TYPE_CHECKING:
     from asr.streaming.events import Event
@@ -51,7 +51,7 @@ class Output:
         self._on_terminal = _is_terminal(sys.stdout)
         self._shows_text = self._on_terminal and (path is not None or format == "text")
         self.captions: Captions | None = None
-        """What a person sees; None where nobody looks."""
+        """The captions on the terminal; None where there is no terminal."""
         if self._on_terminal or (of_files and _is_terminal(sys.stderr)):
             from asr.streaming.terminal.captions import Captions
 
@@ -63,7 +63,7 @@ class Output:
         return self._shows_text or self._format.complete
 
     def begin(self, path: str, several: bool) -> None:
-        """What follows is about the recording `path`, one of several or the only one."""
+        """Begins the output of the recording `path`, one of several or the only one."""
         if self._shows_text and several and self.captions:
             self.captions.begin(path)
         if self._folder:
@@ -76,14 +76,15 @@ class Output:
                 self._fall_back(target, error)
         self._write(self._format.begin(path if several else ""))
 
-    def show(self, event: Event) -> None:
-        """Write and display an event."""
-        self._write(self._format.add(event))
+    def show(self, event: Event, label: str = "") -> None:
+        """Write and display an event. label: of its source, where there are several."""
+        self._write(self._format.add(event, label))
         if event.type in ("partial", "final"):
             if self._shows_text and self.captions:
-                self.captions.show(event)
+                self.captions.show(event, label)
         elif self._shows_text or not self._format.complete:
-            self.complain(f"{event.text} at {event.start:.2f} s" if event.type == "gap" else event.text)
+            text = f"{event.text} at {event.start:.2f} s" if event.type == "gap" else event.text
+            self.complain(labeled(text, label))
 
     def complain(self, trouble: str) -> None:
         """Tell a person."""
@@ -168,7 +169,7 @@ class TextFile:
 
 
 def discard_output() -> None:
-    """Standard output leads nowhere: let Python not complain of it once more when it flushes at exit."""
+    """Points standard output to /dev/null, so that Python's flush at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -74,13 +74,13 @@ class Recorder:
 
 
 def record(microphone: Microphone, stopped: Callable[[], bool]) -> tuple[np.ndarray, str]:
-    """What is said from now until `stopped`, and a little beyond.
+    """Records from now until `stopped`, and TAIL_S longer.
 
     Returns:
         (num_samples,) float32 at 16 kHz, and what spoilt it, for people; empty when all is well.
     """
     while microphone.read(0.0) is not None:
-        pass  # said before
+        pass  # recorded before
     pieces: list[np.ndarray] = []
     resampler = Resampler(microphone.sample_rate) if microphone.sample_rate != SAMPLE_RATE else None
     ends = time.monotonic() + MAX_RECORDING_S
@@ -141,7 +141,7 @@ class _Keys:
         return not self._lines.empty()
 
     def wait(self) -> str:
-        while True:  # a wait without end would not hear Ctrl-C on Windows
+        while True:  # an endless wait would not notice Ctrl-C on Windows
             with contextlib.suppress(queue.Empty):
                 return self._lines.get(timeout=0.2)
 
@@ -187,7 +187,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--speaker", default="me", help="name for the manifest (default: %(default)s)")
     parser.add_argument("--device", metavar="ID", help="microphone, see asr-stream --list-devices")
     parser.add_argument(
-        "--channel", type=int, default=1, metavar="N", help="of the microphone's channels the one to hear (default 1)"
+        "--channel", type=int, default=1, metavar="N", help="channel of the microphone to record (default 1)"
     )
 
 

@@ -1,4 +1,4 @@
-"""What recognition cost: how long text kept one waiting, and the share of time that the computer was busy."""
+"""Cost of recognition: delay of the text, and the share of time that the processor was busy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stats:
             self._delays_s[kind].append(waited_s + busy_s)
 
     def merge(self, other: Stats) -> None:
-        """What `other` saw was seen here too."""
+        """Adds the measurements of `other`."""
         self.audio_s += other.audio_s
         self._busy_s += other._busy_s
         for kind, delays in self._delays_s.items():

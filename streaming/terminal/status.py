@@ -17,7 +17,7 @@ REDRAW_S = 0.1
 FLOOR_DB = -60.0
 LOUD_DB = -3.0
 FALL_DB_PER_S = 20.0
-"""How fast the mark of the peak comes down."""
+"""Speed at which the mark of the peak falls."""
 MUTED_S = 3.0
 """A microphone that gives nothing but zeros for so long is switched off."""
 
@@ -60,7 +60,9 @@ class StatusLine:
 class LevelMeter:
     """Level of the audio that passes, in dB below full scale (dBFS): its RMS as a bar, its peak as a mark."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_be_silent: bool = False) -> None:
+        """may_be_silent: zeros are no sign of a microphone that is switched off."""
+        self._muted_s = float("inf") if may_be_silent else MUTED_S
         self.peak_db = self._mark_db = FLOOR_DB
         self.rms_db = FLOOR_DB
         self._squares, self._num_samples, self._peak = 0.0, 0, 0.0
@@ -85,7 +87,7 @@ class LevelMeter:
 
     def parts(self, line: StatusLine) -> list[Text]:
         """For `line`."""
-        if self._silent_s >= MUTED_S:
+        if self._silent_s >= self._muted_s:
             return [Text("the microphone is silent: is it switched off?", "yellow")]
         color = "red" if self._mark_db >= -0.1 else "yellow" if self._mark_db >= LOUD_DB else "green"
         level, mark = (min(1 - db / FLOOR_DB, 1.0) for db in (self.rms_db, self._mark_db))
@@ -94,7 +96,7 @@ class LevelMeter:
 
 
 class FileProgress:
-    """How much of the files has been read: by their length where it is known, else by their number."""
+    """Progress through the files: by their length where it is known, else by their number."""
 
     def __init__(self, num_files: int, total_s: float) -> None:
         self._num_files = num_files

@@ -2,7 +2,8 @@
 
 A cue has one or two lines of at most 42 characters and stands for 1 to 7 seconds, as broadcasters have it (BBC
 Subtitle Guidelines; Netflix Timed Text Style Guide). Utterances are never mixed in a cue. Where one must be cut, the
-cuts are chosen together: at punctuation and pauses, into parts of like length, as few as possible.
+cuts are chosen together: at punctuation and pauses, into parts of like length, as few as possible. With several sources
+each cue names its source, and cues of different sources may overlap; they are in the order in which they begin.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from asr.runtime.search import Word
-from asr.streaming.events import Final
+from asr.streaming.events import Event, Final, Partial
+from asr.streaming.terminal.formats import labeled
 
 LINE_LENGTH = 42
 MIN_CUE_S = 1.0
@@ -22,7 +24,7 @@ PAUSE_S = 0.5
 
 
 _SENTENCE_END, _COMMA = 1.0, 0.4
-"""What a mark is worth to a cut behind it, in pauses of PAUSE_S."""
+"""Value of a mark for a cut after it, in pauses of PAUSE_S."""
 _TITLES = ("Mr.", "Mrs.", "Dr.", "St.")
 
 
@@ -37,17 +39,21 @@ class Cue(NamedTuple):
 class Cues:
     """Cues as finals come. They are in order and do not overlap: a cue begins when the one before it has gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: str = "") -> None:
+        """before: stands at the beginning of each cue."""
+        self._before = before
+        self._width = LINE_LENGTH - len(before)
         self._end_s = 0.0
 
     def add(self, final: Final) -> list[Cue]:
         """The cues of the next final."""
-        return [self._place(words) for words in _cut(_spelled(final.words))]
+        return [self._place(words) for words in _cut(_spelled(final.words, self._width), self._width)]
 
     def _place(self, words: Sequence[Word]) -> Cue:
         start = max(words[0].start_s, self._end_s)
         self._end_s = start + min(max(words[-1].end_s - start, MIN_CUE_S), MAX_CUE_S)
-        return Cue(start, self._end_s, _lines(words))
+        first, *rest = _lines(words, self._width)
+        return Cue(start, self._end_s, (self._before + first, *rest))
 
 
 class Subtitles:
@@ -61,12 +67,32 @@ class Subtitles:
             raise ValueError(f"subtitle format {format!r} is not known: choose srt or vtt")
         self.header = "WEBVTT\n\n" if format == "vtt" else ""
         self._srt = format == "srt"
-        self._cues = Cues()
+        self._cues: dict[str, Cues] = {}
         self._num_cues = 0
+        self._waiting: list[tuple[Cue, str]] = []
+        self._began_s: dict[str, float] = {}
+        """Of the utterance of each source that is no final yet."""
 
-    def add(self, final: Final) -> str:
-        """What comes next in the file."""
-        return "".join(self._block(cue) for cue in self._cues.add(final))
+    def add(self, event: Event, label: str = "") -> str:
+        """The next text of the file. label: of the event's source, where there are several.
+
+        A cue waits for utterances of other sources that began before it, so partials count too.
+        """
+        if isinstance(event, Partial) and event.text:
+            self._began_s[label] = event.start
+        elif isinstance(event, (Partial, Final)):
+            self._began_s.pop(label, None)
+        if isinstance(event, Final):
+            found = self._cues.setdefault(label, Cues(labeled("", label))).add(event)
+            self._waiting += [(cue, label) for cue in found]
+            self._waiting.sort(key=lambda waiting: waiting[0].start_s)
+        text = ""
+        while self._waiting and not self._must_wait(*self._waiting[0]):
+            text += self._block(self._waiting.pop(0)[0])
+        return text
+
+    def _must_wait(self, cue: Cue, label: str) -> bool:
+        return any(began_s < cue.start_s for other, began_s in self._began_s.items() if other != label)
 
     def _block(self, cue: Cue) -> str:
         self._num_cues += 1
@@ -104,35 +130,35 @@ def _time(seconds: float, point: str) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{point}{ms:03}"
 
 
-def _spelled(words: Iterable[Word]) -> list[Word]:
-    """`words`, those that are longer than a line in pieces that share the time."""
+def _spelled(words: Iterable[Word], width: int) -> list[Word]:
+    """`words`, those that are longer than a line, of `width` characters, in pieces that share the time."""
     pieces = []
     for word in words:
-        count = -(-len(word.word) // LINE_LENGTH)
+        count = -(-len(word.word) // width)
         step = (word.end_s - word.start_s) / count
         for i in range(count):
-            text = word.word[i * LINE_LENGTH : (i + 1) * LINE_LENGTH]
+            text = word.word[i * width : (i + 1) * width]
             pieces.append(Word(text, word.start_s + i * step, word.start_s + (i + 1) * step, word.confidence))
     return pieces
 
 
-def _lines(words: Sequence[Word]) -> tuple[str, ...]:
+def _lines(words: Sequence[Word], width: int) -> tuple[str, ...]:
     """One line, or else two of like length; none if it takes more."""
     text = " ".join(word.word for word in words)
-    if len(text) <= LINE_LENGTH:
+    if len(text) <= width:
         return (text,)
-    breaks = [i for i, char in enumerate(text) if char == " " and i <= LINE_LENGTH and len(text) - i - 1 <= LINE_LENGTH]
-    middle = min(breaks, key=lambda i: abs(len(text) - 1 - 2 * i) - LINE_LENGTH * _mark(text[:i]), default=0)
+    breaks = [i for i, char in enumerate(text) if char == " " and i <= width and len(text) - i - 1 <= width]
+    middle = min(breaks, key=lambda i: abs(len(text) - 1 - 2 * i) - width * _mark(text[:i]), default=0)
     return (text[:middle], text[middle + 1 :]) if middle else ()
 
 
-def _cut(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
+def _cut(words: Sequence[Word], width: int) -> Iterator[Sequence[Word]]:
     """The cues' words: the cuts of least cost, found from the end to the start."""
     best: list[tuple[float, int]] = [(0.0, len(words))]  # of the words from i on: cost, end of the first cue
     for i in reversed(range(len(words))):
         choices = []
         for end in range(i + 1, len(words) + 1):
-            if (cost := _cost(words[i:end])) is None and end > i + 1:
+            if (cost := _cost(words[i:end], width)) is None and end > i + 1:
                 break  # and more words would not fit either
             pause_s = words[end].start_s - words[end - 1].end_s if end < len(words) else PAUSE_S
             worth = pause_s / PAUSE_S + (_mark(words[end - 1].word) if end < len(words) else 0.0)
@@ -146,18 +172,18 @@ def _cut(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
 
 
 def _mark(text: str) -> float:
-    """What the mark at the end of `text` is worth. Those of "Mr." and "p.m." are none."""
+    """Value of the mark at the end of `text`; 0 for the periods of "Mr." and "p.m."."""
     word = text.rpartition(" ")[2]
     if word.endswith((".", "?", "!")) and "." not in word[:-1] and word not in _TITLES:
         return _SENTENCE_END
     return _COMMA if word.endswith((",", ";", ":")) else 0.0
 
 
-def _cost(words: Sequence[Word]) -> float | None:
-    """Of one cue: full ones, so that parts become alike, and those that are gone too soon. None: cannot be one."""
-    lines = _lines(words)
+def _cost(words: Sequence[Word], width: int) -> float | None:
+    """Cost of one cue: fullness, so that parts become alike, and too short a time. None: too long for a cue."""
+    lines = _lines(words, width)
     span_s = words[-1].end_s - words[0].start_s
     if not lines or span_s > MAX_CUE_S:
         return None
-    fullness = sum(map(len, lines)) / (2 * LINE_LENGTH)
+    fullness = sum(map(len, lines)) / (2 * width)
     return fullness**2 + 2 * max(0.0, MIN_CUE_S - span_s)

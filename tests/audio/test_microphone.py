@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from support.hearing import LEAD_IN, counting, hear
+from support.recording_process import LEAD_IN, counting, record
 from support.virtual_microphone import VirtualMicrophone
 
 from asr import Recognizer
@@ -49,11 +49,11 @@ def test_not_a_sample_is_lost_or_changed(
 ) -> None:
     """Also while a thread holds the interpreter for half a second at a time: capture does not need it."""
     audio = counting(seconds * 16000)
-    heard = hear(virtual_microphone, tmp_path, audio, *ways)
-    assert heard.told == [] and heard.sample_rate == 16000
-    loud = np.flatnonzero(heard.samples)
+    recording = record(virtual_microphone, tmp_path, audio, *ways)
+    assert recording.reports == [] and recording.sample_rate == 16000
+    loud = np.flatnonzero(recording.samples)
     assert len(loud) == loud[-1] - loud[0] + 1 == len(audio)
-    np.testing.assert_array_equal(heard.samples[loud] * 32768, audio)
+    np.testing.assert_array_equal(recording.samples[loud] * 32768, audio)
 
 
 def test_capture_does_not_wait_for_the_interpreter(virtual_microphone: VirtualMicrophone) -> None:
@@ -147,18 +147,18 @@ def test_silence_of_the_device_is_noticed_but_not_that_of_a_busy_reader(
     assert block is not None and block.lost and block.error == "microphone 'USB' stopped; opening it again"
 
 
-def test_every_overflow_is_told_but_not_one_by_one(clock: Clock, opened: tuple[Microphone, Any]) -> None:
+def test_overflows_are_counted_and_reported_at_intervals(clock: Clock, opened: tuple[Microphone, Any]) -> None:
     """The last ones when the microphone is closed."""
     microphone, device = opened
-    told = []
+    reports = []
     for second in range(31):
         device.num_received += 16000
         device.num_input_overflows += 1
         block = microphone.read(0.001)
         if block is not None:
-            told.append((second, block.error.removeprefix("the sound system lost audio before it got here, ")))
+            reports.append((second, block.error.removeprefix("the sound system lost audio before it got here, ")))
         clock.now += 1
-    assert told == [(0, "once"), (10, "10 times"), (20, "10 times"), (30, "10 times")]
+    assert reports == [(0, "once"), (10, "10 times"), (20, "10 times"), (30, "10 times")]
     device.num_input_overflows += 2
     microphone.close()
     block = microphone.read()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.hearing import Listener
+from support.recording_process import RecordingProcess
 from support.sound_card import SAMPLE_RATE, SoundCard, num_missing
 
 BLOCK = SAMPLE_RATE // 50
@@ -25,48 +25,48 @@ def sound_card(tmp_path_factory: pytest.TempPathFactory) -> SoundCard:
     return SoundCard(tmp_path_factory.mktemp("card"))
 
 
-def listen(sound_card: SoundCard, folder: Path, *ways: str, channel: int = 1) -> Listener:
-    return Listener(sound_card.env, folder / "heard.npy", *ways, channel=channel)
+def listen(sound_card: SoundCard, folder: Path, *ways: str, channel: int = 1) -> RecordingProcess:
+    return RecordingProcess(sound_card.env, folder / "recording.npy", *ways, channel=channel)
 
 
 def test_a_busy_interpreter_costs_nothing_but_with_the_python_callback(sound_card: SoundCard, tmp_path: Path) -> None:
     """What the C callback is for. The fallback loses audio, and tells of every loss where and how long it was."""
     found = {}
     for ways in (("held-interpreter",), ("held-interpreter", "python-callback")):
-        listener = listen(sound_card, tmp_path, *ways)
+        process = listen(sound_card, tmp_path, *ways)
         time.sleep(4)
-        found[ways] = listener.finish()
+        found[ways] = process.finish()
     native, python = found.values()
-    assert native.told == [] and len(native.samples) > 3 * SAMPLE_RATE
+    assert native.reports == [] and len(native.samples) > 3 * SAMPLE_RATE
     assert not num_missing(native.samples).any()
     missing = num_missing(python.samples)
     assert missing.sum() > SAMPLE_RATE  # of four seconds
-    gaps = [told for told in python.told if told["gap"]]
+    gaps = [report for report in python.reports if report["gap"]]
     places = np.flatnonzero(missing)
     assert all(np.abs(places - gap["position"]).min() <= BLOCK for gap in gaps)
     # They may include how long the last callback waited for the interpreter, which no one can tell from a loss.
     assert -0.1 < (sum(gap["gap"] for gap in gaps) - missing.sum()) / SAMPLE_RATE < 1.1
-    errors = [told["error"] for told in python.told if told["error"]]
+    errors = [report["error"] for report in python.reports if report["error"]]
     assert errors[0].startswith("the sound system lost audio before it got here, ")
 
 
 def test_a_process_that_was_stopped_finds_a_gap_as_long_as_that(sound_card: SoundCard, tmp_path: Path) -> None:
-    listener = listen(sound_card, tmp_path)
+    process = listen(sound_card, tmp_path)
     time.sleep(0.5)
-    listener.signal(signal.SIGSTOP)
+    process.signal(signal.SIGSTOP)
     time.sleep(0.5)
-    listener.signal(signal.SIGCONT)
-    gap = listener.wait_for("gap")
-    heard = listener.finish()
-    missing = num_missing(heard.samples)
+    process.signal(signal.SIGCONT)
+    gap = process.wait_for("gap")
+    recording = process.finish()
+    missing = num_missing(recording.samples)
     assert np.flatnonzero(missing).tolist() == pytest.approx([gap["position"]], abs=BLOCK)
     assert 0.3 * SAMPLE_RATE < missing.sum() == pytest.approx(gap["gap"], abs=0.05 * SAMPLE_RATE)
 
 
 def test_any_channel_can_be_heard_at_the_rate_that_the_card_has(sound_card: SoundCard, tmp_path: Path) -> None:
-    heard = [listen(sound_card, tmp_path, channel=channel).finish() for channel in (1, 2)]
-    assert [each.sample_rate for each in heard] == [SAMPLE_RATE] * 2  # not 16 kHz, which it refuses
-    assert (heard[0].samples > 0).all() and (heard[1].samples < 0).all()
+    recording = [listen(sound_card, tmp_path, channel=channel).finish() for channel in (1, 2)]
+    assert [each.sample_rate for each in recording] == [SAMPLE_RATE] * 2  # not 16 kHz, which it refuses
+    assert (recording[0].samples > 0).all() and (recording[1].samples < 0).all()
 
 
 @pytest.mark.parametrize(
@@ -85,33 +85,33 @@ def test_a_channel_that_is_not_there_is_refused(sound_card: SoundCard, channel: 
 def test_a_card_that_is_pulled_out_is_reported_within_a_second_and_opened_again(
     sound_card: SoundCard, tmp_path: Path
 ) -> None:
-    listener = listen(sound_card, tmp_path)
+    process = listen(sound_card, tmp_path)
     begun = time.monotonic()
     time.sleep(0.3)
     pulled_out = time.monotonic()
     sound_card.pull_out()
-    lost = listener.wait_for("lost")
+    lost = process.wait_for("lost")
     time.sleep(0.5)
     sound_card.plug_in()
-    gap = listener.wait_for("gap")
+    gap = process.wait_for("gap")
     time.sleep(0.3)
     ended = time.monotonic()
-    heard = listener.finish()
+    recording = process.finish()
     closed = time.monotonic()
     assert lost["error"] == "microphone 'default' stopped; opening it again"
     assert lost["when"] - pulled_out < 1
     assert gap["position"] == lost["position"] > 0
     # With the gap the samples have come as long as the clock went.
-    assert ended - begun - 0.25 < (len(heard.samples) + gap["gap"]) / SAMPLE_RATE < closed - begun + 0.25
-    assert heard.told == [lost, gap]
+    assert ended - begun - 0.25 < (len(recording.samples) + gap["gap"]) / SAMPLE_RATE < closed - begun + 0.25
+    assert recording.reports == [lost, gap]
 
 
 def test_when_the_default_is_gone_what_is_the_default_now_is_listened_to(sound_card: SoundCard, tmp_path: Path) -> None:
-    listener = listen(sound_card, tmp_path)
+    process = listen(sound_card, tmp_path)
     sound_card.plug_in("spare")
     sound_card.pull_out()
-    gap = listener.wait_for("gap")
-    listener.finish()
+    gap = process.wait_for("gap")
+    process.finish()
     sound_card.pull_out("spare")
     sound_card.plug_in()
     assert gap["error"] == "microphone 'default' is gone; listening to 'spare' now"

@@ -14,6 +14,7 @@ import onnx as onnx_format
 import pytest
 from support.benchmark_module import load_benchmark
 from support.c_build import ROOT, build, run
+from support.commas import write_punctuation
 from support.recognition import random_cuts
 
 from asr import Recognizer
@@ -284,6 +285,11 @@ def test_stream_options_outside_their_range(model: Any, options: dict[str, Any],
         ({"lm_path": "/nowhere/x.lm"}, UNREADABLE, "there is no file /nowhere/x.lm"),
         ({"lm_data": b"ASRNGRAM", "lm_size": 8}, DAMAGED, "ends within its version"),
         ({"lm_data": b"", "lm_size": 0}, DAMAGED, "the language model is empty"),
+        ({"punctuation_path": "x", "punctuation_data": b"x"}, INVALID, "both punctuation_path and punctuation_data"),
+        ({"punctuation_path": "/nowhere/x.onnx"}, UNREADABLE, "there is no file /nowhere/x.onnx"),
+        ({"punctuation_data": b"", "punctuation_size": 0}, DAMAGED, "the model for punctuation is empty"),
+        ({"punctuation_path": BUNDLED}, DAMAGED, "english.lm: "),
+        ({"punctuation_path": bundled_model()}, DAMAGED, "it is no model for punctuation"),
         ({"struct_size": 4096}, INVALID, "struct_size is 4096"),
         ({"onnxruntime_path": "/nowhere/libonnxruntime.so"}, UNAVAILABLE, "/nowhere/libonnxruntime.so: cannot open"),
         ({"onnxruntime_path": "libm.so.6"}, UNAVAILABLE, "libm.so.6 is not ONNX Runtime"),
@@ -388,10 +394,32 @@ def test_only_the_api_is_exported() -> None:
     assert [line.split()[2] for line in defined.splitlines()] == listed
 
 
-def test_text_is_shown_as_python_shows_it(model: Any, conversation: np.ndarray) -> None:
-    for text, number in (("plain", 1), ("formatted", 2)):
-        recognizer = Recognizer(bundled_model(), text=text, punctuation=None, mask=["old man"], lm="bundled")
-        stream = recognizer.stream()
-        found = [event.to_dict() for event in play(model.stream(text=number, mask=b"old man\n"), [conversation])]
-        assert found == [event.to_dict() for event in play(stream, [conversation])]
-        assert ("raw" in found[-1]) and found[-1]["text"].islower() == (text == "formatted")
+def test_text_is_shown_as_python_shows_it(model: Any, library: Any, conversation: np.ndarray) -> None:
+    bare = library.model(bundled_model(), lm_path=BUNDLED, punctuation_path=None)
+    for source, punctuation in ((model, "auto"), (bare, None)):
+        for text, number in (("plain", 1), ("formatted", 2), (None, 0)):
+            chosen = {} if text is None else {"text": text}
+            recognizer = Recognizer(bundled_model(), punctuation=punctuation, mask=["old man"], lm=BUNDLED, **chosen)
+            expected = [event.to_dict() for event in play(recognizer.stream(), [conversation])]
+            found = [event.to_dict() for event in play(source.stream(text=number, mask=b"old man\n"), [conversation])]
+            assert found == expected
+            assert found[-1]["raw"].isupper()
+            assert found[-1]["text"].islower() == (text == "plain" or punctuation is None)
+
+
+def test_punctuation_that_fails_leaves_the_words_and_says_so_once(
+    library: Any, sample: np.ndarray, tmp_path: Path
+) -> None:
+    """It runs when it is opened, and no more with other words: an index outside its table."""
+    proto = onnx_format.load(str(write_punctuation(tmp_path / "commas.onnx")))
+    ones = onnx_format.numpy_helper.from_array(np.zeros((3, 1), np.float32), "three")  # units of "so", no more, no less
+    proto.graph.initializer.append(ones)
+    node = next(node for node in proto.graph.node if node.output[0] == "mark_probs")
+    node.output[0] = "all_mark_probs"
+    proto.graph.node.append(onnx_format.helper.make_node("Add", ["all_mark_probs", "three"], ["mark_probs"]))
+    data = proto.SerializeToString()
+    options = {"punctuation_data": data, "punctuation_size": len(data), "lm_path": BUNDLED}
+    events = play(library.model(bundled_model(), **options).stream(), [sample])
+    errors = [event.text for event in events if isinstance(event, Error)]
+    assert len(errors) == 1 and "text is shown as it is recognized" in errors[0]
+    assert isinstance(events[-1], Final) and events[-1].text == events[-1].raw != ""

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from support.corpora import reasons, utterances, write_librispeech
 
-from asr.data.manifests import Refusal, Utterance, find_librispeech_parts, read_librispeech, read_table
+from asr.data.manifests import Utterance, find_librispeech_parts, read_librispeech, read_table
 from asr.data.prepare import prepare
+from asr.tables import Refusal
 
 
 def test_tsv_takes_quotes_as_they_are(tmp_path):

@@ -23,19 +23,19 @@ def level_db(samples, low_hz, high_hz):
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_line_passes_its_band_and_delays_nothing(codec):
     hiss = 0.05 * np.random.default_rng(0).standard_normal(50001).astype(np.float32)
-    (heard,) = Telephone(codec, -20.0)(hiss[None], SAMPLE_RATE)
-    assert heard.shape == hiss.shape and heard.dtype == np.float32
-    passed = level_db(heard, 400, 3300)
-    assert passed > level_db(heard, 0, 150) + 10 and passed > level_db(heard, 3900, 8000) + 25
-    assert 10 * np.log10(np.mean(heard**2)) == pytest.approx(-20, abs=1.5)
-    correlation = np.fft.irfft(np.conj(np.fft.rfft(hiss)) * np.fft.rfft(heard))
+    (decoded,) = Telephone(codec, -20.0)(hiss[None], SAMPLE_RATE)
+    assert decoded.shape == hiss.shape and decoded.dtype == np.float32
+    passed = level_db(decoded, 400, 3300)
+    assert passed > level_db(decoded, 0, 150) + 10 and passed > level_db(decoded, 3900, 8000) + 25
+    assert 10 * np.log10(np.mean(decoded**2)) == pytest.approx(-20, abs=1.5)
+    correlation = np.fft.irfft(np.conj(np.fft.rfft(hiss)) * np.fft.rfft(decoded))
     assert np.abs(correlation).argmax() == 0
 
 
 def test_codings_differ_in_their_noise():
     samples = speech("the quick brown fox jumps over the lazy dog")[None]
-    heard = [Telephone(codec, -20.0)(samples, SAMPLE_RATE)[0] for codec in CODECS]
-    similarity = [np.corrcoef(heard[0], other)[0, 1] for other in heard[1:]]
+    decoded = [Telephone(codec, -20.0)(samples, SAMPLE_RATE)[0] for codec in CODECS]
+    similarity = [np.corrcoef(decoded[0], other)[0, 1] for other in decoded[1:]]
     assert 0.99 < similarity[0] < 1 and 0.6 < similarity[1] < 0.99
 
 

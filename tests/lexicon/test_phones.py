@@ -13,7 +13,7 @@ from asr.cli import main
 from asr.config import LossConfig, ModelConfig
 from asr.lexicon import Lexicon
 from asr.lexicon.phones import PhoneTokenizer, num_phone_tokens
-from asr.model.model import AsrModel
+from asr.model.model import AsrModel, consistency_loss
 from asr.training.checkpoint import Checkpoint, checkpoints
 from asr.training.inputs import bundled_lexicon
 
@@ -63,6 +63,21 @@ def test_the_loss_is_shared_by_letters_and_phones(weight: float) -> None:
     assert losses.phone_ctc.item() == pytest.approx(by_hand.item() / 6, rel=1e-4)  # per letter, as the others
     expected = (1 - weight) * letters.total.item() + weight * losses.phone_ctc.item()
     assert losses.total.item() == pytest.approx(expected, rel=1e-4)
+
+
+@torch.no_grad()
+def test_both_heads_are_consistent_between_views() -> None:
+    model = small()
+    features, num_frames, lengths = torch.randn(2, 60, 80), torch.tensor([60, 60]), torch.tensor([2, 2])
+    targets = torch.tensor([[3, 4], [3, 4]])
+    options = {"phones": torch.tensor([[1, 4], [1, 4]]), "phone_lengths": lengths}
+    losses = model.losses(
+        features, num_frames, targets, lengths, LossConfig(cr_ctc_weight=0.2), [(0, -1)] * 2, **options
+    )
+    log_probs, encoder_out, frames = model(features, num_frames)
+    heads = (log_probs, model.phone_log_probs(encoder_out))
+    expected = sum(consistency_loss(head, frames).item() for head in heads) / 4
+    assert losses.consistency.item() == pytest.approx(expected, rel=1e-4) and expected > 1e-3
 
 
 def test_an_utterance_too_long_for_its_frames_costs_nothing() -> None:

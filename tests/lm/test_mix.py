@@ -1,4 +1,4 @@
-"""Mixed language models: the weighted sum of what was mixed, with everybody's words and pronunciations."""
+"""Mixed language models: weighted means of what was mixed, with everybody's words and pronunciations."""
 
 from __future__ import annotations
 
@@ -58,26 +58,37 @@ def test_a_damaged_file_is_not_unpacked(tmp_path: Path) -> None:
         unpack(data[:-1])
 
 
-@pytest.mark.parametrize("orders", [(2, 2), (3, 3), (3, 2), (4, 3)])
-def test_what_any_of_the_models_holds_has_the_weighted_sum_of_their_probabilities(
-    orders: tuple[int, int], tmp_path: Path
+@pytest.mark.parametrize("weights", [(1, 1), (3, 1)])
+def test_models_weigh_in_a_mixture_as_often_as_they_write_the_history(
+    weights: tuple[float, float], tmp_path: Path
 ) -> None:
-    files = [trained(tmp_path, name, f"A B C D {name}", 3 + k, orders[k]) for k, name in enumerate(("X", "Y"))]
+    sentences = (
+        ["K L M"] * 300 + ["M L K"] * 30 + ["M N L"] * 5 + ["N K L"] * 20,
+        ["K M L"] * 10 + ["M K N"] * 300 + ["N K M"] * 100,
+    )
+    lms, texts = [], []
+    for number, lines in enumerate(sentences):
+        text = tmp_path / f"{number}.txt"
+        text.write_text("\n".join(lines) + "\n")
+        assert main(["lm", "train", str(text), "-o", str(text.with_suffix(".lm"))]) == 0
+        texts.append([word for line in lines for word in ("<s>", *line.split())])
+        lms.append(load_lm(text.with_suffix(".lm")))
     out = tmp_path / "mixed.lm"
-    assert main(["lm", "mix", f"{files[0]}*3", f"{files[1]}*1", "-o", str(out)]) == 0
-    first, second, mixed = (load_lm(path) for path in (*files, out))
-    assert mixed.num_ngrams[0] == 3 + 6
-    words, levels = unpack(out.read_bytes())
-    rng = random.Random(1)
-    seen = 0
-    for level in levels[1:]:
-        for row in rng.sample(range(len(level.words)), min(40, len(level.words))):
-            sentence = [words[i] for i in level.words[row]]
-            if {"<s>", "</s>", "<unk>", "X", "Y"}.isdisjoint(sentence) and len(sentence) == max(orders):
-                p, q, r = (math.exp(lm.log_probs(sentence)[len(sentence) - 1]) for lm in (first, second, mixed))
-                assert r == pytest.approx(0.75 * p + 0.25 * q, rel=0.06)  # quantized three times
-                seen += 1
-    assert seen >= 5
+    named = [f"{tmp_path / name}.lm*{weight}" for name, weight in zip("01", weights, strict=True)]
+    assert main(["lm", "mix", *named, "-o", str(out)]) == 0
+    mixed = load_lm(out)
+    for history in (["K"], ["M"], ["N"], ["K", "M"], ["M", "K"], ["N", "K"]):
+        seen = ["<s>", *history][-2:]
+        often = np.array(
+            [
+                weight * sum(words[i : i + 2] == seen for i in range(len(words))) / len(words)
+                for weight, words in zip(weights, texts, strict=True)
+            ]
+        )
+        mean_often = often / often.sum()
+        for word in "KLMN":
+            p, q, r = (math.exp(lm.log_probs([*history, word])[len(history)]) for lm in (*lms, mixed))
+            assert r == pytest.approx(mean_often @ [p, q], abs=0.1), (history, word)
 
 
 def test_a_mixture_is_a_distribution_and_keeps_to_its_size(tmp_path: Path) -> None:

@@ -145,8 +145,7 @@ def test_second_passes_of_utterances_of_different_lengths_are_one_run(
     assert [3003, 3003, 3003] in runs  # 30 s of two utterances, more of which follows
 
 
-def test_in_int8_nothing_is_filled_up(sample: np.ndarray) -> None:
-    """The scale of its activations would come from what was filled in."""
+def test_in_int8_what_is_filled_up_does_not_count(sample: np.ndarray) -> None:
     found, wanted = (recognize(Recognizer(OnnxModel(bundled_model(), arena=arena)), sample) for arena in (True, False))
     assert found == wanted and finals(wanted) != ""
 

@@ -36,6 +36,7 @@ metadata = st.builds(
     default_left_context=st.integers(0, 1024),
     rescore_ctc_weight=st.floats(0, 1),
     quantization=st.sampled_from(["none", "int8"]),
+    batch_invariant=st.booleans(),
     license=st.text(max_size=12),
     cmvn_mean=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
     cmvn_std=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
@@ -60,7 +61,14 @@ def test_metadata_survives_the_file(meta: ModelMetadata) -> None:
     assert ModelMetadata.from_properties(properties | {"another tool's key": "left alone"}) == meta
 
 
-@pytest.mark.parametrize("key", sorted(PLAIN.to_properties()))
+@pytest.mark.parametrize("quantization", ["none", "int8"])
+def test_an_older_int8_file_depends_on_the_batch(quantization: str) -> None:
+    properties = PLAIN.to_properties() | {"quantization": quantization}
+    del properties["batch_invariant"]
+    assert ModelMetadata.from_properties(properties).batch_invariant == (quantization == "none")
+
+
+@pytest.mark.parametrize("key", sorted(PLAIN.to_properties().keys() - {"batch_invariant"}))
 def test_a_missing_key_is_named(key: str) -> None:
     properties = PLAIN.to_properties()
     del properties[key]
@@ -340,24 +348,24 @@ def test_step_names_the_wrong_array(model: OnnxModel, message: str, changes: dic
 
 def test_score_checks_what_it_is_given(model: OnnxModel) -> None:
     dim = model.metadata.dim
-    heard = np.zeros((5, dim), np.float32)
-    assert model.score([], heard).shape == (0,)
-    assert np.isfinite(model.score([[], [4]], heard[:0])).all(), "nothing heard still has scores"
-    assert model.score([[], []], heard).tolist() == [model.score([[]], heard)[0]] * 2
+    encoder_out = np.zeros((5, dim), np.float32)
+    assert model.score([], encoder_out).shape == (0,)
+    assert np.isfinite(model.score([[], [4]], encoder_out[:0])).all(), "an empty utterance has scores"
+    assert model.score([[], []], encoder_out).tolist() == [model.score([[]], encoder_out)[0]] * 2
     with pytest.raises(ValueError, match=f"token id {model.metadata.vocab_size} is outside"):
-        model.score([[4, model.metadata.vocab_size]], heard)
+        model.score([[4, model.metadata.vocab_size]], encoder_out)
     with pytest.raises(ValueError, match="token id -1"):
-        model.score([[-1]], heard)
-    for wrong in (heard[None], heard[:, 1:], heard.astype(np.float64)):
+        model.score([[-1]], encoder_out)
+    for wrong in (encoder_out[None], encoder_out[:, 1:], encoder_out.astype(np.float64)):
         with pytest.raises(ValueError, match=rf"expected float32 \(T, {dim}\)"):
             model.score([[4]], wrong)
 
 
 def test_padding_of_hypotheses_does_not_change_their_scores(model: OnnxModel) -> None:
-    heard = np.random.default_rng(4).standard_normal((9, model.metadata.dim)).astype(np.float32)
+    encoder_out = np.random.default_rng(4).standard_normal((9, model.metadata.dim)).astype(np.float32)
     tokens = [[4], [5, 6, 7], list(range(4, 24)), []]
-    together = model.score(tokens, heard)
-    alone = [float(model.score([row], heard)[0]) for row in tokens]
+    together = model.score(tokens, encoder_out)
+    alone = [float(model.score([row], encoder_out)[0]) for row in tokens]
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-4)
 
 

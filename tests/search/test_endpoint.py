@@ -62,9 +62,7 @@ def test_long_utterance_ends_at_a_pause_then_between_words_and_at_last_anywhere(
 def test_frame_length_counts() -> None:
     for frame_s in (0.01, 0.02, 0.03, 0.07, 0.1):
         silence_s = 12 * frame_s
-        endpointer = Endpointer(
-            silence_after_speech_s=silence_s, min_silence_after_speech_s=silence_s, frame_s=frame_s
-        )
+        endpointer = Endpointer(silence_after_speech_s=silence_s, min_silence_after_speech_s=silence_s, frame_s=frame_s)
         assert rule(endpointer, 50, 11, True) is None
         assert rule(endpointer, 50, 12, True) == "silence_after_speech"
 

@@ -33,7 +33,7 @@ def frames(*parts: str | int) -> list[int]:
     return ids
 
 
-class Listener:
+class StreamRun:
     """Runs a stream, a frame at a time, with the audio and the network's answers for `ids`."""
 
     def __init__(self, ids: list[int], with_lm: bool = True, second_pass: bool = False, **endpoints: float) -> None:
@@ -87,9 +87,9 @@ class Listener:
 
 def silence(ids: list[int], **options: object) -> int:
     """Frames of silence that ended the only utterance of `ids`."""
-    listener = Listener([*ids, *[0] * 60], **options)  # type: ignore[arg-type]
-    assert len(listener.finals) == 1
-    return listener.finals[0][1] - len(ids)
+    run = StreamRun([*ids, *[0] * 60], **options)  # type: ignore[arg-type]
+    assert len(run.finals) == 1
+    return run.finals[0][1] - len(ids)
 
 
 def test_a_finished_sentence_ends_sooner_than_an_unfinished_one() -> None:
@@ -120,28 +120,28 @@ def test_who_has_paused_is_waited_for() -> None:
 
 
 def test_a_pause_that_has_cut_an_unfinished_sentence_is_waited_for_the_next_time() -> None:
-    cut = Listener(frames("AAAAAAB", 32, "AAAAAAA", 60))
+    cut = StreamRun(frames("AAAAAAB", 32, "AAAAAAA", 60))
     assert [text for text, _ in cut.finals] == ["A A A A A A B", "A A A A A A A"]
     first, second = (frame for _, frame in cut.finals)
     assert first == len(frames("AAAAAAB")) + 29
     assert second == len(frames("AAAAAAB", 32, "AAAAAAA")) + 40  # 1.5 times 32, but at most 1.6 s
-    whole = Listener(frames("AAAAAAA", 32, "AAAAAAA", 60))  # a sentence is over: what follows is another one
+    whole = StreamRun(frames("AAAAAAA", 32, "AAAAAAA", 60))  # a sentence is over: what follows is another one
     assert whole.finals[1][1] == len(frames("AAAAAAA", 32, "AAAAAAA")) + 13
 
 
 @pytest.mark.parametrize(("pause", "context"), [(40, True), (70, False)])
 def test_the_second_pass_attends_to_what_was_said_just_before(pause: int, context: bool) -> None:
     first, second = frames("AAAAAAB"), frames("BBAAA")
-    listener = Listener([*first, *[0] * pause, *second, *[0] * 60], second_pass=True)
-    assert [text for text, _ in listener.finals] == ["A A A A A A B", "B B A A A"]
-    ends = [frame for _, frame in listener.finals]
-    assert listener.second_passes == [(0, ends[0]), (0 if context else ends[0], ends[1])]
+    run = StreamRun([*first, *[0] * pause, *second, *[0] * 60], second_pass=True)
+    assert [text for text, _ in run.finals] == ["A A A A A A B", "B B A A A"]
+    ends = [frame for _, frame in run.finals]
+    assert run.second_passes == [(0, ends[0]), (0 if context else ends[0], ends[1])]
     # Its words are those of the utterance alone, at their times.
-    starts = [round(word[1] / 0.04) for word in listener.words[1]]
+    starts = [round(word[1] / 0.04) for word in run.words[1]]
     assert abs(starts[0] - len(first) - pause) <= 3
 
 
 def test_the_context_of_the_second_pass_is_bounded() -> None:
-    listener = Listener(frames("A" * 70, 30, "A" * 70, 60), second_pass=True)
-    (_, end), (begin, _) = listener.second_passes
+    run = StreamRun(frames("A" * 70, 30, "A" * 70, 60), second_pass=True)
+    (_, end), (begin, _) = run.second_passes
     assert end - begin == 125  # 5 s

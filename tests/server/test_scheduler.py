@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import dataclasses
 import itertools
 import threading
 from collections.abc import Iterator
@@ -36,7 +38,7 @@ def scheduler() -> Iterator[Scheduler]:
     scheduler.close()
 
 
-class Listener:
+class Client:
     """Collects the reports of a job."""
 
     def __init__(self, recognizer: Recognizer) -> None:
@@ -66,8 +68,8 @@ class Gate:
     def __init__(self, scheduler: Scheduler, recognizer: Recognizer) -> None:
         self._open = threading.Event()
         self._reached = threading.Event()
-        self._listener = Listener(recognizer)
-        scheduler.submit(self._listener.job, self._hold)
+        self._client = Client(recognizer)
+        scheduler.submit(self._client.job, self._hold)
         assert self._reached.wait(WAIT_S)
 
     def _hold(self, stream: object) -> None:
@@ -81,22 +83,36 @@ class Gate:
 def test_streams_that_came_together_are_run_together(recognizer: Recognizer, sample: np.ndarray) -> None:
     scheduler = Scheduler(num_threads=1, max_batch=8)
     gate = Gate(scheduler, recognizer)
-    listeners = [Listener(recognizer) for _ in range(12)]
-    for index, listener in enumerate(listeners):
+    clients = [Client(recognizer) for _ in range(12)]
+    for index, client in enumerate(clients):
         for piece in np.array_split(sample[1000 * index :], 5):
-            scheduler.submit(
-                listener.job, lambda stream, piece=piece: stream.accept_waveform(piece), len(piece) / 16000
-            )
-        scheduler.submit(listener.job, lambda stream: stream.finish())
+            scheduler.submit(client.job, lambda stream, piece=piece: stream.accept_waveform(piece), len(piece) / 16000)
+        scheduler.submit(client.job, lambda stream: stream.finish())
     gate.open()
-    for listener in listeners:
-        listener.wait(6)
+    for client in clients:
+        client.wait(6)
     scheduler.close()
     assert scheduler.num_runs < scheduler.num_served / 3
-    for index, listener in enumerate(listeners):
+    for index, client in enumerate(clients):
         audio = sample[1000 * index :]
-        assert finals(listener.events) == finals(recognize(recognizer, audio)) != ""
-        assert listener.done_s == pytest.approx(len(audio) / 16000)
+        assert finals(client.events) == finals(recognize(recognizer, audio)) != ""
+        assert client.done_s == pytest.approx(len(audio) / 16000)
+
+
+def test_streams_of_a_file_that_depends_on_the_batch_run_alone(recognizer: Recognizer, sample: np.ndarray) -> None:
+    model = copy.copy(recognizer.onnx)
+    model.metadata = dataclasses.replace(model.metadata, batch_invariant=False)
+    other = recognizer.with_options(model=model)
+    scheduler = Scheduler(num_threads=1, max_batch=8)
+    gate = Gate(scheduler, other)
+    clients = [Client(other) for _ in range(3)]
+    for client in clients:
+        scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample[:20000]))
+    gate.open()
+    for client in clients:
+        client.wait(1)
+    scheduler.close()
+    assert scheduler.num_runs == scheduler.num_served > 3
 
 
 def test_batches_have_a_limit_and_one_kind(recognizer: Recognizer, sample: np.ndarray, monkeypatch) -> None:
@@ -109,12 +125,12 @@ def test_batches_have_a_limit_and_one_kind(recognizer: Recognizer, sample: np.nd
     monkeypatch.setattr(scheduler_module, "compute", compute)
     scheduler = Scheduler(num_threads=1, max_batch=2)
     gate = Gate(scheduler, recognizer)
-    listeners = [Listener(recognizer) for _ in range(3)] + [Listener(recognizer.with_options(chunk_ms=160))]
-    for listener in listeners:
-        scheduler.submit(listener.job, lambda stream: stream.accept_waveform(sample[:16000]))
+    clients = [Client(recognizer) for _ in range(3)] + [Client(recognizer.with_options(chunk_ms=160))]
+    for client in clients:
+        scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample[:16000]))
     gate.open()
-    for listener in listeners:
-        listener.wait(1)
+    for client in clients:
+        client.wait(1)
     scheduler.close()
     assert {len(batch) for batch in batches} == {1, 2} and all(len(set(batch)) == 1 for batch in batches)
 
@@ -122,7 +138,7 @@ def test_batches_have_a_limit_and_one_kind(recognizer: Recognizer, sample: np.nd
 def test_a_stream_that_breaks_takes_no_other_along(
     scheduler: Scheduler, recognizer: Recognizer, sample: np.ndarray
 ) -> None:
-    broken, sound = Listener(recognizer), Listener(recognizer)
+    broken, sound = Client(recognizer), Client(recognizer)
 
     def fail(stream: object) -> None:
         raise OSError("broken")
@@ -137,9 +153,9 @@ def test_a_stream_that_breaks_takes_no_other_along(
 
 def test_a_dropped_stream_is_done_with(scheduler: Scheduler, recognizer: Recognizer, sample: np.ndarray) -> None:
     gates = [Gate(scheduler, recognizer), Gate(scheduler, recognizer)]
-    dropped, other = Listener(recognizer), Listener(recognizer)
-    for listener in (dropped, other):
-        scheduler.submit(listener.job, lambda stream: stream.accept_waveform(sample))
+    dropped, other = Client(recognizer), Client(recognizer)
+    for client in (dropped, other):
+        scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample))
     scheduler.drop(dropped.job)
     for gate in gates:
         gate.open()

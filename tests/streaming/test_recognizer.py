@@ -103,17 +103,17 @@ def test_which_language_model_is_the_default(onnx: OnnxModel, pairs_lm: Path) ->
 
 
 def test_the_decoder_hears_each_frame_in_one_utterance(onnx: OnnxModel, conversation: np.ndarray) -> None:
-    heard = []
+    encoded = []
 
     class Listening(OnnxModel):
         def score(self, tokens: Sequence[Sequence[int]], encoder_out: np.ndarray) -> np.ndarray:
-            heard.append(encoder_out)
+            encoded.append(encoder_out)
             return super().score(tokens, encoder_out)
 
     recognizer = Recognizer(Listening(onnx.path), second_pass=False)
-    heard.clear()
+    encoded.clear()
     recognize(recognizer, conversation)
-    assert len(heard) == 3
+    assert len(encoded) == 3
     features = fbank(conversation).numpy()
     outputs, cache = [], onnx.init_cache(1, 64)
     for start in range(0, len(features) - 3, 64):
@@ -122,7 +122,7 @@ def test_the_decoder_hears_each_frame_in_one_utterance(onnx: OnnxModel, conversa
         piece[0, :valid] = features[start : start + 67]
         _, encoder_out, cache, _ = onnx.step(piece, np.array([valid]), cache)
         outputs.append(encoder_out[0, : min(valid // 4, 16)])
-    np.testing.assert_allclose(np.concatenate(heard), np.concatenate(outputs), atol=1e-3)
+    np.testing.assert_allclose(np.concatenate(encoded), np.concatenate(outputs), atol=1e-3)
 
 
 def test_the_last_words_are_never_cut(onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray) -> None:
@@ -163,7 +163,7 @@ def test_text_is_there_before_the_audio_ends_and_knows_nothing_of_what_follows(
 
 
 def test_a_second_pass_that_finds_nothing_takes_the_partial_back(recognizer: Recognizer) -> None:
-    stream = _core.Stream(recognizer.segment_options)
+    stream = _core.Stream(recognizer.with_options(text="plain").segment_options)
     blanks, letter = (np.full((16, len(TOKENS)), -20, np.float32) for _ in range(2))
     blanks[:, 0] = letter[:, 0] = 0
     letter[5, [0, TOKENS.index("A")]] = -20, 0

@@ -22,7 +22,8 @@ def test_events_as_dictionaries(recognizer: Recognizer, conversation: np.ndarray
     for event in recognize(recognizer, conversation):
         plain = event.to_dict()
         more = {"partial": ["num_stable"], "final": ["endpoint"]}
-        assert list(plain) == ["type", "text", "start", "end", "words", *more[event.type]]
+        raw = ["raw", "raw_words"] if event.raw != event.text else []
+        assert list(plain) == ["type", "text", "start", "end", "words", *raw, *more[event.type]]
         assert all(list(word) == ["word", "start", "end", "confidence"] for word in plain["words"])
         assert json.loads(json.dumps(plain)) == plain
         assert all(word["start"] == round(word["start"], 3) for word in plain["words"])
@@ -251,3 +252,14 @@ def test_what_a_model_file_says_holds_where_nothing_is_asked_for(
     assert events != recognize(Recognizer(file_with_defaults, chunk_ms=640, left_context_ms=2560), conversation)
     variant = recognizer.with_options(chunk_ms=160)
     assert (variant.chunk_ms, variant.left_context_ms) == (160, 640)
+
+
+@pytest.mark.parametrize(("provider", "name"), [("cpu", "tiny.int8.onnx"), ("cuda", "tiny.onnx")])
+def test_the_bundled_model_is_float32_on_a_gpu_alone(provider: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Opened:
+        def __init__(self, path: Path, **_: object) -> None:
+            raise RuntimeError(path.name)
+
+    monkeypatch.setattr("asr.streaming.recognizer.OnnxModel", Opened)
+    with pytest.raises(RuntimeError, match=f"^{name}$"):
+        Recognizer(provider=provider)

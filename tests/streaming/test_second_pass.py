@@ -65,17 +65,17 @@ def test_a_final_is_what_pytorch_makes_of_the_whole_utterance(
 
 
 def test_each_utterance_is_encoded_from_its_first_frame_to_its_last(onnx: OnnxModel, conversation: np.ndarray) -> None:
-    looks, num_finals = second_looks(Recognizer(onnx, search="greedy"), conversation)
+    looks, num_finals = second_looks(Recognizer(onnx, search="greedy", text="plain"), conversation)
     assert len(looks) == num_finals == 3
     features, end = fbank(conversation).numpy(), 0
-    for heard in looks:
+    for seen in looks:
         # Before it, what was said just before; three frames more are what the subsampling looks ahead.
-        spans = [features[start : start + len(heard)] for start in range(max(end - 500, 0), end + 1, 4)]
-        same = [len(span) == len(heard) and np.allclose(heard, span, atol=1e-3) for span in spans]
+        spans = [features[start : start + len(seen)] for start in range(max(end - 500, 0), end + 1, 4)]
+        same = [len(span) == len(seen) and np.allclose(seen, span, atol=1e-3) for span in spans]
         assert same.count(True) == 1
-        end = max(end - 500, 0) + 4 * same.index(True) + len(heard) // 4 * 4
+        end = max(end - 500, 0) + 4 * same.index(True) + len(seen) // 4 * 4
     assert end == len(features) // 4 * 4
-    assert [len(heard) % 4 for heard in looks[:-1]] == [3, 3]
+    assert [len(seen) % 4 for seen in looks[:-1]] == [3, 3]
 
 
 def test_partials_do_not_know_of_it(recognizer: Recognizer, conversation: np.ndarray) -> None:

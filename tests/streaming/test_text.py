@@ -9,11 +9,14 @@ import pytest
 from support.commas import write_punctuation
 from support.recognition import finals, num_errors, recognize
 
-from asr import Recognizer
+from asr import Recognizer, _core
 from asr.runtime.onnx_model import OnnxModel
+from asr.runtime.punctuation import Answer, Punctuation
 from asr.runtime.shown_text import TEXT
 from asr.streaming import Event, Final, Partial
 from asr.streaming.events import Gap
+from asr.streaming.stream import Stream
+from asr.streaming.work import compute
 
 
 @pytest.fixture(scope="module")
@@ -61,44 +64,28 @@ def test_a_stream_may_change_how_it_shows_its_text(
 ) -> None:
     stream = plain.stream()
     stream.accept_waveform(sample)
-    stream.change(formatted)
+    stream.change(formatted.with_options(mask=["old man"]))
     stream.accept_waveform(sample)
     stream.finish()
     first, second = [event for event in stream.events() if isinstance(event, Final)]
-    assert first.text != second.text == second.raw.lower()
+    assert (first.text, second.text) == (first.raw.lower(), f"{second.raw.lower()}".replace("old man", "*** ***"))
 
 
-def test_punctuation_that_fails_leaves_the_words_and_says_so_once(plain: Recognizer, sample: np.ndarray) -> None:
-    from asr import _core
-    from asr.runtime.search import output_symbols
-    from asr.streaming.stream import Stream
+def test_punctuation_that_fails_leaves_the_words_and_says_so_once(
+    plain: Recognizer, sample: np.ndarray, tmp_path: Path
+) -> None:
+    class Broken(Punctuation):
+        def answer_units(self, units: _core.PunctuationUnits) -> Answer:
+            if num_calls.append(0) or len(num_calls) % 2:
+                raise RuntimeError("no luck")
+            return Answer(np.zeros((1, 4), np.float32), np.zeros((1, 3), np.float32))  # of another number of units
 
-    def punctuate(*_: object) -> list[str]:
-        raise ValueError("no luck")
-
-    recognizer = plain.with_options(text="formatted", punctuation=None)
-    tokens = output_symbols(recognizer.onnx.tokens)
-    options = _core.text_options(formatted=True, tokens=tokens, punctuate=punctuate, look_ahead=2, left_context=2)
-    recognizer.__dict__["segment_options"] = _core.SegmentOptions(
-        tokens=tokens,
-        chunk_size=16,
-        second_pass=False,
-        search="greedy",
-        beam_size=8,
-        fusion=None,
-        rescore_ctc_weight=0.7,
-        silence_after_speech_s=0.8,
-        min_silence_after_speech_s=0.8,
-        silence_without_speech_s=5,
-        max_utterance_s=20,
-        text=options,
-    )
-    stream = Stream(recognizer)
-    stream.accept_waveform(sample)
-    stream.finish()
-    events = stream.events()
+    num_calls: list[int] = []
+    punctuation = Broken(write_punctuation(tmp_path / "commas.onnx"))
+    events = recognize(plain.with_options(text="formatted", punctuation=punctuation), sample)
     errors = [event.text for event in events if event.type == "error"]
-    assert len(errors) == 1 and "shown as it is recognized" in errors[0] and "no luck" in errors[0]
+    assert len(num_calls) > 3 and len(errors) == 1
+    assert "shown as it is recognized" in errors[0] and "RuntimeError: no luck" in errors[0]
     assert events[-1].type == "final" and events[-1].text == events[-1].raw != ""
 
 
@@ -131,3 +118,29 @@ def test_case_and_punctuation_come_from_their_model(plain: Recognizer, sample: n
     assert any(stable)
     # The last word of a partial has no mark as yet.
     assert all(event.text.endswith(",") is False for event in partials if event.text)
+
+
+def test_a_text_under_way_is_shown_as_it_was_asked_for(plain: Recognizer, sample: np.ndarray, tmp_path: Path) -> None:
+    formatted = plain.with_options(text="formatted", punctuation=write_punctuation(tmp_path / "commas.onnx"))
+    stream = Stream(formatted, deferred=True)
+    stream.accept_waveform(sample)
+    stream.change(plain)
+    stream.accept_waveform(sample)
+    stream.finish()
+    while (work := stream.pending()) is not None:
+        compute([work])
+    events = stream.events()
+    first, second = [event.text for event in events if isinstance(event, Final)]
+    assert first.endswith(",") and second == second.lower() and "," not in second
+    assert not [event for event in events if event.type == "error"]
+
+
+def test_an_utterance_cut_for_its_length_has_no_mark_at_its_end(
+    plain: Recognizer, conversation: np.ndarray, tmp_path: Path
+) -> None:
+    commas = write_punctuation(tmp_path / "commas.onnx")
+    recognizer = plain.with_options(text="formatted", punctuation=commas, max_utterance_s=2.0)
+    events = [event for event in recognize(recognizer, conversation) if isinstance(event, Final)]
+    assert {event.endpoint for event in events} >= {"max_utterance", "silence_after_speech"}
+    for event in events:
+        assert event.text.endswith(",") == (event.endpoint != "max_utterance")

@@ -8,8 +8,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from asr._core import ONNX_OPSET
-from asr.runtime.punctuation import FORMAT_VERSION, INPUTS, MODEL_TYPE, OUTPUTS
+from asr._core import (
+    ONNX_OPSET,
+    PUNCTUATION_INPUTS,
+    PUNCTUATION_OUTPUTS,
+    PUNCTUATION_TYPE,
+    PUNCTUATION_VERSION,
+)
 
 LOOK_AHEAD, LEFT_CONTEXT = 2, 3
 
@@ -35,15 +40,15 @@ def write_punctuation(path: Path) -> Path:
     graph = helper.make_graph(
         nodes,
         "punctuation",
-        [helper.make_tensor_value_info(name, TensorProto.INT64, shapes[name]) for name in INPUTS],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", "T", "C"]) for name in OUTPUTS],
+        [helper.make_tensor_value_info(name, TensorProto.INT64, shapes[name]) for name in PUNCTUATION_INPUTS],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", "T", "C"]) for name in PUNCTUATION_OUTPUTS],
         constants,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", ONNX_OPSET)])
     model.ir_version = 8
     properties = {
-        "model_type": MODEL_TYPE,
-        "format_version": str(FORMAT_VERSION),
+        "model_type": PUNCTUATION_TYPE,
+        "format_version": str(PUNCTUATION_VERSION),
         "look_ahead": str(LOOK_AHEAD),
         "left_context": str(LEFT_CONTEXT),
         "mixed_case": "{}",

@@ -34,7 +34,7 @@ SAMPLE_TEXT = "THE OLD MAN WALKED SLOWLY DOWN THE ROAD AND THE CHILDREN RAN AFTE
 
 def num_errors(text: str, reference: str = SAMPLE_TEXT) -> int:
     """Words of `reference` that `text` has otherwise, lacks, or has too many."""
-    errors = count_errors([reference], [text])
+    errors = count_errors([reference], [text.upper()])
     return errors.insertions + errors.deletions + errors.substitutions
 
 
@@ -46,7 +46,10 @@ def shifted(events: list[Event], seconds: float) -> list[dict[str, object]]:
     """As dictionaries, `seconds` later."""
     moved = []
     for event in events:
-        words = tuple(w._replace(start_s=w.start_s + seconds, end_s=w.end_s + seconds) for w in event.words)
-        later = replace(event, start=event.start + seconds, end=event.end + seconds, words=words)
+        words, raw_words = (
+            tuple(w._replace(start_s=w.start_s + seconds, end_s=w.end_s + seconds) for w in of)
+            for of in (event.words, event.raw_words)
+        )
+        later = replace(event, start=event.start + seconds, end=event.end + seconds, words=words, raw_words=raw_words)
         moved.append(later.to_dict())
     return moved

@@ -64,21 +64,23 @@ class VirtualMicrophone:
 
     def unplug(self) -> None:
         """Takes the microphone away from the running server."""
-        self._control("unload-module", MODULE[0])
+        self.control("unload-module", MODULE[0])
 
     def plug_in(self) -> None:
-        self._control("load-module", *MODULE)
+        self.control("load-module", *MODULE)
 
-    def _control(self, *command: str) -> None:
-        subprocess.run(["pactl", *command], env=self.env, check=True, capture_output=True)
+    def control(self, *command: str) -> str:
+        """Runs pactl; returns what it prints."""
+        done = subprocess.run(["pactl", *command], env=self.env, check=True, capture_output=True)
+        return done.stdout.decode()
 
-    def play(self, path: Path) -> subprocess.Popen[bytes]:
+    def play(self, path: Path, sink: str = SINK) -> subprocess.Popen[bytes]:
         """Plays a 16 kHz mono file; the process ends when it was played to its end.
 
         Begin the file with half a second of silence: the first milliseconds of a playback do not always reach
         the monitor.
         """
-        return subprocess.Popen(["paplay", "-d", SINK, str(path)], env=self.env)
+        return subprocess.Popen(["paplay", "-d", sink, str(path)], env=self.env)
 
     def __enter__(self) -> VirtualMicrophone:
         self.start()

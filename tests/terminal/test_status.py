@@ -17,7 +17,7 @@ from asr.streaming.audio.microphone import Block
 from asr.streaming.events import Final, Partial
 from asr.streaming.terminal import status
 from asr.streaming.terminal.captions import Captions
-from asr.streaming.terminal.live import Live
+from asr.streaming.terminal.live import Live, Source
 from asr.streaming.terminal.output import Output
 from asr.streaming.terminal.stats import Stats
 from asr.streaming.terminal.status import FileProgress, LevelMeter, StatusLine, clock
@@ -149,7 +149,7 @@ class Recording:
         blocks = [Block(block, 16000) for block in np.split(samples, range(1600, len(samples), 1600))]
         self.blocks, self.rest = blocks[:-num_left], blocks[-num_left:]
 
-    def read(self) -> Block | None:
+    def read(self, timeout_s: float = 0.1) -> Block | None:
         return self.blocks.pop(0) if self.blocks else None
 
     def close(self) -> None:
@@ -165,7 +165,8 @@ def test_live_captions_with_level_clock_and_costs(
     monkeypatch.setattr(status, "REDRAW_S", 1e-9)
     microphone = Recording(conversation, num_left=30)
     with Output("text", str(tmp_path / "notes.txt")) as output:
-        live = Live(microphone, recognizer.stream(), output, with_stats=True)  # type: ignore[arg-type]
+        source = Source(microphone, recognizer.stream())  # type: ignore[arg-type]
+        live = Live([source], output, with_stats=True)
         while live.step():
             pass
         *_, partial, shown = terminal.text

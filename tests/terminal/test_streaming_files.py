@@ -21,12 +21,13 @@ from support.recognition import finals, recognize
 from support.terminal import Terminal
 
 from asr import Recognizer
-from asr.runtime.onnx_model import bundled_model
 from asr.streaming.audio import audio_file
 from asr.streaming.audio.audio_file import AudioFileError, read_blocks
+from asr.streaming.server.cli import _parser as server_parser
 from asr.streaming.terminal import files
 from asr.streaming.terminal.cli import main
 from asr.streaming.terminal.files import Transcriber
+from asr.streaming.terminal.options import new_recognizer
 
 COMMAND = [sys.executable, "-m", "asr.streaming.terminal.cli"]
 
@@ -160,11 +161,11 @@ def test_raw_files(tiny_onnx: Path, sample: np.ndarray, tmp_path: Path, capsys: 
 def test_a_file_has_the_words_of_the_server(
     sample: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both use float32, whose confidences differ from those of int8."""
+    """Both use the bundled model in int8."""
     soundfile.write(tmp_path / "audio.wav", sample, 16000)
     assert main(["--file", str(tmp_path / "audio.wav"), "--format", "json"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    expected = recognize(Recognizer(bundled_model("float32"), lm="bundled"), sample)
+    expected = recognize(new_recognizer(server_parser().parse_args([])), sample)
     assert [event["words"] for event in found if event["type"] == "final"] == [
         event.to_dict()["words"] for event in expected if event.type == "final"
     ]

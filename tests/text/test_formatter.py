@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from asr._core import TextFormatter, TextOptions, text_options
+from asr._core import (
+    NUM_CASES,
+    NUM_MARKS,
+    PUNCTUATION_TYPE,
+    PUNCTUATION_VERSION,
+    PunctuationMetadata,
+    PunctuationRun,
+    TextFormatter,
+    text_options,
+)
 
 ENGLISH = ["", "", "", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ'"]
 LOOK_AHEAD, LEFT_CONTEXT = 2, 3
@@ -14,59 +26,78 @@ _WORDS = "cat dog house twenty five dollars nine thirty at on may third point oh
 VOCABULARY = _WORDS.split(" ")
 
 
+Words = list[tuple[str, float, float, float]]
+
+
 def words_of(text: str) -> list[tuple[str, float, float, float]]:
     """A word a second, half a second long; the less certain, the later."""
     return [(word, float(i), i + 0.5, 1 - i / 1000) for i, word in enumerate(text.upper().split())]
 
 
-def options(mask: str | None = None, punctuate: object = None) -> TextOptions:
-    found = text_options(
-        formatted=True,
-        tokens=ENGLISH,
-        mask=mask,
-        punctuate=punctuate,  # type: ignore[arg-type]
-        look_ahead=LOOK_AHEAD if punctuate else 0,
-        left_context=LEFT_CONTEXT if punctuate else 0,
-    )
-    assert found is not None
-    return found
+Labels = tuple[list[int], list[int]]
+"""Mark of each word (none, comma, full stop, question mark) and its case (small, capitalized, capitals)."""
+Network = Callable[[PunctuationRun], Labels]
 
 
-def marked(words: list[str], pauses: list[float], beginning: str, complete: bool) -> list[str]:
-    """Stands in for the network: a capital at the beginning, and a comma two words before one with C."""
-    shown = []
-    for i, word in enumerate(words):
-        text = word.capitalize() if i == 0 and beginning == "sentence" else word
-        if i + LOOK_AHEAD < len(words) and words[i + LOOK_AHEAD][0] == "c":
-            text += ","
-        shown.append(text)
-    if complete:
-        shown[-1] += "."
-    return shown
+class Shown:
+    """A formatter whose network is a function."""
+
+    def __init__(self, mask: str | None = None, network: Network | None = None, formatted: bool = True) -> None:
+        properties = {"model_type": PUNCTUATION_TYPE, "format_version": str(PUNCTUATION_VERSION), "mixed_case": "{}"}
+        sizes = {"look_ahead": str(LOOK_AHEAD), "left_context": str(LEFT_CONTEXT)}
+        metadata = PunctuationMetadata(properties | sizes) if network else None
+        options = text_options(formatted=formatted, tokens=ENGLISH, mask=mask, punctuation=metadata)
+        assert options is not None
+        self.formatter, self.network = TextFormatter(options), network
+
+    def partial(self, words: Words, num_stable: int) -> tuple[Words, int]:
+        return self._shown(self.formatter.partial(words, num_stable))
+
+    def final(self, words: Words, is_cut: bool = False) -> tuple[Words, int]:
+        return self._shown(self.formatter.final(words, is_cut))
+
+    def _shown(self, run: PunctuationRun | None) -> tuple[Words, int]:
+        if run is None:
+            return self.formatter.shown()
+        assert self.network is not None and len(run.words) == len(run.pauses_s)
+        marks, cases = self.network(run)
+        return self.formatter.shown(np.eye(NUM_MARKS)[marks].ravel(), np.eye(NUM_CASES)[cases].ravel())
 
 
-def text(words: list[tuple[str, float, float, float]]) -> str:
+def marked(run: PunctuationRun) -> Labels:
+    """A network by rule: a comma two words before one with C, a full stop two words before "on" and at the end; the
+    word after a comma is capitalized."""
+    words, marks, cases = run.words, [0] * len(run.words), [0] * len(run.words)
+    for i in range(len(words) - LOOK_AHEAD):
+        marks[i] = 1 if words[i + LOOK_AHEAD][0] == "c" else 2 if words[i + LOOK_AHEAD] == "on" else 0
+        cases[i] = int(words[i + LOOK_AHEAD] == "cat" and i >= LEFT_CONTEXT and words[i - LEFT_CONTEXT] == "dog")
+    if run.complete:
+        marks[-1] = 2
+    return marks, cases
+
+
+def text(words: Words) -> str:
     return " ".join(word[0] for word in words)
 
 
 def test_a_word_that_stands_for_several_has_their_times_and_least_confidence() -> None:
-    shown, num_stable = TextFormatter(options()).final(words_of("I'M HERE AT NINE THIRTY"))
+    shown, num_stable = Shown().final(words_of("I'M HERE AT NINE THIRTY"))
     assert shown[-1] == pytest.approx(("9:30", 3.0, 4.5, 1 - 4 / 1000))
     assert (text(shown), num_stable) == ("I'm here at 9:30", 0)
 
 
 def test_without_numbers_to_come_a_partial_is_as_stable_as_its_words() -> None:
-    formatter = TextFormatter(options())
+    formatter = Shown()
     shown, num_stable = formatter.partial(words_of("THE CAT SAT TWENTY FIVE"), 5)
     assert (text(shown), num_stable) == ("the cat sat 25", 2)
     shown, num_stable = formatter.partial(words_of("THE CAT SAT TWENTY FIVE DOLLARS FROM HERE HE"), 9)
     assert (text(shown), num_stable) == ("the cat sat $25 from here he", 6)
 
 
-@pytest.mark.parametrize("punctuate", [None, marked])
-def test_what_was_shown_as_stable_stays(punctuate: object) -> None:
+@pytest.mark.parametrize("network", [None, marked])
+def test_what_was_shown_as_stable_stays(network: Network | None) -> None:
     chance = random.Random(3)
-    formatter = TextFormatter(options("damn it\ncat dog house", punctuate))
+    formatter = Shown("damn it\ncat dog house", network)
     num_stood = 0
     for _ in range(300):
         words = words_of(" ".join(chance.choices(VOCABULARY, k=14)))
@@ -85,8 +116,26 @@ def test_what_was_shown_as_stable_stays(punctuate: object) -> None:
     assert num_stood > 300
 
 
+def test_what_was_shown_as_stable_stays_even_if_the_network_changes_its_mind() -> None:
+    chance = random.Random(5)
+
+    def moody(run: PunctuationRun) -> Labels:
+        return [chance.randrange(4) for _ in run.words], [chance.randrange(3) for _ in run.words]
+
+    for _ in range(100):
+        formatter, stood = Shown(network=moody), []
+        words = words_of("cat dog house " * 12)
+        for length in range(1, len(words) + 1):
+            shown, num_stable = formatter.partial(words[:length], length - 1)
+            found = [word[0] for word in shown]
+            assert num_stable >= len(stood) and found[: len(stood)] == stood
+            stood = found[:num_stable]
+            # A full stop is followed by a capital, whichever run of the network they come from.
+            assert all(b[0].isupper() for a, b in itertools.pairwise(found) if a.endswith("."))
+
+
 def test_words_that_were_taken_back_are_shown_anew() -> None:
-    formatter = TextFormatter(options())
+    formatter = Shown()
     formatter.partial(words_of("THE BIG CAT SAT"), 4)
     shown, num_stable = formatter.partial(words_of("A FAT DOG SAT ON"), 2)
     assert (text(shown), num_stable) == ("a fat dog sat on", 0)
@@ -96,74 +145,92 @@ def test_words_that_were_taken_back_are_shown_anew() -> None:
 def test_punctuation_of_a_partial_is_computed_for_what_is_new() -> None:
     sizes = []
 
-    def punctuate(words: list[str], pauses: list[float], beginning: str, complete: bool) -> list[str]:
-        assert len(words) == len(pauses)
-        assert beginning == ("sentence" if not sizes or len(words) == len(all_words) else "within")
-        sizes.append(len(words))
-        return marked(words, pauses, beginning, complete)
+    def network(run: PunctuationRun) -> Labels:
+        assert run.continues is (None if sizes and len(run.words) < len(all_words) else False)
+        sizes.append(len(run.words))
+        return marked(run)
 
-    formatter = TextFormatter(options(punctuate=punctuate))
+    formatter = Shown(network=network)
     all_words = words_of("cat dog house " * 20)
     for length in range(10, 61, 5):
         formatter.partial(all_words[:length], length)
-    assert max(sizes[1:]) <= LEFT_CONTEXT + 2 + 5 + LOOK_AHEAD + 2
+    assert max(sizes[1:]) == LEFT_CONTEXT + 5 + LOOK_AHEAD + 1  # which a number could go on from
 
 
 def test_the_pauses_before_words_are_given() -> None:
     given = []
 
-    def punctuate(words: list[str], pauses: list[float], beginning: str, complete: bool) -> list[str]:
-        given.append((words, pauses))
-        return words
+    def network(run: PunctuationRun) -> Labels:
+        given.append((run.words, run.pauses_s))
+        return marked(run)
 
-    TextFormatter(options(punctuate=punctuate)).final(
-        [("HE", 1, 2, 1), ("TWENTY", 3, 4, 1), ("ONE", 4, 5, 1), ("ME", 9, 10, 1)]
-    )
+    Shown(network=network).final([("HE", 1, 2, 1), ("TWENTY", 3, 4, 1), ("ONE", 4, 5, 1), ("ME", 9, 10, 1)])
     (words, pauses), *_ = given
     assert words == ["he", "21", "me"]
     assert pauses[0] != pauses[0] and pauses[1:] == [1.0, 4.0]
 
 
 def test_after_a_forced_cut_the_sentence_goes_on_and_nothing_else_is_carried() -> None:
-    formatter = TextFormatter(options(punctuate=marked))
+    continues = []
+
+    def network(run: PunctuationRun) -> Labels:
+        continues.append(run.continues)
+        return [2] * len(run.words) if run.complete else [0] * (len(run.words) - 1) + [2], [0] * len(run.words)
+
+    formatter = Shown(network=network)
     assert text(formatter.final(words_of("HE WENT"), is_cut=True)[0]) == "He went"
-    assert text(formatter.final(words_of("TO TOWN"))[0]) == "to town."
+    assert text(formatter.partial(words_of("TO TOWN"), 1)[0]) == "to town"
+    assert text(formatter.final([])[0]) == ""  # what seemed to be said was nothing: the sentence still goes on
+    assert text(formatter.final(words_of("TO TOWN"))[0]) == "to. Town."
+    assert text(formatter.partial(words_of("HE WENT TO TOWN"), 3)[0]) == "He went to town"
     assert text(formatter.final(words_of("HE WENT"), is_cut=True)[0]) == "He went"
-    formatter.reset()
-    assert text(formatter.final(words_of("SO IT IS"))[0]) == "So it is."
+    formatter.formatter.reset()
+    assert text(formatter.final(words_of("SO IT"))[0]) == "So. It."
+    assert continues == [False, True, True, False, False, False]
     assert text(formatter.final(words_of("TWENTY"))[0]) == "20."
     assert text(formatter.final(words_of("FIVE DOLLARS"))[0]) == "$5."
 
 
 def test_a_comma_of_a_date_is_not_doubled() -> None:
-    def punctuate(words: list[str], pauses: list[float], beginning: str, complete: bool) -> list[str]:
-        return [word + "," for word in words]
+    def network(run: PunctuationRun) -> Labels:
+        return [1] * len(run.words), [0] * len(run.words)
 
-    shown, _ = TextFormatter(options(punctuate=punctuate)).final(words_of("MAY THIRD TWENTY TWELVE"))
+    shown, _ = Shown(network=network).final(words_of("MAY THIRD TWENTY TWELVE"))
     assert text(shown) == "May, 3, 2012,"
+
+
+def test_probabilities_of_other_words_are_refused() -> None:
+    formatter = Shown(network=marked).formatter
+    assert formatter.final(words_of("HE WENT")) is not None
+    with pytest.raises(ValueError, match="another number of words than 2"):
+        formatter.shown([1.0] * NUM_MARKS, [1.0] * NUM_CASES)
 
 
 def test_masked_words_and_phrases_are_stars_in_formatted_and_plain_text() -> None:
     mask = "Damn\nholy  cow \n\nnine\n"
-    assert (
-        text(TextFormatter(options(mask)).final(words_of("DAMN HOLY COW HOLY NINE THIRTY"))[0])
-        == "**** **** *** holy **** 30"
-    )
-    plain = text_options(formatted=False, tokens=ENGLISH, mask=mask)
-    assert plain is not None
-    assert text(TextFormatter(plain).final(words_of("DAMN THE COW"))[0]) == "**** THE COW"
+    words = words_of("DAMN HOLY COW HOLY NINE THIRTY")
+    assert text(Shown(mask).final(words)[0]) == "**** **** *** holy **** 30"
+    assert text(Shown(mask, formatted=False).final(words)[0]) == "**** **** *** holy **** thirty"
 
 
 def test_a_phrase_that_may_be_masked_is_not_stable() -> None:
-    formatter = TextFormatter(options("cat dog house"))
+    formatter = Shown("cat dog house")
     assert formatter.partial(words_of("dog dog cat dog"), 4)[1] == 1
     shown, _ = formatter.partial(words_of("dog dog cat dog house"), 5)
     assert text(shown) == "dog dog *** *** *****"
 
 
+def test_plain_text_is_in_small_letters_with_i() -> None:
+    words = words_of("I SAY I'M TWENTY FIVE ITALIANS")
+    assert text(Shown(formatted=False).final(words)[0]) == "I say I'm twenty five italians"
+    shown, num_stable = Shown(formatted=False).partial(words, 4)
+    assert (text(shown), num_stable) == ("I say I'm twenty five italians", 4)
+
+
 def test_other_languages_keep_what_their_alphabet_writes() -> None:
     assert text_options(formatted=True, tokens=[*ENGLISH, "Ä"]) is None
-    assert text_options(formatted=False, tokens=ENGLISH) is None
     masked = text_options(formatted=True, tokens=[*ENGLISH, "Ä"], mask="ärger")
     assert masked is not None
-    assert text(TextFormatter(masked).final(words_of("ÄRGER TWENTY FIVE"))[0]) == "***** TWENTY FIVE"
+    formatter = TextFormatter(masked)
+    assert formatter.final(words_of("ÄRGER TWENTY FIVE")) is None
+    assert text(formatter.shown()[0]) == "***** TWENTY FIVE"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -21,7 +22,8 @@ NUM_FRAMES = [27, 15]  # 6 and 3 encoder frames
 @pytest.fixture(scope="module")
 def model() -> AsrModel:
     torch.manual_seed(0)
-    shape = ModelConfig(dim=16, num_heads=2, encoder_layers=2, encoder_ff_dim=32, decoder_ff_dim=32, vocab_size=5)
+    shape = ModelConfig(dim=16, num_heads=2, encoder_layers=3, encoder_ff_dim=32, decoder_ff_dim=32, vocab_size=5)
+    shape = replace(shape, condition_layers=(1, 2))
     return AsrModel(shape).eval()
 
 
@@ -71,7 +73,8 @@ def test_losses_of_a_batch(
         one = features[row : row + 1, : NUM_FRAMES[row]]
         encoder_out, lengths, inner = model.encoder(model.ctc, one, torch.tensor([NUM_FRAMES[row]]), 0, -1)
         outer_ctc = ctc_by_hand(model.ctc(encoder_out).log_softmax(-1)[0].tolist(), tokens)
-        inner_ctc = ctc_by_hand(inner[0].log_softmax(-1)[0].tolist(), tokens)
+        assert len(inner) == 2
+        inner_ctc = sum(ctc_by_hand(x.log_softmax(-1)[0].tolist(), tokens) for x in inner) / len(inner)
         ctc += (1 - inner_share) * outer_ctc + inner_share * inner_ctc
         logits = model.decoder(torch.tensor([[SOS_EOS_ID, *tokens]]), encoder_out, lengths)
         attention += cross_entropy_by_hand(logits[0].tolist(), tokens, smoothing)
@@ -92,6 +95,34 @@ def test_consistency_of_two_distributions() -> None:
     one, other = ([math.log(p) for p in values] for values in ((0.7, 0.2, 0.1), (0.3, 0.3, 0.4)))
     loss = consistency_loss(torch.tensor([[one, one], [other, one]]), torch.tensor([2, 2]))
     assert loss.item() == pytest.approx(divergence(one, other) + divergence(other, one), rel=1e-5)
+
+
+def test_the_target_view_of_consistency_has_no_gradient() -> None:
+    log_probs = torch.randn(2, 3, 4).log_softmax(-1).requires_grad_()
+    consistency_loss(log_probs, torch.tensor([3, 3])).backward()
+    torch.testing.assert_close(log_probs.grad, -log_probs.detach().flip(0).exp())
+
+
+@pytest.mark.parametrize("share", [0.2, 1.0])
+def test_scheduled_sampling_replaces_a_share_of_the_history(
+    model: AsrModel, features: Tensor, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    inputs = []
+
+    def forward(tokens: Tensor, *memory: Tensor) -> Tensor:
+        """Always guesses token 1."""
+        inputs.append(tokens)
+        return torch.eye(5)[torch.ones_like(tokens)]
+
+    monkeypatch.setattr(model.decoder, "forward", forward)
+    targets = torch.full((2, 300), 4)
+    torch.manual_seed(0)
+    config = LossConfig(scheduled_sampling=share)
+    model.losses(features, torch.tensor(NUM_FRAMES), targets, torch.tensor([300, 300]), config)
+    first, second = inputs
+    assert (first[:, 0] == SOS_EOS_ID).all() and (first[:, 1:] == 4).all()
+    assert (second[:, 0] == SOS_EOS_ID).all() and set(second[:, 1:].unique().tolist()) <= {1, 4}
+    assert (second[:, 1:] == 1).float().mean().item() == pytest.approx(share, abs=0.06)
 
 
 @torch.no_grad()

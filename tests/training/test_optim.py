@@ -151,3 +151,13 @@ def test_weight_average_follows_the_weights() -> None:
         model.weight += 1
     average.update(model)
     assert torch.allclose(average.weights["weight"], before + (1 - 2 / 11))
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_biases_and_norms_do_not_decay(kind: str) -> None:
+    model = AsrModel(ModelConfig(dim=8, num_heads=2, encoder_layers=1, decoder_layers=1, vocab_size=5))
+    groups = build_optimizer(model, OptimConfig(kind=kind, weight_decay=0.1)).param_groups
+    decays = {id(p): group["weight_decay"] for group in groups for p in group["params"]}
+    for name, parameter in model.named_parameters():
+        assert decays.pop(id(parameter)) == (0.1 if parameter.ndim >= 2 else 0.0), name
+    assert not decays

@@ -17,12 +17,13 @@ from onnx import numpy_helper
 from rich.console import Console
 
 from asr.cli import main
-from asr.config import load_config
+from asr.config import Config, ModelConfig, from_dict, load_config
 from asr.export.graph import decoder_graph, step_graph
 from asr.model.model import AsrModel
 from asr.runtime.onnx_model import bundled_model
+from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
 from asr.training.checkpoint import Checkpoint, CheckpointError, checkpoint_path, resolve
-from asr.training.pretrained import load_model, load_pretrained
+from asr.training.pretrained import Pretrained, load_model, load_pretrained, with_new_layers
 from asr.training.train import Trainer
 
 if TYPE_CHECKING:
@@ -146,6 +147,58 @@ def test_pieces_of_words_cannot_be_added(arguments: list[str], tones: tuple[Path
     options = [f"data.train={umlauts}", f"train.init={tmp_path / 'run'}", f"train.output={tmp_path / 'second'}"]
     with pytest.raises(ValueError, match=r"train\.new_units adds letters, and the model .* writes bpe units"):
         Trainer(load_config(pieces[1], [*pieces[2:], *options, "train.new_units=true"]), False, Console())
+
+
+@pytest.mark.parametrize("num_layers", [3, 4, 5, 8])
+def test_new_layers_change_nothing_until_they_are_trained(num_layers: int) -> None:
+    shape = ModelConfig(
+        dim=16,
+        num_heads=2,
+        encoder_layers=3,
+        encoder_ff_dim=32,
+        decoder_ff_dim=32,
+        condition_layers=(1, 2),
+        vocab_size=5,
+    )
+    torch.manual_seed(0)
+    model = AsrModel(shape).eval()
+    for parameter in model.parameters():  # biases and the conditioning begin at zero
+        torch.nn.init.normal_(parameter, std=0.3)
+    tokenizer = Tokenizer("char", (*SPECIAL_TOKENS, "A", "B"))
+    grown = with_new_layers(Pretrained(Config(model=shape).to_dict(), tokenizer, model.state_dict()), num_layers)
+    deeper = AsrModel(from_dict(Config, grown.config).model).eval()
+    deeper.load_state_dict(grown.weights)
+    assert len(deeper.encoder.layers) == num_layers
+    features, lengths = torch.randn(2, 80, 80), torch.tensor([80, 61])
+    with torch.no_grad():
+        outputs, others = (m.encoder(m.ctc, features, lengths, 4, 8) for m in (model, deeper))
+    assert torch.equal(outputs[0], others[0])
+    for inner, other in zip(outputs[2], others[2], strict=True):
+        assert torch.equal(inner, other)
+    weights = [layer.feed_forward.down.weight for layer in deeper.encoder.layers]
+    assert sum(not weight.any() for weight in weights) == num_layers - 3
+    loss = deeper.encoder(deeper.ctc, features, lengths, 4, 8)[0].square().mean()
+    loss.backward()
+    assert all(layer.feed_forward.down.weight.grad.any() for layer in deeper.encoder.layers)
+
+
+def test_a_run_from_a_shallower_model_grows_its_encoder(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "train.max_steps=1"]) == 0
+    options = [*arguments, f"train.output={tmp_path / 'second'}", f"train.init={tmp_path / 'run'}"]
+    assert main([*options, "train.max_steps=1", "model.encoder_layers=3"]) == 0
+    assert "the encoder grows from 2 to 3 layers" in capsys.readouterr().out
+    assert "encoder.layers.2.feed_forward.up.weight" in Checkpoint.load(tmp_path / "second" / "checkpoint-1.pt").weights
+    smaller = [f"train.output={tmp_path / 'third'}", "model.encoder_layers=1", "model.condition_layers=[]"]
+    assert main([*options, *smaller]) == 1
+    assert "model.encoder_layers is 2 there, 1 here" in " ".join(capsys.readouterr().err.split())
+
+
+def test_layers_with_post_norm_do_not_grow() -> None:
+    config = Config(model=ModelConfig(norm="post")).to_dict()
+    with pytest.raises(ValueError, match=r"model\.norm is 'post': only .* model\.norm=pre can grow"):
+        with_new_layers(Pretrained(config, Tokenizer("char", (*SPECIAL_TOKENS, "A")), {}), 20)
 
 
 def test_init_takes_the_weights_of_another_run(arguments: list[str], tmp_path: Path) -> None:

@@ -20,10 +20,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from asr.cli import main
 from asr.config import ChunkConfig, load_config
-from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches
+from asr.data.batches import Batch, BatchPlan, BatchSampler, Position, SpeechDataset, batches
+from asr.data.manifests import Refusal
 from asr.evaluation.wer import WordErrors
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel
+from asr.training import train
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
 from asr.training.progress import TrainingProgress
 from asr.training.train import Trainer
@@ -109,15 +111,10 @@ def test_resuming_with_another_optimizer_is_refused(arguments: list[str], capsys
 
 
 def test_two_machines_train_the_model_of_one_though_a_process_is_killed(arguments: list[str], tmp_path: Path) -> None:
-    """The same batches a step, so the same losses at every step; torchrun begins again at the newest checkpoint; and
-    one process can go on where two stopped."""
-    arguments = [
-        *arguments,
-        "train.batches_per_step=2",
-        "train.log_every=1",
-        "optim.schedule=noam",
-        "train.save_every=4",
-    ]
+    """The same batches and losses at every step; torchrun begins again at the newest checkpoint; one process
+    can go on where two stopped."""
+    arguments = [*arguments, "train.batches_per_step=2", "train.log_every=1", "optim.schedule=noam"]
+    arguments.append("train.save_every=4")
     single, run = tmp_path / "single", tmp_path / "run"
     assert main([*arguments, "train.max_steps=32", f"train.output={single}"]) == 0
     with socket.socket() as free:
@@ -231,6 +228,25 @@ def first_batches(trainer: Trainer, count: int) -> list[Batch]:
     return list(itertools.islice(batches(sampler, dataset, 0), count))
 
 
+def test_a_batch_without_a_readable_utterance_gives_no_gradient(arguments: list[str]) -> None:
+    trainer = new_trainer([*arguments, "train.batches_per_step=2", "optim.lr=1e-12"])
+    (batch,) = first_batches(trainer, 1)
+    silence = SpeechDataset(trainer.tokenizer)[BatchPlan([], 0, False, 1000)]
+    alone, together = (trainer._train_step(own)[0].grad_norm for own in ([batch], [batch, silence]))
+    assert together.item() == pytest.approx(alone.item(), rel=1e-5)
+
+
+def test_training_ends_when_more_than_a_twentieth_cannot_be_read() -> None:
+    trainer = Trainer.__new__(Trainer)
+    trainer.console, trainer.num_views = Console(quiet=True), 2
+    trainer._unreadable, trainer._num_seen, trainer._num_unreadable = set(), 0, 0
+    refusals = tuple(Refusal(str(i), "unreadable", "") for i in range(11))
+    batch = Batch(*(torch.zeros(2 * 209) for _ in range(6)), 1.0, 0, refusals)  # 11 of 220
+    trainer._note_unreadable([batch])
+    with pytest.raises(ValueError, match="23 of 440 utterances"):
+        trainer._note_unreadable([batch._replace(num_frames=torch.zeros(2 * 208), unreadable=(*refusals, refusals[0]))])
+
+
 def test_interruption_saves_and_says_how_to_go_on(arguments: list[str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "asr.cli", *arguments, "train.max_steps=100000", "data.num_workers=1"]
     command += ["train.log_every=1"]
@@ -326,11 +342,18 @@ def test_what_cannot_work_is_one_clear_line(
 
 
 def test_chunks_are_drawn_by_seed_and_cover_the_choices() -> None:
-    config = ChunkConfig(full_probability=0.5, sizes=(4, 8), left_contexts=(16, -1))
+    config = ChunkConfig(full_probability=0.25, sizes=(4, 8), left_contexts=(16, -1))
     draws = [draw_chunk(config, f"1 {step}") for step in range(200)]
     assert set(draws) == {(0, -1), (4, 16), (4, -1), (8, 16), (8, -1)}
     assert draws == [draw_chunk(config, f"1 {step}") for step in range(200)]
-    assert 60 < draws.count((0, -1)) < 140
+    assert 25 < draws.count((0, -1)) < 75
+
+
+def test_every_view_of_every_step_draws_its_own_chunk(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = []
+    monkeypatch.setattr(train, "draw_chunk", lambda _, seed: seeds.append(seed) or (0, -1))
+    assert main([*arguments, "loss.cr_ctc_weight=0.2", "train.max_steps=3", "train.valid_every=100"]) == 0
+    assert len(seeds) == len(set(seeds)) == 6
 
 
 def test_training_ends_when_it_gets_no_better(

@@ -10,13 +10,13 @@
  *     asr_stream_finish(stream);  ... the last events ...
  *     asr_stream_free(stream);  asr_model_free(model);
  *
- * What the library promises:
+ * Guarantees:
  *
  * - Audio is mono, of asr_stream_options.sample_rate, in pieces of any length. What is recognized depends on the audio
  *   alone, not on how it was cut, and is the same as in Python: text, times, confidence.
  * - Events come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an empty one
  *   takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A GAP comes
- *   after the FINAL of what was said before it. An ERROR tells of odd audio; the stream goes on.
+ *   after the FINAL of the speech before it. An ERROR reports odd audio; the stream goes on.
  * - Times are seconds from the stream's first sample, gaps included.
  * - An asr_model is immutable: any number of threads and streams share it, and it may be freed before its streams. An
  *   asr_stream is for one thread at a time: a second one is refused with ASR_BUSY. It never waits and starts no thread
@@ -94,6 +94,10 @@ typedef struct asr_model_options {
   int32_t reserved;             /* 0 */
   asr_log_callback log;         /* NULL: none. It must outlive the model and its streams. */
   void *log_user_data;
+  const char *punctuation_path; /* model for case and punctuation, a file of `asr export`; NULL: none, and formatted text
+                                   is in small letters */
+  const void *punctuation_data; /* or that file's bytes; needed during the call only */
+  size_t punctuation_size;
 } asr_model_options;
 
 typedef enum asr_search {
@@ -103,9 +107,9 @@ typedef enum asr_search {
 } asr_search;
 
 typedef enum asr_text {
-  ASR_TEXT_DEFAULT = 0,
-  ASR_TEXT_PLAIN = 1,    /* words alone */
-  ASR_TEXT_FORMATTED = 2 /* numbers in digits, in small letters; of English words only */
+  ASR_TEXT_DEFAULT = 0,  /* ASR_TEXT_FORMATTED */
+  ASR_TEXT_PLAIN = 1,    /* words alone, of English models in small letters */
+  ASR_TEXT_FORMATTED = 2 /* numbers in digits and, with a model for them, case and punctuation; of English words only */
 } asr_text;
 
 /* How to recognize. Defaults: asr_stream_options_init. */
@@ -120,20 +124,20 @@ typedef struct asr_stream_options {
   int32_t use_lm;                  /* 1: the model's language model, if it has one; 0: none; 1 */
   int32_t beam_size;               /* hypotheses kept, [1, 1024]; 128 */
   double silence_after_speech_s;   /* ends an utterance at the latest; > 0, INFINITY: never; 1.6 */
-  double silence_without_speech_s; /* the same where nothing was said; 5 */
+  double silence_without_speech_s; /* the same where there is no speech; 5 */
   double max_utterance_s;          /* ends a longer one between words; (0, 120]; 20 */
   double hotword_boost;            /* nats for each letter of a hotword, (0, 20]; 0.75 */
   double unknown_cost;             /* nats for each letter that becomes "[unk]", (0, 100]; 1.5 */
   const char *hotwords;            /* words and phrases that are expected, one a line; behind a colon or a tab a boost
                                       of its own; needed during the call only; NULL: none */
-  const char *phrases;             /* a closed list in place of free speech, one a line: what is none of it becomes
+  const char *phrases;             /* a grammar in place of free speech, one phrase a line: what is none of it becomes
                                       "[unk]"; no language model takes part, and no hotwords; NULL: free speech */
   int32_t sample_rate;             /* of the audio and of gaps, Hz, [1000, 768000], 0: 16000; 16000. Anything else is
                                       resampled; events, and asr_stream_sample_offset, count in 16 kHz and seconds */
-  int32_t text;                    /* how events show what was said, asr_text; ASR_TEXT_DEFAULT */
+  int32_t text;                    /* how events show words, asr_text; ASR_TEXT_DEFAULT */
   const char *mask;                /* words and phrases to be shown as stars, one a line; needed during the call only;
                                       NULL: none */
-  double min_silence_after_speech_s; /* at the earliest; between the two, what was said decides; > 0, INFINITY: always the
+  double min_silence_after_speech_s; /* at the earliest; between the two, the words decide; > 0, INFINITY: always the
                                         latest; 0.5 */
 } asr_stream_options;
 
@@ -195,7 +199,7 @@ typedef struct asr_event {
   size_t num_stable;    /* of PARTIAL: leading words of which less than 1 % change in a later PARTIAL; else 0 */
   const char *endpoint; /* of FINAL, what ended it: "silence_after_speech", "silence_without_speech", "max_utterance" or
                            "end_of_audio" (a gap is one too); else NULL */
-  const char *raw;           /* what was said, as it is recognized: words with a space between them; else "" */
+  const char *raw;           /* words as they are recognized, with a space between them; else "" */
   const asr_word *raw_words; /* NULL if there are none */
   size_t num_raw_words;
 } asr_event;

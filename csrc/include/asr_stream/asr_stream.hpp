@@ -1,4 +1,4 @@
-// libasr_stream for C++17: the C API (asr_stream.h, which says what it promises) with owners, strings and exceptions.
+// libasr_stream for C++17: the C API (asr_stream.h) with owners, strings and exceptions.
 //
 //     asr::Model model("model.onnx");
 //     asr::Stream stream(model);

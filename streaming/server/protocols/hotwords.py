@@ -16,7 +16,7 @@ _WEIGHT = re.compile(r"[:\t][0-9.]+$")  # as in "Leighton:2"
 
 
 def usable_hotwords(recognizer: Recognizer, words: Iterable[str]) -> tuple[str, ...]:
-    """Those of `words` that the model can spell; none where the search is greedy or follows a list of phrases."""
+    """The `words` that the model can spell; none where the search is greedy or follows a list of phrases."""
     if recognizer.search == "greedy" or recognizer.phrases is not None:
         return ()
     letters = set("".join(output_symbols(recognizer.onnx.tokens)).upper()) - {"▁"} | {" "}

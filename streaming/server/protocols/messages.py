@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 LANGUAGE = "en"
-"""Of the models that this server runs."""
+"""The language of the models that this server runs."""
 
 
 class BadMessage(ValueError):

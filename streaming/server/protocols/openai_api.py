@@ -1,4 +1,4 @@
-"""What OpenAI's two protocols share: the error object, and the checks of fields that both have."""
+"""Shared parts of OpenAI's two protocols: the error object, and the checks of fields that both have."""
 
 from __future__ import annotations
 

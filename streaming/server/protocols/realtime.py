@@ -5,8 +5,8 @@ the audio (realtime_items.py). `turn_detection` (realtime_config.py) decides wha
 recognizer's endpoint rules and `commit`; with null only `commit`, and an item may hold several utterances.
 
 An `error` event answers a message that cannot be processed at all, for some clients (LiveKit) give up on any. Keywords
-that cannot be used are left out, with a sentence in `warnings` of `session.updated`; the end of a session is told by
-the close code and its reason alone.
+that cannot be used are left out, with a sentence in `warnings` of `session.updated`; the end of a session is reported
+by the close code and its reason alone.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Connection:
 
 
 def _is_live(recognizer: Recognizer) -> bool:
-    """Whether finals keep the stable words of partials: not where a second look at the utterance may change them."""
+    """Whether finals keep the stable words of partials: not where the second pass may change them."""
     return not recognizer.second_pass and recognizer.search != "rescore"
 
 

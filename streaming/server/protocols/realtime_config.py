@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asr.streaming.server.protocols.messages import LANGUAGE, BadMessage, shown, whole_number
+from asr.streaming.server.protocols.messages import LANGUAGE, shown
 from asr.streaming.server.protocols.openai_api import (
     COMMIT_MODELS,
     ApiError,
@@ -26,7 +26,7 @@ MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10000
 DELAYS = ("minimal", "low", "medium", "high", "xhigh")
 LIVE_DELAYS = ("minimal", "low")
 EAGERNESS = {"low": 2.0, "medium": 1.0, "auto": 1.0, "high": 0.5}
-"""Of "semantic_vad": what the server's silence is multiplied by."""
+"""Factors of the server's silence for "semantic_vad"."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SessionConfig:
     turns_given: bool = False
     """Whether an update had `turn_detection`. Without it, OpenAI's models decide whether pauses end items."""
     is_fixed: bool = False
-    """Whether an item ends after exactly that silence; otherwise after at most so much, by what was said."""
+    """Whether an item ends after exactly that silence; otherwise the endpoint rules choose at most that much."""
 
     def updated(self, session: object, old_form: bool) -> SessionConfig:
         """The configuration after an update with the object `session`. ApiError for what is not supported."""
@@ -120,20 +120,19 @@ class SessionConfig:
         kind = turn_detection.get("type", "server_vad") if isinstance(turn_detection, dict) else None
         if not isinstance(turn_detection, dict) or kind not in ("server_vad", "semantic_vad"):
             raise _wrong(path, turn_detection, "null, or an object of type 'server_vad' or 'semantic_vad'")
-        if kind == "semantic_vad":  # clients that ask for it get "server_vad", and are told so in `session.updated`
+        if kind == "semantic_vad":  # clients that ask for it get "server_vad", as `session.updated` reports
             eagerness = turn_detection.get("eagerness") or "auto"
             if not isinstance(eagerness, str) or eagerness not in EAGERNESS:
                 raise _wrong(f"{path}.eagerness", eagerness, f"one of {', '.join(EAGERNESS)}")
-            silence_ms = round(EAGERNESS[eagerness] * self.default_silence_ms)
-            return min(max(silence_ms, MIN_SILENCE_MS), MAX_SILENCE_MS)
-        silence_ms = turn_detection.get("silence_duration_ms")
-        if silence_ms is None:
-            return self.silence_ms or self.default_silence_ms
-        path += ".silence_duration_ms"
-        try:
-            return whole_number(path, silence_ms, MIN_SILENCE_MS, MAX_SILENCE_MS)
-        except BadMessage as error:
-            raise ApiError(str(error), path) from None
+            silence_ms = EAGERNESS[eagerness] * self.default_silence_ms
+        else:
+            silence_ms = turn_detection.get("silence_duration_ms")
+            if silence_ms is None:
+                return self.silence_ms or self.default_silence_ms
+            if not isinstance(silence_ms, (int, float)) or isinstance(silence_ms, bool) or silence_ms != silence_ms:
+                raise _wrong(f"{path}.silence_duration_ms", silence_ms, "a number of milliseconds")
+        # Out of range is no reason to refuse a client: `session.updated` says what holds.
+        return round(min(max(silence_ms, MIN_SILENCE_MS), MAX_SILENCE_MS))
 
 
 def _wrong(path: str, value: object, allowed: str) -> ApiError:

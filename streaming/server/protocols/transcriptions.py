@@ -45,7 +45,7 @@ from asr.streaming.terminal.subtitles import srt, vtt
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("word", "segment")
 ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-transcribe", *COMMIT_MODELS)
-"""Names of OpenAI's models for transcription that clients ask for unless they are told otherwise."""
+"""Names of OpenAI's transcription models, the defaults of its clients."""
 MAX_FIELDS = 64
 MAX_FIELD_BYTES = 65536
 BLOCK_S = 1.0
@@ -160,7 +160,7 @@ class Transcriptions:
                 await _stream(finals, send)
                 return
             try:
-                # Clients such as LiveKit send keywords that nobody wrote for this model: no reason to refuse the file.
+                # Clients such as LiveKit send keywords of their own, which are no reason to refuse the file.
                 keywords = options.keywords
                 warnings = warnings_about(keywords, session.recognizer.hotwords) if keywords else []
                 response = _whole([final async for final in finals], session.audio_s, options, warnings)

@@ -175,11 +175,11 @@ class Dialogue:
 
     def _partial_result(self) -> dict[str, Any]:
         text, num_stable = (self._partial.text, self._partial.num_stable) if self._partial else ("", 0)
-        return {"partial": self._cased(text)} | ({"num_stable": num_stable} if self._with_stable else {})
+        return {"partial": text} | ({"num_stable": num_stable} if self._with_stable else {})
 
     def _result(self, finals: list[Final]) -> dict[str, Any]:
         """All utterances that ended, as one result: a message has one reply."""
-        text = self._cased(" ".join(final.text for final in finals))
+        text = " ".join(final.text for final in finals)
         words = [word for final in finals for word in final.words]
         if self._max_alternatives:
             confidence = sum(word.confidence for word in words) / max(len(words), 1)
@@ -192,10 +192,7 @@ class Dialogue:
         return {"text": text}
 
     def _word(self, word: Word) -> dict[str, Any]:
-        return {"start": round(word.start_s, 3), "end": round(word.end_s, 3), "word": self._cased(word.word)}
-
-    def _cased(self, text: str) -> str:
-        return text.lower() if self._session.recognizer.text == "plain" else text
+        return {"start": round(word.start_s, 3), "end": round(word.end_s, 3), "word": word.word}
 
 
 routes: list[BaseRoute] = [WebSocketRoute(path, serve) for path in ("/", "/vosk")]

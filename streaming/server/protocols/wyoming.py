@@ -14,7 +14,7 @@ the connection is closed.
 An event is a line of JSON, which gives the number of bytes of JSON (`data_length`) and of audio (`payload_length`) that
 follow. An event of more than `max_message_bytes` in all is refused before it is read.
 
-The protocol: https://github.com/OHF-Voice/wyoming. It has no authentication: whoever reaches the port may use it.
+The protocol: https://github.com/OHF-Voice/wyoming. It has no authentication: anyone who can reach the port may use it.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Connection:
             except ValueError as error:
                 raise BadMessage(str(error)) from error
             self._sending = asyncio.create_task(self._send_chunks(self._session))
-            # Retrieves its exception, which nobody awaits when the client is gone, so that asyncio does not log it.
+            # Retrieves its exception, which is not awaited when the client is gone, so that asyncio does not log it.
             self._sending.add_done_callback(lambda task: task.cancelled() or task.exception())
             self._stack.callback(self._sending.cancel)
         return self._session
@@ -207,7 +207,7 @@ class Connection:
         text = ""
         async for event in session.events():
             if isinstance(event, Final):
-                part = " " * bool(text) + (event.text.lower() if self._text == "plain" else event.text)
+                part = " " * bool(text) + event.text
                 text += part
                 await self._send("transcript-chunk", {"text": part})
         return text

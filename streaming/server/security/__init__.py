@@ -1,1 +1,1 @@
-"""Who may connect, and the limits that keep one client from harming the others."""
+"""Access control, and the limits that keep one client from harming the others."""

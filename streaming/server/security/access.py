@@ -1,4 +1,4 @@
-"""Who may use the server: checks every request before anything is allocated for it.
+"""Access control: checks every request before anything is allocated for it.
 
 - Browsers send the origin of a page: a page of another origin is refused, unless it is on the list. Without this any
   page that a user visits could listen in through a server on that user's machine.
@@ -47,7 +47,7 @@ class Access:
                 f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to change that",
             )
         if path in PAGE_PATHS and not websocket:
-            return None  # anybody may see the page; its requests are checked
+            return None  # the page needs no token; its requests are checked
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins and _netloc(origin) != headers.get("host"):
             return 403, "pages of this origin are not allowed; start the server with --allow-origin to allow them"

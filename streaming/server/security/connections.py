@@ -33,9 +33,9 @@ from asr.streaming.server.security.descriptors import BACKLOG, OpenConnections
 from asr.streaming.server.security.limits import Limits
 
 CLOSE_TIMEOUT_S = 1.0
-"""How long a WebSocket client may take to answer a close frame when the server ends."""
+"""Seconds that a WebSocket client may take to answer a close frame when the server ends."""
 PING_INTERVAL_S = 20.0
-"""Keeps proxies from closing a connection on which nothing is said."""
+"""Keeps proxies from closing an idle connection."""
 READ_SIZE = 16384
 SMALL_SIZE = 64
 """Bytes. Fragments and chunks that are smaller count as frames without data."""
@@ -113,7 +113,7 @@ def limited_protocols(
     """`http` and `ws` for `uvicorn.Config`."""
 
     class WriteTimeout(asyncio.Protocol):
-        """What both have: the client reads what it is sent."""
+        """Shared part of both: a timeout of writing to the client."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)

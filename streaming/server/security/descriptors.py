@@ -1,4 +1,4 @@
-"""File descriptors: their number is limited, and a server that has none left accepts nobody and writes no file.
+"""File descriptors: their number is limited, and a server without free ones accepts no connection and writes no file.
 
 So connections of all ports are counted together, and the process's limit has room for all that the server's own limits
 allow: checked at the start, rather than found out under load.

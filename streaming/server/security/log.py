@@ -12,7 +12,7 @@ _QUOTES_VALUES = (TypeError, ValueError, LookupError)
 
 
 class LogFormatter(logging.Formatter):
-    """Tracebacks without the messages of exceptions that quote the value they complain of, which may be a client's."""
+    """Tracebacks without the messages of exceptions that quote a value, which may be a client's."""
 
     def formatException(
         self,

@@ -1,4 +1,4 @@
-"""How long a client's messages are read: until it leaves, is idle, has used up its time, or the server stops."""
+"""Timeouts of a session: a client's messages are read until it leaves, idles, exceeds its time, or the server stops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class SessionTimeouts:
-    """Of one client, from now on."""
+    """Starts the timeouts of one client."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -1,6 +1,6 @@
-"""A process that captures from the default microphone, and what it heard: `Listener`.
+"""A process that records from the default microphone: `RecordingProcess`.
 
-Run as a program, in tests/, it is that process: python -m support.hearing PATH NUM_SAMPLES WAY ...
+Run as a program, in tests/, it is that process: python -m support.recording_process PATH NUM_SAMPLES WAY ...
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ COUNT = 32767
 
 
 @dataclass(frozen=True)
-class Heard:
-    """samples: (num_samples,) float32 of `sample_rate` Hz. told: what `Listener.told` had."""
+class Recording:
+    """samples: (num_samples,) float32 of `sample_rate` Hz. reports: see `RecordingProcess`."""
 
     samples: np.ndarray
     sample_rate: int
-    told: list[dict[str, Any]]
+    reports: list[dict[str, Any]]
 
 
-class Listener:
-    """The process, which listens from its first sample on.
+class RecordingProcess:
+    """The process; it records from the first sample that it gets.
 
-    told: of every block that has a gap or an error, when it came (`time.monotonic`), at which `position` in the
+    reports: of every block that has a gap or an error, when it came (`time.monotonic`), at which `position` in the
     samples, its `gap`, its `error`, and whether the device is `lost`.
     """
 
     def __init__(self, env: dict[str, str], path: Path, *ways: str, num_samples: int = 0, channel: int = 1) -> None:
-        """Ends by itself when it has heard `num_samples` that are not zero, if that is given.
+        """Ends by itself when it has recorded `num_samples` that are not zero, if that is given.
 
         ways: "python-callback" has PortAudio call Python; "held-interpreter" keeps everything else in the process
         from running, half a second at a time.
         """
-        command = [sys.executable, "-m", "support.hearing", str(path), str(num_samples), str(channel), *ways]
-        self.told: list[dict[str, Any]] = []
+        command = [sys.executable, "-m", "support.recording_process", str(path), str(num_samples), str(channel), *ways]
+        self.reports: list[dict[str, Any]] = []
         self._path = path
         self._process = subprocess.Popen(
             command, cwd=Path(__file__).parents[1], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -65,27 +65,27 @@ class Listener:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.told.append(json.loads(line))
+            self.reports.append(json.loads(line))
 
     def wait_for(self, key: str, seconds: float = 30.0) -> dict[str, Any]:
-        """The first that was told with something at `key`."""
+        """The first report with something at `key`."""
         end = time.monotonic() + seconds
-        while not (found := [told for told in self.told if told[key]]):
-            assert time.monotonic() < end and self._process.poll() is None, f"no {key} in {self.told}"
+        while not (found := [report for report in self.reports if report[key]]):
+            assert time.monotonic() < end and self._process.poll() is None, f"no {key} in {self.reports}"
             time.sleep(0.01)
         return found[0]
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
-    def finish(self, patience_s: float = 0.0) -> Heard:
-        """Has the process stop after `patience_s`, unless it stops before that."""
+    def finish(self, timeout_s: float = 0.0) -> Recording:
+        """Has the process stop after `timeout_s`, unless it stops before that."""
         assert self._process.stdin is not None
-        self._reader.join(patience_s)
+        self._reader.join(timeout_s)
         self._process.stdin.close()
         self._reader.join()
         assert self._process.wait() == 0
-        return Heard(np.load(self._path), self._sample_rate, self.told)
+        return Recording(np.load(self._path), self._sample_rate, self.reports)
 
 
 def counting(num_samples: int) -> np.ndarray:
@@ -93,13 +93,13 @@ def counting(num_samples: int) -> np.ndarray:
     return (np.arange(num_samples) % COUNT + 1).astype(np.int16)
 
 
-def hear(virtual_microphone: VirtualMicrophone, folder: Path, audio: np.ndarray, *ways: str) -> Heard:
-    """Plays `audio`, (num_samples,) int16 without zeros, while a `Listener` captures it."""
+def record(virtual_microphone: VirtualMicrophone, folder: Path, audio: np.ndarray, *ways: str) -> Recording:
+    """Plays `audio`, (num_samples,) int16 without zeros, while a `RecordingProcess` captures it."""
     soundfile.write(folder / "play.wav", np.concatenate([LEAD_IN, audio]), SAMPLE_RATE)
-    listener = Listener(virtual_microphone.env, folder / "heard.npy", *ways, num_samples=len(audio))
+    process = RecordingProcess(virtual_microphone.env, folder / "recording.npy", *ways, num_samples=len(audio))
     with virtual_microphone.play(folder / "play.wav") as player:
         assert player.wait(timeout=len(audio) / SAMPLE_RATE + 60) == 0
-    return listener.finish(LATE_S)
+    return process.finish(LATE_S)
 
 
 def main(path: str, num_samples: str, channel: str, *ways: str) -> None:
@@ -115,8 +115,8 @@ def main(path: str, num_samples: str, channel: str, *ways: str) -> None:
             usleep(500_000)
             time.sleep(0.001)
 
-    told_to_stop = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), told_to_stop.set()), daemon=True).start()
+    stopping = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), stopping.set()), daemon=True).start()
     pieces: list[np.ndarray] = []
     position = num_loud = 0
 
@@ -134,7 +134,7 @@ def main(path: str, num_samples: str, channel: str, *ways: str) -> None:
         num_loud += np.count_nonzero(block.samples)
 
     with Microphone(rescan=True, channel=int(channel)) as microphone:
-        while not told_to_stop.is_set():
+        while not stopping.is_set():
             block = microphone.read(0.05)
             if block is not None:
                 take(block)

@@ -1,0 +1,168 @@
+"""Tables of recordings: TSV, CSV or JSONL with a row for each, columns found by name.
+
+A row that cannot be used becomes a `Refusal` with a reason instead of an exception: one bad line
+among a hundred thousand must not end the work, and must not vanish either. What is wrong with the
+whole file (no such file, no such column) is a ValueError. No audio is opened here.
+Imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+AUDIO_COLUMNS = ("path", "audio", "audio_path", "audio_filepath", "wav", "file", "filename")
+SPEAKER_COLUMNS = ("speaker", "speaker_id", "client_id")
+DURATION_COLUMNS = ("duration", "duration_s")
+OFFSET_COLUMNS = ("offset", "start")
+TABLE_SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An utterance that is left out. reason: one of a few; detail: what was found."""
+
+    id: str
+    audio: str
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A row of a table. id: its path as written, without suffix; duration_s: as the table states it, if it does."""
+
+    id: str
+    audio: Path
+    speaker: str | None = None
+    duration_s: float | None = None
+
+
+def read_recordings(
+    table: Path, audio_root: str | Path | None = None, needed: Mapping[str, tuple[str, ...]] | None = None
+) -> Iterator[tuple[Recording, dict[str, object]] | Refusal]:
+    """The recordings of a table in its order, each with its row by the names of the columns in small letters.
+
+    Relative audio paths start at `audio_root`, or at the table's folder. needed: what there must be a column for
+    beside the audio, and the names it may have.
+    Raises ValueError when the table is missing, of unknown format, empty or lacks a column.
+    """
+    kind = TABLE_SUFFIXES.get(table.suffix.lower())
+    if kind is None:
+        raise ValueError(f"{table} is none of {', '.join(TABLE_SUFFIXES)}; rename or convert the manifest")
+    if not table.is_file():
+        raise ValueError(f"{table} does not exist or is not a file")
+    root = table.parent if audio_root is None else Path(audio_root)
+    if not root.is_dir():
+        raise ValueError(f"audio root {root} is not a folder")
+    columns = {"audio path": AUDIO_COLUMNS, **(needed or {})}
+    rows = _json_rows(table, columns) if kind == "jsonl" else _delimited_rows(table, kind, columns)
+    return (row if isinstance(row, Refusal) else _recording(row, root) for row in rows)
+
+
+def _recording(row: dict[str, object], root: Path) -> tuple[Recording, dict[str, object]] | Refusal:
+    audio = find(row, AUDIO_COLUMNS)
+    speaker, stated, offset = (find(row, names) for names in (SPEAKER_COLUMNS, DURATION_COLUMNS, OFFSET_COLUMNS))
+    if not isinstance(audio, str) or not audio.strip() or not is_unicode(audio):
+        return Refusal(str(audio), str(audio), "malformed row", "no usable audio path")
+    audio = audio.strip()
+    path = root / audio
+    id = str(Path(audio).with_suffix("")) if Path(audio).name else audio
+    if _number(offset) not in (None, 0.0):
+        detail = f"starts at {offset} s: cut the recording into one file per utterance"
+        return Refusal(id, str(path), "segment of a longer recording", detail)
+    duration_s = _number(stated)
+    if duration_s is not None and not 0 <= duration_s < math.inf:
+        return Refusal(id, str(path), "malformed row", f"duration is {stated!r}, expected seconds")
+    speaker = None if speaker is None else str(speaker).strip() or None
+    return Recording(id, path, speaker, duration_s), row
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a text file."""
+    # Bytes that are not UTF-8 become U+FFFD, by which the rows they spoil are found.
+    with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
+        yield from file
+
+
+def _delimited_rows(
+    table: Path, kind: str, needed: Mapping[str, tuple[str, ...]]
+) -> Iterator[dict[str, object] | Refusal]:
+    # In TSV a quote is a character like any other: Common Voice and LibriSpeech-like lists have
+    # sentences that begin with one.
+    lines = (line.replace("\0", "\ufffd") for line in lines_of(table))
+    tsv: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    reader = csv.DictReader(lines, **(tsv if kind == "tsv" else {}))
+    try:
+        columns = [str(name).strip().lower() for name in reader.fieldnames or ()]
+        reader.fieldnames = columns
+        _check_columns(table, columns, needed)
+        for row in reader:
+            if None in row or None in row.values():
+                found = len(columns) + len(row.get(None) or ()) - list(row.values()).count(None)
+                name = f"{table.name}:{reader.line_num}"
+                yield Refusal(name, "", "malformed row", f"{found} fields, expected {len(columns)}")
+            else:
+                yield dict(row)
+    except csv.Error as error:
+        raise ValueError(f"{table}, line {reader.line_num}: {error}") from error
+
+
+def _json_rows(table: Path, needed: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, object] | Refusal]:
+    checked = False
+    for number, line in enumerate(lines_of(table), 1):
+        if not line.strip():
+            continue
+        name = f"{table.name}:{number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            yield Refusal(name, "", "malformed row", f"not JSON: {error}")
+            continue
+        if not isinstance(row, dict):
+            yield Refusal(name, "", "malformed row", "not a JSON object")
+            continue
+        row = {str(key).strip().lower(): value for key, value in row.items()}
+        if not checked:  # the first object stands for the header
+            _check_columns(table, list(row), needed)
+            checked = True
+        elif not all(any(name in row for name in names) for names in needed.values()):
+            yield Refusal(name, "", "malformed row", f"keys {', '.join(row)}")
+            continue
+        yield row
+    if not checked:
+        raise ValueError(f"{table} holds no JSON object; expected one per line")
+
+
+def _check_columns(table: Path, columns: list[str], needed: Mapping[str, tuple[str, ...]]) -> None:
+    for what, names in needed.items():
+        if not any(name in columns for name in names):
+            raise ValueError(
+                f"{table} has no column for the {what}: expected one of {', '.join(names)}; "
+                f"it has {', '.join(columns) or 'none'}"
+            )
+
+
+def find(row: Mapping[str, object], names: tuple[str, ...]) -> object | None:
+    """What a row has under the first of `names` that it has."""
+    return next((row[name] for name in names if name in row), None)
+
+
+def is_unicode(text: str) -> bool:
+    """False for text that was not UTF-8 in the file, or holds half a character by a JSON escape."""
+    return not any(c == "\ufffd" or "\ud800" <= c <= "\udfff" for c in text)
+
+
+def _number(value: object) -> float | None:
+    """The number a cell holds; None for an empty cell, NaN for anything else."""
+    if value is None or value == "":
+        return None
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan

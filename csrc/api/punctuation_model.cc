@@ -1,0 +1,54 @@
+#include "api/punctuation_model.h"
+
+#include <cstdint>
+#include <iterator>
+#include <stdexcept>
+
+#include "api/failure.h"
+#include "contract.h"
+#include "onnx_file.h"
+
+namespace asr_stream {
+
+namespace {
+
+std::shared_ptr<const PunctuationMetadata> metadata_of(std::string_view onnx, const std::string& name) {
+  try {
+    return std::make_shared<const PunctuationMetadata>(read_punctuation_metadata(read_onnx_properties(onnx)));
+  } catch (const std::invalid_argument& error) {
+    throw DamagedFileError(name + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+PunctuationModel::PunctuationModel(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name,
+                                   int num_threads)
+    : runtime_(runtime),
+      metadata_(metadata_of(onnx, name)),
+      session_(runtime, onnx, name, num_threads, {std::begin(kPunctuationInputs), std::end(kPunctuationInputs)},
+               {std::begin(kPunctuationOutputs), std::end(kPunctuationOutputs)}) {
+  try {
+    run(punctuation_units({"so"}, {}, SpecialUnit::kSentence, true));  // the first run takes several times as long
+  } catch (const std::runtime_error& error) {
+    throw DamagedFileError(name + " is damaged: its graph cannot be run: " + error.what());
+  }
+}
+
+PunctuationModel::Answer PunctuationModel::run(const PunctuationUnits& units) const {
+  const auto num_units = static_cast<std::int64_t>(units.pauses.size());
+  const std::vector<std::int64_t> count{num_units};
+  const Tensor features =
+      Tensor::view(runtime_, units.features, {1, num_units, static_cast<std::int64_t>(kNumWordFeatures)});
+  const Tensor pauses = Tensor::view(runtime_, units.pauses, {1, num_units});
+  const Tensor num_valid = Tensor::view(runtime_, count, {1});
+  const std::vector<Tensor> outputs = session_.run({&features, &pauses, &num_valid});
+  const auto numbers = [&](std::size_t index, std::size_t width) {
+    const Shape shape{1, num_units, static_cast<std::int64_t>(width)};
+    const float* data = outputs[index].floats(shape, kPunctuationOutputs[index]);
+    return std::vector<float>(data, data + units.pauses.size() * width);
+  };
+  return {numbers(0, kNumMarks), numbers(1, kNumCases)};
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,54 @@
+// The network for case and punctuation in ONNX Runtime, on typed arrays.
+
+import { ModelError, SessionRun, GET_ANEW, openSession } from "./model.js";
+
+// Immutable; any number of streams share one.
+export class Punctuation {
+  // Opens a file of `asr export`. Throws ModelError.
+  static async open(core, bytes, ort, sessionOptions) {
+    const contract = core.contract();
+    const name = "the model for punctuation";
+    let metadata;
+    try {
+      metadata = new core.PunctuationMetadata(bytes);
+    } catch (error) {
+      throw new ModelError(`${name} cannot be used: ${error.message}; ${GET_ANEW}`);
+    }
+    try {
+      const { punctuationInputs, punctuationOutputs } = contract;
+      const session = await openSession(ort, bytes, sessionOptions, name, punctuationInputs, punctuationOutputs);
+      return new Punctuation(ort, contract, metadata, session);
+    } catch (error) {
+      metadata.delete();
+      throw error;
+    }
+  }
+
+  #ort;
+  #contract;
+  #session;
+
+  constructor(ort, contract, metadata, session) {
+    this.#ort = ort;
+    this.#contract = contract;
+    this.metadata = metadata; // of the core, to be deleted
+    this.#session = new SessionRun(session);
+  }
+
+  // units: Int32Array of (numUnits, numWordFeatures), pauses: of (numUnits,). Resolves to probabilities, Float32Arrays
+  // of (numUnits, marks) and (numUnits, cases).
+  async run(units, pauses) {
+    const { punctuationInputs, punctuationOutputs, numWordFeatures } = this.#contract;
+    const tensor = (data, dims) => new this.#ort.Tensor("int64", BigInt64Array.from(data, BigInt), dims);
+    const inputs = [
+      tensor(units, [1, pauses.length, numWordFeatures]), tensor(pauses, [1, pauses.length]),
+      tensor([pauses.length], [1]),
+    ];
+    const outputs = await this.#session.run(Object.fromEntries(punctuationInputs.map((key, i) => [key, inputs[i]])));
+    return punctuationOutputs.map((key) => outputs[key].data);
+  }
+
+  close() {
+    return this.#session.close();
+  }
+}

@@ -1,0 +1,159 @@
+"""System audio: what the computer plays, that is the monitor of the default output of PulseAudio or PipeWire.
+
+PortAudio does not see monitors as a rule, so pactl names the output and parec, of the same package, records it. Both
+speak to PulseAudio and to PipeWire's pipewire-pulse. When another output becomes the default one, as when headphones
+are plugged in, capture goes over to it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+
+import numpy as np
+
+from asr._core import RingBuffer
+from asr.streaming.audio.capture import CLOSE_TIMEOUT_S, RING_S
+from asr.streaming.audio.microphone import SAMPLE_RATE, InputDevice, Microphone, MicrophoneError
+from asr.text import printable
+
+LATENCY_MS = 50
+PIECE = 4 * SAMPLE_RATE // 50
+"""Bytes that are read at a time, at most: 20 ms."""
+ASK_S = 5.0
+_ENVIRONMENT = {"LC_ALL": "C"}
+
+
+class SystemAudio(Microphone):
+    """What the computer plays, to be read as a microphone."""
+
+    KIND = "system audio"
+    # An output that is asleep gives nothing; one that is gone ends parec.
+    SILENCE_LIMIT_S = START_LIMIT_S = float("inf")
+
+    def __init__(self) -> None:
+        """Raises MicrophoneError when there is no sound server, no output, or no program that records it."""
+        self._rescan = True
+        self._find_again()
+        self._begin()
+
+    def _find_again(self) -> None:
+        sink = default_output()
+        self.device = InputDevice(-1, sink, "PulseAudio", 1, SAMPLE_RATE, True)
+
+    def _open(self) -> MonitorCapture:
+        return MonitorCapture(self.device.name)
+
+
+def default_output() -> str:
+    """The name of the default output. Raises MicrophoneError."""
+    if shutil.which("pactl") is None or shutil.which("parec") is None:
+        raise MicrophoneError(
+            "--system-audio needs pactl and parec, which record from PulseAudio and PipeWire: sudo apt-get install "
+            "pulseaudio-utils. On macOS and Windows install a virtual cable, such as BlackHole or VB-CABLE, and name "
+            "it with --device"
+        )
+    try:
+        done = subprocess.run(
+            ["pactl", "info"], env=os.environ | _ENVIRONMENT, capture_output=True, timeout=ASK_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MicrophoneError("the sound server does not answer pactl") from error
+    if done.returncode:
+        said = printable(done.stderr.decode(errors="replace").strip())
+        raise MicrophoneError(f"there is no sound server, PulseAudio or PipeWire with pipewire-pulse: pactl: {said}")
+    fields = dict(line.partition(": ")[::2] for line in done.stdout.decode(errors="replace").splitlines())
+    sink = fields.get("Default Sink", "")
+    if not sink or sink == "@DEFAULT_SINK@":
+        raise MicrophoneError("the sound server has no output that could be recorded: see pactl list short sinks")
+    return sink
+
+
+class MonitorCapture:
+    """A running parec, which fills a ring: a `CaptureDevice`."""
+
+    sample_rate = SAMPLE_RATE
+    num_input_overflows = 0
+
+    def __init__(self, sink: str) -> None:
+        """sink: the output's name. A parec that ends at once is seen by `active`."""
+        self.ring = RingBuffer(int(RING_S * SAMPLE_RATE))
+        self.first_sample_ns = self.last_sample_ns = 0
+        environment = os.environ | _ENVIRONMENT
+        format = [
+            "--raw",
+            "--format=float32le",
+            f"--rate={SAMPLE_RATE}",
+            "--channels=1",
+            f"--latency-msec={LATENCY_MS}",
+        ]
+        # Sessions of their own, since Ctrl-C is ours: what is in the pipe then is read as well.
+        self._recorder = subprocess.Popen(
+            ["parec", f"--device={sink}.monitor", "--client-name=asr-stream", *format],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+            bufsize=0,
+        )
+        self._watcher = subprocess.Popen(
+            ["pactl", "subscribe"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+        self._sink = sink
+        self._threads = [
+            threading.Thread(target=target, name="system-audio", daemon=True) for target in (self._record, self._watch)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def num_received(self) -> int:
+        """As of `Capture`."""
+        return self.ring.num_written + self.ring.num_dropped
+
+    @property
+    def active(self) -> bool:
+        """False when parec has ended, or another output is the default one."""
+        return self._threads[0].is_alive()
+
+    def close(self, abort: bool = False) -> bool:
+        """Stops recording. True: nothing is left open."""
+        for process in (self._recorder, self._watcher):
+            process.terminate()
+        for thread in self._threads:
+            thread.join(CLOSE_TIMEOUT_S)
+        for process in (self._recorder, self._watcher):
+            process.wait()
+        return True
+
+    def _record(self) -> None:
+        assert self._recorder.stdout is not None
+        rest = b""
+        with self._recorder.stdout as pipe:
+            while data := pipe.read(PIECE):
+                data = rest + data
+                whole = len(data) // 4 * 4
+                rest = data[whole:]
+                self.last_sample_ns = time.monotonic_ns()
+                self.first_sample_ns = self.first_sample_ns or self.last_sample_ns - whole * 10**9 // (4 * SAMPLE_RATE)
+                self.ring.write(np.frombuffer(data[:whole], np.float32))
+
+    def _watch(self) -> None:
+        assert self._watcher.stdout is not None
+        with self._watcher.stdout as lines:
+            for line in lines:
+                if b" on server" in line and self._has_moved():
+                    self._recorder.terminate()
+
+    def _has_moved(self) -> bool:
+        try:
+            return default_output() != self._sink
+        except MicrophoneError:
+            return False  # if it is gone, parec ends

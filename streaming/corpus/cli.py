@@ -1,0 +1,149 @@
+"""`asr transcribe`: text for every recording of a corpus, and a manifest of it to train on."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import asr
+from asr.cores import num_cores
+from asr.streaming.corpus.progress import Progress
+from asr.streaming.corpus.recordings import find_recordings, longest_first, parse_shard
+from asr.streaming.corpus.texts import Task, write_rows
+from asr.streaming.corpus.workers import run_workers
+from asr.streaming.terminal.options import OPTIONS, add_recognition_options
+from asr.tables import Recording, Refusal
+from asr.text import printable
+
+DESCRIPTION = """\
+Text for every recording of a corpus. DIR gets a file of JSON lines for each, with words, times and confidence, and
+manifest.jsonl, which `asr prepare manifest` takes. What is there already is not done again: call it once more to go on
+after Ctrl-C, a crash or a full disk. A recording that fails costs no other; all that failed are named at the end.
+"""
+EXAMPLES = """\
+examples:
+  asr transcribe podcasts/ --out texts
+  asr transcribe recordings.tsv talks/ --out texts --srt
+  asr transcribe data/dev.jsonl.gz --out texts --model model.onnx --lm bundled
+  asr transcribe corpus/ --out texts --shard $SLURM_ARRAY_TASK_ID/16      in a job array, 1 to 16
+  asr transcribe corpus/ --out /shared/texts --ray auto                   on a Ray cluster
+  asr prepare manifest texts/manifest.jsonl --out data                    to train on what was recognized
+
+exit status: 0 all are done, 1 some failed, 130 after Ctrl-C
+"""
+SETTINGS = "transcribe.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `asr transcribe` on `parser`."""
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="MANIFEST|FOLDER",
+        help="folders of recordings; tables (TSV, CSV, JSONL) with a column path; data sets of `asr prepare`",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the texts")
+    parser.add_argument("--srt", action="store_true", help="subtitles as well, a file for each recording")
+    parser.add_argument("--audio-root", metavar="DIR", help="where relative paths of tables start")
+    parser.add_argument("--shard", metavar="i/n", help="do the i-th of n parts only, i from 1 to n")
+    parser.add_argument(
+        "-j", "--jobs", type=int, metavar="N", help="processes, of one thread each (default: one for each core)"
+    )
+    parser.add_argument(
+        "--ray", metavar="ADDRESS", help="run on this Ray cluster: auto, local or ray://HOST:PORT (extra: ray)"
+    )
+    add_recognition_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """`asr transcribe` with parsed arguments; returns the exit status.
+
+    Raises ValueError for arguments and inputs that are wrong, OSError when DIR cannot be written.
+    """
+    if args.jobs is not None and args.jobs < 1:
+        raise ValueError(f"--jobs is {args.jobs}; it must be at least 1")
+    shard, num_shards = parse_shard(args.shard) if args.shard else (1, 1)
+    found = find_recordings(args.inputs, args.audio_root)[shard - 1 :: num_shards]
+    options = argparse.Namespace(**{name: getattr(args, name) for name in _option_names()})
+    task = Task(options, args.out.absolute(), args.srt)
+    task.out.mkdir(parents=True, exist_ok=True)
+    is_new = _check_settings(task)
+
+    failed = [
+        (each.audio or each.id, f"{each.reason} {each.detail}".strip()) for each in found if isinstance(each, Refusal)
+    ]
+    recordings = [each for each in found if isinstance(each, Recording)]
+    left = longest_first(each for each in recordings if not task.is_done(each))
+    if args.ray:
+        from asr.streaming.corpus.on_ray import run_on_ray
+
+        outcomes = run_on_ray(task, left, args.ray, args.jobs)
+    else:
+        outcomes = run_workers(task, left, min(args.jobs or num_cores(), len(left)))
+    try:
+        with Progress(left) as progress, contextlib.closing(outcomes):
+            for outcome in outcomes:
+                progress.add(outcome.audio_s, bool(outcome.trouble))
+                if outcome.trouble:
+                    failed.append((str(outcome.recording.audio), outcome.trouble))
+    except ValueError:  # the options make no recognizer
+        if is_new:
+            (task.out / SETTINGS).unlink()
+        raise
+    rows = [row for each in recordings if (row := task.row(each)) is not None]
+    name = f"manifest.{shard}-of-{num_shards}.jsonl" if args.shard else "manifest.jsonl"
+    write_rows(task.out / name, rows)
+    _report(len(recordings) - len(left), progress.summary(), failed)
+    return int(bool(failed))
+
+
+def _named(refusal: Refusal) -> tuple[str, str]:
+    return refusal.audio or refusal.id, f"{refusal.reason}: {refusal.detail}" if refusal.detail else refusal.reason
+
+
+def _option_names() -> list[str]:
+    parser = argparse.ArgumentParser()
+    add_recognition_options(parser)
+    return [name for name in vars(parser.parse_args([]))]
+
+
+def _check_settings(task: Task) -> bool:
+    """Texts of different models must not end up in one folder: ValueError. Returns whether there were none."""
+    settings: dict[str, Any] = {"version": asr.__version__}
+    for name, value in vars(task.options).items():
+        settings[name] = value
+        if name in ("model", "lm", "hotwords", "phrases", "punctuation", "mask") and value and Path(value).is_file():
+            settings[name] = f"{Path(value).name}, sha256 {hashlib.sha256(Path(value).read_bytes()).hexdigest()[:16]}"
+    path = task.out / SETTINGS
+    try:
+        former = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        write_rows(path, [settings])
+        return True
+    for name, value in settings.items():
+        if former.get(name) != value:
+            option = next((option for field, option in OPTIONS.items() if field.startswith(name)), f"--{name}")
+            raise ValueError(
+                f"{task.out} holds texts made with {option} {former.get(name)}, now it is {value}: "
+                "give the same options, or another --out"
+            )
+    return False
+
+
+def _report(num_there: int, summary: str, failed: Sequence[tuple[str, str]]) -> None:
+    if num_there:
+        summary += f"; {num_there} were there already"
+    print(summary, file=sys.stderr)
+    if failed:
+        print(f"{len(failed)} failed; the same command tries them again:", file=sys.stderr)
+    for path, trouble in failed:
+        print(f"  {printable(path)}: {printable(trouble)}", file=sys.stderr)
+    sys.stderr.flush()

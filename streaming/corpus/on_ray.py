@@ -1,0 +1,85 @@
+"""A corpus on a Ray cluster: Ray Data's workers do what those of one machine do, into the same folder.
+
+The folder for texts and the recordings must be there under the same names on all machines. Ray starts workers that died
+again, with the recordings they had: one that a worker has died over before, in the same run, is not tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+from asr.streaming.corpus.texts import Task
+from asr.streaming.corpus.workers import Outcome, why
+from asr.tables import Recording
+
+_BLOCK = 8
+"""Recordings that a worker is given at a time."""
+
+
+def run_on_ray(
+    task: Task, recordings: Sequence[Recording], address: str, num_workers: int | None
+) -> Generator[Outcome, None, None]:
+    """Outcomes as they come. num_workers: None is one for each CPU of the cluster.
+
+    Raises ValueError where Ray is not installed and for options that make no recognizer, ConnectionError where there is
+    no cluster.
+    """
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise ValueError(f"--ray: {error}. Install what it needs: pip install 'asr-stream[ray]'") from error
+    if not recordings:
+        return
+    task.recognizer()  # what is wrong with the options is told here, not by every worker
+    ray.init(address=address, logging_level="error", log_to_driver=False)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # its plan, and that the bars are off
+    try:
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        most = num_workers or int(ray.cluster_resources().get("CPU", 1))
+        by_id = {recording.id: recording for recording in recordings}
+        items = [{"id": each.id, "audio": str(each.audio), "speaker": each.speaker or ""} for each in recordings]
+        data = ray.data.from_items(items, override_num_blocks=-(-len(items) // _BLOCK))
+        results = data.map(
+            RayWorker,
+            fn_constructor_args=(task, secrets.token_hex(8)),
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(most, len(items))),
+            num_cpus=1,
+        )
+        for result in results.iter_rows():
+            yield Outcome(by_id[result["id"]], result["audio_s"], result["trouble"])
+    finally:
+        ray.shutdown()
+
+
+class RayWorker:
+    """A worker of Ray Data."""
+
+    def __init__(self, task: Task, run: str) -> None:
+        """run: what tells this run from others."""
+        self._task, self._run = task, run
+        self._recognizer = task.recognizer()
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        recording = Recording(item["id"], Path(item["audio"]), item["speaker"] or None)
+        audio_s, trouble = 0.0, ""
+        begun = self._task.out / f"{recording.id}.begun"
+        try:
+            if self._task.is_done(recording):  # by a worker that died over another one
+                audio_s = self._task.row(recording)["duration"]  # type: ignore[index]
+            elif begun.exists() and begun.read_text() == self._run:
+                trouble = "its worker died, perhaps for want of memory"
+                self._task.discard_parts(recording)
+            else:
+                begun.parent.mkdir(parents=True, exist_ok=True)
+                begun.write_text(self._run)
+                audio_s = self._task.do(self._recognizer, recording)
+            begun.unlink(missing_ok=True)
+        except Exception as error:
+            begun.unlink(missing_ok=True)
+            trouble = why(error)
+        return {"id": recording.id, "audio_s": audio_s, "trouble": trouble}

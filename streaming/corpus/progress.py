@@ -1,0 +1,68 @@
+"""How far a corpus is: a bar in a terminal, a line a minute elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from asr.streaming.terminal.status import clock
+from asr.tables import Recording
+
+LINE_EVERY_S = 60.0
+
+
+class Progress:
+    """A context manager. Counts by length where every recording's is known, else by number."""
+
+    def __init__(self, recordings: Sequence[Recording]) -> None:
+        """recordings: those that are to be done."""
+        self._num_files = len(recordings)
+        lengths_s = [each.duration_s or 0.0 for each in recordings]
+        self._total = sum(lengths_s) if all(lengths_s) else 0.0
+        self._started = self._shown = time.monotonic()
+        self._num_done = self._num_failed = 0
+        self._audio_s = 0.0
+        self._bar: Any = None
+
+    def __enter__(self) -> Progress:
+        if sys.stderr.isatty() and self._num_files:
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            columns = (BarColumn(), TextColumn("{task.percentage:3.0f} %"), TextColumn("{task.fields[text]}"))
+            self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task("", total=self._total or self._num_files, text=self.text())
+            self._bar.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def add(self, audio_s: float, failed: bool) -> None:
+        """One more recording has been done, so long, or has failed."""
+        self._num_done += 1
+        self._num_failed += failed
+        self._audio_s += audio_s
+        now = time.monotonic()
+        if self._bar:
+            self._bar.update(self._task, completed=self._audio_s if self._total else self._num_done, text=self.text())
+        elif now - self._shown >= LINE_EVERY_S:
+            self._shown = now
+            print(self.text(), file=sys.stderr, flush=True)
+
+    def text(self) -> str:
+        """For a line of its own, or beside the bar."""
+        return f"{self._num_done}/{self._num_files} recordings, {self._audio()}"
+
+    def summary(self) -> str:
+        """For the end."""
+        elapsed = clock(time.monotonic() - self._started)
+        return f"{self._num_done - self._num_failed} recordings, {self._audio()} in {elapsed}"
+
+    def _audio(self) -> str:
+        elapsed_s = max(time.monotonic() - self._started, 1e-3)
+        return f"{self._audio_s / 3600:.2f} hours, {self._audio_s / 3600 / elapsed_s:.4f} hours per second"

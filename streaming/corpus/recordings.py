@@ -1,0 +1,128 @@
+"""Which recordings there are: those of folders, of tables, and of data sets that `asr prepare` wrote.
+
+The id of a recording is where its text goes, below the folder for texts: the name of the input, then the path within
+it, without suffix.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from asr.streaming.audio.audio_file import duration_s
+from asr.tables import TABLE_SUFFIXES, Recording, Refusal, read_recordings
+
+AUDIO_SUFFIXES = frozenset(
+    ".wav .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au .caf .w64 .rf64 .sph .m4a .mp4 .mov .aac .webm .mkv .mka "
+    ".wma .amr .3gp".split()
+)
+"""How recordings in folders are known."""
+DATA_SET = ".jsonl.gz"
+_HEADERS_AT_A_TIME = 16
+"""Files whose lengths are looked up together: on a network drive each takes a while."""
+
+
+def find_recordings(inputs: Sequence[str], audio_root: str | None = None) -> list[Recording | Refusal]:
+    """The recordings of all `inputs`, in their order, those of a folder by name; each once.
+
+    audio_root: where the relative paths of tables start, in place of the tables' folders.
+    Raises ValueError for an input that is none, and where there is no recording at all.
+    """
+    seen: dict[str, Path] = {}
+    found: list[Recording | Refusal] = []
+    for name in inputs:
+        path = Path(name)
+        if path.is_dir():
+            recordings = _of_folder(path)
+        elif path.name.endswith(DATA_SET):
+            recordings = _of_data_set(path)
+        elif path.suffix.lower() in TABLE_SUFFIXES:
+            rows = read_recordings(path, audio_root)
+            recordings = (row if isinstance(row, Refusal) else row[0] for row in rows)
+        else:
+            kinds = ", ".join((*TABLE_SUFFIXES, DATA_SET))
+            what = "neither a folder nor a table" if path.exists() else "not there"
+            raise ValueError(f"{name} is {what}: give a folder of recordings, or a table ({kinds})")
+        prefix = Path(os.path.abspath(path)).name.removesuffix(DATA_SET) or "root"
+        if not path.is_dir():
+            prefix = Path(prefix).stem
+        found += _named(recordings, prefix, seen)
+    if not any(isinstance(each, Recording) for each in found):
+        why = f": {found[0].audio}: {found[0].reason}" if found and isinstance(found[0], Refusal) else ""
+        raise ValueError(f"no recording in {' '.join(inputs)}{why}; those in folders are known by {suffixes()}")
+    return found
+
+
+def suffixes() -> str:
+    """For people."""
+    return ", ".join(sorted(AUDIO_SUFFIXES))
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """ "3/16" -> (3, 16). Raises ValueError."""
+    if not (found := re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)) or not 1 <= int(found[1]) <= int(found[2]):
+        raise ValueError(f"--shard is {text!r}; expected i/n with i in 1 to n, such as 3/16 (SLURM: --array=1-16)")
+    return int(found[1]), int(found[2])
+
+
+def longest_first(recordings: Iterable[Recording]) -> list[Recording]:
+    """So that all cores end together. Looks up what tables do not state; 0 s where that cannot be known."""
+    recordings = list(recordings)
+    with ThreadPoolExecutor(_HEADERS_AT_A_TIME) as pool:
+        lengths = pool.map(lambda each: each.duration_s or duration_s(each.audio), recordings)
+    known = [replace(each, duration_s=length) for each, length in zip(recordings, lengths, strict=True)]
+    return sorted(known, key=lambda each: -(each.duration_s or 0.0))
+
+
+def _named(
+    recordings: Iterable[Recording | Refusal], prefix: str, seen: dict[str, Path]
+) -> Iterator[Recording | Refusal]:
+    """With ids that are unique and stay below the folder for texts."""
+    for each in recordings:
+        if isinstance(each, Refusal):
+            yield each
+            continue
+        parts = [part for part in Path(each.id).parts if part not in (os.sep, "..") and part != Path(each.id).anchor]
+        id = "/".join((prefix, *parts))
+        audio = Path(os.path.abspath(each.audio))
+        if (other := seen.setdefault(id, audio)) is audio:
+            yield replace(each, id=id, audio=audio)
+        elif other != audio:
+            yield Refusal(id, str(audio), f"its text would be written over that of {other}; give it another name")
+
+
+def _of_folder(folder: Path) -> Iterator[Recording]:
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(files):
+            path = Path(place, name)
+            if path.suffix.lower() in AUDIO_SUFFIXES and not name.startswith("."):
+                yield Recording(str(path.relative_to(folder).with_suffix("")), path)
+
+
+def _of_data_set(path: Path) -> Iterator[Recording | Refusal]:
+    """Utterances of `asr prepare` that are whole recordings as they lie on the disk: copies in noise are not."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                yield _of_cut(json.loads(line))
+    except (OSError, EOFError, zlib.error, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {error!r}; expected a data set of `asr prepare`") from error
+
+
+def _of_cut(cut: dict[str, Any]) -> Recording | Refusal:
+    recording = cut["recording"]
+    audio = Path(recording["sources"][0]["source"])
+    transforms = {each["name"] for each in recording.get("transforms") or ()} - {"Downmix", "Resample"}
+    if transforms or cut["start"] or cut["duration"] != recording["duration"]:
+        return Refusal(cut["id"], str(audio), "copy or part of a recording", "transcribe the recording itself")
+    speakers = [each.get("speaker") for each in cut["supervisions"]]
+    return Recording(cut["id"], audio, speakers[0] if speakers else None, recording["duration"])

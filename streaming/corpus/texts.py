@@ -1,0 +1,140 @@
+"""The text of one recording on disk: whole or not there, so that a run that was ended goes on where it was.
+
+`<id>.jsonl`: first the recording, {"type": "recording", ...}, then its events, a line each, as `asr-stream --format
+json` writes them, without partials. `<id>.srt`: subtitles, where they are wanted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asr.files import part_of, replacing
+from asr.tables import Recording
+
+if TYPE_CHECKING:
+    from asr.streaming.events import Event, Final
+    from asr.streaming.recognizer import Recognizer
+
+
+class Stopped(Exception):
+    """Whoever wanted the text has gone."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What workers do with every recording. Can be sent to other processes.
+
+    options: those of `add_recognition_options`. out: the folder for texts. srt: with subtitles.
+    """
+
+    options: Namespace
+    out: Path
+    srt: bool = False
+
+    def recognizer(self) -> Recognizer:
+        """As `asr-stream --file` has it, so that the text is the same. Raises ValueError."""
+        from asr.streaming.terminal.options import new_recognizer
+
+        return new_recognizer(self.options)
+
+    def is_done(self, recording: Recording) -> bool:
+        """Whether all that is wanted of it is there."""
+        return all(path.exists() for path in self._paths(recording))
+
+    def do(self, recognizer: Recognizer, recording: Recording, stopped: Callable[[], bool] = lambda: False) -> float:
+        """Writes its text; returns its length in seconds.
+
+        Raises ValueError for a recording that cannot be read to its end, OSError for text that cannot be written, and
+        Stopped: then nothing is written.
+        """
+        target, *subtitles = self._paths(recording)
+        if target.exists():
+            events, length_s = read_finals(target), 0.0
+        else:
+            events, length_s = _recognize(recognizer, recording, stopped)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for path in subtitles:
+            from asr.streaming.terminal.subtitles import srt
+
+            _write(path, srt(event for event in events if event.type == "final"))  # type: ignore[misc]
+        if not target.exists():
+            rows = [_row(recording, events, length_s), *(event.to_dict() for event in events)]
+            write_rows(target, rows)
+        return length_s
+
+    def discard_parts(self, recording: Recording) -> None:
+        """Removes what a worker that died may have left."""
+        for path in self._paths(recording):
+            with contextlib.suppress(OSError):
+                part_of(path).unlink(missing_ok=True)
+
+    def row(self, recording: Recording) -> dict[str, Any] | None:
+        """Its row of the manifest; None if it is not done."""
+        try:
+            with self._paths(recording)[0].open(encoding="utf-8") as file:
+                row = json.loads(file.readline())
+        except FileNotFoundError:
+            return None
+        del row["type"]
+        return row
+
+    def _paths(self, recording: Recording) -> list[Path]:
+        # Not with_suffix: an id may hold dots.
+        return [self.out / f"{recording.id}{suffix}" for suffix in (".jsonl", ".srt")[: 1 + self.srt]]
+
+
+def read_finals(path: Path) -> list[Final]:
+    """The finals of a file of texts."""
+    from asr.runtime.search import Word
+    from asr.streaming.events import Final
+
+    with path.open(encoding="utf-8") as file:
+        events = [event for line in file if (event := json.loads(line))["type"] == "final"]
+    return [
+        Final(event["text"], event["start"], event["end"], tuple(Word(*word.values()) for word in event["words"]))
+        for event in events
+    ]
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """JSON lines, whole or not there. Raises OSError."""
+    _write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def _recognize(recognizer: Recognizer, recording: Recording, stopped: Callable[[], bool]) -> tuple[list[Event], float]:
+    from asr.streaming.terminal.files import Transcription
+
+    transcription = Transcription(str(recording.audio))
+    transcription.run(recognizer, None, realtime=False, wants_partials=False, stopped=stopped)
+    if stopped():
+        raise Stopped
+    if transcription.trouble:
+        raise ValueError(transcription.trouble)
+    queued = (transcription.events.get() for _ in range(transcription.events.qsize()))
+    return [event for event in queued if not isinstance(event, str)], round(transcription.stats.audio_s, 3)
+
+
+def _row(recording: Recording, events: Sequence[Event], length_s: float) -> dict[str, Any]:
+    """As `asr prepare` takes it back: its text is what was said, without digits and punctuation."""
+    finals = [event for event in events if event.type == "final"]
+    confidences = [word.confidence for event in finals for word in event.raw_words]
+    row = {
+        "type": "recording",
+        "audio_filepath": str(recording.audio),
+        "duration": length_s,
+        "text": " ".join(event.raw for event in finals),
+        "formatted": " ".join(event.text for event in finals),
+        "confidence": round(sum(confidences) / len(confidences), 3) if confidences else 0.0,
+    }
+    return row | ({"speaker": recording.speaker} if recording.speaker else {})
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path, durable=True) as part:
+        part.write_bytes(text.encode(errors="backslashreplace"))  # a name may be no UTF-8

@@ -1,0 +1,153 @@
+"""Processes that work through recordings, one at a time each. One that dies costs the recording it had, no other."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Generator, Iterable
+from multiprocessing.connection import Connection, wait
+from typing import NamedTuple
+
+from asr.command import interrupts_ignored
+from asr.streaming.corpus.texts import Stopped, Task
+from asr.tables import Recording
+
+_STARTED = "started"
+
+
+class Outcome(NamedTuple):
+    """Of one recording: seconds of audio, and why there is no text, if there is none."""
+
+    recording: Recording
+    audio_s: float = 0.0
+    trouble: str = ""
+
+
+def run_workers(task: Task, recordings: Iterable[Recording], num_workers: int) -> Generator[Outcome, None, None]:
+    """Outcomes as they come. When the generator is closed, workers end at once and leave nothing half written.
+
+    Raises ValueError for options that make no recognizer, ChildProcessError if no worker can be started.
+    """
+    waiting = deque(recordings)
+    workers: list[_Worker] = []
+    try:
+        while True:
+            while waiting and len(workers) < num_workers:
+                workers.append(_Worker(task))
+            if not workers:
+                return
+            ready = wait([worker.connection for worker in workers])
+            for worker in [worker for worker in workers if worker.connection in ready]:
+                outcome = worker.receive()
+                if outcome is not None:
+                    yield outcome
+                if worker.ended is not None:
+                    workers.remove(worker)
+                    if not worker.started and not any(other.started for other in workers):
+                        raise ChildProcessError(f"a worker {worker.ended} before it began; use fewer --jobs")
+                elif waiting:
+                    worker.send(waiting.popleft())
+                else:
+                    worker.close()
+                    workers.remove(worker)
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+class _Worker:
+    """A process, as its owner sees it. started: it has a recognizer. ended: how, if it has."""
+
+    def __init__(self, task: Task) -> None:
+        self.started = False
+        self.ended: str | None = None
+        self._task = task
+        self._recording: Recording | None = None
+        context = multiprocessing.get_context("spawn")  # a fork would take the threads' locks without the threads
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, task, os.getpid()), daemon=True)
+        with interrupts_ignored():
+            self._process.start()
+        theirs.close()
+
+    def send(self, recording: Recording) -> None:
+        self._recording = recording
+        with contextlib.suppress(OSError):  # it has died: the next `receive` says so
+            self.connection.send(recording)
+
+    def receive(self) -> Outcome | None:
+        """What it has to say: that it has started (None), or what became of its recording. Waits for it."""
+        recording, self._recording = self._recording, None
+        try:
+            message = self.connection.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            self.ended = _way(self._process.exitcode or 0)
+            if recording is None:
+                return None
+            self._task.discard_parts(recording)
+            return Outcome(recording, trouble=f"its worker {self.ended}")
+        if message == _STARTED:
+            self.started = True
+            return None
+        if recording is None:
+            raise ValueError(message)
+        audio_s, trouble = message
+        return Outcome(recording, audio_s, trouble)
+
+    def close(self) -> None:
+        """Ends it, whatever it does."""
+        self._process.terminate()
+        self._process.join()
+        self.connection.close()
+        if self._recording is not None:
+            self._task.discard_parts(self._recording)
+
+
+def _way(exit_code: int) -> str:
+    if exit_code >= 0:
+        return f"ended with status {exit_code}"
+    with contextlib.suppress(ValueError):
+        name = signal.Signals(-exit_code).name
+        return f"was killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
+    return f"was killed by signal {-exit_code}"
+
+
+def _work(connection: Connection, task: Task, parent: int) -> None:
+    """What a worker does until its owner has gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where it is not inherited
+    silence_libraries()
+    try:
+        recognizer = task.recognizer()
+    except Exception as error:
+        connection.send(str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}")
+        return
+    with contextlib.suppress(EOFError, OSError, Stopped):
+        connection.send(_STARTED)
+        while True:
+            recording = connection.recv()
+            audio_s, trouble = 0.0, ""
+            try:
+                audio_s = task.do(recognizer, recording, lambda: os.getppid() != parent)
+            except Stopped:
+                raise
+            except Exception as error:
+                trouble = why(error)
+            connection.send((audio_s, trouble))
+
+
+def silence_libraries() -> None:
+    """libmpg123 writes a line for each damaged frame; what matters is raised as an exception."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    os.close(null)
+
+
+def why(error: Exception) -> str:
+    """For people, on one line."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"cannot write {error.filename or 'its text'}: {error.strerror}"
+    return " ".join(str(error).split()) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,93 @@
+"""Dictation: live captions whose stable words are typed, and which can be paused: then the microphone is closed.
+
+While it is paused the time of the stream stands still.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from asr.streaming.audio.microphone import MicrophoneError
+from asr.streaming.terminal.live import WAIT_S, Live, Source
+
+if TYPE_CHECKING:
+    from asr.streaming.audio.microphone import Microphone
+    from asr.streaming.events import Event
+    from asr.streaming.terminal.output import Output
+    from asr.streaming.terminal.toggle import Switch
+    from asr.streaming.terminal.typist import Typist
+
+
+class Dictation(Live):
+    """As `Live`; besides, `switch` pauses it, and `typist` types."""
+
+    def __init__(
+        self,
+        source: Source,
+        open_microphone: Callable[[], Microphone],
+        switch: Switch,
+        typist: Typist,
+        output: Output,
+        with_stats: bool,
+    ) -> None:
+        """open_microphone: after a pause. `source` has no microphone when dictation begins with one."""
+        super().__init__([source], output, with_stats)
+        self._source = source
+        self._open_microphone = open_microphone
+        self._switch = switch
+        self._typist = typist
+
+    def step(self) -> bool:
+        self._switch.wait(0.0 if self._source.microphone else WAIT_S)
+        if self._switch.on and not self._source.microphone:
+            self._resume()
+        elif not self._switch.on and self._source.microphone:
+            self._pause()
+        if complaint := self._typist.complaint():
+            self._warn(complaint)
+        if self._source.microphone:
+            return super().step()
+        if self._view:
+            self._view.draw_paused()
+        return False
+
+    def finish(self) -> None:
+        self._drain()
+        begun = time.monotonic()
+        self._source.stream.finish()
+        self._show(self._source, 0.0, begun)
+        self._typist.close()
+        if complaint := self._typist.complaint():
+            self._output.complain(complaint)
+
+    def _pause(self) -> None:
+        self._drain()
+        begun = time.monotonic()
+        self._source.stream.end_utterance()
+        self._show(self._source, 0.0, begun)
+
+    def _resume(self) -> None:
+        self._typist.resume()
+        try:
+            self._source.microphone = self._open_microphone()
+        except MicrophoneError as error:
+            self._switch.on = False
+            self._warn(str(error))
+
+    def _drain(self) -> None:
+        """Closes the microphone and recognizes all that it has captured."""
+        if self._source.microphone:
+            self._source.microphone.close()
+            while self._read(self._source):
+                pass
+            self._source.microphone = None
+
+    def _warn(self, text: str) -> None:
+        self._source.stream.report_error(text)
+        self._show(self._source, 0.0, time.monotonic())
+
+    def _show_event(self, event: Event, label: str) -> None:
+        super()._show_event(event, label)
+        self._typist.show(event)

@@ -1,0 +1,102 @@
+"""Programs that type into the focused window: wtype, dotool, ydotool, xdotool.
+
+Each reads the text from its standard input, presses and releases one key after the other, and ends. What works depends
+on the display server: X11 takes keys from any client, a Wayland compositor only if it has the virtual keyboard protocol
+(wlroots, not GNOME and KDE), and dotool and ydotool make a keyboard in the kernel (/dev/uinput), below any of them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from asr.text import printable
+
+TIMEOUT_S = 10.0
+"""Beyond what the keys of a text take."""
+KEYS_PER_S = 50.0
+"""At least."""
+
+
+class TypingError(ValueError):
+    """Nothing can type here, or a tool that could no longer does. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class TypingTool:
+    """A program. command: with its arguments. before: what stands before the text on its standard input."""
+
+    name: str
+    command: tuple[str, ...]
+    before: str = ""
+
+    def type(self, text: str) -> None:
+        """Types `text` and waits until its last key is released. An empty one is a test. Raises TypingError."""
+        content = f"{self.before}{text}" if text else ""
+        try:
+            # A session of its own: Ctrl-C, or a signal to this process's group, must not end it while it holds a key.
+            process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise TypingError(f"{self.name} cannot be started: {error.strerror}") from error
+        try:
+            _, said = process.communicate(content.encode(), TIMEOUT_S + len(text) / KEYS_PER_S)
+        except subprocess.TimeoutExpired as error:  # left alone, since it may hold a key
+            raise TypingError(f"{self.name} does not end") from error
+        if process.returncode:
+            lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+            raise TypingError(f"{self.name}: {printable(lines[-1]) if lines else f'exit status {process.returncode}'}")
+
+
+TOOLS = {
+    tool.name: tool
+    for tool in (
+        # ms before the first key, which windows lose of a keyboard that is the first one, and between keys.
+        TypingTool("wtype", ("wtype", "-s", "50", "-d", "5", "-")),
+        TypingTool("dotool", ("dotool",), before="type "),
+        TypingTool("ydotool", ("ydotool", "type", "--file", "-")),
+        TypingTool("xdotool", ("xdotool", "type", "--file", "-")),
+    )
+}
+_ADVICE = {
+    "X11": "sudo apt-get install xdotool",
+    "Wayland": "sudo apt-get install wtype (sway, Hyprland, river, ...); for GNOME and KDE dotool "
+    "(https://sr.ht/~geb/dotool), or ydotool with ydotoold running, either with access to /dev/uinput",
+}
+
+
+def display_server(environment: Mapping[str, str] = os.environ) -> str:
+    """ "Wayland", "X11", or "" where windows cannot be reached. An X11 program on Wayland reaches X11 windows only."""
+    return "Wayland" if environment.get("WAYLAND_DISPLAY") else "X11" if environment.get("DISPLAY") else ""
+
+
+def find_tool(wanted: str = "auto") -> TypingTool:
+    """The first tool that works on this display server, or `wanted`, a name in TOOLS. Raises TypingError."""
+    server = display_server()
+    by_kernel = ["dotool", "ydotool"]
+    names = {"Wayland": ["wtype", *by_kernel], "X11": ["xdotool", *by_kernel]}.get(server, [])
+    if wanted != "auto":
+        names = [wanted]
+    faults = []
+    for name in names:
+        if shutil.which(name) is None:
+            faults.append(f"{name} is not installed")
+            continue
+        try:
+            TOOLS[name].type("")
+            return TOOLS[name]
+        except TypingError as error:
+            faults.append(str(error))
+    if not server:
+        faults.insert(0, "neither WAYLAND_DISPLAY nor DISPLAY is set: start it in the desktop's session")
+    said = "".join(f"\n  {fault}" for fault in faults)
+    advice = f"\ninstall one that does: {_ADVICE[server]}" if server else ""
+    raise TypingError(f"--type: no program can type into windows here{f' ({server})' if server else ''}:{said}{advice}")

@@ -1,0 +1,87 @@
+"""Dictation: stable words go into the focused window, in order, each once; nothing is ever taken back.
+
+A word is typed when it belongs to the stable prefix of a partial, with the case and the marks that it has there; the
+rest of an utterance is typed with its final. Behind an utterance comes a space. A thread types, so that recognition
+does not wait for a window.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import TYPE_CHECKING
+
+from asr.streaming.events import Event, Final, Partial
+from asr.streaming.terminal.typing_tools import TypingError
+
+if TYPE_CHECKING:
+    from asr.runtime.search import Word
+    from asr.streaming.terminal.typing_tools import TypingTool
+
+
+class StableWords:
+    """The text of events as it grows: pieces that are typed one after the other."""
+
+    def __init__(self) -> None:
+        self._typed: list[Word] = []
+
+    def add(self, event: Event) -> str:
+        """What is to be typed now; "" for nothing."""
+        if isinstance(event, Final):
+            text = self._new(event.words)
+            self._typed = []
+            return f"{text} "
+        return self._new(event.words[: event.num_stable]) if isinstance(event, Partial) else ""
+
+    def _new(self, words: tuple[Word, ...]) -> str:
+        """The words behind those that were typed. Where one of these has changed, which is rare, times tell which."""
+        typed = self._typed
+        new = words[len(typed) :]
+        if typed and [word.word for word in words[: len(typed)]] != [word.word for word in typed[: len(words)]]:
+            new = tuple(word for word in words if (word.start_s + word.end_s) / 2 > typed[-1].end_s)
+        separator = " " if typed and new else ""
+        typed.extend(new)
+        return separator + " ".join(word.word for word in new)
+
+
+class Typist:
+    """Types in a thread of its own. `fault`: why it has stopped, until `resume`; "" while it goes on."""
+
+    def __init__(self, tool: TypingTool) -> None:
+        self.fault = ""
+        self._tool = tool
+        self._words = StableWords()
+        self._pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._told = False
+        self._thread = threading.Thread(target=self._run, name="type", daemon=True)
+        self._thread.start()
+
+    def show(self, event: Event) -> None:
+        """Types what is new and will not change in `event`."""
+        if text := self._words.add(event):
+            self._pieces.put(text)
+
+    def complaint(self) -> str:
+        """A sentence for people when typing has just failed, else ""."""
+        if not self.fault or self._told:
+            return ""
+        self._told = True
+        return f"typing has stopped, captions go on: {self.fault}; to try again: asr-stream toggle, twice"
+
+    def resume(self) -> None:
+        """After a pause: tries again what had failed."""
+        self.fault, self._told = "", False
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Waits until all is typed, at most `timeout_s`."""
+        self._pieces.put(None)
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (text := self._pieces.get()) is not None:
+            if self.fault:  # what came since is not typed: the text would have a hole
+                continue
+            try:
+                self._tool.type(text)
+            except TypingError as error:
+                self.fault = str(error)

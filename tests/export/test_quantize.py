@@ -1,0 +1,85 @@
+"""int8 products: each row by a scale of its own, and the same sums on every processor."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from onnx.numpy_helper import from_array, to_array
+
+from asr._core import ONNX_OPSET
+from asr.export.quantize import MAX_WEIGHT, halve, quantize
+
+K, M = 96, 40
+
+
+def product(before: str = "Neg", seed: int = 0) -> onnx.ModelProto:
+    """y (N, T, M) = before(x) (N, T, K) x weights"""
+    weights = np.random.default_rng(seed).standard_normal((K, M)).astype(np.float32)
+    weights[:, 3] = 0
+    nodes = [helper.make_node(before, ["x"], ["rows"]), helper.make_node("MatMul", ["rows", "w"], ["y"])]
+    tensors = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", "T", s]) for n, s in (("x", K), ("y", M))]
+    graph = helper.make_graph(nodes, "product", tensors[:1], tensors[1:], [from_array(weights, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", ONNX_OPSET)], ir_version=10)
+
+
+def run(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+
+
+def activations(*shape: int) -> np.ndarray:
+    """Rows of very different sizes."""
+    random = np.random.default_rng(1)
+    return (random.standard_normal((*shape, K)) * 10 ** random.uniform(-4, 4, (*shape, 1))).astype(np.float32)
+
+
+@pytest.mark.parametrize("before", ["Neg", "Relu", "Softmax"])
+def test_a_row_is_close_and_does_not_depend_on_others(before: str) -> None:
+    exact, quantized = product(before), quantize(product(before))
+    x = activations(5, 16)
+    found, expected = run(quantized, x), run(exact, x)
+    errors = np.linalg.norm(found - expected, axis=-1) / np.linalg.norm(expected, axis=-1)
+    assert 1e-4 < errors.max() < 0.03
+    for n in range(5):
+        assert run(quantized, x[n : n + 1]).tobytes() == found[n].tobytes()
+        assert run(quantized, x[n : n + 1, 3:4]).tobytes() == found[n, 3].tobytes()
+
+
+def test_rows_of_zeros_empty_ones_and_those_that_are_not_finite() -> None:
+    quantized = quantize(product())
+    x = activations(1, 6)
+    clean = run(quantized, x)
+    x[0, 1], x[0, 2], x[0, 3, 7], x[0, 4] = 0.0, np.nan, np.inf, 1e-42
+    found = run(quantized, x)
+    assert not found[0, 1].any() and not found[0, 4].any()
+    assert np.isnan(found[0, 2]).all() and not np.isfinite(found[0, 3]).any()
+    assert found[0, [0, 5]].tobytes() == clean[0, [0, 5]].tobytes()
+    assert run(quantized, x[:, :0]).shape == (1, 0, M)
+
+
+def test_sums_of_two_products_fit_16_bits() -> None:
+    """What kernels for x86 without VNNI instructions need."""
+    weights = next(to_array(i) for i in quantize(product()).graph.initializer if i.data_type == TensorProto.INT8)
+    assert abs(weights.astype(int)).max() == MAX_WEIGHT and 2 * 255 * MAX_WEIGHT < 2**15
+    assert set(abs(weights.astype(int)).max(0)) == {0, MAX_WEIGHT}  # each column by its own scale
+
+
+def test_the_last_bits_of_activations_are_rounded_away() -> None:
+    """In them, processors differ; a scale that followed them would spread the difference."""
+    quantized = quantize(product())
+    x = activations(1, 200)
+    other = np.nextafter(x, np.float32(np.inf))
+    same = (run(quantized, x) == run(quantized, other)).all(-1)
+    assert same.mean() > 0.95
+
+
+def test_halving_is_exact_or_not_done() -> None:
+    model = product()
+    weights = to_array(model.graph.initializer[0])
+    assert halve(model) == model  # float16 holds none of it
+    model.graph.initializer[0].CopyFrom(from_array(weights.astype(np.float16).astype(np.float32), "w"))
+    halved = halve(model)
+    assert [i.data_type for i in halved.graph.initializer] == [TensorProto.FLOAT16]
+    assert run(halved, activations(2, 3)).tobytes() == run(model, activations(2, 3)).tobytes()

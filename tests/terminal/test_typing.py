@@ -1,0 +1,190 @@
+"""Typing into windows: which words, by which program, and what becomes of the keys when something ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.x_server import Window, XServer, wait_until
+
+from asr import Recognizer
+from asr.runtime.search import Word
+from asr.streaming.events import Error, Event, Final, Partial
+from asr.streaming.terminal.typing_tools import TypingError, TypingTool, find_tool
+from asr.streaming.terminal.typist import StableWords, Typist
+
+
+def words(text: str) -> tuple[Word, ...]:
+    """Of 0.4 s each, one after the other."""
+    return tuple(Word(word, 0.4 * i, 0.4 * i + 0.4, 1.0) for i, word in enumerate(text.split()))
+
+
+def partial(text: str, num_stable: int) -> Event:
+    return Partial(text, 0.0, 1.0, words(text), num_stable=num_stable)
+
+
+def final(text: str) -> Event:
+    return Final(text, 0.0, 1.0, words(text))
+
+
+@pytest.mark.parametrize(
+    ("events", "typed"),
+    [
+        ([partial("the awe", 0), partial("the old man we", 3), final("the old man went")], ["the old man", " went "]),
+        ([final("yes"), partial("no sir", 1), final("no")], ["yes ", "no", " "]),
+        ([partial("the old", 2), partial("the", 1), final("the old man")], ["the old", " man "]),
+        # Words that changed although they were stable: one for another, two for one, one for two.
+        ([partial("see for me", 2), final("see four men")], ["see for", " men "]),
+        ([Partial("25 o clock", 0, 1, (Word("25", 0.0, 0.8, 1.0), *words("a b c d")[2:]), num_stable=1),
+          final("twenty five of them")], ["25", " of them "]),
+        ([partial("a b", 2), Error("hum", 0.0, 0.0), partial("", 0), final("c d e f")], ["a b", " e f "]),
+    ],
+)  # fmt: skip
+def test_each_word_is_typed_once_when_it_is_stable(events: list[Event], typed: list[str]) -> None:
+    stable_words = StableWords()
+    assert [text for event in events if (text := stable_words.add(event))] == typed
+
+
+@pytest.mark.parametrize("text", ["plain", "formatted"])
+def test_what_is_typed_is_the_text_of_the_finals(conversation: np.ndarray, text: str) -> None:
+    """Of the bundled model, with one pass; much of it before the final."""
+    stream = Recognizer(second_pass=False, text=text).stream()
+    stable_words, early, typed, finals = StableWords(), 0, "", []
+    for begin in range(0, 140000, 1600):
+        stream.accept_waveform(conversation[begin : begin + 1600])
+        for event in stream.events():
+            new = stable_words.add(event)
+            typed += new
+            early += len(new) if isinstance(event, Partial) else 0
+            finals += [event.text] if isinstance(event, Final) else []
+    stream.finish()
+    for event in stream.events():
+        typed += stable_words.add(event)
+        finals += [event.text]
+    assert typed == "".join(f"{each} " for each in finals)
+    assert len(finals) >= 2 and early > 0.25 * len(typed)
+
+
+@pytest.fixture(scope="module")
+def display() -> Iterator[XServer]:
+    with XServer() as server:
+        yield server
+
+
+@pytest.fixture
+def window(display: XServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Window:
+    """That has the focus, of the display that `find_tool` finds."""
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", display.env["DISPLAY"])
+    window = display.window(tmp_path / "typed.txt")
+    window.focus()
+    return window
+
+
+def test_text_arrives_in_the_window(window: Window) -> None:
+    typist = Typist(find_tool())
+    text = 'It\'s 9:30 & Zoë said: -v --help \\n "5 %"; “so”!'
+    typist.show(final(text))
+    typist.close()
+    assert (typist.fault, window.text) == ("", f"{text} ")
+
+
+def test_a_process_that_is_killed_while_it_types_leaves_no_key_pressed(window: Window, display: XServer) -> None:
+    """With its whole group, to which Ctrl-C goes as well."""
+    code = "from asr.streaming.terminal.typing_tools import find_tool; find_tool().type('typing away ' * 5)"
+    process = subprocess.Popen([sys.executable, "-c", code], env=display.env, start_new_session=True)
+    wait_until(lambda: len(window.text) > 8 and display.num_keys_pressed)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: len(window.text) == len("typing away ") * 5)
+    wait_until(lambda: not display.num_keys_pressed)
+
+
+def test_a_tool_that_fails_stops_typing_and_nothing_else(tmp_path: Path) -> None:
+    """It is told once, and tried again after `resume`."""
+    ok, typed = tmp_path / "ok", tmp_path / "typed"
+    tool = TypingTool("xdotool", ("sh", "-c", f'cat >> {typed}; test -e {ok} || {{ echo "Can\'t open" >&2; exit 1; }}'))
+    typist = Typist(tool)
+    typist.show(final("one"))
+    wait_until(lambda: typist.fault)
+    typist.show(final("two"))
+    said = [typist.complaint(), typist.complaint()]
+    assert said == [
+        "typing has stopped, captions go on: xdotool: Can't open; to try again: asr-stream toggle, twice",
+        "",
+    ]
+    ok.touch()
+    time.sleep(0.1)  # "two" goes the way of all that came while it had stopped
+    typist.resume()
+    typist.show(final("three"))
+    typist.close()
+    assert (typist.complaint(), typed.read_text()) == ("", "one three ")
+
+
+def test_a_window_that_takes_no_keys_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asr.streaming.terminal.typing_tools.TIMEOUT_S", 0.05)
+    typist = Typist(TypingTool("ydotool", ("sleep", "2")))
+    typist.show(final("one"))
+    assert threading.active_count() > 1  # `show` does not wait
+    wait_until(lambda: typist.fault == "ydotool does not end")
+
+
+# ---- which program ----
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder with programs; under Wayland."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    monkeypatch.setenv("DISPLAY", ":0")
+    return tmp_path
+
+
+def test_the_first_program_that_works_types(programs: Path) -> None:
+    program(programs, "wtype", "echo 'Compositor does not support the virtual keyboard protocol' >&2; exit 1")
+    program(programs, "xdotool", "exit 0")  # would reach the windows of X11 programs alone
+    program(programs, "ydotool", f"/bin/cat > {programs}/ydotool.txt")
+    program(programs, "dotool", f"/bin/cat > {programs}/dotool.txt")
+    tool = find_tool()
+    tool.type("well, then ")
+    assert tool.name == "dotool"
+    assert (programs / "dotool.txt").read_text() == "type well, then "
+    assert find_tool("ydotool").name == "ydotool"
+    (programs / "dotool").unlink()
+    assert find_tool().name == "ydotool"
+
+
+@pytest.mark.parametrize(
+    ("unset", "said"),
+    [
+        ((), ["(Wayland):", "wtype: Compositor does not", "dotool is not installed", "ydotool: exit status 2",
+              "sudo apt-get install wtype", "ydotoold"]),
+        (("WAYLAND_DISPLAY",), ["(X11):", "xdotool is not installed", "sudo apt-get install xdotool"]),
+        (("WAYLAND_DISPLAY", "DISPLAY"), ["neither WAYLAND_DISPLAY nor DISPLAY is set"]),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_listed(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, unset: tuple[str, ...], said: list[str]
+) -> None:
+    program(programs, "wtype", "echo 'Compositor does not support the virtual keyboard protocol' >&2; exit 1")
+    program(programs, "ydotool", "exit 2")
+    for name in unset:
+        monkeypatch.delenv(name)
+    with pytest.raises(TypingError) as error:
+        find_tool()
+    for each in ["--type: no program can type into windows here", *said]:
+        assert each in str(error.value)
