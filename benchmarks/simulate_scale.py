@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--chunk", type=float, nargs=2, metavar="MS", help="alone, and each further one: not measured")
     parser.add_argument("--sockets-ms", type=float, default=2.0, help="for the messages of a chunk (default 2.0)")
     parser.add_argument("--locked-ms", type=float, default=0.1, help="of Python in recognizing a chunk (default 0.1)")
-    parser.add_argument("--proxy-ms", type=float, default=4.0, help="of Ray's proxy for them (default 4.0)")
+    parser.add_argument("--proxy-ms", type=float, default=8.6, help="of Ray's proxy for them (default 8.6)")
     parser.add_argument("--hop-ms", type=float, default=2.4, help="round trip through Ray (default 2.4)")
     parser.add_argument("--limit-ms", type=float, default=300.0, help="for 99 %% of the delays (default 300)")
     parser.add_argument("--cores", type=int, default=16, help="of a machine (default 16)")
