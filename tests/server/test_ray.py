@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 import websockets
-from support.ray_cluster import WAIT_S, cluster, until
+import yaml
+from ray.serve.schema import ServeDeploySchema
+from support.ray_cluster import CONFIG, WAIT_S, cluster, until
 from support.recognition import finals, recognize
 from websockets.asyncio.client import ClientConnection, connect
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
-from asr.streaming.server.ray import parse
+from asr.streaming.server.ray import DEPLOYMENT, parse
 
 MESSAGE = 4000
 NUM_CLIENTS = 12
@@ -134,6 +136,19 @@ def test_replicas_come_and_go_and_no_final_is_lost(conversation: np.ndarray, mon
 def test_options_are_those_of_the_command_line() -> None:
     args = parse({"chunk_ms": "320", "no_second_pass": "true", "max_sessions": 9, "allow_origin": ["a", "b"]})
     assert (args.chunk_ms, args.second_pass, args.max_sessions, args.allow_origin) == (320, False, 9, ["a", "b"])
+
+
+@pytest.mark.parametrize("name", ["serve.yaml", "kuberay.yaml"])
+def test_the_examples_are_what_ray_reads(name: str) -> None:
+    config = yaml.safe_load((CONFIG.parent / name).read_text())
+    if name == "kuberay.yaml":
+        config = yaml.safe_load(config["spec"]["serveConfigV2"])
+    (application,) = ServeDeploySchema(**config).applications
+    (deployment,) = application.deployments
+    assert (application.import_path, deployment.name) == ("asr.streaming.server.ray:app", DEPLOYMENT)
+    assert parse(application.args).host == config["http_options"]["host"]
+    # Replicas are added before those that are there refuse anybody.
+    assert deployment.autoscaling_config["target_ongoing_requests"] < parse(application.args).max_sessions
 
 
 @pytest.mark.parametrize(
