@@ -28,7 +28,7 @@ WAIT_S = 60.0
 
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
-    return Recognizer(bundled_model("float32"), search="greedy", chunk_ms=320)
+    return Recognizer(bundled_model("float32"), search="greedy", chunk_ms=320, text="plain")
 
 
 @pytest.fixture
@@ -105,12 +105,12 @@ def test_streams_of_a_file_that_depends_on_the_batch_run_alone(recognizer: Recog
     other = recognizer.with_options(model=model)
     scheduler = Scheduler(num_threads=1, max_batch=8)
     gate = Gate(scheduler, other)
-    listeners = [Listener(other) for _ in range(3)]
-    for listener in listeners:
-        scheduler.submit(listener.job, lambda stream: stream.accept_waveform(sample[:20000]))
+    clients = [Client(other) for _ in range(3)]
+    for client in clients:
+        scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample[:20000]))
     gate.open()
-    for listener in listeners:
-        listener.wait(1)
+    for client in clients:
+        client.wait(1)
     scheduler.close()
     assert scheduler.num_runs == scheduler.num_served > 3
 
