@@ -217,9 +217,13 @@ bool Segment::request_chunk() {
 void Segment::search_chunk() {
   const auto vocab_size = static_cast<std::int64_t>(options_->tokens.size());
   for (;;) {
-    endpoint_ = endpoint();
+    const bool is_over = chunk_searched_ == chunk_frames_;
+    const std::int64_t token = is_over ? options_->beam.blank_id : likeliest_token();
+    // A token may last for several frames: it begins a word in the first of them only.
+    endpoint_ = endpoint(token != last_token_ && begins_word(search_tokens()[static_cast<std::size_t>(token)]));
     if (endpoint_ != EndpointRule::kNone) return end_utterance();
-    if (chunk_searched_ == chunk_frames_) break;
+    if (is_over) break;
+    last_token_ = token;
     advance(searches_, chunk_log_probs_.data() + chunk_searched_ * vocab_size,
             over_phones() ? chunk_phone_log_probs_.data() + chunk_searched_ * num_phone_tokens() : nullptr, 1);
     if (!options_->second_pass) append(encoder_out_, chunk_encoder_out_.data() + chunk_searched_ * dim_, dim_);
@@ -233,20 +237,23 @@ void Segment::search_chunk() {
   stage_ = Stage::kWaiting;
 }
 
-// Whether the utterance ends before the next frame, of which something is known if it is of this chunk.
-EndpointRule Segment::endpoint() const {
+const std::vector<std::string>& Segment::search_tokens() const noexcept {
+  return over_phones() ? options_->fusion->tokens() : options_->tokens;
+}
+
+// Of the next frame of the chunk.
+std::int64_t Segment::likeliest_token() const {
+  const auto num_tokens = static_cast<std::int64_t>(search_tokens().size());
+  const auto row = (over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_).begin() + chunk_searched_ * num_tokens;
+  return std::max_element(row, row + num_tokens) - row;
+}
+
+// Whether the utterance ends before the next frame.
+EndpointRule Segment::endpoint(bool word_begins) const {
   const std::int64_t length = num_frames_ - utterance_start_;
   if (!length) return EndpointRule::kNone;
   const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, searches_.search);
   const bool has_speech = num_blanks < length;
-  bool word_begins = false;
-  if (chunk_searched_ < chunk_frames_) {
-    const std::vector<std::string>& tokens = over_phones() ? options_->fusion->tokens() : options_->tokens;
-    const auto num_tokens = static_cast<std::int64_t>(tokens.size());
-    const auto row = (over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_).begin() + chunk_searched_ * num_tokens;
-    const auto likeliest = std::max_element(row, row + num_tokens) - row;
-    word_begins = begins_word(tokens[static_cast<std::size_t>(likeliest)]);
-  }
   const bool may_end = has_speech && num_blanks >= endpointer_.min_silence_frames();
   return endpointer_.update(length, num_blanks, has_speech, word_begins,
                             may_end ? cues(hypotheses(searches_, 1).front()) : EndpointCues{});

@@ -180,7 +180,9 @@ class Segment {
   void rescore();
   void report_final(const Hypothesis& hypothesis);
   void report_partial();
-  EndpointRule endpoint() const;
+  const std::vector<std::string>& search_tokens() const noexcept;
+  std::int64_t likeliest_token() const;
+  EndpointRule endpoint(bool word_begins) const;
   EndpointCues cues(const Hypothesis& best) const;
   std::size_t num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
                          const Hypothesis& letters) const;
@@ -218,6 +220,7 @@ class Segment {
   std::vector<float> chunk_encoder_out_;
   std::int64_t chunk_frames_ = 0;
   std::int64_t chunk_searched_ = 0;
+  std::int64_t last_token_ = 0;  // the likeliest of the frame that was searched last
 
   // The second pass over the utterance that has ended.
   std::unique_ptr<Searches> second_pass_searches_;

@@ -1,4 +1,4 @@
-"""`asr export`: a checkpoint becomes the one .onnx file that apps embed, or the files that sherpa-onnx runs."""
+"""`asr export`: a checkpoint becomes the one .onnx file that apps embed, or the files of sherpa-onnx or Triton."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 
 from asr.export.parity import CASES
 from asr.export.punctuation import PunctuationReport, export_punctuation
-from asr.export.sherpa import export_sherpa
+from asr.export.sherpa import ExportedFile, export_sherpa
+from asr.export.triton import export_triton
 from asr.export.write import ExportReport, export_model
 from asr.features import ENCODER_FRAME_MS
+from asr.model.model import AsrModel
 from asr.punctuation.checkpoint import PunctuationCheckpoint, is_punctuation
 from asr.runtime.metadata import ModelMetadata
 from asr.training.checkpoint import Checkpoint, average_newest, resolve
@@ -20,17 +22,18 @@ from asr.training.pretrained import load_model
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "checkpoint",
-        help="a checkpoint, or the folder of a training run (its best one); for sherpa-onnx also "
+        help="a checkpoint, or the folder of a training run (its best one); for sherpa-onnx and Triton also "
         '"bundled" or a float32 .onnx file; a checkpoint of "asr text train" becomes the file for punctuation',
     )
     parser.add_argument(
         "--target",
-        choices=("native", "sherpa-onnx"),
+        choices=("native", "sherpa-onnx", "triton"),
         default="native",
-        help="native: one file for asr-stream; sherpa-onnx: its zipformer2_ctc and wenet_ctc files, and tokens.txt",
+        help="native: one file for asr-stream; sherpa-onnx: its zipformer2_ctc and wenet_ctc files, and tokens.txt; "
+        "triton: a model repository for NVIDIA Triton Inference Server",
     )
     parser.add_argument(
-        "-o", "--output", required=True, type=Path, metavar="PATH", help="MODEL.onnx; for sherpa-onnx a folder"
+        "-o", "--output", required=True, type=Path, metavar="PATH", help="MODEL.onnx; for others a folder"
     )
     parser.add_argument(
         "--average",
@@ -71,9 +74,10 @@ def run(args: argparse.Namespace) -> int:
     if args.target == "sherpa-onnx":
         return _run_sherpa(args, chunk_sizes)
     if len(chunk_sizes) > 1:
-        raise ValueError(
-            f"--chunk-ms {args.chunk_ms}: one is the default of a native file, which takes any at run time"
-        )
+        why = "a repository for Triton has one" if args.target == "triton" else "a native file takes any at run time"
+        raise ValueError(f"--chunk-ms {args.chunk_ms}: give one; {why}")
+    if args.target == "triton":
+        return _run_triton(args, chunk_sizes[0])
     left_context = _frames("--left-context-ms", args.left_context_ms, 0)
     if args.average is None:
         source = str(resolve(args.checkpoint))
@@ -126,12 +130,7 @@ def punctuation_summary(report: PunctuationReport, source: str, int8: bool) -> s
 
 def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
     left_context = _frames("--left-context-ms", args.left_context_ms, 1)
-    if args.average is None:
-        source = args.checkpoint
-        model, tokens, license = load_model(source)
-    else:
-        checkpoint, source = _average(args)
-        model, tokens, license = checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
+    source, model, tokens, license = _weights(args)
     _report_stage(f"tracing {len(chunk_sizes) + 1} graphs, and comparing each with PyTorch")
     files = export_sherpa(
         model,
@@ -140,17 +139,45 @@ def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
         int8=args.int8,
         chunk_sizes=chunk_sizes,
         left_context=left_context,
-        license=args.license or license,
+        license=license,
     )
     print(f"{source} -> {args.output}, with tokens.txt")
     for file in files:
-        closeness = (
-            f"KL divergence {file.divergence:.2g} nats a frame" if args.int8 else f"largest error {file.max_error:.1e}"
-        )
-        print(
-            f"  {file.path.name}: {file.size / 1e6:.1f} MB; against PyTorch over {file.num_chunks} chunks: {closeness}"
-        )
+        print(file_summary(file, args.int8))
     return 0
+
+
+def _run_triton(args: argparse.Namespace, chunk_size: int) -> int:
+    left_context = _frames("--left-context-ms", args.left_context_ms, 1)
+    source, model, tokens, license = _weights(args)
+    _report_stage("tracing the graphs, and comparing each with PyTorch")
+    file = export_triton(
+        model,
+        tokens,
+        args.output,
+        int8=args.int8,
+        chunk_size=chunk_size,
+        left_context=left_context,
+        license=license,
+    )
+    print(f"{source} -> {args.output}: encoder" + (", decoder" if model.config.decoder_layers else ""))
+    print(file_summary(file, args.int8))
+    return 0
+
+
+def file_summary(file: ExportedFile, int8: bool) -> str:
+    """A line on what was written."""
+    closeness = f"KL divergence {file.divergence:.2g} nats a frame" if int8 else f"largest error {file.max_error:.1e}"
+    return f"  {file.path.name}: {file.size / 1e6:.1f} MB; against PyTorch over {file.num_chunks} chunks: {closeness}"
+
+
+def _weights(args: argparse.Namespace) -> tuple[str, AsrModel, tuple[str, ...], str]:
+    """Where they come from, the network, the spelling of its tokens, and the license."""
+    if args.average is None:
+        model, tokens, license = load_model(args.checkpoint)
+        return args.checkpoint, model, tokens, args.license or license
+    checkpoint, source = _average(args)
+    return source, checkpoint.model(), tuple(checkpoint.tokenizer.tokens), args.license
 
 
 def _average(args: argparse.Namespace) -> tuple[Checkpoint, str]:

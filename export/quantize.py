@@ -1,10 +1,10 @@
 """Smaller weights: int8 matrix products for CPUs, and float16 storage of what stays float.
 
-int8: weights are symmetric, one scale per output column. Each row of activations, one frame of one stream, becomes uint8
-at run time by a scale of its own, so no calibration data is needed, and a row's result is the same bits whoever shares
-the batch. The convolutions stay float: they are less than a hundredth of the weights.
+int8: weights are symmetric, one scale per output column. Each row of activations, one frame of one stream, becomes
+uint8 at run time by a scale of its own, so no calibration data is needed, and a row's result is the same bits in any
+batch. The convolutions stay float: they are less than a hundredth of the weights.
 
-Two choices make the numbers the same on most processors. Weights use 7 of the 8 bits: the kernels of ONNX Runtime for x86
+Two choices make the numbers the same on most processors. Weights use 7 of the 8 bits: ONNX Runtime's kernels for x86
 without VNNI instructions add two uint8 x int8 products in 16 bits, where 2 x 255 x 127 saturates and 2 x 255 x 64 does
 not. And scales of rows have 8 bits of precision (bfloat16): what float kernels of different processors disagree about,
 the last of 24 bits, is rounded away with the activations, instead of going through the network.
@@ -59,7 +59,8 @@ class _Rewriter:
         zero = self._constant(f"zero_point_{128 * is_signed}", np.uint8(128 * is_signed))
         flat = self._node("Reshape", [rows, self._constant(f"rows_of_{depth}", np.array([-1, depth]))], f"{rows}_rows")
         magnitude = self._node("Abs", [flat], f"{rows}_abs") if is_signed else flat
-        largest = self._node("ReduceMax", [magnitude, self._constant("last", np.array([-1]))], f"{rows}_max", keepdims=0)
+        last = self._constant("last", np.array([-1]))
+        largest = self._node("ReduceMax", [magnitude, last], f"{rows}_max", keepdims=0)
         levels = 127 if is_signed else 255
         level = self._constant(f"level_of_{levels}", np.float32(1 / levels))
         step = self._node("Mul", [largest, level], f"{rows}_step")

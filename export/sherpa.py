@@ -51,7 +51,7 @@ NUM_CHUNKS = 50
 
 
 @dataclass(frozen=True)
-class SherpaFile:
+class ExportedFile:
     """A file that was written, and how close it is to PyTorch."""
 
     path: Path
@@ -198,7 +198,7 @@ def export_sherpa(
     chunk_sizes: Sequence[int] = (16,),
     left_context: int = 64,
     license: str = "",
-) -> list[SherpaFile]:
+) -> list[ExportedFile]:
     """Writes `zipformer2_ctc.<latency>ms.onnx` for each latency, `wenet_ctc.onnx` and `tokens.txt`; int8 ones say so.
 
     Args:
@@ -225,11 +225,11 @@ def export_sherpa(
             cases = [Case(n, chunk_size, left_context, NUM_CHUNKS) for n in (1, 3)]
             graph = zipformer_graph(model, chunk_size, left_context)
             part = stack.enter_context(replacing(path))
-            written.append(_write(model, graph, path, part, cases, run_zipformer, int8, license))
+            written.append(write_gated(model, graph, path, part, cases, run_zipformer, int8, license))
         path = folder / f"wenet_ctc{suffix}"
         cases = [Case(1, 16, 64, NUM_CHUNKS), Case(1, 8, 0, NUM_CHUNKS), Case(1, 3, 21, NUM_CHUNKS)]
         part = stack.enter_context(replacing(path))
-        written.append(_write(model, wenet_graph(model), path, part, cases, run_wenet, int8, license))
+        written.append(write_gated(model, wenet_graph(model), path, part, cases, run_wenet, int8, license))
         part = stack.enter_context(replacing(folder / "tokens.txt"))
         part.write_text("".join(f"{token} {id}\n" for id, token in enumerate(tokens)), encoding="utf-8")
     return written
@@ -273,7 +273,7 @@ def run_wenet(session: Any, features: FloatArray, case: Case) -> tuple[FloatArra
     return np.concatenate(log_probs, 1), keys, values
 
 
-def _write(
+def write_gated(
     model: AsrModel,
     graph: onnx.ModelProto,
     path: Path,
@@ -282,7 +282,7 @@ def _write(
     run: Runner,
     int8: bool,
     license: str,
-) -> SherpaFile:
+) -> ExportedFile:
     """Writes `part`, which is to become `path`, and holds what is on the disk to the bounds."""
     metadata = {p.key: p.value for p in graph.metadata_props} | ({"license": license} if license else {})
     # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
@@ -293,7 +293,7 @@ def _write(
             file.flush()
             os.fsync(file.fileno())
         max_error, divergence = _check(model, part, cases, run, rounded, path.name)
-    return SherpaFile(path, part.stat().st_size, sum(c.num_chunks for c in cases), max_error, divergence)
+    return ExportedFile(path, part.stat().st_size, sum(c.num_chunks for c in cases), max_error, divergence)
 
 
 def _check(

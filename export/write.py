@@ -97,7 +97,7 @@ def _write_and_check(
 
 @torch.no_grad()
 def in_half_precision(model: AsrModel) -> AsrModel:
-    """Rounds the matrices of `model` to values that float16 holds, so that a file of half the size is the same model."""
+    """Rounds the matrices of `model` to values of float16, so that a file of half the size is the same model."""
     for parameter in model.parameters():
         half = parameter.half().float()
         if parameter.dim() >= 2 and half.isfinite().all():

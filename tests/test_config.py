@@ -33,7 +33,7 @@ def test_overrides_take_the_type_of_the_field() -> None:
         ("model.dim=true", r"model\.dim = True must be of type int"),
         ("model.position=absolute", "rope, relative, sinusoidal, learned, none"),
         ("model.dropout=1.0", r"in \[0, 1\)"),
-        ("model.condition_layers=[5, 10]", r"condition_layers = \(5, 10\) .*from 1 to 9"),
+        ("model.condition_layers=[5, 14]", r"condition_layers = \(5, 14\) .*from 1 to 13"),
         ("data.max_utterance_s=1000", "at most data.max_batch_s"),
         ("chunk.sizes=[]", "non-empty"),
         ("optim.betas=[0.9]", "list of 2"),

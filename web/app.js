@@ -1,14 +1,16 @@
-// The page: ties microphone, recognition and captions to the controls.
+// The page: ties microphone, files, recognition and captions to the controls.
 //
 // Who recognizes is the engine's business. engine.js here asks the server; js/web/engine.js does it in the browser.
 //   FIGURES                   [[id, title], ...], shown beside the latency
 //   createEngine(page)        an engine, which calls the methods of `page` below
 //   engine.load()             resolves when it can listen; rejects with an Error whose message is a sentence
 //   engine.begin(sampleRate), engine.audio(samples, receivedAt)..., engine.end(): then it calls page.ended()
+//   engine.behindS            seconds of audio that are not recognized yet
 //   engine.abandon?.()        no longer wait for the last words
 
 import { Captions } from "./captions.js";
 import { FIGURES, createEngine } from "./engine.js";
+import { decode, feed } from "./file.js";
 import { Microphone, explain } from "./microphone.js";
 
 const NUM_LATENCIES = 20; // the figure shown is the greatest of so many
@@ -20,6 +22,7 @@ const OVERLAY = new URLSearchParams(location.search).has("overlay");
 const $ = (id) => document.getElementById(id);
 const captions = new Captions($("captions"), $("finals"), $("partial"));
 let listening = false;
+let reading = false; // a file, not the microphone
 let busy = false; // the microphone is being opened, or the last words are on their way
 let again = false; // start again when they have come
 let patience;
@@ -48,9 +51,10 @@ const page = {
     for (const event of events) captions.show(event, startS);
     if (!events.length) return;
     if (OVERLAY) blankAfterSilence();
+    showTools();
+    if (reading) return; // how long a piece of a file waited says nothing
     latencies = [...latencies, performance.now() - receivedAt].slice(-NUM_LATENCIES);
     page.figure("latency", `${Math.max(...latencies).toFixed(0)} ms`);
-    showTools();
   },
   // The last final was none: it is a partial still.
   takeBack() {
@@ -59,7 +63,8 @@ const page = {
   },
   ended() {
     clearTimeout(patience);
-    page.status("Stopped.");
+    page.status(reading ? "Done." : "Stopped.");
+    reading = false;
     $("listen").textContent = "Start listening";
     setBusy(false);
     if (again) start();
@@ -111,19 +116,9 @@ async function start() {
   page.trouble("");
   page.status("Waiting for the microphone …");
   try {
-    const sampleRate = await microphone.open($("device").value);
-    if (captions.empty) {
-      captions.forgetCleared(); // its times would not go with those from now on
-      beganAt = performance.now();
-    }
-    startS = (performance.now() - beganAt) / 1000;
-    latencies = [];
-    engine.begin(sampleRate);
+    begin(await microphone.open($("device").value));
     microphone.start();
-    setListening(true);
     $("listen").textContent = "Stop listening";
-    keepAwake();
-    showTools();
     listDevices(); // browsers tell their names only now
   } catch (error) {
     await microphone.close();
@@ -131,6 +126,44 @@ async function start() {
     page.trouble(explain(error));
   }
   setBusy(false);
+}
+
+function begin(sampleRate) {
+  if (captions.empty) {
+    captions.forgetCleared(); // its times would not go with those from now on
+    beganAt = performance.now();
+  }
+  // A file is captioned in less time than it lasts: what follows it begins behind it.
+  startS = Math.max(captions.endS, reading ? 0 : (performance.now() - beganAt) / 1000);
+  latencies = [];
+  engine.begin(sampleRate);
+  setListening(true);
+  keepAwake();
+  showTools();
+}
+
+async function captionFile(file) {
+  if (listening || busy || $("listen").disabled) {
+    page.trouble("A file is captioned when nothing else is: stop listening, and drop it again.");
+    return;
+  }
+  setBusy(true);
+  page.trouble("");
+  page.status(`Reading ${file.name} …`);
+  const { error, sampleRate, samples } = await decode(file);
+  setBusy(false);
+  if (error) {
+    page.status("Ready.");
+    page.trouble(error);
+    return;
+  }
+  reading = true;
+  begin(sampleRate);
+  $("listen").textContent = "Stop";
+  await feed(samples, engine, () => !listening, (share) => {
+    page.status(`Captioning ${file.name}: ${(100 * share).toFixed(0)} %`);
+  });
+  stop();
 }
 
 function stop() {
@@ -162,8 +195,8 @@ async function listDevices() {
 
 function changeDevice() {
   localStorage.setItem("device", $("device").value);
-  again = listening;
-  stop();
+  again = listening && !reading;
+  if (again) stop();
 }
 
 function blankAfterSilence() {
@@ -230,12 +263,27 @@ const actions = {
     else captions.clear();
     showTools();
   },
+  open: () => $("file").click(),
   dismiss: () => page.trouble(""),
 };
 for (const [id, action] of Object.entries(actions)) $(id).addEventListener("click", action);
 $("device").addEventListener("change", changeDevice);
+$("file").addEventListener("change", () => {
+  if ($("file").files.length) captionFile($("file").files[0]);
+  $("file").value = ""; // the same one may be chosen again
+});
 
-const SHORTCUTS = { KeyL: "listen", KeyC: "copy", KeyT: "save-text", KeyS: "save-srt", KeyX: "clear" };
+// The browser would leave the page for a file that is dropped on it.
+for (const type of ["dragover", "drop", "dragleave"]) {
+  document.addEventListener(type, (event) => {
+    event.preventDefault();
+    document.body.classList.toggle("dropping", type === "dragover" && !OVERLAY);
+    const [file] = type === "drop" && !OVERLAY ? event.dataTransfer.files : [];
+    if (file) captionFile(file);
+  });
+}
+
+const SHORTCUTS = { KeyL: "listen", KeyO: "open", KeyC: "copy", KeyT: "save-text", KeyS: "save-srt", KeyX: "clear" };
 document.addEventListener("keydown", (event) => {
   const id = SHORTCUTS[event.code];
   if (OVERLAY || !id || !event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.repeat) return;

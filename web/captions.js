@@ -46,6 +46,10 @@ export class Captions {
   get empty() {
     return !this.#finals.length;
   }
+  // Where the last sentence ends, in the captions' time.
+  get endS() {
+    return this.#finals.at(-1)?.end ?? 0;
+  }
   get cleared() {
     return this.#cleared !== null;
   }

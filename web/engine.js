@@ -63,6 +63,10 @@ class Engine {
     this.#send();
   }
 
+  get behindS() {
+    return this.#outbox?.behindS ?? 0;
+  }
+
   end() {
     this.#endedAt = performance.now();
     this.#outbox?.flush(this.#endedAt);

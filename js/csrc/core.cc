@@ -48,10 +48,6 @@ val to_array(const std::vector<float>& numbers) {
   return val::global("Float32Array").new_(typed_memory_view(numbers.size(), numbers.data()));
 }
 
-val to_array(const std::vector<std::int64_t>& numbers) {
-  return val::global("BigInt64Array").new_(typed_memory_view(numbers.size(), numbers.data()));
-}
-
 val to_array(const std::vector<std::int32_t>& numbers) {
   return val::global("Int32Array").new_(typed_memory_view(numbers.size(), numbers.data()));
 }
@@ -158,8 +154,11 @@ val work(const Stream& self) {
     object.set("begins", step->begins);
     object.set("secondPass", step->second_pass);
   } else if (const auto* units = std::get_if<PunctuationUnits>(work)) {
-    object.set("units", to_array(units->features));
-    object.set("pauses", to_array(units->pauses));
+    const auto small = [](const std::vector<std::int64_t>& rows) {
+      return to_array(std::vector<std::int32_t>(rows.begin(), rows.end()));
+    };
+    object.set("units", small(units->features));
+    object.set("pauses", small(units->pauses));
   } else {
     const auto& scoring = std::get<DecoderScoring>(*work);
     val tokens = val::array();

@@ -35,14 +35,14 @@ export class Punctuation {
     this.#session = new SessionRun(session);
   }
 
-  // units: BigInt64Array of (numUnits, numWordFeatures), pauses: of (numUnits,). Resolves to probabilities, Float32Arrays
+  // units: Int32Array of (numUnits, numWordFeatures), pauses: of (numUnits,). Resolves to probabilities, Float32Arrays
   // of (numUnits, marks) and (numUnits, cases).
   async run(units, pauses) {
     const { punctuationInputs, punctuationOutputs, numWordFeatures } = this.#contract;
-    const tensor = (data, dims) => new this.#ort.Tensor("int64", data, dims);
+    const tensor = (data, dims) => new this.#ort.Tensor("int64", BigInt64Array.from(data, BigInt), dims);
     const inputs = [
       tensor(units, [1, pauses.length, numWordFeatures]), tensor(pauses, [1, pauses.length]),
-      tensor(BigInt64Array.of(BigInt(pauses.length)), [1]),
+      tensor([pauses.length], [1]),
     ];
     const outputs = await this.#session.run(Object.fromEntries(punctuationInputs.map((key, i) => [key, inputs[i]])));
     return punctuationOutputs.map((key) => outputs[key].data);

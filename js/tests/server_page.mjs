@@ -2,8 +2,9 @@
 //
 //     node server_page.mjs live PYTHON SPEECH.wav FINALS.json FOLDER
 //         SPEECH.wav, two utterances, as the microphone; what was sent and saved, and FINALS as SRT, in FOLDER
-//     node server_page.mjs overlay PYTHON SPEECH.wav PICTURE.png
-//         /?overlay with SPEECH.wav as the microphone: what one sees of it, without any key or click
+//     node server_page.mjs pages PYTHON SPEECH.wav TALK FOLDER
+//         overlay: /?overlay with SPEECH.wav as the microphone: what one sees of it, without any key or click; overlay.png
+//         in FOLDER. file: TALK dropped on the page, and then chosen; what was sent and saved in FOLDER
 //     node server_page.mjs screenshot PYTHON SPEECH.wav PICTURE.png [WIDTH HEIGHT light|dark]
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -148,28 +149,68 @@ async function live(python, wav, finalsFile, folder) {
   }
 }
 
-async function overlay(python, wav, picture) {
+async function pages(python, wav, talk, folder) {
   const server = await serve(python, { options: QUICK });
   const { browser, context } = await open(speaking(wav), { viewport: { width: 1280, height: 720 }, colorScheme: "dark" });
   try {
-    const page = await context.newPage();
-    await page.goto(`${server.url}/?overlay`);
-    await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 3);
-    const seen = await page.evaluate(() => {
-      const box = document.getElementById("captions"), style = getComputedStyle(box);
-      const lines = box.clientHeight / parseFloat(style.lineHeight);
-      const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 2;
-      const shown = [...document.querySelectorAll("button, select, header, footer, time, #status")];
-      return { lines, atEnd, size: parseFloat(style.fontSize), controls: shown.filter((node) => node.checkVisibility()).length };
-    });
-    await page.keyboard.press("Alt+KeyL");
-    const listening = await page.locator("body.listening").count();
-    await page.screenshot({ path: picture, omitBackground: true });
-    return { ...seen, listening, error: await text(page, "error") };
+    return {
+      overlay: await overlay(await context.newPage(), server.url, folder),
+      file: await file(await context.newPage(), server.url, talk, folder),
+    };
   } finally {
     await browser.close();
     await server.stop();
   }
+}
+
+async function overlay(page, url, folder) {
+  await page.goto(`${url}/?overlay`);
+  await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 3);
+  const seen = await page.evaluate(() => {
+    const box = document.getElementById("captions"), style = getComputedStyle(box);
+    const lines = box.clientHeight / parseFloat(style.lineHeight);
+    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 2;
+    const shown = [...document.querySelectorAll("button, select, header, footer, time, #status")];
+    return { lines, atEnd, size: parseFloat(style.fontSize), controls: shown.filter((node) => node.checkVisibility()).length };
+  });
+  await page.keyboard.press("Alt+KeyL");
+  const listening = await page.locator("body.listening").count();
+  await page.screenshot({ path: `${folder}/overlay.png`, omitBackground: true });
+  const error = await text(page, "error");
+  await page.close();
+  return { ...seen, listening, error };
+}
+
+async function drop(page, name, bytes) {
+  const data = await page.evaluateHandle(([name, base64]) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([Uint8Array.from(atob(base64), (char) => char.charCodeAt(0))], name));
+    return transfer;
+  }, [name, bytes.toString("base64")]);
+  for (const type of ["dragover", "drop"]) await page.dispatchEvent("#finals", type, { dataTransfer: data });
+}
+
+async function file(page, url, talk, folder) {
+  await page.addInitScript(keepSamples);
+  await page.goto(url);
+  await ready(page);
+  await drop(page, "notes.txt", Buffer.from("no sound"));
+  const refused = await alert(page);
+  const captioned = async (count) => {
+    await page.waitForFunction((count) => window.kept.size === count &&
+      document.getElementById("status").textContent === "Done.", count);
+    return page.locator("#finals span").allTextContents();
+  };
+  await drop(page, "talk.wav", await readFile(talk));
+  const dropped = await captioned(1);
+  const error = await text(page, "error");
+  await page.setInputFiles("#file", talk);
+  const chosen = await captioned(2);
+  const [samples] = await page.evaluate(() => [...window.kept.values()].map((samples) => samples.join(" ")));
+  await writeFile(`${folder}/sent.s16`, Int16Array.from(samples.split(" ")));
+  const [download] = await Promise.all([page.waitForEvent("download"), page.keyboard.press("Alt+KeyS")]);
+  await download.saveAs(`${folder}/saved.srt`);
+  return { refused, dropped, error, chosen, listen: await text(page, "listen") };
 }
 
 async function screenshot(python, wav, picture, width = 900, height = 720, colorScheme = "light") {
@@ -194,4 +235,4 @@ async function screenshot(python, wav, picture, width = 900, height = 720, color
 }
 
 const [scenario, ...rest] = process.argv.slice(2);
-console.log(JSON.stringify((await { live, overlay, screenshot }[scenario](...rest)) ?? null));
+console.log(JSON.stringify((await { live, pages, screenshot }[scenario](...rest)) ?? null));

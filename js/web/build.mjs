@@ -27,7 +27,7 @@ const sources = {
   "punctuation.onnx": values.punctuation ?? new URL("english.punctuation.onnx", models),
 };
 const shared = new URL("../web/", js);
-for (const name of ["style.css", "app.js", "captions.js", "capture.js", "microphone.js", "subtitles.js"]) {
+for (const name of ["style.css", "app.js", "captions.js", "capture.js", "file.js", "microphone.js", "subtitles.js"]) {
   sources[name] = new URL(name, shared);
 }
 for (const name of ["engine.js", "worker.js", "service_worker.js"]) sources[name] = new URL(`web/${name}`, js);

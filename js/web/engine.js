@@ -9,7 +9,11 @@ export const FIGURES = [
 
 export function createEngine(page) {
   const worker = new Worker("worker.js", { type: "module" });
+  let sampleRate, sentS, heardS;
   return {
+    get behindS() {
+      return sentS - heardS;
+    },
     async load() {
       if (typeof WebAssembly !== "object") {
         throw new Error("This browser has no WebAssembly, which recognition needs: use a newer one, or allow it.");
@@ -22,17 +26,21 @@ export function createEngine(page) {
         worker.onmessage = ({ data }) => {
           if (data.type === "ready") resolve();
           if (data.type === "failed") reject(new Error(sentence(data.message)));
+          heardS = data.audioS ?? heardS;
           handle(page, data);
         };
         worker.postMessage({ type: "load", model: MODEL, lm: LM, punctuation: PUNCTUATION });
       });
       serveOffline(page);
     },
-    begin(sampleRate) {
+    begin(rate) {
+      sampleRate = rate;
+      sentS = heardS = 0;
       worker.postMessage({ type: "begin", sampleRate });
       page.status("Listening.");
     },
     audio(samples, sentAt) {
+      sentS += samples.length / sampleRate;
       worker.postMessage({ type: "audio", samples, sentAt }, [samples.buffer]);
     },
     end() {

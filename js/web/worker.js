@@ -70,7 +70,8 @@ async function run(task) {
   const start = performance.now();
   const events = await task();
   busyMs += performance.now() - start;
-  postMessage({ type: "events", events, sentAt, rtf: busyMs / 1000 / Math.max(audioS, 0.1), memory: memory() });
+  const rtf = busyMs / 1000 / Math.max(audioS, 0.1);
+  postMessage({ type: "events", events, sentAt, audioS, rtf, memory: memory() });
 }
 
 function concatenated(blocks) {

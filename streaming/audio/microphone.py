@@ -137,7 +137,7 @@ class Microphone:
 
     @property
     def first_sample_ns(self) -> int:
-        """When the first sample since the device was opened was heard, on the clock of `time.monotonic_ns`."""
+        """When the first sample since the device was opened was captured, on the clock of `time.monotonic_ns`."""
         return self._capture.first_sample_ns
 
     def read(self, timeout_s: float = 0.1) -> Block | None:

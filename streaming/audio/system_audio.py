@@ -90,7 +90,7 @@ class MonitorCapture:
             "--channels=1",
             f"--latency-msec={LATENCY_MS}",
         ]
-        # Sessions of their own, since Ctrl-C is ours: what is in the pipe then is heard as well.
+        # Sessions of their own, since Ctrl-C is ours: what is in the pipe then is read as well.
         self._recorder = subprocess.Popen(
             ["parec", f"--device={sink}.monitor", "--client-name=asr-stream", *format],
             stdout=subprocess.PIPE,

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     options = argparse.Namespace(**{name: getattr(args, name) for name in _option_names()})
     task = Task(options, args.out.absolute(), args.srt)
     task.out.mkdir(parents=True, exist_ok=True)
-    _check_settings(task)
+    is_new = _check_settings(task)
 
     failed = [
         (each.audio or each.id, f"{each.reason} {each.detail}".strip()) for each in found if isinstance(each, Refusal)
@@ -88,11 +88,16 @@ def run(args: argparse.Namespace) -> int:
         outcomes = run_on_ray(task, left, args.ray, args.jobs)
     else:
         outcomes = run_workers(task, left, min(args.jobs or num_cores(), len(left)))
-    with Progress(left) as progress, contextlib.closing(outcomes):
-        for outcome in outcomes:
-            progress.add(outcome.audio_s)
-            if outcome.trouble:
-                failed.append((str(outcome.recording.audio), outcome.trouble))
+    try:
+        with Progress(left) as progress, contextlib.closing(outcomes):
+            for outcome in outcomes:
+                progress.add(outcome.audio_s, bool(outcome.trouble))
+                if outcome.trouble:
+                    failed.append((str(outcome.recording.audio), outcome.trouble))
+    except ValueError:  # the options make no recognizer
+        if is_new:
+            (task.out / SETTINGS).unlink()
+        raise
     rows = [row for each in recordings if (row := task.row(each)) is not None]
     name = f"manifest.{shard}-of-{num_shards}.jsonl" if args.shard else "manifest.jsonl"
     write_rows(task.out / name, rows)
@@ -110,8 +115,8 @@ def _option_names() -> list[str]:
     return [name for name in vars(parser.parse_args([]))]
 
 
-def _check_settings(task: Task) -> None:
-    """Texts of different models must not end up in one folder: ValueError."""
+def _check_settings(task: Task) -> bool:
+    """Texts of different models must not end up in one folder: ValueError. Returns whether there were none."""
     settings: dict[str, Any] = {"version": asr.__version__}
     for name, value in vars(task.options).items():
         settings[name] = value
@@ -122,7 +127,7 @@ def _check_settings(task: Task) -> None:
         former = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         write_rows(path, [settings])
-        return
+        return True
     for name, value in settings.items():
         if former.get(name) != value:
             option = next((option for field, option in OPTIONS.items() if field.startswith(name)), f"--{name}")
@@ -130,6 +135,7 @@ def _check_settings(task: Task) -> None:
                 f"{task.out} holds texts made with {option} {former.get(name)}, now it is {value}: "
                 "give the same options, or another --out"
             )
+    return False
 
 
 def _report(num_there: int, summary: str, failed: Sequence[tuple[str, str]]) -> None:

@@ -6,6 +6,7 @@ again, with the recordings they had: one that a worker has died over before, in 
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -24,8 +25,8 @@ def run_on_ray(
 ) -> Generator[Outcome, None, None]:
     """Outcomes as they come. num_workers: None is one for each CPU of the cluster.
 
-    Raises ValueError where Ray is not installed, ConnectionError where there is no cluster, ValueError for options that
-    make no recognizer.
+    Raises ValueError where Ray is not installed and for options that make no recognizer, ConnectionError where there is
+    no cluster.
     """
     try:
         import ray
@@ -36,15 +37,15 @@ def run_on_ray(
         return
     task.recognizer()  # what is wrong with the options is told here, not by every worker
     ray.init(address=address, logging_level="error", log_to_driver=False)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # its plan, and that the bars are off
     try:
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
+        ray.data.DataContext.get_current().enable_progress_bars = False
         most = num_workers or int(ray.cluster_resources().get("CPU", 1))
         by_id = {recording.id: recording for recording in recordings}
         items = [{"id": each.id, "audio": str(each.audio), "speaker": each.speaker or ""} for each in recordings]
         data = ray.data.from_items(items, override_num_blocks=-(-len(items) // _BLOCK))
         results = data.map(
-            _Transcriber,
+            RayWorker,
             fn_constructor_args=(task, secrets.token_hex(8)),
             compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(most, len(items))),
             num_cpus=1,
@@ -55,7 +56,7 @@ def run_on_ray(
         ray.shutdown()
 
 
-class _Transcriber:
+class RayWorker:
     """A worker of Ray Data."""
 
     def __init__(self, task: Task, run: str) -> None:

@@ -22,7 +22,7 @@ class Progress:
         lengths_s = [each.duration_s or 0.0 for each in recordings]
         self._total = sum(lengths_s) if all(lengths_s) else 0.0
         self._started = self._shown = time.monotonic()
-        self._num_done = 0
+        self._num_done = self._num_failed = 0
         self._audio_s = 0.0
         self._bar: Any = None
 
@@ -42,9 +42,10 @@ class Progress:
         if self._bar:
             self._bar.stop()
 
-    def add(self, audio_s: float) -> None:
-        """One more recording has been done, so long; 0 where it failed."""
+    def add(self, audio_s: float, failed: bool) -> None:
+        """One more recording has been done, so long, or has failed."""
         self._num_done += 1
+        self._num_failed += failed
         self._audio_s += audio_s
         now = time.monotonic()
         if self._bar:
@@ -60,7 +61,7 @@ class Progress:
     def summary(self) -> str:
         """For the end."""
         elapsed = clock(time.monotonic() - self._started)
-        return f"{self._num_done} recordings, {self._audio()} in {elapsed}"
+        return f"{self._num_done - self._num_failed} recordings, {self._audio()} in {elapsed}"
 
     def _audio(self) -> str:
         elapsed_s = max(time.monotonic() - self._started, 1e-3)

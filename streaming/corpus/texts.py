@@ -117,7 +117,7 @@ def _recognize(recognizer: Recognizer, recording: Recording, stopped: Callable[[
     if transcription.trouble:
         raise ValueError(transcription.trouble)
     queued = (transcription.events.get() for _ in range(transcription.events.qsize()))
-    return [event for event in queued if not isinstance(event, str)], transcription.stats.audio_s
+    return [event for event in queued if not isinstance(event, str)], round(transcription.stats.audio_s, 3)
 
 
 def _row(recording: Recording, events: Sequence[Event], length_s: float) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _row(recording: Recording, events: Sequence[Event], length_s: float) -> dict
     row = {
         "type": "recording",
         "audio_filepath": str(recording.audio),
-        "duration": round(length_s, 3),
+        "duration": length_s,
         "text": " ".join(event.raw for event in finals),
         "formatted": " ".join(event.text for event in finals),
         "confidence": round(sum(confidences) / len(confidences), 3) if confidences else 0.0,

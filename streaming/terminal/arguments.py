@@ -160,13 +160,13 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
     if args.system_audio and not_live:
         parser.error(f"--system-audio is a source, and so is {not_live}: give one of the two")
     if args.microphone and not args.system_audio:
-        parser.error("--microphone is for --system-audio, to hear both; alone the microphone is the default")
+        parser.error("--microphone is for --system-audio, to caption both; alone the microphone is the default")
     args.microphone = args.microphone or (args.system_audio and args.device is not None)
     if args.type is None and args.paused:
         parser.error("--paused is for dictation: give --type as well")
     if args.type is not None:
         if not_live or args.system_audio:
-            parser.error(f"--type types what the microphone hears: leave out {not_live or '--system-audio'}")
+            parser.error(f"--type types what is said into the microphone: leave out {not_live or '--system-audio'}")
         args.second_pass = False  # it changes words that were typed
 
 

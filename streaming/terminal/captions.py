@@ -3,16 +3,20 @@
 The partial stands in one line and changes in place, what is stable of it firm and the rest dimmed; when it outgrows the
 line, its end stays visible. A final becomes a firm line in its stead. Each source of audio has a line of its own. Below
 the partials there may be a line of status.
+Terminals wrap these lines when they become narrower; all rows of them are erased then.
 """
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
 from typing import TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group
+from rich.control import Control
 from rich.live import Live
+from rich.segment import ControlType
 from rich.text import Text
 
 from asr.streaming.events import Event, Partial
@@ -38,6 +42,8 @@ class Captions:
         self._dim, self._warning = ("", "") if plain else ("dim", "yellow")
         self._partials: dict[str, Text] = {}
         self._status: Text | None = None
+        self._drawn: list[int] = []
+        """Columns of the lines on the screen."""
 
     @property
     def width(self) -> int:
@@ -71,7 +77,9 @@ class Captions:
 
     def print(self, text: str) -> None:
         """Lines of some format, that stay as they are."""
-        self._console.print(Text(text), end="", soft_wrap=True)
+        with self._console:
+            self._erase_wrapped()
+            self._console.print(Text(text), end="", soft_wrap=True)
 
     def status(self, text: Text | None) -> None:
         """The last line, at most `width` columns of it; None takes it away."""
@@ -84,11 +92,25 @@ class Captions:
             lines = [Text(line.plain) for line in lines]
         for line in lines:
             line.no_wrap, line.overflow = True, "crop"
-        self._live.update(Group(*lines), refresh=True)
+        with self._console:
+            self._erase_wrapped()
+            self._live.update(Group(*lines), refresh=True)
+        self._drawn = [min(line.cell_len, self._console.width) for line in lines]
+
+    def _erase_wrapped(self) -> None:
+        """Erases the rows that the lines fill beyond one each, from the last one upwards."""
+        columns = self._console.width
+        num_wrapped = sum(max(length - 1, 0) // columns for length in self._drawn)
+        if num_wrapped and "XTERM_VERSION" not in os.environ:  # xterm does not wrap them
+            erase = (ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1))
+            self._console.control(Control(*erase * num_wrapped))
+        self._drawn = [min(length, columns) for length in self._drawn]
 
     def _print_line(self, text: str, style: str) -> None:
         """A line that stays, above the partial."""
-        self._console.print(Text(text, style))
+        with self._console:
+            self._erase_wrapped()
+            self._console.print(Text(text, style))
 
     def _line(self, event: Partial, before: str) -> Text:
         """`before`, and as much of the end of the text as fits into a line, on a word boundary."""

@@ -77,7 +77,7 @@ class Dictation(Live):
             self._warn(str(error))
 
     def _drain(self) -> None:
-        """Closes the microphone and recognizes all that it has heard."""
+        """Closes the microphone and recognizes all that it has captured."""
         if self._source.microphone:
             self._source.microphone.close()
             while self._read(self._source):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from support.hearing import LEAD_IN, counting
+from support.recording_process import LEAD_IN, counting
 from support.virtual_microphone import SINK, VirtualMicrophone
 from support.x_server import wait_until
 
@@ -33,7 +33,7 @@ def server(virtual_microphone: VirtualMicrophone, monkeypatch: pytest.MonkeyPatc
     virtual_microphone.control("unload-module", module)
 
 
-def heard(audio: SystemAudio, num_loud: int, num_told: int) -> tuple[np.ndarray, list[str]]:
+def captured(audio: SystemAudio, num_loud: int, num_told: int) -> tuple[np.ndarray, list[str]]:
     """Samples from the first to the last that is not zero, and what was told, once there is so much of them."""
     samples, told = np.zeros(0, np.float32), []
     end = time.monotonic() + 30
@@ -53,13 +53,13 @@ def test_what_is_played_is_heard_and_follows_the_default_output(server: VirtualM
         assert system.device.name == SINK
         wait_until(lambda: system.first_sample_ns)
         server.play(tmp_path / "play.wav")
-        samples, told = heard(system, len(audio), 0)
+        samples, told = captured(system, len(audio), 0)
         np.testing.assert_array_equal(samples * 32768, audio)
         assert told == []
         server.control("set-default-sink", "headphones")
-        _, told = heard(system, 0, 2)
+        _, told = captured(system, 0, 2)
         server.play(tmp_path / "play.wav", "headphones")
-        samples, more = heard(system, len(audio), 0)
+        samples, more = captured(system, len(audio), 0)
         np.testing.assert_array_equal(samples * 32768, audio)
     assert told + more == [
         f"system audio {SINK!r} stopped; opening it again",

@@ -64,15 +64,6 @@ def test_weights_of_the_search_are_tuned_on_one_half_and_told_of_both(tones: tup
     assert re.search(r"^best: weight [\d.]+ .* beam 128 ", output, re.M) and len(set(rows)) == 10, output
 
 
-def test_language_models_of_both_units_are_measured(tones: tuple[Path, Path], tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("THE CAT SAT ON THE HAT\nA HAT IS NO CAT\n" * 20)
-    options = ["--order", "4", "--weights", "0.5,1", "--bonuses", "0", "--beams", "4,8", "--word-beams", "4,8"]
-    output = run("lm_units", str(tones[1]), str(tmp_path / "text.txt"), *options, "--num-utterances", "5")
-    assert "5 utterances" in output and len(re.findall(r"weight \S+, bonus 0: [\d.]+ %", output)) == 2, output
-    rows = re.findall(r"\| (none|characters|words), beam (4|8) \| [\d.]+ \|.* \d+ of \d+ \|", output)
-    assert len(set(rows)) == 6, output
-
-
 def test_files_are_measured_with_different_numbers_of_jobs(tones: tuple[Path, Path], tiny_onnx: Path) -> None:
     output = run("files", str(tones[1]), "--jobs", "1,2", "--minutes", "0.2", "--model", str(tiny_onnx))
     assert re.search(r"(?s) 1 jobs: .*speed-up 1\.00; CPU .* 2 jobs: .*speed-up \d", output), output

@@ -1,4 +1,4 @@
-"""The benchmarks of word times, confidence, noise, stability and endpoints: what they count, and that they run."""
+"""The benchmarks of word times, confidence, noise, stability, endpoints, turns and long recordings: what they count."""
 
 from __future__ import annotations
 
@@ -150,3 +150,64 @@ def test_pauses_and_the_words_beside_them() -> None:
     word_times.beside_pauses(spoken, noise, found)
     assert found["pauses", "start"] == [pytest.approx(-100, abs=20)]
     assert found["pauses", "end"] == [pytest.approx(40, abs=20)]
+
+
+def test_long_recording(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The program itself, over both utterances with colored noise and music behind them."""
+    (row,) = run("long_recording", readings, ["--minutes", "1"], monkeypatch, capsys)
+    assert row["utterances"] == row["finals"] == 2 and row["minutes_of_noise"] > 0.1
+    assert row["words_in_noise"] == row["words_in_pauses"] == 0
+    assert 0 < row["wer_alone"] < 0.2 and 0 < row["wer"] < 0.2  # 28 words, of which two are not as the text has them
+    assert abs(row["drift_ms"]) <= 20 and row["shift_ms_p95"] <= 40
+    assert row["begin_mb"] > 50
+
+
+def test_words_of_a_recording_are_those_of_the_span_that_they_are_in() -> None:
+    long_recording = load_benchmark("long_recording")
+    spans = [
+        long_recording.Span(0.0, np.zeros(16000), "A"),
+        long_recording.Span(1.0, np.zeros(16000), None),
+        long_recording.Span(2.0, np.zeros(16000), "B C"),
+        long_recording.Span(3.0, np.zeros(32000), None, is_noise=True),
+    ]
+    words = [Word(str(middle), middle - 0.1, middle + 0.1, 1.0) for middle in (0.5, 1.3, 1.5, 1.7, 2.5, 3.3, 3.5)]
+    divided = long_recording.divide(words, spans)
+    expected = [["0.5", "1.3"], ["1.5"], ["1.7", "2.5", "3.3"], ["3.5"]]
+    assert [[word.word for word in of_span] for of_span in divided] == expected
+    comparison = long_recording.Comparison()
+    for number in range(90):
+        span = long_recording.Span(10.0 * number, np.zeros(16000), "A B")
+        late = 0.03 * (number >= 60)
+        found = [Word("A", span.start_s + 0.2 + late, 0, 1.0), Word("C", span.start_s + 0.5, 0, 1.0)]
+        comparison.add(span, found, [Word("A", 0.2, 0, 1.0), Word("B", 0.5, 0, 1.0)])
+    assert comparison.drift_ms() == pytest.approx(30)
+    assert comparison.long.rate == 0.5 and comparison.alone.rate == 0 and len(comparison.worse) == 90
+
+
+def test_turns(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(load_benchmark("turns"), "QUIET_S", 1.6)
+    options = ["--num-utterances", "1", "--chunk-ms", "640", "--streams", "3"]
+    in_process, by_socket = run("turns", readings, options, monkeypatch, capsys)
+    assert 200 < in_process["final_vad_ms_p50"] < in_process["final_ms_p50"]
+    for row in (in_process, by_socket):
+        assert row["final_ms_p50"] > 500 and row["final_vad_ms_p50"] > 200 and row["first_partial_ms_p50"] > 0
+        assert 0 < row["word_ms_p50"] <= row["word_ms_p90"] <= row["word_ms_p99"] and 0 <= row["unstable"] < 1
+
+
+def test_the_final_of_a_turn_is_the_last_one_and_comes_after_its_words() -> None:
+    turns = load_benchmark("turns")
+    turn = turns.Turn(np.zeros(16000, np.int16), [Word("A", 0.5, 1.0, 1.0), Word("B", 1.5, 2.0, 1.0)])
+    timed: list[tuple[float, Event]] = [
+        (1.0, Partial("A", 0, 0)),
+        (1.4, Final("A", 0, 0)),
+        (2.2, Partial("O", 0, 0)),
+        (2.4, Partial("B", 0, 0)),
+        (2.5, Final("B", 0, 0)),
+        (2.9, Final("", 0, 0)),
+    ]
+    assert turns.time_to_final_ms(turn, timed) == pytest.approx(500)
+    assert turns.time_to_final_ms(turn, timed[:2]) is None
+    row = turns.partials_row([turn], [timed])
+    assert row["first_partial_ms_p50"] == pytest.approx(500)
+    assert (row["word_ms_p50"], row["word_ms_p99"]) == (pytest.approx(200, abs=1), pytest.approx(396, abs=1))
+    assert row["unstable"] == pytest.approx(1 / 3, abs=0.001)

@@ -132,7 +132,7 @@ def test_what_is_missing_is_said(
         assert main(arguments(text, tmp_path / "out", *args)) == 1
         return capsys.readouterr().err
 
-    assert "--num or --hours" in error()
+    assert "--num, --hours or both" in error()
     assert "--num is 0; expected more than 0" in error("--num", 0)
     assert "--hours is nan" in error("--hours", "nan")
     (tmp_path / "out").mkdir()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from conftest import SAMPLE
 from support.benchmark_module import BENCHMARKS
@@ -134,6 +135,78 @@ def test_node_resamples_and_takes_the_files_own_defaults_as_python_does(
     expected = [event.to_dict() for event in recognize(recognizer, read(wav), rate=rate)]
     assert len(expected) > 3
     assert spans(transcribe(file_with_defaults, wav)) == spans(expected)
+
+
+def failing_on_noise(model: Path, path: Path, limit: float) -> Path:
+    """`model`, with log-probabilities that are no numbers for a chunk with a feature above `limit`."""
+    proto = onnx.load(model)
+    x, log_probs = proto.graph.input[0].name, proto.graph.output[0].name
+    for node in proto.graph.node:
+        node.output[:] = ["right" if name == log_probs else name for name in node.output]
+        node.input[:] = ["right" if name == log_probs else name for name in node.input]
+    for name, value in (("limit", limit), ("nothing", 0.0)):
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(value), name))
+    proto.graph.node.extend(
+        onnx.helper.make_node(kind, inputs, [output])
+        for kind, inputs, output in (
+            ("ReduceMax", [x], "loudest"),
+            ("Sub", ["limit", "loudest"], "room"),
+            ("Sqrt", ["room"], "root"),
+            ("Mul", ["root", "nothing"], "mistake"),
+            ("Add", ["right", "mistake"], log_probs),
+        )
+    )
+    onnx.save(proto, path)
+    return path
+
+
+FAILING = """
+import { Recognizer } from "asr-stream";
+import { readWav } from "asr-stream/wav";
+import { readFile } from "node:fs/promises";
+const [model, lm, wav] = process.argv.slice(1);
+const { samples } = readWav(await readFile(wav));
+const stream = (await Recognizer.load({ model, lm, chunkMs: 320, text: "plain" })).stream();
+const events = [], errors = [];
+for (let begin = 0; begin < samples.length; begin += 1600) {
+  try {
+    events.push(...(await stream.accept(samples.subarray(begin, begin + 1600))));
+  } catch (error) {
+    events.push(...error.events);
+    errors.push([begin, error.message]);
+  }
+}
+console.log(JSON.stringify({ events, errors }));
+"""
+
+
+def test_a_failure_is_the_same_in_three_languages(
+    library: Any, tiny_onnx: Path, conversation: np.ndarray, tmp_path: Path
+) -> None:
+    model = failing_on_noise(tiny_onnx, tmp_path / "model.onnx", limit=7.0)
+    rng = np.random.default_rng(0)
+    noise = rng.uniform(-1, 1, 8000).astype(np.float32)
+    wav = write_audio(tmp_path / "audio.wav", np.concatenate([0.3 * conversation[:140_000], noise, PAUSE]))
+    script = run("node", "--input-type=module", "-e", FAILING, model, BUNDLED, wav)
+    found = json.loads(script.stdout)
+    options = {"chunk_ms": 320}
+    streams = (
+        Recognizer(model, lm=BUNDLED, text="plain", **options).stream(),
+        library.model(model, lm_path=BUNDLED).stream(text=1, **options),
+    )
+    for stream in streams:
+        events, errors = [], []
+        for begin in range(0, len(read(wav)), 1600):
+            try:
+                stream.accept_waveform(read(wav)[begin : begin + 1600])
+            except RuntimeError as error:
+                errors.append([begin, str(error)])
+            events += stream.events()
+        assert spans([event.to_dict() for event in events]) == spans(found["events"])
+        assert {event.type for event in events} == {"partial", "final"}
+        assert [begin for begin, _ in errors] == [begin for begin, _ in found["errors"]] and errors
+        for (_, text), (_, wanted) in zip(errors, found["errors"], strict=True):
+            assert re.search(r"not log-probabilities.*", text)[0] == re.search(r"not log-probabilities.*", wanted)[0]
 
 
 @pytest.mark.parametrize(

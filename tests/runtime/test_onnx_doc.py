@@ -90,7 +90,7 @@ def test_its_program_writes_our_words(
     soundfile.write(tmp_path / "spoken.wav", spoken, 16000, subtype="PCM_16")
     for wav in (SAMPLE, tmp_path / "spoken.wav"):
         events = recognize(recognizer, soundfile.read(wav, dtype="int16")[0])
-        text = " ".join(event.text for event in events if isinstance(event, Final))
+        text = " ".join(event.raw for event in events if isinstance(event, Final))
         assert len(text) > 30
         assert page.transcribe(str(bundled_model(name)), str(wav)) == text
 

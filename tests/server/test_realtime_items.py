@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from asr.streaming import Final, Partial
+from asr.streaming import Event, Final, Partial
 from asr.streaming.server.protocols.realtime_items import Items, Mark
 
 
@@ -59,3 +60,34 @@ def test_what_a_second_pass_may_change_is_not_sent() -> None:
     assert deltas_of(items, Partial("WAS THAT THAT THEY", 0, 1, num_stable=3)) == []
     assert deltas_of(items, Final("WAS THAT THEY", 0, 2)) == ["WAS THAT THEY"]
     assert completed(items) == "WAS THAT THEY"
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("vad", [True, False])
+def test_deltas_are_the_transcript_of_random_partials(live: bool, vad: bool) -> None:
+    """Whatever partials change or call stable, and wherever the client commits, clears or turns detection on."""
+    rng = np.random.default_rng(7)
+
+    def words(at_most: int) -> str:
+        return " ".join(rng.choice(["A", "BE", "SEA", "9:30", "Mr."], int(rng.integers(at_most + 1))))
+
+    def random_event(now: float) -> Event:
+        kinds = ["partial", "final", "commit", "clear", "vad", "manual"]
+        kind = rng.choice(kinds, p=[0.7, 0.15, 0.07, 0.02, 0.03, 0.03])
+        if kind == "partial":
+            text = words(8)
+            return Partial(text, now, now, num_stable=int(rng.integers(len(text.split()) + 1)))
+        return Final(words(8) or "A", now, now) if kind == "final" else Mark(kind, now, now)
+
+    items = Items(old_form=False, live=live, vad=vad)
+    deltas: dict[str, str] = {}
+    num_completed = 0
+    for now in range(3000):
+        for message in items.take(random_event(float(now))):
+            if message["type"].endswith(".delta"):
+                deltas[message["item_id"]] = deltas.get(message["item_id"], "") + message["delta"]
+            elif message["type"].endswith(".completed"):
+                assert message["transcript"] == deltas.pop(message["item_id"], "")
+                assert message["transcript"] == " ".join(message["transcript"].split())
+                num_completed += 1
+    assert num_completed > 100

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+import soundfile
 from matplotlib.image import imread
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -57,10 +59,10 @@ def random_finals() -> list[Final]:
 def shifted(final: Final, start_s: float) -> Final:
     """As vosk-server's protocol tells it, in a stream that began at `start_s`."""
     words = [
-        Word(word.word.lower(), round(word.start_s, 3) + start_s, round(word.end_s, 3) + start_s, word.confidence)
+        Word(word.word, round(word.start_s, 3) + start_s, round(word.end_s, 3) + start_s, word.confidence)
         for word in final.words
     ]
-    return Final(final.text.lower(), words[0].start_s, words[-1].end_s, tuple(words))
+    return Final(final.text, words[0].start_s, words[-1].end_s, tuple(words))
 
 
 def test_captions_survive_the_server(tmp_path: Path) -> None:
@@ -113,15 +115,39 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     assert (tmp_path / "finals.srt").read_text() == srt(rounded)
 
 
-def test_the_overlay_is_two_lines_over_nothing(tmp_path: Path) -> None:
-    wav = write_audio(tmp_path / "speech.wav", np.concatenate([speech(FIRST), np.zeros(24000, np.float32)]))
-    seen = drive("overlay", wav, tmp_path / "overlay.png")
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """What was seen of the overlay and of a page on which a file was dropped, and the folder with what they left."""
+    folder = tmp_path_factory.mktemp("pages")
+    audio = speech(FIRST)
+    wav = write_audio(folder / "speech.wav", np.concatenate([audio, np.zeros(24000, np.float32)]))
+    stereo = np.repeat(np.stack([2 * audio, 0 * audio], axis=1), 3, axis=0)
+    soundfile.write(folder / "talk.wav", np.clip(stereo, -1, 1), 48000)
+    return drive("pages", wav, folder / "talk.wav", folder), folder
+
+
+def test_the_overlay_is_two_lines_over_nothing(pages: tuple[Any, Path]) -> None:
+    seen, folder = pages[0]["overlay"], pages[1]
     assert seen.pop("size") > 60 and abs(seen.pop("lines") - 2) < 0.05
     assert seen == {"atEnd": True, "controls": 0, "listening": 1, "error": ""}
-    pixels = imread(tmp_path / "overlay.png")  # (height, width, 4) float32 in 0 to 1
+    pixels = imread(folder / "overlay.png")  # (height, width, 4) float32 in 0 to 1
     rows, columns = np.nonzero(pixels[..., 3])
     assert not pixels[:360, :, 3].any() and not pixels[:, :10, 3].any()  # the video shows
     assert len(rows) > 1000 and np.ptp(columns) > 400  # and there is text
+
+
+def test_a_file_is_captioned_where_it_is_dropped(pages: tuple[Any, Path]) -> None:
+    """Of any rate and number of channels; a second one follows the first."""
+    seen, folder = pages[0]["file"], pages[1]
+    assert seen["refused"].startswith("notes.txt cannot be read: it is no audio or video")
+    sent = np.fromfile(folder / "sent.s16", np.int16)
+    assert abs(len(sent) - len(speech(FIRST))) <= 2
+    recognizer = Recognizer(bundled_model("float32"), search="greedy", second_pass=False)
+    (final,) = (event for event in recognize(recognizer, sent) if isinstance(event, Final))
+    assert seen["dropped"] == [shifted(final, 0.0).text] and seen["error"] == ""
+    assert seen["chosen"] == 2 * seen["dropped"] and seen["listen"] == "Start listening"
+    first = shifted(final, 0.0)
+    assert (folder / "saved.srt").read_text() == srt([first, shifted(final, first.end)])
 
 
 def test_files_of_the_page_are_kept_but_asked_for() -> None:
@@ -130,7 +156,7 @@ def test_files_of_the_page_are_kept_but_asked_for() -> None:
         f"/{name}"
         for name in (
             "style.css",
-            *(f"{n}.js" for n in ["app", "captions", "capture", "engine", "microphone", "outbox", "subtitles"]),
+            *(f"{n}.js" for n in ["app", "captions", "capture", "engine", "file", "microphone", "outbox", "subtitles"]),
         )
     }
     for path in page.PAGE_PATHS:

@@ -15,6 +15,8 @@ from asr.runtime.punctuation import Answer, Punctuation
 from asr.runtime.shown_text import TEXT
 from asr.streaming import Event, Final, Partial
 from asr.streaming.events import Gap
+from asr.streaming.stream import Stream
+from asr.streaming.work import compute
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +118,29 @@ def test_case_and_punctuation_come_from_their_model(plain: Recognizer, sample: n
     assert any(stable)
     # The last word of a partial has no mark as yet.
     assert all(event.text.endswith(",") is False for event in partials if event.text)
+
+
+def test_a_text_under_way_is_shown_as_it_was_asked_for(plain: Recognizer, sample: np.ndarray, tmp_path: Path) -> None:
+    formatted = plain.with_options(text="formatted", punctuation=write_punctuation(tmp_path / "commas.onnx"))
+    stream = Stream(formatted, deferred=True)
+    stream.accept_waveform(sample)
+    stream.change(plain)
+    stream.accept_waveform(sample)
+    stream.finish()
+    while (work := stream.pending()) is not None:
+        compute([work])
+    events = stream.events()
+    first, second = [event.text for event in events if isinstance(event, Final)]
+    assert first.endswith(",") and second == second.lower() and "," not in second
+    assert not [event for event in events if event.type == "error"]
+
+
+def test_an_utterance_cut_for_its_length_has_no_mark_at_its_end(
+    plain: Recognizer, conversation: np.ndarray, tmp_path: Path
+) -> None:
+    commas = write_punctuation(tmp_path / "commas.onnx")
+    recognizer = plain.with_options(text="formatted", punctuation=commas, max_utterance_s=2.0)
+    events = [event for event in recognize(recognizer, conversation) if isinstance(event, Final)]
+    assert {event.endpoint for event in events} >= {"max_utterance", "silence_after_speech"}
+    for event in events:
+        assert event.text.endswith(",") == (event.endpoint != "max_utterance")

@@ -46,7 +46,10 @@ def shifted(events: list[Event], seconds: float) -> list[dict[str, object]]:
     """As dictionaries, `seconds` later."""
     moved = []
     for event in events:
-        words = tuple(w._replace(start_s=w.start_s + seconds, end_s=w.end_s + seconds) for w in event.words)
-        later = replace(event, start=event.start + seconds, end=event.end + seconds, words=words)
+        words, raw_words = (
+            tuple(w._replace(start_s=w.start_s + seconds, end_s=w.end_s + seconds) for w in of)
+            for of in (event.words, event.raw_words)
+        )
+        later = replace(event, start=event.start + seconds, end=event.end + seconds, words=words, raw_words=raw_words)
         moved.append(later.to_dict())
     return moved

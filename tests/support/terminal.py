@@ -20,6 +20,14 @@ class Terminal(io.StringIO):
         self.raw = ""
         self._waiting = ""
 
+    def resize(self, width: int) -> None:
+        """Wraps the lines at the new width, as most terminals do. The cursor stays at the end of the last line."""
+        self.width = width
+        rows = [[line[i : i + width] for i in range(0, len(line) or 1, width)] for line in self.lines]
+        self.lines = [row for wrapped in rows for row in wrapped]
+        self.row = sum(map(len, rows[: self.row + 1])) - 1
+        self.column = len(self.lines[self.row])
+
     def isatty(self) -> bool:
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -168,3 +169,27 @@ def test_no_color_is_also_for_the_status(monkeypatch: pytest.MonkeyPatch) -> Non
         captions.status(Text("-20 dB", "green"))
         assert terminal.text == ["-20 dB"]
     assert not re.search(r"\x1b\[[0-9;]*m", terminal.raw)
+
+
+@pytest.mark.parametrize("last", [partial("NEXT"), final("NEXT"), None])
+def test_a_terminal_that_becomes_narrower_keeps_no_stale_lines(
+    last: Event | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal(60)
+    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((terminal.width, 24)))
+    monkeypatch.delenv("XTERM_VERSION", raising=False)
+    with Captions(terminal) as captions:
+        captions.show(final("THE FIRST ONE"))
+        captions.status(Text("status " * 6))
+        captions.show(partial(LONG))
+        assert len(terminal.text) == 3
+        terminal.resize(25)
+        assert len(terminal.text) > 5
+        if last is None:
+            captions.warn("NEXT")
+        else:
+            captions.show(last)
+        assert terminal.text[:2] == ["THE FIRST ONE", "NEXT"] and len(terminal.text) == (4 if last is None else 3)
+        terminal.resize(60)
+        captions.show(final("THE LAST ONE"))
+    assert terminal.text == ["THE FIRST ONE", *(["NEXT"] if not isinstance(last, Partial) else []), "THE LAST ONE"]

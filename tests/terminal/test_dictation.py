@@ -149,7 +149,7 @@ def test_another_dictation_or_no_display_is_told_at_once(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--type", "--sample"], "--type types what the microphone hears: leave out --sample"),
+        (["--type", "--sample"], "--type types what is said into the microphone: leave out --sample"),
         (["--type", "--system-audio"], "leave out --system-audio"),
         (["--type", "emacs"], "invalid choice: 'emacs'"),
         (["--paused"], "give --type as well"),

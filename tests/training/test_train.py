@@ -6,8 +6,10 @@ import copy
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from asr.cli import main
 from asr.config import ChunkConfig, load_config
-from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches
+from asr.data.batches import Batch, BatchPlan, BatchSampler, Position, SpeechDataset, batches
+from asr.data.manifests import Refusal
 from asr.evaluation.wer import WordErrors
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel
+from asr.training import train
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
 from asr.training.progress import TrainingProgress
 from asr.training.train import Trainer
@@ -106,25 +110,52 @@ def test_resuming_with_another_optimizer_is_refused(arguments: list[str], capsys
     assert "optim.kind=muon" in capsys.readouterr().err
 
 
-def test_two_processes_train_the_model_of_one(arguments: list[str], tmp_path: Path) -> None:
-    """The same batches a step, so the same losses at every step; and one process can go on where two stopped."""
+def test_two_machines_train_the_model_of_one_though_a_process_is_killed(arguments: list[str], tmp_path: Path) -> None:
+    """The same batches and losses at every step; torchrun begins again at the newest checkpoint; one process
+    can go on where two stopped."""
     arguments = [*arguments, "train.batches_per_step=2", "train.log_every=1", "optim.schedule=noam"]
-    single = tmp_path / "single"
-    assert main([*arguments, "train.max_steps=8", f"train.output={single}"]) == 0
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone", "-m", "asr.cli"]
-    command = [*torchrun, *arguments, "train.max_steps=6", "train.valid_every=6"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, result.stderr
-    checkpoint = Checkpoint.load(checkpoint_path(tmp_path / "run", 6))
+    arguments.append("train.save_every=4")
+    single, run = tmp_path / "single", tmp_path / "run"
+    assert main([*arguments, "train.max_steps=32", f"train.output={single}"]) == 0
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=1"]
+    command += ["--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "-m", "asr.cli", *arguments, "--resume"]
+    command += ["train.max_steps=30", "train.valid_every=30"]
+    machines = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        while not checkpoint_path(run, 4).exists():
+            assert all(machine.poll() is None for machine in machines)
+            time.sleep(0.01)
+        (second,) = [pid for machine in machines if has_rank_1(pid := child_of(machine.pid))]
+        os.kill(second, signal.SIGKILL)  # the first has curves that are not written yet
+        printed = [machine.communicate(timeout=300)[0] for machine in machines]
+    finally:
+        for machine in machines:
+            machine.kill()
+    assert [machine.returncode for machine in machines] == [0, 0]
+    assert "resuming at step" in "".join(printed)
+    checkpoint = Checkpoint.load(checkpoint_path(run, 30))
     assert checkpoint.training["world_size"] == 2
-    assert checkpoint.training["history"][0]["step"] == 6
-    assert main([*arguments, "train.max_steps=8", "--resume"]) == 0
+    assert [each["step"] for each in checkpoint.training["history"]] == [30]
+    assert main([*arguments, "train.max_steps=32", "--resume"]) == 0
 
     for name in ("total", "ctc", "attention", "grad_norm"):
-        alone, together = (curve(folder, name) for folder in (single, tmp_path / "run"))
-        assert list(alone) == list(together) == list(range(1, 9))
-        assert list(together.values()) == pytest.approx(list(alone.values()), rel=1e-4), name
+        alone, together = (curve(folder, name) for folder in (single, run))
+        assert list(alone) == sorted(together) == list(range(1, 33))
+        assert [together[step] for step in alone] == pytest.approx(list(alone.values()), rel=1e-3), name
     assert curve(single, "total")[1] != pytest.approx(curve(single, "total")[2], rel=1e-2)
+
+
+def child_of(pid: int) -> int:
+    """The process that torchrun started."""
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
+def has_rank_1(pid: int) -> bool:
+    return b"RANK=1" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
 
 
 def curve(run: Path, name: str) -> dict[int, float]:
@@ -195,6 +226,25 @@ def first_batches(trainer: Trainer, count: int) -> list[Batch]:
     sampler = BatchSampler(trainer.parts, trainer.config.data, 1, Position(), count)
     dataset = SpeechDataset(trainer.tokenizer, trainer.config.augment, trainer.num_views)
     return list(itertools.islice(batches(sampler, dataset, 0), count))
+
+
+def test_a_batch_without_a_readable_utterance_gives_no_gradient(arguments: list[str]) -> None:
+    trainer = new_trainer([*arguments, "train.batches_per_step=2", "optim.lr=1e-12"])
+    (batch,) = first_batches(trainer, 1)
+    silence = SpeechDataset(trainer.tokenizer)[BatchPlan([], 0, False, 1000)]
+    alone, together = (trainer._train_step(own)[0].grad_norm for own in ([batch], [batch, silence]))
+    assert together.item() == pytest.approx(alone.item(), rel=1e-5)
+
+
+def test_training_ends_when_more_than_a_twentieth_cannot_be_read() -> None:
+    trainer = Trainer.__new__(Trainer)
+    trainer.console, trainer.num_views = Console(quiet=True), 2
+    trainer._unreadable, trainer._num_seen, trainer._num_unreadable = set(), 0, 0
+    refusals = tuple(Refusal(str(i), "unreadable", "") for i in range(11))
+    batch = Batch(*(torch.zeros(2 * 209) for _ in range(6)), 1.0, 0, refusals)  # 11 of 220
+    trainer._note_unreadable([batch])
+    with pytest.raises(ValueError, match="23 of 440 utterances"):
+        trainer._note_unreadable([batch._replace(num_frames=torch.zeros(2 * 208), unreadable=(*refusals, refusals[0]))])
 
 
 def test_interruption_saves_and_says_how_to_go_on(arguments: list[str], tmp_path: Path) -> None:
@@ -297,6 +347,13 @@ def test_chunks_are_drawn_by_seed_and_cover_the_choices() -> None:
     assert set(draws) == {(0, -1), (4, 16), (4, -1), (8, 16), (8, -1)}
     assert draws == [draw_chunk(config, f"1 {step}") for step in range(200)]
     assert 25 < draws.count((0, -1)) < 75
+
+
+def test_every_view_of_every_step_draws_its_own_chunk(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = []
+    monkeypatch.setattr(train, "draw_chunk", lambda _, seed: seeds.append(seed) or (0, -1))
+    assert main([*arguments, "loss.cr_ctc_weight=0.2", "train.max_steps=3", "train.valid_every=100"]) == 0
+    assert len(seeds) == len(set(seeds)) == 6
 
 
 def test_training_ends_when_it_gets_no_better(

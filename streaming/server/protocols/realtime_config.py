@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asr.streaming.server.protocols.messages import LANGUAGE, BadMessage, shown, whole_number
+from asr.streaming.server.protocols.messages import LANGUAGE, shown
 from asr.streaming.server.protocols.openai_api import (
     COMMIT_MODELS,
     ApiError,
@@ -124,16 +124,15 @@ class SessionConfig:
             eagerness = turn_detection.get("eagerness") or "auto"
             if not isinstance(eagerness, str) or eagerness not in EAGERNESS:
                 raise _wrong(f"{path}.eagerness", eagerness, f"one of {', '.join(EAGERNESS)}")
-            silence_ms = round(EAGERNESS[eagerness] * self.default_silence_ms)
-            return min(max(silence_ms, MIN_SILENCE_MS), MAX_SILENCE_MS)
-        silence_ms = turn_detection.get("silence_duration_ms")
-        if silence_ms is None:
-            return self.silence_ms or self.default_silence_ms
-        path += ".silence_duration_ms"
-        try:
-            return whole_number(path, silence_ms, MIN_SILENCE_MS, MAX_SILENCE_MS)
-        except BadMessage as error:
-            raise ApiError(str(error), path) from None
+            silence_ms = EAGERNESS[eagerness] * self.default_silence_ms
+        else:
+            silence_ms = turn_detection.get("silence_duration_ms")
+            if silence_ms is None:
+                return self.silence_ms or self.default_silence_ms
+            if not isinstance(silence_ms, (int, float)) or isinstance(silence_ms, bool) or silence_ms != silence_ms:
+                raise _wrong(f"{path}.silence_duration_ms", silence_ms, "a number of milliseconds")
+        # Out of range is no reason to refuse a client: `session.updated` says what holds.
+        return round(min(max(silence_ms, MIN_SILENCE_MS), MAX_SILENCE_MS))
 
 
 def _wrong(path: str, value: object, allowed: str) -> ApiError:

@@ -1,0 +1,225 @@
+"""`asr transcribe`: what is done stays done, and what fails costs no other recording."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from support.recognition import recognize
+from support.synth import write_audio
+
+from asr import Recognizer
+from asr.cli import main
+from asr.data.manifests import Utterance, read_table
+from asr.streaming.corpus.texts import Task
+from asr.streaming.corpus.workers import Outcome, run_workers
+from asr.streaming.terminal.options import add_recognition_options
+from asr.tables import Recording
+
+
+@pytest.fixture
+def options(tiny_onnx: Path) -> Namespace:
+    parser = ArgumentParser()
+    add_recognition_options(parser, model="")
+    return parser.parse_args(["--model", str(tiny_onnx)])
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory, conversation: np.ndarray) -> Path:
+    """Two recordings with words and one without."""
+    folder = tmp_path_factory.mktemp("corpus") / "talks"
+    write_audio(folder / "a" / "long.wav", conversation)
+    write_audio(folder / "short.flac", conversation[:80000])
+    write_audio(folder / "silence.wav", np.zeros(16000, np.float32))
+    return folder
+
+
+def recording(corpus: Path, name: str, speaker: str | None = None) -> Recording:
+    return Recording(str(Path("talks", name).with_suffix("")), corpus / name, speaker)
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_text_is_that_of_the_stream_and_becomes_a_label(
+    corpus: Path, recognizer: Recognizer, conversation: np.ndarray, options: Namespace, tmp_path: Path
+) -> None:
+    task, long = Task(options, tmp_path, srt=True), recording(corpus, "a/long.wav", "ann")
+    assert task.do(recognizer, long) == round(len(conversation) / 16000, 3)
+    assert files(tmp_path) == ["talks/a/long.jsonl", "talks/a/long.srt"] and task.is_done(long)
+    rows = [json.loads(line) for line in (tmp_path / "talks/a/long.jsonl").read_text().splitlines()]
+    events = [
+        each for each in recognize(recognizer, soundfile.read(long.audio, dtype="float32")[0]) if each.type == "final"
+    ]
+    assert rows[1:] == [event.to_dict() for event in events] and len(events) == 3
+    assert rows[0]["type"] == "recording" and 0 < rows[0]["confidence"] < 1
+
+    (tmp_path / "manifest.jsonl").write_text(json.dumps(task.row(long)))
+    (utterance,) = read_table(tmp_path / "manifest.jsonl")
+    said = " ".join(event.raw for event in events)
+    shown = " ".join(event.text for event in events)
+    length_s = round(len(conversation) / 16000, 3)
+    assert utterance == Utterance(str(long.audio.with_suffix("")), long.audio, said, "ann", length_s)
+    assert rows[0]["formatted"] == shown and said
+
+
+def test_subtitles_that_are_wanted_later_need_no_recognizer(
+    corpus: Path, recognizer: Recognizer, options: Namespace, tmp_path: Path
+) -> None:
+    long = recording(corpus, "a/long.wav")
+    Task(options, tmp_path / "at once", srt=True).do(recognizer, long)
+    Task(options, tmp_path / "later").do(recognizer, long)
+    later = Task(options, tmp_path / "later", srt=True)
+    assert not later.is_done(long)
+    later.do(None, long)  # type: ignore[arg-type]
+    subtitles = [tmp_path / folder / "talks/a/long.srt" for folder in ("at once", "later")]
+    assert subtitles[0].read_text() == subtitles[1].read_text() and later.is_done(long)
+
+
+def test_a_full_disk_costs_the_text_that_it_does_not_take(
+    corpus: Path, recognizer: Recognizer, options: Namespace, tmp_path: Path
+) -> None:
+    task = Task(options, tmp_path)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600, hard))
+    try:
+        with pytest.raises(OSError):
+            task.do(recognizer, recording(corpus, "a/long.wav"))
+        task.do(recognizer, recording(corpus, "silence.wav"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert files(tmp_path) == ["talks/silence.jsonl"]
+    row = json.loads((tmp_path / "talks/silence.jsonl").read_text())
+    assert row["text"] == "" and row["confidence"] == 0.0 and row["duration"] == 1.0
+
+
+def test_a_worker_that_is_killed_costs_one_recording_and_ctrl_c_ends_cleanly(
+    corpus: Path, tiny_onnx: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "hangs.wav")
+    (tmp_path / "broken.wav").write_bytes(b"no audio")
+    long, short = corpus / "a" / "long.wav", corpus / "short.flac"
+    table = tmp_path / "table.tsv"
+    table.write_text("\n".join(["path", "hangs.wav", "broken.wav", "gone.wav", str(short), str(long)]))
+    out = tmp_path / "texts"
+    arguments = ["transcribe", str(table), "--out", str(out), "--jobs", "1", "--model", str(tiny_onnx)]
+    command = [sys.executable, "-m", "asr.cli", *arguments]
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def reader_of_the_pipe() -> int:
+        for link in Path("/proc").glob("[0-9]*/fd/*"):
+            try:
+                if os.readlink(link) == str(tmp_path / "hangs.wav"):
+                    return int(link.parts[2])
+            except OSError:
+                pass
+        return 0
+
+    process = start()
+    wait_until(reader_of_the_pipe)
+    os.kill(reader_of_the_pipe(), signal.SIGKILL)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 1 and "\n3 failed; the same command tries them again:\n" in errors, errors
+    assert "hangs.wav: its worker was killed by SIGKILL" in errors and "there is no audio file" in errors
+    assert "broken.wav: cannot read" in errors and errors.startswith("2 recordings, "), errors
+    names = [f"table{path.with_suffix('')!s}.jsonl" for path in (short, long)]
+    assert files(out) == sorted([*names, "manifest.jsonl", "transcribe.json"])
+    rows = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
+    assert [row["audio_filepath"] for row in rows] == [str(short), str(long)] and rows[1]["text"]
+    written = {name: (out / name).stat().st_mtime_ns for name in names}
+
+    process = start()
+    wait_until(reader_of_the_pipe)
+    os.killpg(process.pid, signal.SIGINT)
+    errors = process.communicate(timeout=60)[1]
+    assert (process.returncode, errors) == (130, "asr transcribe: interrupted\n")
+    assert not reader_of_the_pipe() and files(out) == sorted([*names, "manifest.jsonl", "transcribe.json"])
+
+    (tmp_path / "hangs.wav").unlink()
+    write_audio(tmp_path / "hangs.wav", np.zeros(16000, np.float32))
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "1 recordings" in done.stderr and "2 were there already\n2 failed" in done.stderr
+    assert written == {name: (out / name).stat().st_mtime_ns for name in names}
+    assert len((out / "manifest.jsonl").read_text().splitlines()) == 3
+
+
+class Deadly(Task):
+    """Its workers die before they begin."""
+
+    def recognizer(self) -> Recognizer:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+
+def test_workers_that_cannot_begin_are_not_started_for_ever(corpus: Path, options: Namespace, tmp_path: Path) -> None:
+    with pytest.raises(ChildProcessError, match="a worker was killed by SIGKILL"):
+        list(run_workers(Deadly(options, tmp_path), [recording(corpus, "short.flac")], 1))
+
+
+def test_wrong_options_leave_the_folder_as_it_was_and_other_options_do_not_get_into_it(
+    corpus: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["transcribe", str(corpus), "--out", str(tmp_path), "--model", str(tiny_onnx), "--shard", "2/3"]
+    assert main([*arguments, "--beam", "0"]) == 1
+    assert capsys.readouterr().err == "asr transcribe: --beam must be between 1 and 1024, got 0\n"
+    assert files(tmp_path) == []
+    assert main(arguments) == 0
+    assert files(tmp_path) == ["manifest.2-of-3.jsonl", "talks/silence.jsonl", "transcribe.json"]
+    capsys.readouterr()
+    assert main([*arguments, "--beam", "64"]) == 1
+    error = capsys.readouterr().err
+    assert "holds texts made with --beam 128, now it is 64: give the same options, or another --out" in error
+
+
+def test_a_recording_that_a_ray_worker_died_over_is_not_tried_again(
+    corpus: Path, options: Namespace, tmp_path: Path
+) -> None:
+    from asr.streaming.corpus.on_ray import RayWorker
+
+    item = {"id": "talks/short", "audio": str(corpus / "short.flac"), "speaker": ""}
+    worker = RayWorker(Task(options, tmp_path), "this run")
+    (tmp_path / "talks").mkdir()
+    (tmp_path / "talks/short.begun").write_text("this run")
+    assert worker(item) == {
+        "id": "talks/short",
+        "audio_s": 0.0,
+        "trouble": "its worker died, perhaps for want of memory",
+    }
+    (tmp_path / "talks/short.begun").write_text("another run")
+    assert worker(item) == worker(item) == {"id": "talks/short", "audio_s": 5.0, "trouble": ""}
+    assert files(tmp_path) == ["talks/short.jsonl"]
+
+
+def test_ray_writes_the_same(corpus: Path, recognizer: Recognizer, options: Namespace, tmp_path: Path) -> None:
+    from asr.streaming.corpus.on_ray import run_on_ray
+
+    ours, theirs = Task(options, tmp_path / "ours"), Task(options, tmp_path / "theirs")
+    there, gone = [recording(corpus, name) for name in ("a/long.wav", "silence.wav")], recording(corpus, "gone.wav")
+    expected = [Outcome(each, ours.do(recognizer, each)) for each in there]
+    found = sorted(run_on_ray(theirs, [gone, *there], "local", 1), key=lambda outcome: outcome.recording.id)
+    assert [found[0], found[2]] == expected
+    assert found[1] == Outcome(gone, trouble=f"there is no audio file {gone.audio}")
+    assert files(ours.out) == files(theirs.out) == ["talks/a/long.jsonl", "talks/silence.jsonl"]
+    for name in files(ours.out):
+        assert (ours.out / name).read_bytes() == (theirs.out / name).read_bytes()

@@ -1,0 +1,86 @@
+"""A long recording: every word once and in its place, however it is cut. With a network that is made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asr import _core
+from asr._core import EncoderStep
+from asr.runtime.search import LmWeights
+
+TOKENS = ["", "<unk>", "", *(f"\u2581{letter}" for letter in "ABCDEFGH")]
+FRAME_S = 0.04
+PAUSE = 10
+"""Frames of silence before a word that begins at its own time, and not where the word before it ends."""
+
+
+def recording(rng: np.random.Generator, num_frames: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """The likeliest token of each frame, (num_frames,), and (frame, token) of each word.
+
+    Stretches of speech, from a word to a minute without a pause, and pauses of up to 12 s, in which no word is.
+    """
+    ids = np.zeros(num_frames, np.int64)
+    words: list[tuple[int, int]] = []
+    now = 5
+    while now < num_frames - 60:
+        for _ in range(int(rng.choice([1, 5, 40, 400]))):
+            if now >= num_frames - 60:
+                break
+            token = int(rng.integers(3, len(TOKENS)))
+            length = int(rng.integers(1, 3))
+            ids[now : now + length] = token
+            words.append((now, token))
+            now += length + int(rng.integers(1, 5))
+        now += int(rng.choice([PAUSE, 20, 45, 300]))
+    return ids, words
+
+
+def recognize(ids: np.ndarray, second_pass: bool) -> list[tuple[str, str, list[tuple[str, float]]]]:
+    """(endpoint, text, words with their start) of each final, with `ids` as the network's answers."""
+    stream = _core.Stream(
+        _core.SegmentOptions(
+            tokens=TOKENS,
+            chunk_size=16,
+            second_pass=second_pass,
+            search="beam",
+            beam_size=4,
+            fusion=LmWeights(weight=0.0, word_bonus=0.0, prior_weight=0.0).fusion(None, TOKENS),
+            rescore_ctc_weight=0.5,
+            **{name: _core.OPTION_RANGES[name][3] for name in _core.OPTION_RANGES if name.endswith("_s")},
+        )
+    )
+    log_probs = np.full((len(ids) + 750, len(TOKENS)), -12.0, np.float32)
+    log_probs[np.arange(len(log_probs)), np.pad(ids, (0, 750))] = 0.0
+    finals = []
+    num_stepped = 0
+    noise = np.random.default_rng(0).standard_normal(640 * 25).astype(np.float32) * 0.01
+    pushes = [noise] * (len(ids) // 25)
+    for number in range(len(pushes) + 1):
+        if number < len(pushes):
+            stream.accept(pushes[number])
+        else:
+            stream.finish()
+        while isinstance(step := stream.work(), EncoderStep):
+            count = (step.num_frames - 3) // 4
+            start = stream.num_frames - count if step.second_pass else num_stepped
+            num_stepped += 0 if step.second_pass else count
+            stream.stepped(log_probs[start : start + count], np.zeros((count, 2), np.float32))
+        for type, text, _, _, words, _, endpoint, *_ in stream.take_events():
+            if type == "final":
+                finals.append((endpoint, text, [(word[0], word[1]) for word in words]))
+    return finals
+
+
+@pytest.mark.parametrize("second_pass", [True, False])
+def test_each_word_is_there_once_and_in_its_place(second_pass: bool) -> None:
+    ids, words = recording(np.random.default_rng(1), 25 * 600)  # ten minutes
+    finals = recognize(ids, second_pass)
+    assert {endpoint for endpoint, *_ in finals} >= {"max_utterance", "silence_after_speech"}
+    found = [word for *_, of_final in finals for word in of_final]
+    assert [word for word, _ in found] == [TOKENS[token][1:] for _, token in words]
+    late = [start - FRAME_S * frame for (_, start), (frame, _) in zip(found, words, strict=True)]
+    assert max(map(abs, late)) < 4.5 * FRAME_S  # the word before may end where it begins
+    frames = [frame for frame, _ in words]
+    after_pause = [i for i in range(1, len(words)) if frames[i] - frames[i - 1] > PAUSE]
+    assert len(after_pause) > 20 and max(abs(late[i]) for i in after_pause) < 1e-6
