@@ -29,50 +29,19 @@
 #include "search/ctc_prefix_beam_search.h"
 #include "search/endpointer.h"
 #include "frontend/fbank.h"
-#include "search/lm_fusion.h"
 #include "search/pauses.h"
 #include "search/words.h"
+#include "segment_options.h"
 #include "text/punctuation.h"
 
 namespace asr_stream {
 
-// Nats below the best at which a hypothesis is dropped: half the time, and the same words.
-inline constexpr double kBeamThreshold = 10.0;
-// Hypotheses that the decoder scores at most: it is what a final waits for.
-inline constexpr std::int64_t kNumRescored = 4;
 // A leading word of a partial is stable when every hypothesis within this many nats of the best has it. Less than 1 %
 // of the stable words then change in a later partial (benchmarks/stability.py).
 inline constexpr double kStableMargin = 3.0;
 inline constexpr std::int64_t kNumCompared = 24;  // of these hypotheses, at most
-// Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory.
-inline constexpr std::int64_t kMaxFullContext = 750;
-
 // Encoder frames, 5 s: of the utterance before, the second pass attends to so much.
 inline constexpr std::int64_t kSecondPassContext = 125;
-
-struct TextOptions;
-
-// Options of recognition. Immutable once a segment has them; shared by any number.
-struct SegmentOptions {
-  enum class Search { kGreedy, kBeam, kRescore };  // rescore: the attention decoder picks among those of the beam
-
-  std::vector<std::string> tokens;  // UTF-8 spelling of every token id, as `words` takes them; id 0 is the CTC blank
-  // Names of the phones of the model's second head, or none. With a fusion over phones the search is over its tokens
-  // (see `LmFusion`), and there is no rescoring.
-  std::vector<std::string> phones;
-  std::int64_t chunk_size = 16;     // encoder frames per step
-  bool second_pass = true;          // finals come from encoding the whole utterance once more
-  std::int64_t max_full_context = kMaxFullContext;
-  Search search = Search::kRescore;
-  CtcPrefixBeamSearchOptions beam{kBeamSize, 0, 0, kBeamThreshold, true};
-  std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or none
-  // A grammar in place of free speech, or none: it has a search of its own, without fusion, beam and decoder.
-  std::shared_ptr<const Phrases> phrases;
-  std::int64_t num_rescored = kNumRescored;
-  double rescore_ctc_weight = option("rescore_ctc_weight").fallback;  // see `best_rescored`
-  EndpointerOptions endpointer;
-  std::shared_ptr<const TextOptions> text;  // how a stream shows its words (text/formatter.h); none: as they are
-};
 
 // One run of the encoder over (1, num_frames, 80) features, with a cache of the owner's.
 struct EncoderStep {
