@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,16 +12,35 @@ from rich.console import Console
 from rich.progress import track
 
 from asr.data.cuts import evenly_spread, load_cuts
+from asr.evaluation.engine import Engine
+from asr.features import ENCODER_FRAME_MS
+from asr.runtime.onnx_model import Encoded
 
 T = TypeVar("T")
+LEFT_CONTEXT = 64  # encoder frames, 2560 ms
+
+
+def plain_parser(description: str | None) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def data_parser(
+    description: str | None, model: str = "default: the bundled one", num_utterances: int | None = None
+) -> argparse.ArgumentParser:
+    """With a data set, a model and a number of utterances. `model`: the help text of --model."""
+    parser = plain_parser(description)
+    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("--model", help=model)
+    number = "all" if num_utterances is None else str(num_utterances)
+    parser.add_argument(
+        "--num-utterances", type=int, default=num_utterances, metavar="N", help=f"evenly spread; default: {number}"
+    )
+    return parser
 
 
 def new_parser(description: str | None, model: str = "default: the bundled one") -> argparse.ArgumentParser:
-    """`model`: the help text of --model."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
-    parser.add_argument("--model", help=model)
-    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
+    """`data_parser` with --json, for `show`."""
+    parser = data_parser(description, model)
     parser.add_argument("--json", action="store_true", help="print rows for programs")
     return parser
 
@@ -29,6 +48,13 @@ def new_parser(description: str | None, model: str = "default: the bundled one")
 def utterances(args: argparse.Namespace) -> list[Any]:
     """The cuts that are asked for."""
     return evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+
+
+def encode(engine: Engine, cuts: Sequence[Any], chunk_ms: int, name: str = "encoding") -> Iterator[tuple[str, Encoded]]:
+    """Reference and output of the model of each of `cuts`. chunk_ms: 0 is full context, as in the second pass."""
+    for cut in progress(cuts, name):
+        (encoded,) = engine.encode([cut.load_features()], chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
+        yield cut.supervisions[0].text, encoded
 
 
 def progress(items: Iterable[T], name: str) -> Iterable[T]:

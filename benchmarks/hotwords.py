@@ -10,30 +10,23 @@ insertions of hotwords among them. False alarms: hotwords in the output without 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import jiwer
 import numpy as np
-from rich.console import Console
-from rich.progress import track
+from command import data_parser, encode, utterances
 
 from asr._core import HOTWORD_BOOST, NgramLm
-from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.engine import Engine, open_engine
 from asr.evaluation.plots import new_axes
-from asr.features import ENCODER_FRAME_MS
 from asr.lm.packed import load_lm
 from asr.runtime.onnx_model import Encoded, bundled_model
 from asr.runtime.search import LmWeights, decode_words, new_hotwords
-
-LEFT_CONTEXT = 64  # encoder frames, 2560 ms
 
 
 @dataclass
@@ -130,40 +123,33 @@ def plot(rows: Sequence[Counts], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="written by `asr prepare`")
+    parser = data_parser(__doc__)
     parser.add_argument("--distractors", type=Path, required=True, metavar="TEXT", help="a text with other rare words")
     parser.add_argument("--num-distractors", default="100,1000", metavar="N,...", help="default: %(default)s")
     parser.add_argument("--boosts", default=f"{HOTWORD_BOOST:g}", metavar="X,...", help="default: %(default)s")
     parser.add_argument("--rare", type=float, default=-14.0, metavar="LOG_PROB", help="default: %(default)s")
-    parser.add_argument("--model", type=Path, default=bundled_model(), help="default: the bundled one")
     parser.add_argument("--lm", default="bundled", help="a file of `asr lm` (default: the bundled one)")
     parser.add_argument("--chunk-ms", type=int, default=0, help="0 is full context, as in the second pass (default)")
-    parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
     parser.add_argument("--plot", type=Path, metavar="OUT.png")
     parser.add_argument("--json", type=Path, metavar="OUT.json")
     args = parser.parse_args()
 
-    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
-    engine, lm = open_engine(args.model), load_lm(args.lm)
-    utterances: list[Any] = []
-    for cut in track(cuts, "encoding", console=Console(stderr=True)):
-        (encoded,) = engine.encode([cut.load_features()], args.chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
-        utterances.append((cut.supervisions[0].text, encoded))
-    rare = rare_words((u[0] for u in utterances), lm, args.rare)
+    engine, lm = open_engine(args.model or bundled_model()), load_lm(args.lm)
+    encoded = list(encode(engine, utterances(args), args.chunk_ms))
+    rare = rare_words((reference for reference, _ in encoded), lm, args.rare)
     others = sorted(rare_words(args.distractors.read_text(encoding="utf-8").splitlines(), lm, args.rare) - rare)
     random.Random(0).shuffle(others)
-    rows = [measure(engine, utterances, lm, rare, [], 0.0)]
+    rows = [measure(engine, encoded, lm, rare, [], 0.0)]
     for number in map(int, args.num_distractors.split(",")):
         for boost in map(float, args.boosts.split(",")):
-            rows.append(measure(engine, utterances, lm, rare, [*sorted(rare), *others[:number]], boost))
+            rows.append(measure(engine, encoded, lm, rare, [*sorted(rare), *others[:number]], boost))
     print("list  boost  recall %  others' WER %  false alarms  search s")
     for r in rows:
         print(
             f"{r.list_size:4}  {r.boost:5.2f}  {100 * r.recall:8.1f}  {100 * r.other_wer:13.2f}  {r.false_alarms:12}"
             f"  {r.search_s:8.1f}"
         )
-    print(f"{rows[0].rare} rare and {rows[0].others} other words in {len(cuts)} utterances")
+    print(f"{rows[0].rare} rare and {rows[0].others} other words in {len(encoded)} utterances")
     if args.json:
         args.json.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n", encoding="utf-8")
     if args.plot:

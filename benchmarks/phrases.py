@@ -11,14 +11,12 @@ words of the list recognized in `--other` where nobody said them, for each word 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
+from command import data_parser, encode
 
 from asr._core import UNKNOWN_COST, CtcPhraseSearch, Phrases, words
 from asr.data.cuts import evenly_spread, load_cuts
@@ -51,10 +49,7 @@ class Row:
 def load(engine: Engine, data: Path, id: str, number: int | None) -> list[Utterance]:
     """Utterances whose id holds `id`, and which are not a copy at another speed."""
     cuts = evenly_spread([cut for cut in load_cuts(data) if id in cut.id and "_sp" not in cut.id], number)
-    encoded = []
-    for cut in track(cuts, f"encoding {data.name}", console=Console(stderr=True)):
-        encoded.append(Utterance(cut.supervisions[0].text, *engine.encode([cut.load_features()], 0, 0)[0][:2]))
-    return encoded
+    return [Utterance(text, *encoded[:2]) for text, encoded in encode(engine, cuts, 0, f"encoding {data.name}")]
 
 
 def measure(
@@ -89,19 +84,16 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="written by `asr prepare`")
+    parser = data_parser(__doc__)
     parser.add_argument("--id", default="", metavar="PART", help="only utterances whose id holds this")
     parser.add_argument("--list", choices=("words", "sentences"), default="words", help="default: %(default)s")
     parser.add_argument("--other", type=Path, metavar="DATA", help="speech that is not of the list")
     parser.add_argument("--unknown-costs", default=f"{UNKNOWN_COST:g}", metavar="X,...", help="default: %(default)s")
-    parser.add_argument("--model", type=Path, default=bundled_model(), help="default: the bundled one")
     parser.add_argument("--lm", default="bundled", help="of free speech: a file of `asr lm` (default: the bundled one)")
-    parser.add_argument("--num-utterances", type=int, metavar="N", help="of each set, evenly spread; default: all")
     parser.add_argument("--plot", type=Path, metavar="OUT.png")
     args = parser.parse_args()
 
-    engine = open_engine(args.model)
+    engine = open_engine(args.model or bundled_model())
     data = load(engine, args.data, args.id, args.num_utterances)
     other = load(engine, args.other, "", args.num_utterances) if args.other else []
     sentences = sorted({u.reference for u in data})

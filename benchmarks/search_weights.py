@@ -8,25 +8,20 @@ the table then takes the best found and changes each weight on its own, which sh
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
+from command import encode, plain_parser
 
 from asr._core import CtcPrefixBeamSearch, LmFusion, NgramLm
 from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.engine import Engine, open_engine
 from asr.evaluation.wer import count_errors
-from asr.features import ENCODER_FRAME_MS
 from asr.lm.packed import load_lm
 from asr.runtime.onnx_model import Encoded, bundled_model
 from asr.runtime.search import BEAM_SIZE, BEAM_THRESHOLD, NUM_RESCORED, LmWeights, decode_words, rescore, text
-
-LEFT_CONTEXT = 64  # encoder frames, 2560 ms
 
 
 @dataclass(frozen=True)
@@ -140,7 +135,7 @@ def ablations(best: Setting, with_lm: bool) -> Iterator[tuple[str, Setting]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = plain_parser(__doc__)
     parser.add_argument("data", type=Path, nargs="+", help="written by `asr prepare`")
     parser.add_argument("--model", type=Path, default=bundled_model(), help="default: the bundled one")
     parser.add_argument("--lm", default="bundled", help="a file of `asr lm`, or none (default: the bundled one)")
@@ -155,9 +150,8 @@ def main() -> None:
     utterances = []
     for data in args.data:
         cuts = evenly_spread(list(load_cuts(data)), args.num_utterances)
-        for cut in track(cuts, f"encoding {data.name}", console=Console(stderr=True)):
-            (encoded,) = engine.encode([cut.load_features()], args.chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
-            utterances.append(Utterance(str(data), cut.supervisions[0].text, encoded))
+        for reference, encoded in encode(engine, cuts, args.chunk_ms, f"encoding {data.name}"):
+            utterances.append(Utterance(str(data), reference, encoded))
     search = Search(engine, None if args.lm == "none" else load_lm(args.lm))
     with_lm = search.lm is not None
     over_phones = bool(search.lm and search.lm.phones and engine.phones)

@@ -6,7 +6,6 @@ other programs on the machine disturb least: of loading, and per second of audio
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import tempfile
@@ -16,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import soundfile
+from command import data_parser, utterances
 
 from asr import Recognizer
-from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.wer import count_errors
 from asr.lm.packed import BUNDLED
 from asr.runtime.onnx_model import bundled_model
@@ -55,16 +54,11 @@ def node(model: Path, audio: list[np.ndarray]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
-    parser.add_argument("--model", type=Path, default=bundled_model(), help="default: the bundled int8 one")
-    parser.add_argument("--num-utterances", type=int, default=100, metavar="N", help="evenly spread")
-    args = parser.parse_args()
-
-    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+    args = data_parser(__doc__, "default: the bundled int8 one", num_utterances=100).parse_args()
+    cuts, model = utterances(args), Path(args.model or bundled_model())
     references = [cut.supervisions[0].text for cut in cuts]
     audio = [np.round(32767 * np.clip(cut.load_audio()[0], -1, 1)).astype(np.int16) for cut in cuts]
-    rows = {"python": python(args.model, audio), "node": node(args.model, audio)}
+    rows = {"python": python(model, audio), "node": node(model, audio)}
     for name, row in rows.items():
         wer = count_errors(references, row["texts"]).rate
         print(f"{name}: wer {wer:.4f}  rtf {row['rtf']:.3f}  load_cpu_s {row['load_cpu_s']:.2f}")

@@ -61,7 +61,7 @@ def test_the_core_is_called_with_the_same_defaults() -> None:
 
 def test_the_command_line_says_them() -> None:
     parser = argparse.ArgumentParser()
-    add_recognition_options(parser, "")
+    add_recognition_options(parser)
     args = parser.parse_args([])
     for name, option, scale in (
         ("beam_size", "beam", 1),

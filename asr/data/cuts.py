@@ -284,12 +284,3 @@ class Summary:
             self.num_without_speaker += 1
         else:
             self.speakers.add(speaker)
-
-
-def summarize(cuts: Iterable[Any]) -> Summary:
-    """Count utterances, hours, words and speakers of `cuts` (a CutSet or any iterable of its cuts)."""
-    summary = Summary()
-    for cut in cuts:
-        (supervision,) = cut.supervisions
-        summary.add(cut.duration, supervision.text, supervision.speaker)
-    return summary

@@ -39,7 +39,6 @@ class Aligner:
     """Aligns the words and phones of `entries`; those that have no alignment are left out."""
 
     def __init__(self, entries: Sequence[tuple[str, tuple[str, ...]]]) -> None:
-        self._entries = entries
         letters = sorted({letter for word, _ in entries for letter in word})
         phones = sorted({phone for _, names in entries for phone in names})
         self._letters, self._phones = letters, phones

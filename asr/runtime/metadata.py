@@ -151,11 +151,6 @@ class ModelMetadata:
         """Size of the last axis of `phone_log_probs`; 0 without phones."""
         return num_phone_tokens(self.phones) if self.phones else 0
 
-    @property
-    def encoder_frame_s(self) -> float:
-        """Duration of an encoder frame in seconds."""
-        return self.frame_shift_ms * self.subsampling / 1000
-
     def check_front_end(self) -> None:
         """Raises MetadataError unless the model takes the features that live recognition computes."""
         for name in FRONT_END:

@@ -31,7 +31,7 @@ from asr.tables import Recording
 @pytest.fixture
 def options(tiny_onnx: Path) -> Namespace:
     parser = ArgumentParser()
-    add_recognition_options(parser, model="")
+    add_recognition_options(parser)
     return parser.parse_args(["--model", str(tiny_onnx)])
 
 

@@ -16,7 +16,7 @@ from support.corpora import utterances, write_librispeech
 from support.synth import SAMPLE_RATE, hum, speech, write_audio
 
 from asr.data import prepare as prepare_module
-from asr.data.cuts import load_cuts, summarize
+from asr.data.cuts import Summary, load_cuts
 from asr.data.manifests import Utterance
 from asr.data.prepare import add_arguments, prepare, run
 from asr.data.report import print_report
@@ -47,7 +47,9 @@ def test_data_set_holds_features_text_and_speaker_in_order(tmp_path):
         assert np.abs(features - expected).max() < FLOAT16_ERROR
         part = cut.truncate(offset=0.2, duration=0.3).load_features()
         assert np.array_equal(part, features[20:50])
-    summary = summarize(cuts)
+    summary = Summary()
+    for cut in cuts:
+        summary.add(cut.duration, cut.supervisions[0].text, cut.supervisions[0].speaker)
     assert summary == result.summary
     assert (summary.num_utterances, summary.num_words, summary.speakers) == (2, 4, {"ann"})
     assert summary.num_without_speaker == 1

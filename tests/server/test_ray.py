@@ -19,7 +19,6 @@ from support.recognition import finals, recognize
 from websockets.asyncio.client import ClientConnection, connect
 
 from asr import Recognizer
-from asr.runtime.onnx_model import bundled_model
 from asr.streaming.server.ray import DEPLOYMENT, parse
 
 MESSAGE = 4000
@@ -125,7 +124,7 @@ def test_replicas_come_and_go_and_no_final_is_lost(conversation: np.ndarray, mon
 
     with cluster(monkeypatch, search="greedy", no_second_pass=True, max_sessions=NUM_CLIENTS) as ray:
         clients = asyncio.run(asyncio.wait_for(serve(), WAIT_S))
-    recognizer = Recognizer(bundled_model("float32"), search="greedy", second_pass=False, text="plain")
+    recognizer = Recognizer(search="greedy", second_pass=False, text="plain")
     drained = [each for client in clients for each in client.drained]
     assert drained
     for samples, text in drained:

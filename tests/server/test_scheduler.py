@@ -28,7 +28,7 @@ WAIT_S = 60.0
 
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
-    return Recognizer(bundled_model("float32"), search="greedy", chunk_ms=320)
+    return Recognizer(bundled_model("float32"), search="greedy", chunk_ms=320, text="plain")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soxr
-from support.recognition import finals, recognize
+from support.recognition import finals, plain_text, recognize
 from support.server import RunningServer, serving
 from support.synth import speech
 from websockets.asyncio.client import ClientConnection, connect
@@ -37,7 +37,7 @@ def server() -> Iterator[RunningServer]:
 def expected(sample: np.ndarray) -> str:
     """What the server's recognizer makes of the sample."""
     recognizer = Recognizer(bundled_model("float32"), search="greedy", second_pass=False)
-    return finals(recognize(recognizer, sample)).lower()
+    return plain_text(finals(recognize(recognizer, sample)))
 
 
 def pieces(samples: np.ndarray, num_bytes: int = 8000) -> list[bytes]:

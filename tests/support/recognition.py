@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,11 @@ def recognize(
 
 def finals(events: list[Event]) -> str:
     return " ".join(event.raw for event in events if isinstance(event, Final))
+
+
+def plain_text(raw: str) -> str:
+    """Words of an English model as plain text shows them."""
+    return re.sub(r"(?<!\S)i(?=['\s]|$)", "I", raw.lower())
 
 
 SAMPLE_TEXT = "THE OLD MAN WALKED SLOWLY DOWN THE ROAD AND THE CHILDREN RAN AFTER HIM"

@@ -52,6 +52,7 @@ class XServer:
     def __init__(self) -> None:
         read, write = os.pipe()
         command = ["Xvfb", "-displayfd", str(write), "-screen", "0", "800x600x24", "-nolisten", "tcp"]
+        command += ["-ardelay", "60000"]  # on a busy machine a key may stay down for long: it must not repeat
         self._server = subprocess.Popen(command, pass_fds=[write], stderr=subprocess.DEVNULL)
         os.close(write)
         with os.fdopen(read) as number:

@@ -23,7 +23,7 @@ from support.terminal import Terminal
 from asr import Recognizer
 from asr.streaming.audio import audio_file
 from asr.streaming.audio.audio_file import AudioFileError, read_blocks
-from asr.streaming.server.cli import _parser as server_parser
+from asr.streaming.server.cli import new_parser as server_parser
 from asr.streaming.terminal import files
 from asr.streaming.terminal.cli import main
 from asr.streaming.terminal.files import Transcriber
