@@ -69,6 +69,36 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def start_node() -> int:
+    """Starts Ray on this machine, and returns the port of its metrics. Ray waits 30 s for its processes: not always
+    enough while other tests run."""
+    import ray
+
+    for last in (False, False, True):
+        port = free_port()
+        try:
+            ray.init(
+                num_cpus=8,
+                include_dashboard=False,
+                log_to_driver=False,
+                object_store_memory=100_000_000,
+                _metrics_export_port=port,
+                _system_config={"metrics_report_interval_ms": 500},
+            )
+            return port
+        except Exception as error:
+            ray.shutdown()
+            if last or "timed out during startup" not in str(error):
+                raise
+    raise AssertionError
+
+
 @contextmanager
 def cluster(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> Iterator[Cluster]:
     """With the application of CONFIG, which gets `arguments`; no replica runs before `scale`."""
@@ -77,23 +107,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> Iterator[Clust
     import ray
     from ray import serve
 
-    ports = []
-    for _ in range(2):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            ports.append(free.getsockname()[1])
+    ports = free_port(), start_node()
     config = yaml.safe_load(CONFIG.read_text())
     config["applications"][0]["args"] |= arguments
     deployment = config["applications"][0]["deployments"][0]
     del deployment["autoscaling_config"]
-    ray.init(
-        num_cpus=8,
-        include_dashboard=False,
-        log_to_driver=False,
-        object_store_memory=100_000_000,
-        _metrics_export_port=ports[1],
-        _system_config={"metrics_report_interval_ms": 500},
-    )
     try:
         serve.start(http_options=config["http_options"] | {"port": ports[0]})
         yield Cluster(*ports, config)
