@@ -19,6 +19,8 @@ import onnx
 from onnx.helper import make_node
 from onnx.numpy_helper import from_array, to_array
 
+from asr.export.graph import ExportError
+
 MAX_WEIGHT = 64
 """Largest magnitude of an int8 weight."""
 MIN_SCALE = 1e-30
@@ -125,4 +127,7 @@ def _replace(model: onnx.ModelProto, nodes: list[onnx.NodeProto], constants: lis
     del graph.initializer[:], graph.node[:]
     graph.initializer.extend(kept)
     graph.node.extend(nodes)
-    onnx.checker.check_model(model, full_check=True)
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except onnx.checker.ValidationError as error:
+        raise ExportError(f"the exported graph is not valid ONNX: {str(error).splitlines()[0]}") from error

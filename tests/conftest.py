@@ -44,6 +44,7 @@ def tiny_model(conversation: np.ndarray) -> AsrModel:
     import torch.nn.functional as F
 
     from asr.config import ModelConfig
+    from asr.export.write import in_half_precision
     from asr.features import fbank
     from asr.model.model import AsrModel
 
@@ -78,7 +79,7 @@ def tiny_model(conversation: np.ndarray) -> AsrModel:
         solution = 12.0 * torch.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ target)
         model.ctc.weight.copy_(solution[:-1].T)
         model.ctc.bias.copy_(solution[-1])
-    return model
+    return in_half_precision(model)  # as every exported file holds it
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,7 @@ def test_from_trained_weights_only_variants_of_their_shape_are_left(ablations: M
     assert {"cr-ctc", "chunk-none", "activation-gelu", "label-smoothing-0"} <= set(chosen)
     assert "parameters" in left_out["position-learned"] and "units" in left_out["units-bpe-256"]
     with pytest.raises(ValueError, match="the baseline cannot start from the weights of bundled"):
-        ablations.choose_variants("tiny", ["train.init=bundled", "model.encoder_layers=9"])
+        ablations.choose_variants("tiny", ["train.init=bundled", "model.encoder_layers=12"])
 
 
 def test_what_does_not_fit_is_named(ablations: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
