@@ -36,7 +36,7 @@ def server() -> Iterator[RunningServer]:
 @pytest.fixture(scope="module")
 def expected(sample: np.ndarray) -> str:
     """What the server's recognizer makes of the sample."""
-    recognizer = Recognizer(bundled_model("float32"), search="greedy", second_pass=False)
+    recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
     return plain_text(finals(recognize(recognizer, sample)))
 
 

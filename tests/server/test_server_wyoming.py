@@ -43,7 +43,7 @@ def port() -> Iterator[int]:
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
     """As the server's."""
-    return Recognizer(bundled_model("float32"), search="beam", second_pass=False, lm=None)
+    return Recognizer(bundled_model("int8"), search="beam", second_pass=False, lm=None)
 
 
 def connected(port: int, talk: Callable[[AsyncTcpClient], Awaitable[None]]) -> None:

@@ -62,7 +62,7 @@ def client(server: RunningServer) -> Iterator[openai.OpenAI]:
 @pytest.fixture(scope="module")
 def finals(conversation: np.ndarray) -> list[Final]:
     """What the server's recognizer makes of the conversation."""
-    recognizer = Recognizer(bundled_model("float32"), search="beam", lm=None, second_pass=False)
+    recognizer = Recognizer(bundled_model("int8"), search="beam", lm=None, second_pass=False)
     events = recognize(recognizer, conversation)
     return [event for event in events if isinstance(event, Final)]
 
@@ -176,11 +176,11 @@ def test_files_of_every_sort(
 
 def test_models(client: openai.OpenAI) -> None:
     (model,) = client.models.list()
-    assert model.id == bundled_model("float32").stem
+    assert model.id == bundled_model("int8").stem
     assert client.models.retrieve(model.id) == model
     assert client.models.retrieve("whisper-1").id == "whisper-1"
     with pytest.raises(
-        openai.NotFoundError, match="there is no model 'gpt-2'; this server has tiny, also as whisper-1"
+        openai.NotFoundError, match="there is no model 'gpt-2'; this server has tiny\.int8, also as whisper-1"
     ):
         client.models.retrieve("gpt-2")
 

@@ -39,7 +39,7 @@ def test_a_word_that_no_model_knows_is_recognized_as_a_hotword(recognizer: Recog
     """In partials, in the second pass, and by the decoder that picks the final."""
     town = "they went to the town of brankovik"
     plain = recognizer if lm == "auto" else recognizer.with_options(lm=lm)
-    hot = plain.with_options(hotwords=["Brankovik:1.5" if lm else "Brankovik:3"])
+    hot = plain.with_options(hotwords=["Brankovik:1.5" if lm else "Brankovik:4"])
     assert "BRANKOVIK" not in finals(events_of(plain, town)) + partials(events_of(plain, town))
     events = events_of(hot, town)
     assert finals(events).endswith("BRANKOVIK")

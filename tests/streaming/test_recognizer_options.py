@@ -192,7 +192,7 @@ def test_a_variant_is_what_a_new_recognizer_with_all_options_is(
     former: dict[str, object], tiny_onnx: Path, pairs_lm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every pair of options, beginning with the bundled model, for which small files stand in."""
-    monkeypatch.setattr("asr.streaming.recognizer.bundled_model", lambda: tiny_onnx)
+    monkeypatch.setattr("asr.streaming.recognizer.bundled_model", lambda *_: tiny_onnx)
     monkeypatch.setattr("asr.lm.packed.BUNDLED", pairs_lm)
     monkeypatch.setattr(Recognizer, "_warm_up", lambda self: None)
     choices = [{name: value} for name, values in VALUES.items() for value in values]

@@ -367,8 +367,8 @@ def test_no_portaudio(tmp_path: Path, tiny_onnx: Path) -> None:
 
 
 def test_the_bundled_model_reads_the_bundled_sample(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--sample"]) == 0
-    found = " ".join(capsys.readouterr().out.split())
+    assert main(["--sample", "--text", "plain"]) == 0
+    found = " ".join(capsys.readouterr().out.upper().split())
     spoken = " ".join(SAMPLE.with_suffix(".txt").read_text().split())
-    # A synthetic voice, which the model has never heard: about right is right.
-    assert difflib.SequenceMatcher(None, found, spoken, autojunk=False).ratio() > 0.5, found
+    # A synthetic voice, of which there is none in the training data: about right is right.
+    assert difflib.SequenceMatcher(None, found, spoken, autojunk=False).ratio() > 0.8, found

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from support.recognition import finals, recognize
+from support.recognition import recognize
 from support.terminal import Terminal
 
 from asr import Recognizer
+from asr.streaming import Final
 from asr.streaming.audio import audio_file
 from asr.streaming.audio.audio_file import AudioFileError, read_blocks
 from asr.streaming.server.cli import new_parser as server_parser
@@ -153,7 +154,8 @@ def test_raw_files(tiny_onnx: Path, sample: np.ndarray, tmp_path: Path, capsys: 
     (tmp_path / "audio.raw").write_bytes(sample.tobytes() + b"x")  # half a sample too much
     command = ["--model", str(tiny_onnx), "--file", str(tmp_path / "audio.raw")]
     assert main([*command, "--raw-rate", "16000"]) == 0
-    assert capsys.readouterr() == (finals(recognize(Recognizer(tiny_onnx), sample)) + "\n", "")
+    shown = [event.text for event in recognize(Recognizer(tiny_onnx), sample) if isinstance(event, Final)]
+    assert capsys.readouterr() == ("".join(f"{text}\n" for text in shown), "")
     assert main(command) == 1
     assert capsys.readouterr().err.endswith("for raw 16-bit samples give --raw-rate\n")
 
