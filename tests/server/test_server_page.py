@@ -107,7 +107,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
 
     assert seen["remembered"]
     assert seen["givenUp"][0] == "Stopped."
-    assert re.fullmatch(r"The last \d+ s of what was said are not recognized\.", seen["givenUp"][1])
+    assert re.fullmatch(r"The last \d+ s of speech are not recognized\.", seen["givenUp"][1])
 
     # The page's subtitles are Python's.
     rounded = [shifted(final, 0.0) for final in given]
