@@ -114,7 +114,7 @@ test("formatted text has small letters, masked words are stars, and raw text is 
 test("what is amiss is said where it was written", async () => {
   const wrong = [
     [{}, /option model is missing/],
-    [{ model, chunk: 640 }, /option chunk is not known: choose among model, lm, lmWeights/],
+    [{ model, chunk: 640 }, /option chunk is not known: choose among model, lm, punctuation, lmWeights/],
     [{ model, chunkMs: 650 }, /chunkMs is 650; it must be a multiple of 40 in \[40, 5120\]/],
     [{ model, leftContextMs: -40 }, /leftContextMs is -40/],
     [{ model, search: "best" }, /search is "best"; it must be one of greedy, beam, rescore/],

@@ -118,7 +118,7 @@ def test_texts_are_ours(
     for samples in utterances:
         audio = padded(samples, chunk_ms)
         text = ours(audio, chunk_ms)
-        assert len(set(text)) > 3, "the test needs something to say"
+        assert len(set(text)) >= 3, "the test needs something to say"
         assert decode(recognizer, [audio]) == [text]
 
 

@@ -19,12 +19,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.c_build import ROOT, lock, run
-from support.recognition import finals, recognize
+from support.recognition import recognize
 from support.server import serving
 
 from asr import Recognizer
 from asr.lm.packed import BUNDLED
 from asr.runtime.onnx_model import bundled_model
+from asr.streaming import Final
 from asr.streaming.terminal.cli import SAMPLE
 
 
@@ -41,8 +42,8 @@ def tracked(*folders: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def expected(sample: np.ndarray) -> str:
-    """The words of the bundled recording."""
-    text = finals(recognize(Recognizer(), sample))
+    """The words of the bundled recording as plain text."""
+    text = " ".join(e.text for e in recognize(Recognizer(text="plain"), sample) if isinstance(e, Final))
     assert len(text.split()) > 8
     return text
 
@@ -84,7 +85,7 @@ def test_the_wheel_names_the_glibc_it_needs_and_has_every_file(wheel: Path) -> N
 
 def test_the_wheel_captions_without_a_compiler(environment: Path, expected: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [environment / "asr-stream", "--sample"],
+        [environment / "asr-stream", "--sample", "--text", "plain"],
         cwd=tmp_path,
         env=without_compiler(environment),
         capture_output=True,
@@ -126,5 +127,6 @@ def test_the_npm_package_captions(expected: str, tmp_path: Path) -> None:
     app.mkdir()
     run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefer-offline", str(package), cwd=app)
     shutil.copy(ROOT / "js" / "examples" / "transcribe.mjs", app)
-    output = run("node", "transcribe.mjs", "--model", str(bundled_model()), "--lm", str(BUNDLED), str(SAMPLE), cwd=app)
+    options = ["--model", str(bundled_model()), "--lm", str(BUNDLED), "--text", "plain"]
+    output = run("node", "transcribe.mjs", *options, str(SAMPLE), cwd=app)
     assert output == expected + "\n"

@@ -155,7 +155,7 @@ def test_text_is_there_before_the_audio_ends_and_knows_nothing_of_what_follows(
     recognizer: Recognizer, conversation: np.ndarray
 ) -> None:
     whole = recognize(recognizer, conversation)
-    for seconds in (2.0, 3.0, 6.0, 9.0):
+    for seconds in (1.0, 2.5, 6.0, 9.0):
         stream = recognizer.stream()
         stream.accept_waveform(conversation[: int(seconds * 16000)])
         early = stream.events()
