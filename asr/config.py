@@ -227,7 +227,7 @@ class LossConfig:
     phone_weight: float = 0.5
     """Share of the phone head in the loss, if `data.lexicon` is set."""
     denominator_weight: float = 0.0
-    """Weight of the sum over all phone sequences in the loss of the phone head (LF-MMI in the topology of CTC); 0: CTC."""
+    """Weight of the sum over all phone sequences (asr.model.denominator) in the phone head's loss; 0: CTC alone."""
     label_smoothing: float = 0.1
     scheduled_sampling: float = 0.0
     """Probability of feeding the decoder its own prediction instead of the true token."""

@@ -113,7 +113,7 @@ def _trigram_counts(sequences: Iterable[Sequence[int]], num_phones: int) -> Tens
     found: list[tuple[int, int, int]] = []
     for sequence in sequences:
         tokens = [BLANK_ID, BLANK_ID, *sequence, BLANK_ID]
-        found += [(last, (before + 1) // 2, new) for before, last, new in zip(tokens, tokens[1:], tokens[2:])]
+        found += [(tokens[i - 1], (tokens[i - 2] + 1) // 2, tokens[i]) for i in range(2, len(tokens))]
     counts = torch.zeros(num_tokens, 1 + num_phones, num_tokens)
     if found:
         counts.index_put_(tuple(torch.tensor(found).t()), torch.ones(len(found)), accumulate=True)
