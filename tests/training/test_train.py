@@ -120,7 +120,7 @@ def test_two_machines_train_the_model_of_one_though_a_process_is_killed(argument
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         endpoint = f"127.0.0.1:{free.getsockname()[1]}"
-    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=1"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=3"]
     command += ["--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "-m", "asr.cli", *arguments, "--resume"]
     command += ["train.max_steps=30", "train.valid_every=30"]
     machines = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
