@@ -67,12 +67,12 @@ def test_rescoring_takes_the_hypothesis_that_search_and_decoder_like_best(
         log_probs, encoder_out, cache, _ = onnx.step(piece, np.array([valid]), cache)
         search.advance(log_probs[0, : min(valid // 4, 16)])
         outputs.append(encoder_out[0, : min(valid // 4, 16)])
-    hypotheses = search.hypotheses(4)  # as many as the decoder scores
+    hypotheses = search.hypotheses(8)
     scores = onnx.score([h.tokens for h in hypotheses], np.concatenate(outputs))
     weight = onnx.metadata.rescore_ctc_weight
     best = max(zip(hypotheses, scores, strict=True), key=lambda p: weight * p[0].log_prob + (1 - weight) * p[1])[0]
     assert best.tokens != hypotheses[0].tokens  # or this test could not tell
-    assert finals(recognize(Recognizer(onnx, search="rescore", second_pass=False, beam_size=8), audio)) == detokenize(
+    assert finals(recognize(Recognizer(onnx, search="rescore", second_pass=False), audio)) == detokenize(
         TOKENS[t] for t in best.tokens
     )
     beam = detokenize(TOKENS[t] for t in hypotheses[0].tokens)
