@@ -18,13 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from command import new_parser, progress, show, utterances
+from command import aligned_words, new_parser, progress, show, utterances
 
 from asr import Recognizer
-from asr.evaluation.alignment import forced_align
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import matched_words
-from asr.features import fbank
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.streaming import Event, Final, Partial
 
@@ -102,9 +100,7 @@ def main() -> None:
     cuts = utterances(args)
     truths = []
     for cut in progress(cuts, "alignment"):
-        features = fbank(cut.load_audio()[0]).numpy()
-        log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
-        truths.append(forced_align(log_probs, cut.supervisions[0].text, aligner.tokens))
+        truths.append(aligned_words(aligner, cut.load_audio()[0], cut.supervisions[0].text))
     num_words = sum(map(len, truths))
 
     rows: list[dict[str, Any]] = []

@@ -24,6 +24,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A shell that runs the tests in the background has them ignore Ctrl-C, and their child processes would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+pytest_plugins = ["support.export"]
+
 SAMPLE = Path(__file__).parent.parent / "asr" / "samples" / "sample.wav"
 CONVERSATION = Path(__file__).parent / "support" / "conversation.wav"
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "'")

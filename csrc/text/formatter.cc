@@ -199,7 +199,8 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
     std::vector<std::string> found =
         punctuate(words, marks, rest(case_probs, kNumCases), options_->punctuation->mixed, context);
     for (std::size_t i = 0; i < words.size(); ++i) {  // "25," of a date, with a mark behind it
-      if (!words[i].empty() && words[i].back() == ',' && found[i].size() > words[i].size()) found[i].erase(words[i].size() - 1, 1);
+      const bool ends_in_comma = !words[i].empty() && words[i].back() == ',';
+      if (ends_in_comma && found[i].size() > words[i].size()) found[i].erase(words[i].size() - 1, 1);
     }
     if (draft_.num_shown > shown_.size()) {
       const float* last = &marks[(draft_.num_shown - shown_.size() - 1) * kNumMarks];

@@ -105,10 +105,6 @@ def run(args: argparse.Namespace) -> int:
     return int(bool(failed))
 
 
-def _named(refusal: Refusal) -> tuple[str, str]:
-    return refusal.audio or refusal.id, f"{refusal.reason}: {refusal.detail}" if refusal.detail else refusal.reason
-
-
 def _option_names() -> list[str]:
     parser = argparse.ArgumentParser()
     add_recognition_options(parser)

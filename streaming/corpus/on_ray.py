@@ -78,8 +78,7 @@ class RayWorker:
                 begun.parent.mkdir(parents=True, exist_ok=True)
                 begun.write_text(self._run)
                 audio_s = self._task.do(self._recognizer, recording)
-            begun.unlink(missing_ok=True)
         except Exception as error:
-            begun.unlink(missing_ok=True)
             trouble = why(error)
+        begun.unlink(missing_ok=True)
         return {"id": recording.id, "audio_s": audio_s, "trouble": trouble}

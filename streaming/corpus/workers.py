@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable
 from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
 
-from asr.command import interrupts_ignored
+from asr.command import interrupts_ignored, silence_libraries
 from asr.streaming.corpus.texts import Stopped, Task
 from asr.tables import Recording
 
@@ -137,13 +137,6 @@ def _work(connection: Connection, task: Task, parent: int) -> None:
             except Exception as error:
                 trouble = why(error)
             connection.send((audio_s, trouble))
-
-
-def silence_libraries() -> None:
-    """libmpg123 writes a line for each damaged frame; what matters is raised as an exception."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
-    os.close(null)
 
 
 def why(error: Exception) -> str:

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import asr
-from asr.command import Parser, prepare_output
+from asr.command import Parser, prepare_output, silence_libraries
 from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.options import new_recognizer
 
@@ -234,17 +234,13 @@ def _print_stats(args: argparse.Namespace, stats: Stats) -> None:
 
 @contextlib.contextmanager
 def _libraries_silenced() -> Iterator[None]:
-    """PortAudio and ALSA write pages to file descriptor 2 when a device is lost or refuses a rate, libmpg123 a line
-    for each damaged frame, in the middle of captions. Python's own messages keep their way out; what fails is raised
-    as an exception."""
+    """No message of a C library appears between captions; Python's own messages are still written."""
     ours, kept = sys.stderr, os.dup(2)
     ours.flush()
     with contextlib.suppress(OSError):  # not a file: of a test
         if ours.fileno() == 2:
             sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
-    os.close(null)
+    silence_libraries()
     try:
         yield
     finally:
