@@ -6,9 +6,9 @@ Every utterance goes through a `Recognizer` in blocks of 40 ms. Of the words tha
   al. 2020, "Analyzing the quality and stability of a streaming end-to-end on-device speech recognizer"). A word under
   way that grows is a change too.
 - stable: the same for words that a partial called stable (`Partial.num_stable`), the share of all words that ever are,
-  and how many of them the final has otherwise, after its second look and from one pass.
-- delay: audio heard when a right word was first shown for good, after the word's end in the forced alignment of the
-  transcript; and when it was called stable. Computing time is not in it.
+  and how many of them the final has otherwise, after the second pass and from one pass.
+- delay: position of the audio when a right word was first shown for good, after the word's end in the forced
+  alignment of the transcript; and when it was called stable. Computing time is not in it.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ included:
 - unstable: unstable partial word ratio, the share of the words shown that a later partial has otherwise.
 
 In process: one stream, blocks of 40 ms, CPU time, so that a busy machine does not matter. Socket: a server with its
-defaults, and as many clients as --streams, which speak in real time: partials come by vosk-server's protocol, finals by
-OpenAI's Realtime, which voice agents use. Those are times of the clock: run it on a machine with nothing else to do.
+defaults, and as many clients as --streams, which send audio in real time: partials come by vosk-server's protocol,
+finals by OpenAI's Realtime, which voice agents use. These are wall-clock times: run it on an idle machine.
 It needs: pip install 'asr-stream[train,server]'
 """
 
@@ -64,7 +64,7 @@ class Turn:
 
     @property
     def commit_s(self) -> float:
-        """When a client knows that the speech has ended."""
+        """When a client detects the end of speech."""
         return self.words[-1].end_s + VAD_S
 
 

@@ -34,7 +34,7 @@ class Transcription:
     def __init__(self, path: str) -> None:
         self.path = path
         self.events: queue.SimpleQueue[Event | Literal["begin", "end"]] = queue.SimpleQueue()
-        self.trouble = ""
+        self.error = ""
         """Why the file could not be read to its end."""
         self.crash: BaseException | None = None
         """An unexpected exception; for the thread that shows the events."""
@@ -70,11 +70,11 @@ class Transcription:
                 if stopped():
                     break
         except ValueError as error:  # the file's, or a sample rate that the stream refuses
-            self.trouble = str(error)
+            self.error = str(error)
         begun_s = time.monotonic()
         stream.finish()
-        if self.trouble:
-            stream.report_error(self.trouble)
+        if self.error:
+            stream.report_error(self.error)
         take(0.0, begun_s)
 
 
