@@ -29,7 +29,9 @@ from asr.streaming.server.security.access import Access
 from asr.streaming.terminal.subtitles import srt
 
 JS = Path(__file__).parents[2] / "js"
-FIRST, SECOND = "she walked to the sea", "the children ran down the road"
+FIRST = "she walked to the sea"
+SECOND = "the children ran down the road and the old man walked slowly after them"
+"""Long enough for partials with stable words, which formatted text shows four words late."""
 
 
 def drive(scenario: str, *args: str | Path) -> Any:
