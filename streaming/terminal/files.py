@@ -1,6 +1,6 @@
 """Files become text, as many at a time as there are cores: a thread for each, its output in the order of the files.
 
-Threads are enough: features, searches and the network are C++ that lets go of the interpreter. A file stays on one
+Threads are enough: features, searches and the network are C++ that releases the interpreter lock. A file stays on one
 core, because the output of a stream depends on all audio before it.
 """
 
