@@ -61,7 +61,7 @@ struct NumberTables {
   Words slash, colon, protocols, www;
 
   Words roles;                 // every word of the above
-  std::size_t longest_phrase;  // in words
+  Words phrase_beginnings;     // what phrases of the above begin with, of whole words
 
   void collect_roles();  // fills in the last two
 };

@@ -36,7 +36,7 @@ bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   if (spoken.find(tables.halves_of_day, end, text) || spoken.find(tables.zones, end, text)) return true;
   if (is_counted(end) || spoken.is_number(end) || spoken.is(end, tables.point)) return false;
   if (spoken.is(end, tables.times_of_day)) return true;
-  if (i == 0 && end == spoken.size() && !is_oh) return true;  // an answer
+  if (i == 0 && spoken.word(end).empty() && !is_oh) return true;  // an answer
   if (i > 0 && spoken.is(i - 1, tables.number_cues)) return false;
   return (minute % 15 == 0 && !is_oh) || (i > 0 && spoken.is(i - 1, tables.time_prepositions));
 }
@@ -66,7 +66,7 @@ bool Rules::relative_time(std::size_t i, Shown& shown) const {
   std::string text;
   const bool has_half_of_day = spoken.find(tables.halves_of_day, i, text) != 0;
   if (is_counted(i) || spoken.is_number(i) || spoken.is(i, tables.point)) return false;
-  if (!is_past && !has_half_of_day && !(says_minutes && (i == spoken.size() || tables.roles.count(spoken.word(i))))) {
+  if (!is_past && !has_half_of_day && !(says_minutes && (spoken.word(i).empty() || tables.roles.count(spoken.word(i))))) {
     return false;  // "from ten to eleven", "a quarter to one man"
   }
   if (!is_past) {
@@ -103,8 +103,9 @@ Shown Rules::date(std::size_t i) const {
   auto month = tables.month_names.find(spoken.word(i));
   if (month == tables.month_names.end()) {  // "twenty fifth of july"
     const std::string day = day_ordinal(i, end);
+    if (day.empty()) return {};
     month = tables.month_names.find(spoken.word(end + 1));
-    if (day.empty() || !spoken.is(end, tables.of) || month == tables.month_names.end()) return {};
+    if (!spoken.is(end, tables.of) || month == tables.month_names.end()) return {};
     Shown shown{{with_ordinal_suffix(day), i, end - 1}};
     add_word(shown, end);
     shown.push_back({month->second, end + 1, end + 1});
