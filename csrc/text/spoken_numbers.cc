@@ -162,9 +162,9 @@ std::optional<int> SpokenNumbers::year(std::size_t i, bool whole, std::size_t& e
       return century * 100 + rest;
     }
   }
-  if (!whole) return std::nullopt;
+  if (!whole || is(i, tables_.article)) return std::nullopt;
   const auto number = integer(i, false);
-  if (!number || number->scale || number->digits.size() != 4 || number->is_article) return std::nullopt;
+  if (!number || number->scale || number->digits.size() != 4) return std::nullopt;
   const int value = std::stoi(number->digits);
   if (value < 1000 || value > 2099) return std::nullopt;
   end = number->end;

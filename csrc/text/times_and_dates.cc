@@ -13,6 +13,13 @@ std::string clock(int hour, int minute) {
 
 }  // namespace
 
+// "p m", but not that of "which one am i".
+std::size_t Rules::half_of_day(std::size_t i) const {
+  std::string text;
+  const std::size_t n = spoken.find(tables.halves_of_day, i, text);
+  return spoken.is(i, tables.pronoun_verbs) && spoken.is(i + n, tables.pronoun) ? 0 : n;
+}
+
 // "nine thirty", "two p m", "three o'clock": whether it is one, by what is around it.
 bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   int hour = 0, minute = 0;
@@ -29,11 +36,11 @@ bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   std::string text;
   if (!m || minute > 59 || (minute < 10 && !is_oh)) {
     shown = {{std::to_string(hour), i, end - 1}};
-    return spoken.find(tables.halves_of_day, end, text) != 0;
+    return half_of_day(end) != 0;
   }
   end += m;
   shown = {{clock(hour, minute), i, end - 1}};
-  if (spoken.find(tables.halves_of_day, end, text) || spoken.find(tables.zones, end, text)) return true;
+  if (half_of_day(end) || spoken.find(tables.zones, end, text)) return true;
   if (is_counted(end) || spoken.is_number(end) || spoken.is(end, tables.point)) return false;
   if (spoken.is(end, tables.times_of_day)) return true;
   if (i == 0 && spoken.word(end).empty() && !is_oh) return true;  // an answer
@@ -63,8 +70,7 @@ bool Rules::relative_time(std::size_t i, Shown& shown) const {
   const std::size_t n = spoken.below_hundred(i + 1, hour);
   if (!n || hour < 1 || hour > 12) return false;
   i += 1 + n;
-  std::string text;
-  const bool has_half_of_day = spoken.find(tables.halves_of_day, i, text) != 0;
+  const bool has_half_of_day = half_of_day(i) != 0;
   if (is_counted(i) || spoken.is_number(i) || spoken.is(i, tables.point)) return false;
   if (!is_past && !has_half_of_day && !(says_minutes && (spoken.word(i).empty() || tables.roles.count(spoken.word(i))))) {
     return false;  // "from ten to eleven", "a quarter to one man"
@@ -80,7 +86,7 @@ bool Rules::relative_time(std::size_t i, Shown& shown) const {
 Shown Rules::time(std::size_t i) const {
   Shown shown;
   if (follows_number(i) || (!hour_and_minute(i, shown) && !relative_time(i, shown))) return {};
-  add_phrase(shown, tables.halves_of_day);
+  if (half_of_day(shown.back().last + 1)) add_phrase(shown, tables.halves_of_day);
   add_phrase(shown, tables.zones);
   return shown;
 }
