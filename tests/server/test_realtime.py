@@ -82,7 +82,7 @@ def test_pauses_end_items(server: RunningServer, recognizer: Recognizer, audio: 
     local = recognizer.with_options(silence_after_speech_s=0.5)
     expected, counts = texts(local, audio), num_deltas(local, audio)
     assert transcripts(events) == expected and len(expected) == 3
-    assert counts[0] > 2 and counts[1] > 1  # the third is too short for stable formatted words
+    assert min(counts) > 1
     items = list(dict.fromkeys(event.item_id for event in events if hasattr(event, "item_id")))
     assert len(items) == 3 and len({event.event_id for event in events}) == len(events)
     for i, item in enumerate(items):

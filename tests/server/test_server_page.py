@@ -31,7 +31,7 @@ from asr.streaming.terminal.subtitles import srt
 JS = Path(__file__).parents[2] / "js"
 FIRST = "she walked to the sea"
 SECOND = "the children ran down the road and the old man walked slowly after them"
-"""Long enough for partials with stable words, which formatted text shows four words late."""
+"""Long enough for partials with stable words: formatted words become stable later than plain ones."""
 
 
 def drive(scenario: str, *args: str | Path) -> Any:
