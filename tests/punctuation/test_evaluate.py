@@ -17,16 +17,19 @@ def labels(marks: list[int], cases: list[int]) -> Labels:
 def test_marks_and_capitals_are_counted_as_published() -> None:
     scores = Scores()
     scores.add(
-        labels([COMMA, COMMA, NONE, PERIOD, NONE], [CAPITALIZED, LOWER, CAPITALIZED, UPPER, UPPER]),
-        labels([COMMA, PERIOD, COMMA, NONE, NONE], [UNKNOWN_CASE, CAPITALIZED, CAPITALIZED, CAPITALIZED, LOWER]),
+        labels([COMMA, COMMA, NONE, PERIOD, PERIOD, NONE], [CAPITALIZED, LOWER, CAPITALIZED, UPPER, UPPER, UPPER]),
+        labels(
+            [COMMA, PERIOD, COMMA, NONE, NONE, NONE],
+            [UNKNOWN_CASE, CAPITALIZED, CAPITALIZED, CAPITALIZED, LOWER, LOWER],
+        ),
     )
     found = {name: (f.precision, f.recall, f.f1) for name, f in scores.marks.items()}
     assert found["comma"] == (0.5, 0.5, 0.5) and found["period"] == (0, 0, 0)
-    assert found["all marks"] == pytest.approx((1 / 3, 1 / 3, 1 / 3))
-    # Right; one in place of another, one missing, one too many.
-    assert scores.mark_error_rate == 3 / 4
-    assert (scores.capitals.correct, scores.capitals.found, scores.capitals.expected) == (1, 3, 3)
-    assert scores.num_words == 5
+    assert found["all marks"] == pytest.approx((1 / 4, 1 / 3, 2 / 7))
+    # Right; one in place of another, one missing, two too many.
+    assert scores.mark_error_rate == 4 / 5
+    assert (scores.capitals.correct, scores.capitals.found, scores.capitals.expected) == (1, 4, 3)
+    assert scores.num_words == 6
 
 
 def test_nothing_is_expected_and_nothing_found() -> None:
