@@ -204,7 +204,7 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
     std::size_t num_new = 0;
     const auto stays = [&](std::size_t i) {
       return i < tokens_.size() && (i + options_->punctuation->look_ahead < tokens_.size() ||
-                                    (i + 1 < tokens.size() && certainties[i - shown_.size()] >= kCertain));
+                                    certainties[i - shown_.size()] >= kCertain);
     };
     while (stays(shown_.size() + num_new)) ++num_new;
     draft_.num_shown = shown_.size() + num_new;

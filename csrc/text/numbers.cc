@@ -32,7 +32,6 @@ std::vector<ShownToken> format_numbers(const std::vector<std::string>& words, st
   bool is_settled = num_settled != nullptr;
   if (is_settled) *num_settled = 0;
   for (std::size_t i = first; i < words.size();) {
-    spoken.look_again();
     Shown best;
     const bool is_spoken_of = has_role(words[i], tables);
     if (is_spoken_of || has_role(spoken.word(i + 1), tables)) {

@@ -33,9 +33,7 @@ class SpokenNumbers {
   SpokenNumbers(const std::vector<std::string>& words, const NumberTables& tables) : words_(words), tables_(tables) {}
 
   const std::string& word(std::size_t i) const;  // "" outside
-  // All that was found out since `look_again` depends on no words but those up to and without this one.
-  std::size_t reach() const noexcept { return reach_; }
-  void look_again() const noexcept { reach_ = 0; }
+  std::size_t reach() const noexcept { return reach_; }  // what was found out depends on no words from this one on
   bool is(std::size_t i, const NumberTables::Words& set) const { return set.count(word(i)) != 0; }
   bool is_letter(std::size_t i) const;
 

@@ -13,6 +13,7 @@ from asr._core import (
     NUM_WORD_FEATURES,
     pause_class,
     punctuate,
+    punctuation_units,
     special_features,
     word_features,
 )
@@ -47,6 +48,12 @@ def test_units_that_are_no_word() -> None:
     assert len(set(rows)) == 3 and max(map(max, rows)) < NUM_WORD_FEATURE_ROWS
     with pytest.raises(ValueError, match="got middle"):
         special_features("middle")  # type: ignore[arg-type]
+
+
+def test_the_pause_before_an_utterance_does_not_count() -> None:
+    words, pauses = ["he", "left"], [2.0, 2.0]
+    assert punctuation_units(words, pauses, continues=False, complete=True).pauses.tolist() == [0, 0, 7, 0]
+    assert punctuation_units(words, pauses, continues=None, complete=False).pauses.tolist() == [7, 7]
 
 
 def test_classes_of_pauses() -> None:

@@ -41,7 +41,10 @@ def shown(corpus: Corpus) -> str:
         ("They watch the BBC's news on NBC.", "~they watch the BBC'S news on NBC."),
         ("He was goin' 'cause 'tis late.", "~he was goin' 'cause 'tis late."),
         ("The U.S. Army came approx. at noon.", "~the U S Army came approx at noon."),
-        ("He left. The man saw it. But she stayed. I saw. So?", "~he left. ~the man saw it. ~but she stayed. I saw. ~so?"),
+        (
+            "He left. The man saw it. But she stayed. I saw. So?",
+            "~he left. ~the man saw it. ~but she stayed. I saw. ~so?",
+        ),
         ("Plan A and vitamin A help the following:", "~plan A and vitamin A help the following."),
         ('Why did you go?! "Because he left."', "~why did you go? Because he left."),
         ("Well\u2026yes, the café was closed.", "~well yes, the café was closed."),

@@ -145,7 +145,7 @@ def test_a_word_is_stable_as_soon_as_the_network_is_sure_of_it() -> None:
     words = words_of("cat house cat house cat")
     for sure, num_stable in ((False, 2), (True, 4)):
         assert Shown(network=marked, sure=sure).partial(words, 4)[1] == num_stable
-    # Whatever the network says: behind the last word there is nothing that it could know it by.
+    # Behind the last word there may be more of a number or an address, whatever the network says.
     assert Shown(network=marked, sure=True).partial(words, 5)[1] == 4
 
 
@@ -164,11 +164,23 @@ def test_a_doubt_that_makes_no_difference_is_none() -> None:
         assert formatter.shown(marks, np.ravel(cases))[1] == num_stable, spoken
 
 
+def test_the_final_is_formatted_anew() -> None:
+    def network(run: PunctuationRun) -> Labels:
+        return [0 if run.complete else 1] * len(run.words), [0] * len(run.words)
+
+    formatter = Shown(network=network, sure=True)
+    assert formatter.partial(words_of("cat dog house"), 2)[1] == 2
+    assert text(formatter.final(words_of("cat dog house"))[0]) == "Cat dog house"
+
+
 def test_words_that_were_taken_back_are_shown_anew() -> None:
     formatter = Shown()
     formatter.partial(words_of("THE BIG CAT SAT"), 4)
     shown, num_stable = formatter.partial(words_of("A FAT DOG SAT ON"), 2)
     assert (text(shown), num_stable) == ("a fat dog sat on", 0)
+    assert formatter.partial(words_of("A FAT DOG SAT ON"), 4)[1] == 4
+    assert formatter.partial(words_of("A FAT DOG SAT ON"), 3)[1] == 3
+    assert formatter.partial(words_of("A FAT DOG"), 2)[1] == 2
     assert formatter.partial([], 0) == ([], 0)
 
 
@@ -194,10 +206,11 @@ def test_the_pauses_before_words_are_given() -> None:
         given.append((run.words, run.pauses_s))
         return marked(run)
 
-    Shown(network=network).final([("HE", 1, 2, 1), ("TWENTY", 3, 4, 1), ("ONE", 4, 5, 1), ("ME", 9, 10, 1)])
+    words = [("HE", 1, 2, 1), ("TWENTY", 3, 4, 1), ("ONE", 4, 5, 1), ("ME", 9, 10, 1), ("TOO", 9.9, 11, 1)]
+    Shown(network=network).final(words)
     (words, pauses), *_ = given
-    assert words == ["he", "21", "me"]
-    assert pauses[0] != pauses[0] and pauses[1:] == [1.0, 4.0]
+    assert words == ["he", "21", "me", "too"]
+    assert pauses[0] != pauses[0] and pauses[1:] == [1.0, 4.0, 0.0]
 
 
 def test_after_a_forced_cut_the_sentence_goes_on_and_nothing_else_is_carried() -> None:
