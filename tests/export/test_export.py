@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from conftest import shared_folder
+from filelock import FileLock
 
 from asr._core import ONNX_OPSET
 from asr.cli import main
@@ -62,17 +64,19 @@ def checkpoint() -> Checkpoint:
 
 
 @pytest.fixture(scope="module")
-def traced(checkpoint: Checkpoint) -> Callable[[str], onnx.ModelProto]:
-    """The graphs of `checkpoint` by the name of their maker, fresh copies: tracing takes seconds."""
-    model = in_half_precision(checkpoint.model())
-    graphs = {"step_graph": step_graph(model), "decoder_graph": decoder_graph(model)}
-
-    def copy(name: str) -> onnx.ModelProto:
-        graph = onnx.ModelProto()
-        graph.CopyFrom(graphs[name])
-        return graph
-
-    return copy
+def traced(
+    checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], onnx.ModelProto]:
+    """The graphs of `checkpoint` by the name of their maker, fresh copies: tracing takes seconds, so that it is done
+    once for all processes of pytest-xdist."""
+    folder = shared_folder(tmp_path_factory) / "traced"
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            model, part = in_half_precision(checkpoint.model()), tmp_path_factory.mktemp("traced")
+            for make in (step_graph, decoder_graph):
+                onnx.save(make(model), part / make.__name__)
+            part.rename(folder)
+    return lambda name: onnx.load(folder / name)
 
 
 @pytest.fixture
@@ -87,9 +91,13 @@ def reuse(traced: Callable[[str], onnx.ModelProto], patch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture(scope="module")
-def exported(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(
+    checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     path = tmp_path_factory.mktemp("export") / "model.onnx"
-    export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, license="CC-BY-4.0")
+    with pytest.MonkeyPatch.context() as patch:
+        reuse(traced, patch)
+        export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, license="CC-BY-4.0")
     return path
 
 
@@ -153,7 +161,7 @@ def test_pytorch_step_equals_onnx_with_the_cache_carried(checkpoint: Checkpoint,
     "changes",
     [
         {"position": "relative", "activation": "gelu", "dropout": 0.3},
-        {"position": "none", "norm": "post", "activation": "swiglu"},
+        {"position": "none", "norm": "post", "activation": "swiglu", "phones": ()},
     ],
     ids=str,
 )
@@ -161,6 +169,15 @@ def test_every_kind_of_model_passes_the_gate(changes: dict[str, object], tmp_pat
     checkpoint = make_checkpoint(dataclasses.replace(SMALL, **changes))  # type: ignore[arg-type]
     report = export_model(checkpoint, tmp_path / "model.onnx")
     assert report.parity.max_error < 1e-4 and report.parity.num_chunks >= 50
+    model, phones = OnnxModel(tmp_path / "model.onnx"), changes.get("phones", SMALL.phones)
+    output = model.step(np.zeros((1, 19, 80), np.float32), np.array([19]), model.init_cache(1, 4))
+    assert (output.phone_log_probs is not None) == bool(phones) == bool(model.metadata.num_phone_tokens)
+    assert model.metadata.phones == phones
+
+
+def test_a_model_without_phones_does_not_score_them() -> None:
+    with pytest.raises(ValueError, match="no phone head"):
+        AsrModel(dataclasses.replace(SMALL, phones=())).phone_log_probs(torch.zeros(1, 1, SMALL.dim))
 
 
 @pytest.mark.parametrize("position", ["sinusoidal", "learned"])
@@ -476,16 +493,6 @@ def test_damage_to_the_phone_head_alone_is_found(checkpoint: Checkpoint, exporte
     onnx.save(graph, tmp_path / "damaged.onnx")
     with pytest.raises(ExportError, match="differs from PyTorch"):
         check_parity(checkpoint.model(), OnnxModel(tmp_path / "damaged.onnx"))
-
-
-def test_a_model_without_phones_has_no_output_for_them(tmp_path: Path) -> None:
-    checkpoint = make_checkpoint(dataclasses.replace(SMALL, phones=()))
-    export_model(checkpoint, tmp_path / "letters.onnx")
-    model = OnnxModel(tmp_path / "letters.onnx")
-    output = model.step(np.zeros((1, 19, 80), np.float32), np.array([19]), model.init_cache(1, 4))
-    assert output.phone_log_probs is None and model.metadata.phones == () and model.metadata.num_phone_tokens == 0
-    with pytest.raises(ValueError, match="no phone head"):
-        checkpoint.model().phone_log_probs(torch.zeros(1, 1, SMALL.dim))
 
 
 def test_files_of_older_formats_lack_what_came_later(exported: Path) -> None:
