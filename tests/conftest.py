@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 # Threads that wait for each other in small products cost more than they bring; before PyTorch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# A shell that runs the tests in the background has them ignore Ctrl-C, and their child processes would too.
+# A shell that runs the tests in the background has them ignore Ctrl-C, and nohup the end of the terminal; their child
+# processes would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 SAMPLE = Path(__file__).parent.parent / "asr" / "samples" / "sample.wav"
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "'")

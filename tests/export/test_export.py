@@ -64,9 +64,7 @@ def checkpoint() -> Checkpoint:
 
 
 @pytest.fixture(scope="module")
-def traced(
-    checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], onnx.ModelProto]:
+def traced(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], onnx.ModelProto]:
     """The graphs of `checkpoint` by the name of their maker, fresh copies: tracing takes seconds, so that it is done
     once for all processes of pytest-xdist."""
     folder = shared_folder(tmp_path_factory) / "traced"
