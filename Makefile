@@ -103,9 +103,7 @@ $(BIN)/python:
 	  echo "A C++ compiler is needed: sudo apt-get install g++ make"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Debian and Ubuntu: sudo apt-get install python3-venv python3-dev"; exit 1; }
 
-# The stamps are made anew when the C++ or the dependencies change. For the tests the C++ is built outside of a temporary
-# environment: the wheel that tests/packaging makes is of the same objects. And of 18000 Python files no more are compiled
-# than the tests import.
+# The stamps are made anew when the C++ or the dependencies change.
 $(VENV)/stream.stamp: $(BIN)/python $(CPP_SOURCES)
 	@echo "Installing asr-stream into $(VENV): the first time packages are loaded and the C++ core is built, 1 to 3 minutes ..."
 	@$(BIN)/pip install --quiet --editable .
@@ -117,6 +115,8 @@ $(VENV)/serve.stamp: $(BIN)/python $(CPP_SOURCES)
 	@$(BIN)/pip install --quiet --editable '.[server]'
 	@touch $@ $(VENV)/stream.stamp
 
+# For the tests the C++ is built outside of a temporary environment: the wheel that tests/packaging makes is of the same
+# objects. And of 18000 Python files no more are compiled than the tests import.
 $(VENV)/build.stamp: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet $(BUILD_REQUIRES) cmake ninja
 	@touch $@
