@@ -164,7 +164,8 @@ def test_pytorch_step_equals_onnx_with_the_cache_carried(checkpoint: Checkpoint,
     ids=str,
 )
 def test_every_kind_of_model_passes_the_gate(changes: dict[str, object], tmp_path: Path) -> None:
-    checkpoint = make_checkpoint(dataclasses.replace(SMALL, **changes))  # type: ignore[arg-type]
+    # What more layers carry in their caches is tested above.
+    checkpoint = make_checkpoint(dataclasses.replace(SMALL, decoder_layers=1, **changes))  # type: ignore[arg-type]
     report = export_model(checkpoint, tmp_path / "model.onnx")
     assert report.parity.max_error < 1e-4 and report.parity.num_chunks >= 50
     model, phones = OnnxModel(tmp_path / "model.onnx"), changes.get("phones", SMALL.phones)

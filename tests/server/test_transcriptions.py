@@ -180,7 +180,7 @@ def test_models(client: openai.OpenAI) -> None:
     assert client.models.retrieve(model.id) == model
     assert client.models.retrieve("whisper-1").id == "whisper-1"
     with pytest.raises(
-        openai.NotFoundError, match="there is no model 'gpt-2'; this server has tiny\.int8, also as whisper-1"
+        openai.NotFoundError, match=r"there is no model 'gpt-2'; this server has tiny\.int8, also as whisper-1"
     ):
         client.models.retrieve("gpt-2")
 
