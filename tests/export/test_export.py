@@ -10,12 +10,12 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from support.export import SMALL, TOKENS, make_checkpoint
+from support.export import SMALL, TOKENS
 
 from asr._core import ONNX_OPSET
 from asr.export.graph import ExportError
 from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
-from asr.export.write import describe, export_model, in_half_precision
+from asr.export.write import describe, in_half_precision
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_model import INPUTS, OUTPUTS, PHONE_OUTPUT, OnnxModel
 from asr.tokenizer import SOS_EOS_ID
@@ -210,16 +210,6 @@ def test_int8_is_smaller_and_close(checkpoint: Checkpoint, exported: Path, expor
     assert len(model.metadata.decoder_onnx) < len(OnnxModel(exported).metadata.decoder_onnx)
     report = check_parity(in_half_precision(checkpoint.model()), model)
     assert 1e-6 < report.relative_error < 0.1 and report.agreement > 0.9
-
-
-def test_a_model_without_phones_has_no_output_for_them(tmp_path: Path) -> None:
-    checkpoint = make_checkpoint(dataclasses.replace(SMALL, phones=()))
-    export_model(checkpoint, tmp_path / "letters.onnx")
-    model = OnnxModel(tmp_path / "letters.onnx")
-    output = model.step(np.zeros((1, 19, 80), np.float32), np.array([19]), model.init_cache(1, 4))
-    assert output.phone_log_probs is None and model.metadata.phones == () and model.metadata.num_phone_tokens == 0
-    with pytest.raises(ValueError, match="no phone head"):
-        checkpoint.model().phone_log_probs(torch.zeros(1, 1, SMALL.dim))
 
 
 def test_files_of_older_formats_lack_what_came_later(exported: Path) -> None:

@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
+import torch
 from support.export import SMALL, make_checkpoint
 
 from asr.export import write as export_write
@@ -23,14 +25,24 @@ from asr.training.checkpoint import Checkpoint
     "changes",
     [
         {"position": "relative", "activation": "gelu", "dropout": 0.3},
-        {"position": "none", "norm": "post", "activation": "swiglu"},
+        {"position": "none", "norm": "post", "activation": "swiglu", "phones": ()},
     ],
     ids=str,
 )
 def test_every_kind_of_model_passes_the_gate(changes: dict[str, object], tmp_path: Path) -> None:
-    checkpoint = make_checkpoint(dataclasses.replace(SMALL, **changes))  # type: ignore[arg-type]
+    # What more layers carry in their caches is tested in test_export.py.
+    checkpoint = make_checkpoint(dataclasses.replace(SMALL, decoder_layers=1, **changes))  # type: ignore[arg-type]
     report = export_model(checkpoint, tmp_path / "model.onnx")
     assert report.parity.max_error < 1e-4 and report.parity.num_chunks >= 50
+    model, phones = OnnxModel(tmp_path / "model.onnx"), changes.get("phones", SMALL.phones)
+    output = model.step(np.zeros((1, 19, 80), np.float32), np.array([19]), model.init_cache(1, 4))
+    assert (output.phone_log_probs is not None) == bool(phones) == bool(model.metadata.num_phone_tokens)
+    assert model.metadata.phones == phones
+
+
+def test_a_model_without_phones_does_not_score_them() -> None:
+    with pytest.raises(ValueError, match="no phone head"):
+        AsrModel(dataclasses.replace(SMALL, phones=())).phone_log_probs(torch.zeros(1, 1, SMALL.dim))
 
 
 @pytest.mark.parametrize("position", ["sinusoidal", "learned"])

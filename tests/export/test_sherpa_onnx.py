@@ -20,6 +20,7 @@ import onnx
 import pytest
 import sherpa_onnx
 from support.benchmark_module import BENCHMARKS, load_benchmark
+from support.ports import free_port
 from support.recognition import finals, recognize
 from support.synth import speech
 from websockets.sync.client import connect
@@ -160,9 +161,7 @@ def test_the_c_api_gives_our_text(
 @pytest.fixture
 def server(folder: Path, tmp_path: Path) -> Iterator[str]:
     """Address of sherpa-onnx's own websocket server with our file."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [
         shutil.which("sherpa-onnx-online-websocket-server", path=sysconfig.get_path("scripts")),
         f"--port={port}",
@@ -175,11 +174,13 @@ def server(folder: Path, tmp_path: Path) -> Iterator[str]:
         [part for part in command if part], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        for _ in range(200):
+        deadline = time.monotonic() + 120
+        while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             assert process.poll() is None, "the server is gone"
+            assert time.monotonic() < deadline, "the server does not listen"
             time.sleep(0.05)
         yield f"ws://127.0.0.1:{port}"
     finally:

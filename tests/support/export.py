@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from filelock import FileLock
 
 from asr.config import Config, DataConfig, ModelConfig
 
@@ -59,22 +60,23 @@ def checkpoint() -> Checkpoint:
 
 
 @pytest.fixture(scope="session")
-def traced(checkpoint: Checkpoint) -> Callable[[str], onnx.ModelProto]:
-    """The graphs of `checkpoint` by the name of their maker, fresh copies: tracing takes seconds."""
+def traced(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], onnx.ModelProto]:
+    """The graphs of `checkpoint` by the name of their maker, fresh copies: tracing takes seconds, so that it is done
+    once for all processes of pytest-xdist."""
     import onnx
+    from conftest import shared_folder
 
     from asr.export.graph import decoder_graph, step_graph
     from asr.export.write import in_half_precision
 
-    model = in_half_precision(checkpoint.model())
-    graphs = {"step_graph": step_graph(model), "decoder_graph": decoder_graph(model)}
-
-    def copy(name: str) -> onnx.ModelProto:
-        graph = onnx.ModelProto()
-        graph.CopyFrom(graphs[name])
-        return graph
-
-    return copy
+    folder = shared_folder(tmp_path_factory) / "traced"
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            model, part = in_half_precision(checkpoint.model()), tmp_path_factory.mktemp("traced")
+            for make in (step_graph, decoder_graph):
+                onnx.save(make(model), part / make.__name__)
+            part.rename(folder)
+    return lambda name: onnx.load(folder / name)
 
 
 @pytest.fixture
@@ -91,11 +93,15 @@ def reuse(traced: Callable[[str], onnx.ModelProto], patch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture(scope="session")
-def exported(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(
+    checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     from asr.export.write import export_model
 
     path = tmp_path_factory.mktemp("export") / "model.onnx"
-    export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, license="CC-BY-4.0")
+    with pytest.MonkeyPatch.context() as patch:
+        reuse(traced, patch)
+        export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, license="CC-BY-4.0")
     return path
 
 
