@@ -17,20 +17,23 @@ from asr.training.checkpoint import Checkpoint, CheckpointError, check_same_netw
 def average(sources: Sequence[tuple[str, float]]) -> Checkpoint:
     """A checkpoint whose weights and moving averages are the means of those of `sources`, files with shares above 0.
 
-    Its configuration and text units are those of the first; it has no state to resume from. Raises CheckpointError
-    for checkpoints of other networks or text units than the first.
+    Its configuration and text units are those of the first. It has no state to resume from, and no errors of
+    validation: nobody measured them. Steps and audio are sums. Raises CheckpointError for checkpoints of other networks
+    or text units than the first.
     """
     first = Checkpoint.load(resolve(sources[0][0]))
+    training = {name: first.training[name] for name in ("step", "audio_hours")}
     total = sources[0][1]
     for path, share in sources[1:]:
         other = Checkpoint.load(resolve(path))
         check_same_network(other, first, path, sources[0][0])
         total += share
+        for name in training:
+            training[name] += other.training[name]
         for ours, theirs in ((first.weights, other.weights), (first.average, other.average)):
             for name, value in ours.items():
                 value.lerp_(theirs[name], share / total)
-    training = {name: value for name, value in first.training.items() if name != "optimizer"}
-    return dataclasses.replace(first, training=training | {"average_of": [list(source) for source in sources]})
+    return dataclasses.replace(first, training=training)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,4 +17,4 @@ def checkpoint_of_step(step: int) -> Checkpoint:
     tokenizer = Tokenizer("char", TOKENS)
     torch.manual_seed(0)
     weights = AsrModel(Checkpoint(config, tokenizer, {}, {}, {}).model_config).state_dict()
-    return Checkpoint(config, tokenizer, weights, weights, {"step": step})
+    return Checkpoint(config, tokenizer, weights, weights, {"step": step, "audio_hours": 1.5})
