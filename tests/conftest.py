@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 # Threads that wait for each other in small products cost more than they bring; before PyTorch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# A shell that runs the tests in the background has them ignore Ctrl-C, and their child processes would too.
+# A shell that runs the tests in the background has them ignore Ctrl-C, and nohup the end of the terminal; their child
+# processes would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+pytest_plugins = ["support.export"]
 
 SAMPLE = Path(__file__).parent.parent / "asr" / "samples" / "sample.wav"
+CONVERSATION = Path(__file__).parent / "support" / "conversation.wav"
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "'")
 
 
@@ -35,6 +40,12 @@ def restore_signals() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+def shared_folder(factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run that all processes of pytest-xdist share: who writes there holds a lock."""
+    folder = factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
 
 @pytest.fixture(scope="session")
@@ -85,8 +96,7 @@ def tiny_model(conversation: np.ndarray) -> AsrModel:
 @pytest.fixture(scope="session")
 def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) -> Path:
     """`tiny_model`, exported: once for all processes of pytest-xdist, whose folders lie in one of the run's."""
-    folder = tmp_path_factory.getbasetemp()
-    path = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "tiny.onnx"
+    path = shared_folder(tmp_path_factory) / "tiny.onnx"
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
             export_tiny(tiny_model, path)
@@ -111,7 +121,11 @@ def phone_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A random model that writes phones, and a language model that pronounces its words in them."""
     from support.phones import write_phone_model
 
-    return write_phone_model(tmp_path_factory.mktemp("phones"))
+    folder = shared_folder(tmp_path_factory) / "phones"
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            write_phone_model(tmp_path_factory.mktemp("phones")).rename(folder)
+    return folder / "phones.onnx", folder / "phones.lm"
 
 
 def export_tiny(model: AsrModel, path: Path) -> None:
@@ -162,10 +176,15 @@ def sample() -> np.ndarray:
 
 
 @pytest.fixture(scope="session")
-def conversation(sample: np.ndarray) -> np.ndarray:
-    """Three utterances with pauses of 1.5 s, about 14 s: (num_samples,) float32, 16 kHz."""
+def conversation() -> np.ndarray:
+    """Three utterances with pauses of 1.5 s, about 14 s: (num_samples,) float32, 16 kHz.
+
+    Its recording is the tests' own, not the bundled one: `tiny_model` is fitted to it, and tests count what it writes.
+    """
+    import soundfile
+
     pause = np.zeros(24000, np.float32)
-    speech = sample.astype(np.float32) / 32768.0
+    speech = soundfile.read(CONVERSATION, dtype="float32")[0]
     return np.concatenate([speech, pause, speech[:40000], pause, 0.3 * speech[20000:60000]])
 
 

@@ -33,11 +33,12 @@ bool writes_english(const std::vector<std::string>& tokens) {
   return true;
 }
 
-// Words before a word that the network is given for a partial; a final has all that it can use. With so many, one of 2151
-// partials of read speech had another mark or case than with all 48 before it; with 12, 15.
+// Words before a word that the network is given for a partial; a final has all that it can use. With so many, one of
+// 2151 partials of read speech had another mark or case than with all 48 before it; with 12, 15.
 constexpr std::size_t kPartialContext = 16;
 
-// A word is stable before the network has seen all that it can see behind it where what is shown is as probable as this.
+// A word is stable before the network has seen all words that it can see behind it where its mark and case are as
+// probable as this.
 // Of the words that partials call stable the final has 0.17 % otherwise, and a word is stable 2.3 words sooner
 // (benchmarks/formatting.py); with 0.9, 0.12 % and 1.9 words.
 constexpr float kCertain = 0.8f;
@@ -125,22 +126,22 @@ const PunctuationRun* TextFormatter::final(const std::vector<Word>& words, bool 
 
 const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std::size_t num_stable, bool is_final,
                                             bool complete) {
-  std::vector<std::string> heard;
+  std::vector<std::string> texts;
   for (const Word& word : words) {
     const bool is_plain = !options_->formatted;
-    heard.push_back(!options_->is_english ? word.text : is_plain ? plain_case(word.text) : to_lower(word.text));
+    texts.push_back(!options_->is_english ? word.text : is_plain ? plain_case(word.text) : to_lower(word.text));
   }
-  // What stood may have been taken back.
-  if (words_.size() > num_stable || !std::equal(words_.begin(), words_.end(), heard.begin())) begin_utterance();
-  const std::vector<std::string> unmasked = heard;
+  // Settled words may have changed since.
+  if (words_.size() > num_stable || !std::equal(words_.begin(), words_.end(), texts.begin())) begin_utterance();
+  const std::vector<std::string> unmasked = texts;
   std::size_t num_known = num_stable;
   if (options_->mask && options_->mask->longest()) {
     std::vector<std::string> small;
-    for (const std::string& word : heard) small.push_back(to_lower(word));
+    for (const std::string& word : texts) small.push_back(to_lower(word));
     const std::vector<std::string> before = small;
     options_->mask->apply(small);
     for (std::size_t i = 0; i < small.size(); ++i) {
-      if (small[i] != before[i]) heard[i] = small[i];
+      if (small[i] != before[i]) texts[i] = small[i];
     }
     if (!is_final) num_known -= std::min(num_known, options_->mask->longest() - 1);  // a phrase may go on
   }
@@ -150,12 +151,12 @@ const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std:
   draft_ = {words, tokens_, 0, 0, is_final, complete};
   std::size_t num_settled = 0;
   if (options_->formatted) {
-    for (ShownToken& token : format_numbers(heard, begin, num_known, &num_settled)) {
+    for (ShownToken& token : format_numbers(texts, begin, num_known, &num_settled)) {
       capitalize_i(token.text);
       draft_.tokens.push_back(std::move(token));
     }
   } else {
-    for (std::size_t i = begin; i < heard.size(); ++i) draft_.tokens.push_back({heard[i], i, i});
+    for (std::size_t i = begin; i < texts.size(); ++i) draft_.tokens.push_back({texts[i], i, i});
     num_settled = std::max(num_known, begin) - begin;
   }
   num_settled = is_final ? draft_.tokens.size() : tokens_.size() + num_settled;
@@ -196,7 +197,8 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
     std::vector<std::string> found =
         punctuate(words, marks, rest(case_probs, kNumCases), options_->punctuation->mixed, context, &certainties);
     for (std::size_t i = 0; i < words.size(); ++i) {  // "25," of a date, with a mark behind it
-      if (!words[i].empty() && words[i].back() == ',' && found[i].size() > words[i].size()) found[i].erase(words[i].size() - 1, 1);
+      const bool ends_in_comma = !words[i].empty() && words[i].back() == ',';
+      if (ends_in_comma && found[i].size() > words[i].size()) found[i].erase(words[i].size() - 1, 1);
     }
     // What stays: tokens that the network has seen enough of, or is sure of.
     std::size_t num_new = 0;

@@ -125,7 +125,10 @@ WordFeatures special_features(SpecialUnit unit) {
 std::int32_t pause_class(double pause_s) {
   if (std::isnan(pause_s)) return 0;
   if (pause_s < 0) throw std::invalid_argument("a pause must not be negative, got " + std::to_string(pause_s) + " s");
-  return 1 + static_cast<std::int32_t>(std::upper_bound(std::begin(kPauseEnds), std::end(kPauseEnds), pause_s) -
+  // Pauses are whole encoder frames, as most of the ends are: the difference of two times of a stream would fall on
+  // either side of an end, as it is rounded.
+  const double to_the_ms = std::round(1000 * pause_s) / 1000;
+  return 1 + static_cast<std::int32_t>(std::upper_bound(std::begin(kPauseEnds), std::end(kPauseEnds), to_the_ms) -
                                        std::begin(kPauseEnds));
 }
 

@@ -47,7 +47,7 @@ inline constexpr std::int32_t kNumPauseClasses = 8;
 WordFeatures word_features(std::string_view word);
 WordFeatures special_features(SpecialUnit unit);
 
-// Class of the pause before a word; of NaN, 0. std::invalid_argument for a negative one.
+// Class of the pause before a word, which is rounded to milliseconds; of NaN, 0. std::invalid_argument for a negative one.
 std::int32_t pause_class(double pause_s);
 
 // What the network reads, row by row, and where its answer for the first word stands.

@@ -190,7 +190,7 @@ class Command:
         """When the first event of that type came."""
         return next(when for when, event in self.events if event["type"] == type)
 
-    def wait_for(self, type: str, seconds: float = 30.0) -> dict[str, Any]:
+    def wait_for(self, type: str, seconds: float = 60.0) -> dict[str, Any]:
         """The first event of that type; fails when none comes in time."""
         end = time.monotonic() + seconds
         while not self.of(type):

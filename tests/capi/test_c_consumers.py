@@ -53,17 +53,21 @@ def captions(sample: np.ndarray) -> str:
     return "".join(f"{event.start:8.2f} {event.end:8.2f}  {event.text}\n" for event in finals)
 
 
-@pytest.mark.parametrize("how", ["add_subdirectory", "FetchContent", "find_package"])
+@pytest.mark.parametrize("ways", [("FetchContent", "add_subdirectory"), ("find_package",)], ids="-".join)
 def test_cmake_projects_use_it(
-    how: str, prefix: Path, captions: str, environment: dict[str, str], tmp_path: Path
+    ways: tuple[str, ...], prefix: Path, captions: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    where = [f"-DHOW={how}", f"-DSOURCE={ROOT}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug"]
-    cmake("-S", str(ROOT / "tests" / "capi" / "consumer"), "-B", str(tmp_path), *where)
-    cmake("--build", str(tmp_path), "--parallel", "2")
+    """`ways` in one folder, where what is compiled for the first, as a static library, does for the shared one."""
     share = prefix / "share" / "asr_stream"
     arguments = [str(share / name) for name in (bundled_model().name, SAMPLE.name, BUNDLED.name, PUNCTUATION.name)]
-    for program in ("transcribe_c", "transcribe_cpp"):
-        assert run(str(tmp_path / program), *arguments, env=environment) == captions
+    for how in ways:
+        where = [f"-DHOW={how}", f"-DSOURCE={ROOT}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug"]
+        cmake("-S", str(ROOT / "tests" / "capi" / "consumer"), "-B", str(tmp_path), *where)
+        cmake("--build", str(tmp_path), "--parallel", "2")
+        library = {"FetchContent": "libasr_stream.a", "add_subdirectory": "libasr_stream.so"}.get(how, "")
+        assert (tmp_path / "_deps" / "asr_stream-build" / library).exists() == bool(library)
+        for program in ("transcribe_c", "transcribe_cpp"):
+            assert run(str(tmp_path / program), *arguments, env=environment) == captions
 
 
 @pytest.fixture(scope="module")

@@ -126,6 +126,18 @@ def test_silence_goes_between_words_never_into_one(digital: float) -> None:
     assert max(added) > 200 and max(added) <= 300
 
 
+def test_a_full_batch_has_fewer_rows_so_that_there_is_room_for_silence() -> None:
+    config = replace(OFF, silence_probability=1.0, max_silence_s=3.0)
+    rows = [spoken(f"W{i}") for i in range(8)]
+    lengths, counts = set(), set()
+    for seed in range(20):
+        seed_all(seed)
+        out = Augmenter(config).arrange(rows, 8 * 200)
+        counts.add(len(out))
+        lengths |= {len(row.features) for row in out}
+    assert min(counts) < 8 and max(lengths) > 300
+
+
 def test_speech_without_a_pause_gets_silence_at_its_ends_only() -> None:
     config = replace(OFF, silence_probability=1.0)
     row = spoken("ONE", lead=12, gap=0)  # shorter than what counts as a pause
@@ -190,6 +202,19 @@ def test_masks_stay_within_their_limits() -> None:
     seed_all(3)
     masked = Augmenter(replace(config, num_time_masks=0, max_freq_bins=20)).view(features) != features
     assert 0 < int(masked.any(0).sum()) <= 40 and (masked.any(0) == masked.all(0)).all()
+
+
+@pytest.mark.parametrize(("num_frames", "most"), [(4000, 4), (100, 1)])
+def test_a_long_utterance_has_so_many_masks_and_a_short_one_fewer(num_frames: int, most: int) -> None:
+    config = replace(
+        OFF, probability=1.0, num_freq_masks=0, num_time_masks=4, max_time_frames=30, max_time_fraction=0.1
+    )
+    features, stretches = torch.randn(num_frames, 80), []
+    for seed in range(40):
+        seed_all(seed)
+        masked = (Augmenter(config).view(features) != features).any(1).int()
+        stretches.append(int((masked.diff(prepend=torch.zeros(1)) == 1).sum()))
+    assert max(stretches) == most
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,14 @@ def test_the_order_is_another_in_each_epoch_and_for_each_seed() -> None:
     assert ids_of_epoch(cuts, 1.0, 2, 1) == orders[1, 2]
 
 
+def test_no_batch_is_larger_than_its_limit() -> None:
+    """With padding, though a longer utterance than all before it may come last."""
+    cuts = CutSet.from_cuts(MonoCut(str(i), 0, duration, 0) for i, duration in enumerate(np.linspace(1, 5, 400)))
+    sampler = BatchSampler([(cuts, 1.0)], DataConfig(max_batch_s=20, num_buckets=2), 1, START)
+    sizes = [len(plan.cuts) * max(cut.duration for cut in plan.cuts) for plan in sampler]
+    assert max(sizes) <= 20 and np.mean(sizes) > 12
+
+
 def test_a_plan_makes_the_same_batch_each_time(tones: tuple[Path, Path]) -> None:
     dataset = SpeechDataset(Tokenizer("char", ("<blk>", "<unk>", "<sos/eos>", *"ABCDEF")), AugmentConfig(), 2)
     cuts = list(load_cuts(tones[0]))[:3]

@@ -20,6 +20,7 @@ import onnx
 import pytest
 import sherpa_onnx
 from support.benchmark_module import BENCHMARKS, load_benchmark
+from support.ports import free_port
 from support.recognition import finals, recognize
 from support.synth import speech
 from websockets.sync.client import connect
@@ -118,7 +119,7 @@ def test_texts_are_ours(
     for samples in utterances:
         audio = padded(samples, chunk_ms)
         text = ours(audio, chunk_ms)
-        assert len(set(text)) >= 3, "the test needs something to say"
+        assert len(set(text)) > 3, "the test needs something to say"
         assert decode(recognizer, [audio]) == [text]
 
 
@@ -160,9 +161,7 @@ def test_the_c_api_gives_our_text(
 @pytest.fixture
 def server(folder: Path, tmp_path: Path) -> Iterator[str]:
     """Address of sherpa-onnx's own websocket server with our file."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [
         shutil.which("sherpa-onnx-online-websocket-server", path=sysconfig.get_path("scripts")),
         f"--port={port}",
@@ -175,11 +174,13 @@ def server(folder: Path, tmp_path: Path) -> Iterator[str]:
         [part for part in command if part], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        for _ in range(200):
+        deadline = time.monotonic() + 120
+        while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             assert process.poll() is None, "the server is gone"
+            assert time.monotonic() < deadline, "the server does not listen"
             time.sleep(0.05)
         yield f"ws://127.0.0.1:{port}"
     finally:
@@ -212,7 +213,7 @@ def test_its_websocket_server_gives_our_text_to_clients_at_once(
         ),
         (
             ["--num-utterances", "3"],
-            r"zipformer2_ctc: .* \d of 3 texts equal ours\n(.*\n)*wenet_ctc: .* \d of 3 texts equal ours\n",
+            r"zipformer2_ctc: .* 3 of 3 texts equal ours\nwenet_ctc: .* 3 of 3 texts equal ours\n",
         ),
     ],
     ids=["cost", "texts"],
@@ -224,11 +225,7 @@ def test_the_benchmark_prints_its_numbers(
     command = [sys.executable, str(BENCHMARKS / "vs_sherpa.py"), str(folder), "--model", str(tiny_onnx)]
     done = subprocess.run([*command, *options, *data], capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
-    output = done.stdout.decode()
-    assert re.search(printed, output), output
-    # sherpa-onnx drops an apostrophe at the beginning, with which this network's texts may begin.
-    for ours, theirs in re.findall(r"  ours   (.*)\n  theirs (.*)\n", output):
-        assert ours.startswith("'") and ours[1:] == theirs, output
+    assert re.search(printed, done.stdout.decode()), done.stdout.decode()
 
 
 def test_streams_are_counted_beside_those_of_its_server(

@@ -42,7 +42,7 @@ def page() -> Path:
     with lock("npm"):  # by itself: the test of the server's page needs no more
         run("make", "node_modules/.package-lock.json")
     with lock("page"):
-        run("make", "page")
+        run("make", "page", "--jobs", "2")
     return JS / "page"
 
 

@@ -63,6 +63,15 @@ def test_classes_of_pauses() -> None:
         pause_class(-0.1)
 
 
+@pytest.mark.parametrize("start_s", [0.0, 0.28, 1.28, 1e3 + 0.1, 2**31 / 16000 - 1, 2**32 / 16000 - 1])
+def test_the_class_of_a_pause_is_the_same_at_all_times_of_a_stream(start_s: float) -> None:
+    """Pauses of whole frames, of 40 ms, are the differences of two times, which are rounded."""
+    for frame in range(50):
+        ends_s = start_s + 0.04 * frame
+        found = [pause_class(max(0.0, start_s + 0.04 * (frame + pause) - ends_s)) for pause in range(30)]
+        assert found == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, *[5] * 5, *[6] * 8, *[7] * 7]
+
+
 def show(text: str, marks: dict[int, np.ndarray], cases: dict[int, np.ndarray], **options: bool) -> str:
     words = text.split()
     return " ".join(

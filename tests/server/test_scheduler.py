@@ -80,6 +80,17 @@ class Gate:
         self._open.set()
 
 
+def submit_together(scheduler: Scheduler, recognizers: list[Recognizer], audio: np.ndarray) -> None:
+    """A stream of each recognizer, which all wait before the first is run; returns when `audio` is done in all."""
+    gate = Gate(scheduler, recognizers[0])
+    clients = [Client(recognizer) for recognizer in recognizers]
+    for client in clients:
+        scheduler.submit(client.job, lambda stream: stream.accept_waveform(audio))
+    gate.open()
+    for client in clients:
+        client.wait(1)
+
+
 def test_streams_that_came_together_are_run_together(recognizer: Recognizer, sample: np.ndarray) -> None:
     scheduler = Scheduler(num_threads=1, max_batch=8)
     gate = Gate(scheduler, recognizer)
@@ -99,18 +110,49 @@ def test_streams_that_came_together_are_run_together(recognizer: Recognizer, sam
         assert client.done_s == pytest.approx(len(audio) / 16000)
 
 
+def test_streams_take_turns_in_the_order_in_which_they_came(
+    recognizer: Recognizer, sample: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler, turns = Scheduler(num_threads=1, max_batch=1), []
+    clients = [Client(recognizer) for _ in range(4)]
+    jobs = [client.job for client in clients]
+    gate = Gate(scheduler, recognizer)
+    for job in jobs:
+        scheduler.submit(job, lambda stream: stream.accept_waveform(sample[:32000]))
+    take_turn = scheduler._take_turn
+    monkeypatch.setattr(
+        scheduler, "_take_turn", lambda job: (turns.append(jobs.index(job)) if job in jobs else None, take_turn(job))
+    )
+    gate.open()
+    for client in clients:
+        client.wait(1)
+    scheduler.close()
+    assert len(turns) > 16 and turns == [0, 1, 2, 3] * (len(turns) // 4)
+
+
+def test_no_more_audio_is_wanted_before_that_which_came_is_recognized(
+    scheduler: Scheduler, recognizer: Recognizer, sample: np.ndarray
+) -> None:
+    reports: list[Report] = []
+    done = threading.Event()
+
+    def report(report: Report) -> None:
+        reports.append(report)
+        if report.num_done:
+            done.set()
+
+    scheduler.submit(Job(recognizer, report), lambda stream: stream.accept_waveform(sample[:50000]))
+    assert done.wait(WAIT_S)
+    assert len(reports) > 2 and reports[-1].wanted_s > 0
+    assert {report.wanted_s for report in reports[:-1]} == {0.0}
+
+
 def test_streams_of_a_file_that_depends_on_the_batch_run_alone(recognizer: Recognizer, sample: np.ndarray) -> None:
     model = copy.copy(recognizer.onnx)
     model.metadata = dataclasses.replace(model.metadata, batch_invariant=False)
     other = recognizer.with_options(model=model)
     scheduler = Scheduler(num_threads=1, max_batch=8)
-    gate = Gate(scheduler, other)
-    clients = [Client(other) for _ in range(3)]
-    for client in clients:
-        scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample[:20000]))
-    gate.open()
-    for client in clients:
-        client.wait(1)
+    submit_together(scheduler, [other] * 3, sample[:20000])
     scheduler.close()
     assert scheduler.num_runs == scheduler.num_served > 3
 
@@ -124,13 +166,7 @@ def test_batches_have_a_limit_and_one_kind(recognizer: Recognizer, sample: np.nd
 
     monkeypatch.setattr(scheduler_module, "compute", compute)
     scheduler = Scheduler(num_threads=1, max_batch=2)
-    gate = Gate(scheduler, recognizer)
-    clients = [Client(recognizer) for _ in range(3)] + [Client(recognizer.with_options(chunk_ms=160))]
-    for client in clients:
-        scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample[:16000]))
-    gate.open()
-    for client in clients:
-        client.wait(1)
+    submit_together(scheduler, [*[recognizer] * 3, recognizer.with_options(chunk_ms=160)], sample[:16000])
     scheduler.close()
     assert {len(batch) for batch in batches} == {1, 2} and all(len(set(batch)) == 1 for batch in batches)
 
@@ -157,6 +193,7 @@ def test_a_dropped_stream_is_done_with(scheduler: Scheduler, recognizer: Recogni
     for client in (dropped, other):
         scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample))
     scheduler.drop(dropped.job)
+    assert not dropped.job.queued, "its audio is not kept"
     for gate in gates:
         gate.open()
     other.wait(1)

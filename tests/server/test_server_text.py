@@ -150,7 +150,7 @@ def wyoming(server: RunningServer, samples: np.ndarray) -> str:
     port = int(found[1])
 
     async def talk() -> str:
-        async with AsyncTcpClient("127.0.0.1", port, connect_timeout=5, read_timeout=30) as client:
+        async with AsyncTcpClient("127.0.0.1", port, connect_timeout=60, read_timeout=60) as client:
             await client.write_event(AudioStart(16000, 2, 1).event())
             for piece in pieces(samples):
                 await client.write_event(AudioChunk(16000, 2, 1, piece).event())

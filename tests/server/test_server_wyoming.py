@@ -48,7 +48,7 @@ def recognizer() -> Recognizer:
 
 def connected(port: int, talk: Callable[[AsyncTcpClient], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with AsyncTcpClient("127.0.0.1", port, connect_timeout=5, read_timeout=20) as client:
+        async with AsyncTcpClient("127.0.0.1", port, connect_timeout=60, read_timeout=60) as client:
             await talk(client)
 
     asyncio.run(run())
@@ -208,7 +208,7 @@ FORMAT = {"rate": 16000, "width": 2, "channels": 1}
     ],
 )
 def test_nonsense_is_answered_and_left(port: int, data: bytes, complaint: str) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(data)
         answer = b""
         while piece := client.recv(65536):

@@ -12,8 +12,8 @@ PHONES = ("AA", "B", "K")
 PRONUNCIATIONS = {"A": [["AA"]], "AB": [["AA", "B"], ["B", "AA"]], "BACK": [["B", "AA", "K"]], "B": [["B"], ["K"]]}
 
 
-def write_phone_model(folder: Path) -> tuple[Path, Path]:
-    """The model file and that of the language model."""
+def write_phone_model(folder: Path) -> Path:
+    """Writes phones.onnx and phones.lm, the language model, into `folder`; returns it."""
     import torch
 
     from asr.config import ModelConfig
@@ -30,4 +30,4 @@ def write_phone_model(folder: Path) -> tuple[Path, Path]:
     export_tiny(model, folder / "phones.onnx")
     words = packed((*UNIGRAMS, "-1.0 BACK -0.1"), ("-0.2 <s> AB", "-0.3 A BACK"))
     (folder / "phones.lm").write_bytes(with_pronunciations(words, list(PHONES), PRONUNCIATIONS))
-    return folder / "phones.onnx", folder / "phones.lm"
+    return folder

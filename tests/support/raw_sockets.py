@@ -24,7 +24,7 @@ def tcp(port: int, data: bytes = b"") -> socket.socket:
     client = socket.socket()
     for direction in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         client.setsockopt(socket.SOL_SOCKET, direction, 4096)  # soon full
-    client.settimeout(10)
+    client.settimeout(60)
     client.connect(("127.0.0.1", port))
     with suppress(ConnectionError):
         client.sendall(data)
@@ -84,11 +84,11 @@ def leave(client: socket.socket, abruptly: bool) -> None:
 
 
 def health(server: RunningServer) -> dict[str, object]:
-    with urllib.request.urlopen(f"{server.url}/healthz", timeout=3) as answer:
+    with urllib.request.urlopen(f"{server.url}/healthz", timeout=30) as answer:
         return json.load(answer)
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.02)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+
+from support.ports import free_port
 
 CONFIG = Path(__file__).parents[2] / "examples" / "ray" / "serve.yaml"
 WAIT_S = 120.0
@@ -67,12 +68,6 @@ def until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < end, "it does not come about"
         time.sleep(0.1)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def start_node() -> int:

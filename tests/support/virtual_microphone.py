@@ -49,7 +49,8 @@ class VirtualMicrophone:
             self._server = subprocess.Popen(
                 [*command, "-L", " ".join(MODULE), "-L", door], env=self.env, stdout=log, stderr=log
             )
-        for _ in range(100):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
             if subprocess.run(["pactl", "info"], env=self.env, capture_output=True).returncode == 0:
                 return
             time.sleep(0.1)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Fails when it does not come true."""
     end = time.monotonic() + seconds
     while not condition():

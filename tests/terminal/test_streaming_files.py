@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -195,7 +197,9 @@ def test_live_through_a_pipe_until_a_signal(
         assert notes.read_text().count("\n") == 1
         process.stdin.write((tail * 32767).astype(np.int16).tobytes())
         process.stdin.flush()
-        time.sleep(0.3)
+        while int.from_bytes(fcntl.ioctl(process.stdin, termios.FIONREAD, b"\0" * 4), sys.byteorder):  # not yet read
+            assert process.poll() is None and time.monotonic() < deadline + 60
+            time.sleep(0.01)
         process.send_signal(ending)
         assert process.wait(timeout=60) == 128 + ending  # though its standard input is still open
         assert process.stderr is not None and process.stderr.read() == b""

@@ -12,6 +12,7 @@ from support.tones import say, sentence
 from asr.cli import main
 from asr.config import RECIPES, load_config
 from asr.model.model import AsrModel, with_vocab
+from asr.training.checkpoint import checkpoints
 
 PARTS = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other")
 
@@ -33,6 +34,8 @@ SHORT = [
 TINY_DATA = ["data.train=data/train-clean-100.jsonl.gz", "data.valid=data/dev-clean.jsonl.gz"]
 
 RECIPE_NAMES = sorted(path.stem for path in RECIPES.glob("*.yaml"))
+# That of fewer hours has the network of the other in a smaller size, and who fine-tunes has the one of "tiny".
+EXPORTED = ("librispeech-960h", "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +67,12 @@ def test_a_recipe_runs_from_corpus_to_word_error_rates(
     run, model, result = tmp_path / "run", tmp_path / "model.onnx", tmp_path / "result.json"
     small = [] if config.train.init else SMALL  # what goes on from weights has their size
     assert main(["train", recipe, *data, *small, *SHORT, f"train.output={run}"]) == 0
-    assert main(["export", str(run), "-o", str(model)]) == 0
-    evaluate = ["evaluate", str(model), "--data", "data/dev-clean.jsonl.gz", "--chunk-ms", "full,640"]
-    assert main([*evaluate, "--search", "rescore", "--json", str(result)]) == 0
-    assert json.loads(result.read_text())
+    assert checkpoints(run)
+    if recipe in EXPORTED:
+        assert main(["export", str(run), "-o", str(model)]) == 0
+        evaluate = ["evaluate", str(model), "--data", "data/dev-clean.jsonl.gz", "--chunk-ms", "full,640"]
+        assert main([*evaluate, "--search", "rescore", "--json", str(result)]) == 0
+        assert json.loads(result.read_text())
 
 
 @pytest.mark.parametrize(("recipe", "millions"), [("librispeech-100h", 17.9), ("librispeech-960h", 74.8)])

@@ -6,7 +6,6 @@ import copy
 import itertools
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
+from support.ports import free_port
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from asr.cli import main
@@ -110,52 +110,65 @@ def test_resuming_with_another_optimizer_is_refused(arguments: list[str], capsys
     assert "optim.kind=muon" in capsys.readouterr().err
 
 
+KILLED_ONCE_IN_STEP_7 = """
+import os, signal, sys
+from pathlib import Path
+from asr.cli import main
+from asr.training.train import Trainer
+
+train_step = Trainer._train_step
+killed = Path(__file__).with_suffix(".killed")
+
+def dying_step(self, batches):
+    if self.step == 6 and os.environ["RANK"] == "1" and not killed.exists():
+        killed.touch()
+        os.kill(os.getpid(), signal.SIGKILL)  # the other has curves that are not written yet
+    return train_step(self, batches)
+
+Trainer._train_step = dying_step
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_two_machines_train_the_model_of_one_though_a_process_is_killed(arguments: list[str], tmp_path: Path) -> None:
     """The same batches and losses at every step; torchrun begins again at the newest checkpoint; one process
     can go on where two stopped."""
     arguments = [*arguments, "train.batches_per_step=2", "train.log_every=1", "optim.schedule=noam"]
     arguments.append("train.save_every=4")
-    single, run = tmp_path / "single", tmp_path / "run"
-    assert main([*arguments, "train.max_steps=32", f"train.output={single}"]) == 0
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        endpoint = f"127.0.0.1:{free.getsockname()[1]}"
-    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=3"]
-    command += ["--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "-m", "asr.cli", *arguments, "--resume"]
-    command += ["train.max_steps=30", "train.valid_every=30"]
-    machines = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    single, run, program = tmp_path / "single", tmp_path / "run", tmp_path / "program.py"
+    assert main([*arguments, "train.max_steps=12", f"train.output={single}"]) == 0
+    program.write_text(KILLED_ONCE_IN_STEP_7)
+    # Each end of the other's process counts as one of its own: more than one restart for one kill.
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=5"]
+    command += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", str(program), *arguments, "--resume"]
+    command += ["train.max_steps=10", "train.valid_every=10"]
+    outputs = [tmp_path / "0.txt", tmp_path / "1.txt"]
+    machines = []
     try:
-        while not checkpoint_path(run, 4).exists():
-            assert all(machine.poll() is None for machine in machines)
-            time.sleep(0.01)
-        (second,) = [pid for machine in machines if has_rank_1(pid := child_of(machine.pid))]
-        os.kill(second, signal.SIGKILL)  # the first has curves that are not written yet
-        printed = [machine.communicate(timeout=300)[0] for machine in machines]
+        for output in outputs:
+            with output.open("w") as file:
+                machines.append(subprocess.Popen(command, stdout=file, stderr=file))
+        # One that gave up leaves the other waiting for it.
+        while any(machine.poll() is None for machine in machines) and not any(m.poll() for m in machines):
+            time.sleep(0.05)
     finally:
         for machine in machines:
-            machine.kill()
-    assert [machine.returncode for machine in machines] == [0, 0]
-    assert "resuming at step" in "".join(printed)
-    checkpoint = Checkpoint.load(checkpoint_path(run, 30))
+            machine.terminate()  # and with it the process that it started
+            machine.wait()
+    printed = [output.read_text() for output in outputs]
+    assert [machine.returncode for machine in machines] == [0, 0], printed
+    assert program.with_suffix(".killed").exists()
+    assert "resuming at step 4," in "".join(printed)
+    checkpoint = Checkpoint.load(checkpoint_path(run, 10))
     assert checkpoint.training["world_size"] == 2
-    assert [each["step"] for each in checkpoint.training["history"]] == [30]
-    assert main([*arguments, "train.max_steps=32", "--resume"]) == 0
+    assert [each["step"] for each in checkpoint.training["history"]] == [10]
+    assert main([*arguments, "train.max_steps=12", "--resume"]) == 0
 
     for name in ("total", "ctc", "attention", "grad_norm"):
         alone, together = (curve(folder, name) for folder in (single, run))
-        assert list(alone) == sorted(together) == list(range(1, 33))
+        assert list(alone) == sorted(together) == list(range(1, 13))
         assert [together[step] for step in alone] == pytest.approx(list(alone.values()), rel=1e-3), name
     assert curve(single, "total")[1] != pytest.approx(curve(single, "total")[2], rel=1e-2)
-
-
-def child_of(pid: int) -> int:
-    """The process that torchrun started."""
-    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(child)
-
-
-def has_rank_1(pid: int) -> bool:
-    return b"RANK=1" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
 
 
 def curve(run: Path, name: str) -> dict[int, float]:
