@@ -39,7 +39,7 @@ constexpr std::size_t kPartialContext = 16;
 
 // A word is stable before the network has seen all words that it can see behind it where its mark and case are as
 // probable as this.
-// Of the words that partials call stable the final has 0.24 % otherwise, and a word is stable 2.3 words sooner
+// Of the words that partials call stable the final has 0.17 % otherwise, and a word is stable 2.3 words sooner
 // (benchmarks/formatting.py); with 0.9, 0.12 % and 1.9 words.
 constexpr float kCertain = 0.8f;
 
