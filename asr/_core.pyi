@@ -519,7 +519,7 @@ def format_numbers(words: list[str]) -> list[tuple[str, int, int]]:
     which stands for the words `first` to `last`. Every word is in one token, in order. See csrc/text/numbers.h."""
 
 def num_settled_words(words: list[str]) -> int:
-    """How many leading words `format_numbers` shows the same whatever follows them."""
+    """How many leading words `format_numbers` shows the same whatever follows `words`."""
 
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
     """See `asr.runtime.search.rescore`."""

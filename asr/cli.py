@@ -16,6 +16,7 @@ COMMANDS = {
     "synthesize": ("asr.data.synthesize", "synthesize speech for training with free synthesizers"),
     "shard": ("asr.data.shards", "split data sets into shards, for sets larger than a disk"),
     "train": ("asr.training.train", "train or fine-tune a model"),
+    "average": ("asr.training.average", "average the weights of several training runs"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
     "transcribe": ("asr.streaming.corpus.cli", "text for the recordings of a corpus, on all cores or on Ray"),
     "lm": ("asr.lm.cli", "train or pack a language model for the beam search"),

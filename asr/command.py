@@ -37,6 +37,17 @@ def prepare_output() -> None:
             getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
+def silence_libraries() -> None:
+    """Discards what this process writes to file descriptor 2.
+
+    PortAudio and ALSA write pages to it when a device is lost or refuses a rate, libmpg123 a line for each damaged
+    frame. What fails is raised as an exception.
+    """
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    os.close(null)
+
+
 @contextlib.contextmanager
 def interrupts_ignored() -> Iterator[None]:
     """What is started within ignores Ctrl-C from its beginning on: a worker must not show a traceback."""

@@ -226,6 +226,8 @@ class LossConfig:
     middle one."""
     phone_weight: float = 0.5
     """Share of the phone head in the loss, if `data.lexicon` is set."""
+    denominator_weight: float = 0.0
+    """Weight of the sum over all phone sequences (asr.model.denominator) in the phone head's loss; 0: CTC alone."""
     label_smoothing: float = 0.1
     scheduled_sampling: float = 0.0
     """Probability of feeding the decoder its own prediction instead of the true token."""
@@ -233,7 +235,8 @@ class LossConfig:
     """Weight of the consistency between two augmented views (CR-CTC, Yao et al. 2024); 0: one view."""
 
     def __post_init__(self) -> None:
-        for name in ("ctc_weight", "intermediate_ctc_weight", "phone_weight", "label_smoothing", "scheduled_sampling"):
+        shares = ("ctc_weight", "intermediate_ctc_weight", "phone_weight", "denominator_weight", "label_smoothing")
+        for name in (*shares, "scheduled_sampling"):
             _require(0 <= getattr(self, name) <= 1, f"loss.{name}", getattr(self, name), "in [0, 1]")
         _require(self.cr_ctc_weight >= 0, "loss.cr_ctc_weight", self.cr_ctc_weight, "at least 0")
 

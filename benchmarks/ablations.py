@@ -1,13 +1,13 @@
-"""Ablations that decide, in one table with one budget: python benchmarks/ablations.py --train T --valid V
+"""Ablations in one table, all with one budget: python benchmarks/ablations.py --train T --valid V
 
 A baseline (a recipe, for a small number of steps) and variants of it, each one or two settings away: same data,
-same updates, same seed. Each is trained by `asr train` and measured by `asr evaluate`, and what is measured is kept
-at once: the same command goes on where an earlier one was stopped, in the middle of a training too. A table
+same updates, same seed. Each is trained by `asr train` and measured by `asr evaluate`, and the results are saved at
+once: the same command continues where an earlier one was stopped, also in the middle of a training. A table
 (ablations.md), a plot (ablations.png) and the numbers (results.json) are written after each of them.
 
 A step takes two batches, on one process or two. Its duration is the median between points of the training curve.
 On a CPU several trainings at a time, of one thread each (--jobs), get more done than one of several processes.
-The variant seed-2 changes nothing but chance: what differs by no more than it does is not decided.
+The variant seed-2 changes the seed only: smaller differences than its are not significant.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from asr.training.pretrained import Pretrained, load_pretrained
 BASELINE = "baseline"
 CHUNKS = ("full", "640", "320", "160")
 """What is scored, greedily; 640 ms also rescored by the decoder, which label smoothing and the like are about. In
-characters: after a small budget hardly a word is right as a whole, while the letters tell better from worse."""
+characters: after a small budget hardly a word is right as a whole, while letter errors show the difference."""
 DEFAULT_STEPS = 1200
 """About 10 minutes of the recipe tiny on two CPU cores, at 0.5 s a step."""
 
@@ -139,7 +139,7 @@ def _misfit(config: Config, base: Config, pretrained: Pretrained | None) -> str 
 
 
 class Commands:
-    """`asr` in processes of their own, several at a time, until they are told to stop."""
+    """`asr` in processes of their own, several at a time, until `stop` or `kill`."""
 
     def __init__(self) -> None:
         self._running: list[subprocess.Popen[bytes]] = []
@@ -163,7 +163,7 @@ class Commands:
             raise AblationError(f"asr {arguments[0]} ended with status {status}")
 
     def stop(self) -> None:
-        """Asks all to end: a training finishes its step and saves."""
+        """Interrupts all: a training finishes its step and saves."""
         with self._lock:
             self._stopped = True
             for process in self._running:

@@ -91,7 +91,6 @@ class _Event(ctypes.Structure):
     )
 
 
-LOG_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 SEARCHES = ("greedy", "beam", "rescore")
 _EVENTS = (Partial, Final, Gap, Error)  # by asr_event_type
 

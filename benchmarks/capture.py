@@ -1,9 +1,9 @@
 """Audio lost to a busy interpreter: python benchmarks/capture.py [--seconds 60]
 
-A thread of the capturing process holds the interpreter for half a second at a time, and lets go for a millisecond.
-Meanwhile samples that count are captured, from the virtual microphone (PulseAudio, whose server keeps what a client is
-late for) and from the virtual sound card (whose buffer is as small as a real one's), both of tests/: with the C
-callback that the microphone has, and with the Python callback that it falls back to. Every sample that is missing is
+A thread of the capturing process holds the interpreter for half a second at a time, and releases it for a millisecond.
+Meanwhile a counting signal is captured, from the virtual microphone (PulseAudio, whose server buffers for a late
+client) and from the virtual sound card (whose buffer is as small as a real one's), both of tests/: with the C callback
+of the microphone, and with the Python callback that is its fallback. Every sample that is missing is
 counted. Linux, with the Debian packages of the tests.
 """
 

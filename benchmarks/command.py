@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from rich.console import Console
 from rich.progress import track
 
 from asr.data.cuts import evenly_spread, load_cuts
+from asr.evaluation.alignment import forced_align
 from asr.evaluation.engine import Engine
-from asr.features import ENCODER_FRAME_MS
-from asr.runtime.onnx_model import Encoded
+from asr.features import ENCODER_FRAME_MS, fbank
+from asr.runtime.onnx_model import Encoded, OnnxModel
+from asr.runtime.search import Word
 
 T = TypeVar("T")
 LEFT_CONTEXT = 64  # encoder frames, 2560 ms
@@ -55,6 +58,12 @@ def encode(engine: Engine, cuts: Sequence[Any], chunk_ms: int, name: str = "enco
     for cut in progress(cuts, name):
         (encoded,) = engine.encode([cut.load_features()], chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
         yield cut.supervisions[0].text, encoded
+
+
+def aligned_words(aligner: OnnxModel, samples: np.ndarray, text: str) -> list[Word]:
+    """The words of a transcript with their times in the recording, by forced alignment. samples: float32, 16 kHz."""
+    features = fbank(samples).numpy()
+    return forced_align(aligner.encode(features, len(features) // 4, 0).log_probs, text, aligner.tokens)
 
 
 def progress(items: Iterable[T], name: str) -> Iterable[T]:

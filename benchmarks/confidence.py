@@ -1,7 +1,7 @@
 """Is a word of confidence 0.7 right 7 times in 10? python benchmarks/confidence.py data/dev.jsonl.gz [--plot PNG]
 
-Every second speaker serves to fit the map from what is known of a word's tokens to the probability that it is right
-(csrc/search/words.cc holds the result, and this prints it); the others serve to test: a reliability curve, the expected
+The map from the probabilities of a word's tokens to the probability that it is right is fitted on every second speaker
+(csrc/search/words.cc holds the result, and this prints it) and tested on the others: a reliability curve, the expected
 calibration error over ten bins (ECE; Naeini et al. 2015), the area under the ROC curve (AUC: a right word has a higher
 confidence than a wrong one), and normalized cross entropy (NCE: 0 is no better than the share of right words).
 """
@@ -34,7 +34,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 class Scored(NamedTuple):
-    """Words of a recognizer: (N,) what it thought of each, and whether it was right."""
+    """Words of a recognizer: (N,) the confidence of each, and whether it was right."""
 
     confidence: np.ndarray
     right: np.ndarray
@@ -94,7 +94,7 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
                 encoded.log_probs,
                 recognizer.search,
                 recognizer.beam_size,
-                lambda tokens, heard=encoded.encoder_out: onnx.score(tokens, heard),
+                lambda tokens, encoder_out=encoded.encoder_out: onnx.score(tokens, encoder_out),
                 onnx.metadata.rescore_ctc_weight,
                 fusion,
             )

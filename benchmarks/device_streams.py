@@ -5,14 +5,14 @@
       --recipe librispeech-960h model.encoder_layers=9
 
 The server's scheduler with greedy search and one pass, in this process: no sockets, which benchmarks/streams.py counts
-in. Each stream speaks real utterances in real time, a chunk at a time, at a phase of its own. What counts is the time
-from when a chunk was spoken until it is recognized. The largest number of streams at which 99 % of these times stay
+in. Each stream gets real utterances in real time, a chunk at a time, at a phase of its own. The delay of a chunk is
+the time from its last sample until it is recognized. The largest number of streams at which 99 % of the delays stay
 below --limit-ms is sought by doubling and halving, each number for --seconds.
 
-    device   the past of streams lies in an arena in the device's memory (runtime/cache_arena.py): the default with CUDA
-    host     it lies in arrays of the process
+    device   the caches are in an arena in the device's memory (runtime/cache_arena.py): the default with CUDA
+    host     they are in arrays of the process
 
---recipe takes a network of that recipe's shape with weights of chance, which take as long as trained ones.
+--recipe takes a network of that recipe's shape with random weights, which take as long as trained ones.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Step:
 
 
 class Speaker:
-    """A stream that says a chunk whenever it has been spoken."""
+    """A stream that gets its audio in real time, a chunk at a time."""
 
     def __init__(
         self, recognizer: Recognizer, scheduler: Scheduler, audio: np.ndarray, position: int, begins: float
@@ -115,7 +115,7 @@ def speak(recognizer: Recognizer, audio: np.ndarray, num_streams: int, args: arg
 
 
 def network(recipe: str, overrides: Sequence[str], path: Path) -> Path:
-    """A network of the recipe's shape, with weights of chance, as a model file."""
+    """A network of the recipe's shape, with random weights, as a model file."""
     from asr.config import load_config
     from asr.export.write import export_model
     from asr.model.model import AsrModel, with_vocab

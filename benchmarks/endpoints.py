@@ -18,12 +18,10 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from command import new_parser, progress, show, utterances
+from command import aligned_words, new_parser, progress, show, utterances
 
 from asr import Recognizer
-from asr.evaluation.alignment import forced_align
 from asr.evaluation.wer import count_errors
-from asr.features import fbank
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.runtime.search import Word
 from asr.streaming import Final
@@ -78,9 +76,7 @@ def main() -> None:
         start_s = 0.0
         for cut in group:
             samples = cut.load_audio()[0]
-            features = fbank(samples).numpy()
-            log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
-            aligned = forced_align(log_probs, cut.supervisions[0].text, aligner.tokens)
+            aligned = aligned_words(aligner, samples, cut.supervisions[0].text)
             spoken += [Word(w.word, w.start_s + start_s, w.end_s + start_s, w.confidence) for w in aligned]
             spans.append((start_s + aligned[0].start_s, start_s + aligned[-1].end_s))
             pieces += [samples, room_tone(samples, args.pause_s)]

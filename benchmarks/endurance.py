@@ -1,9 +1,9 @@
 """Hours of audio at full speed: python benchmarks/endurance.py [--hours H] [--json FILE] [--plot FILE]
 
 Feeds one stream the bundled recording and pauses, again and again, in blocks of 20 ms as a microphone does, and
-writes down for every minute of audio what the process holds in memory and what a chunk costs, and every final. Then
-one stream hears digital silence for `--silence-hours`, another for a second: the speech that follows must give the
-same text. CPU times, so that a busy machine does not matter. Memory is read from /proc: Linux.
+records for every minute of audio the memory of the process, the cost of a chunk, and every final. Then one stream gets
+digital silence for `--silence-hours`, another for a second: the speech that follows must give the same text. Times are
+CPU times, so that a busy machine does not matter. Memory is read from /proc: Linux.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GOAL_RATIO = 1.1
 
 @dataclass(frozen=True)
 class Minute:
-    """What a minute of audio took: the CPU time of all of it, and of the dearest block in each chunk's length."""
+    """CPU time of a minute of audio: of all of it, and of the most expensive block in each chunk's length."""
 
     memory_mb: float
     cpu_s: float
@@ -65,7 +65,7 @@ def repetition(sample: np.ndarray) -> np.ndarray:
 
 
 def endure(recognizer: Recognizer, audio: np.ndarray, num_minutes: int) -> tuple[list[Minute], Counter[Utterance]]:
-    """`audio` again and again: what each minute took, and how often each utterance was heard.
+    """`audio` again and again: what each minute took, and how often each utterance was recognized.
 
     Nothing is kept that grows but these: the memory measured is that of recognition.
     """
@@ -100,7 +100,7 @@ def endure(recognizer: Recognizer, audio: np.ndarray, num_minutes: int) -> tuple
 
 
 def after_silence(recognizer: Recognizer, seconds: float, sample: np.ndarray) -> tuple[str, float]:
-    """What the recording is understood as after digital silence, and how many seconds after it the first word began."""
+    """The text of the recording after digital silence, and how many seconds after it the first word began."""
     stream = recognizer.stream()
     silence = np.zeros(SAMPLE_RATE, np.float32)
     for _ in range(round(seconds)):

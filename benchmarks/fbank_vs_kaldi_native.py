@@ -4,7 +4,7 @@
 
 Both get the same audio in pushes of 100 ms. Timed are the pushes alone, which compute the features, and the pushes
 with every frame fetched as NumPy. The best of the repeats counts; rounds alternate, so that a change of clock or a
-busy neighbor meets both. kaldi-native-fbank is needed by this benchmark only: pip install kaldi-native-fbank
+busy machine affects both. kaldi-native-fbank is needed by this benchmark only: pip install kaldi-native-fbank
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
 `asr-stream --file` reads recordings of equal length, made of the utterances of a data set, with different numbers of
 jobs, each in a process of its own. The gain is that of the wall clock, loading of the model left out, so the machine
-should be idle. Where it is not, the share of the cores that the process got says as much, and CPU time what
-threads cost: what one job and several took for the same audio is shown, as is that they say the same.
+should be idle. Where it is not, the printed share of the cores that the process got shows it, and CPU time shows
+the cost of threads. All jobs must write the same text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def write_recordings(folder: Path, data: Path, num_files: int, minutes: float) -
 
 
 def measure(paths: list[str], jobs: int, options: list[str]) -> dict[str, Any]:
-    """Wall and CPU seconds of one run, and what it said."""
+    """Wall and CPU seconds of one run, and its text."""
     program = [sys.executable, "-m", "asr.streaming.terminal.cli"]
     command = [*program, "--stats", "--jobs", str(jobs), *options, "--file", *paths]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,7 +1,7 @@
 """What a few minutes of your own voice are worth: the bundled model, fine-tuned on one speaker of a data set.
 
 Takes `--minutes` of one speaker to train on, and measures word errors before and after on that speaker's other
-utterances and on everybody else's (how much the model forgets). Everything runs through the commands a user has.
+utterances and on those of all others (how much the model forgets). Everything runs through the commands.
 
     python benchmarks/finetune.py data/dev.jsonl.gz
     python benchmarks/finetune.py data/dev.jsonl.gz --speaker 2035 --old-data data/train.jsonl.gz

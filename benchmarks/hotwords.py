@@ -1,8 +1,8 @@
 """What hotwords are worth: python benchmarks/hotwords.py data/dev.jsonl.gz --distractors words.txt [--plot out.png]
 
 Decodes a data set as finals are (full context, language model, rescoring), with its rare words as hotwords: those that
-the language model does not know, or takes for less likely than `--rare`. Every utterance has the whole list before it,
-so that nearly all of the list is wrong for it; `--distractors`, any text, adds more rare words that nobody said.
+are not in the language model, or have a lower log-probability than `--rare`. The whole list is used for every
+utterance, so that nearly all of it is wrong there; `--distractors`, any text, adds rare words that were not spoken.
 
 Recall: rare words of the references that were recognized in their place. Others: word errors of all other words, wrong
 insertions of hotwords among them. False alarms: hotwords in the output without a place in the reference.
@@ -67,7 +67,7 @@ class Counts:
 
 
 def rare_words(texts: Iterable[str], lm: NgramLm, below: float) -> frozenset[str]:
-    """Words that `lm` does not know or gives less than the log-probability `below`, at the beginning of a sentence."""
+    """Words that are not in `lm`, or have less than the log-probability `below`, at the beginning of a sentence."""
     words = sorted({word for line in texts for word in line.split()})
     return frozenset(word for word in words if len(word) > 2 and (word not in lm or lm.log_probs([word])[0] < below))
 

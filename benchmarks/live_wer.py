@@ -1,8 +1,8 @@
 """Word errors of live recognition as it is used: python benchmarks/live_wer.py data/dev.jsonl.gz [--chunk-ms 640,160]
 
 Every utterance of a data set goes through a `Recognizer` in blocks of 20 ms, like a microphone's; endpoints, the
-language model and rescoring are those of `asr-stream`. What a person has read when the utterance is over (the last
-partial) and what stays (the final) are counted apart, with and without the second pass, and how long a final took.
+language model and rescoring are those of `asr-stream`. The errors of the last partial and of the final are counted
+separately, with and without the second pass, and how long a final took.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BLOCK = 320  # samples
 
 
 def utterance(recognizer: Recognizer, samples: np.ndarray) -> tuple[str, str, list[float]]:
-    """What the partials said last, what the finals said, and the seconds that each final took."""
+    """Texts of the last partials and of the finals, and the seconds that each final took."""
     stream = recognizer.stream()
     partials, finals, delays, last = [], [], [], ""
     for begin in range(0, len(samples) + BLOCK, BLOCK):

@@ -11,7 +11,7 @@ recognizes each utterance alone. Compared:
   the times in the utterance alone and its place in the recording. p95: of the absolute difference, over all words that
   both have. Chunks fall on an utterance alone and in the recording alike only by chance, so that differences of up to
   half an encoder frame, 20 ms, are expected.
-- words in noise and music, in which nobody speaks.
+- words in noise and music, without speech.
 - memory of the process after the first tenth of the recording and its largest after that. Read from /proc: Linux.
 """
 
@@ -54,7 +54,7 @@ NOISE_LEVEL = 0.03  # root mean square; that of read speech is near 0.06
 
 @dataclass(frozen=True)
 class Span:
-    """What is at a place of the recording. text: of an utterance; None where nobody speaks. samples: (n,) float32."""
+    """A part of the recording. text: of an utterance; None where there is no speech. samples: (n,) float32."""
 
     start_s: float
     samples: np.ndarray
@@ -152,7 +152,7 @@ def run_program(path: Path, options: Sequence[str]) -> tuple[list[dict[str, Any]
 
 
 def words_of(finals: Sequence[dict[str, Any]]) -> list[Word]:
-    """What was recognized, as it was said."""
+    """The raw text of the finals."""
     found = [word for final in finals for word in final.get("raw_words", final["words"])]
     return [Word(word["word"], word["start"], word["end"], word["confidence"]) for word in found]
 

@@ -30,7 +30,7 @@ NO_NOISE_DB = 60.0
 
 @dataclass(frozen=True)
 class Place:
-    """Where an utterance is heard. snr_db: in a room with that much noise; None: as it was recorded."""
+    """The condition of an utterance. snr_db: in a room with that much noise; None: as it was recorded."""
 
     name: str
     gain_db: float = 0.0

@@ -1,12 +1,12 @@
 """Closed phrases against free speech: python benchmarks/phrases.py data/answers.jsonl.gz [--id an4] [--plot out.png]
 
 Decodes a data set of short utterances as finals are (full context): as free speech, with the language model and the
-decoder, and with a closed list. The list is made of what is said in the data set: its words (--list words), or every
-other one of its different sentences (--list sentences). What `--other`, any data set, says is not of the list; nor are
-the sentences that were left out.
+decoder, and with a closed list. The list is made of the transcripts of the data set: its words (--list words), or every
+other one of its different sentences (--list sentences). The utterances of `--other`, any data set, are not in the
+list; nor are the sentences that were left out.
 
 Right: utterances recognized in full. Rejected: utterances of nothing in the list that became [unk] or nothing. False:
-words of the list recognized in `--other` where nobody said them, for each word spoken there.
+words of the list recognized in `--other` that were not spoken, for each word spoken there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Numbers in digits beside other packages: python benchmarks/spoken_numbers.py FILE.tsv --prose /path/dev.tsv
 
 FILE.tsv: lines of spoken and shown text with a tab between them, such as tests/text/english_numbers_published.tsv, or
-NeMo's own cases, whose lines have "~" there. An answer is right if it says the same: styles differ, so that case,
+NeMo's own cases, whose lines have "~" there. An answer is right if it is the same number in another style: case,
 spaces, hyphens, commas and zeros in front are left out, "9 a.m." is "09:00 am", and units may be spelled or symbols.
 Prose, the column `text` of a TSV, has next to no numbers: what a package changes there is counted word by word, and
 what it changes in a sentence without any number word is broken. wetext and damga take part where they are installed.
@@ -52,7 +52,7 @@ _SAME = (
 
 
 def same(text: str) -> str:
-    """What texts that say the same have in common."""
+    """The text without differences of style."""
     text = text.lower()
     for pattern, replacement in _SAME:
         text = re.sub(pattern, replacement, text)

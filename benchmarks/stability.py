@@ -6,9 +6,9 @@ Every utterance goes through a `Recognizer` in blocks of 40 ms. Of the words tha
   al. 2020, "Analyzing the quality and stability of a streaming end-to-end on-device speech recognizer"). A word under
   way that grows is a change too.
 - stable: the same for words that a partial called stable (`Partial.num_stable`), the share of all words that ever are,
-  and how many of them the final has otherwise, after its second look and from one pass.
-- delay: audio heard when a right word was first shown for good, after the word's end in the forced alignment of the
-  transcript; and when it was called stable. Computing time is not in it.
+  and how many of them the final has otherwise, after the second pass and from one pass.
+- delay: position of the audio when a right word was first shown for good, after the word's end in the forced
+  alignment of the transcript; and when it was called stable. Computing time is not in it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from command import new_parser, progress, show, utterances
+from command import aligned_words, new_parser, progress, show, utterances
 
 from asr import Recognizer
-from asr.evaluation.alignment import forced_align
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import matched_words
-from asr.features import fbank
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.streaming import Event, Final, Partial
 
@@ -102,9 +100,7 @@ def main() -> None:
     cuts = utterances(args)
     truths = []
     for cut in progress(cuts, "alignment"):
-        features = fbank(cut.load_audio()[0]).numpy()
-        log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
-        truths.append(forced_align(log_probs, cut.supervisions[0].text, aligner.tokens))
+        truths.append(aligned_words(aligner, cut.load_audio()[0], cut.supervisions[0].text))
     num_words = sum(map(len, truths))
 
     rows: list[dict[str, Any]] = []

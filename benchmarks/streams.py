@@ -3,9 +3,9 @@
     asr export bundled --target sherpa-onnx -o sherpa
     python benchmarks/streams.py data/dev.jsonl.gz --sherpa sherpa [--plot docs/streams.png]
 
-Each client speaks real utterances with pauses of a second, in real time, in messages of 100 ms. What counts is the time
-from when a chunk's last sample was spoken until the reply that covers it is there. The largest number of streams at
-which 95 % of these times stay below --limit-ms is sought by doubling and halving, each number for --seconds, each time
+Each client sends real utterances with pauses of a second, in real time, in messages of 100 ms. The delay of a chunk is
+the time from its last sample until the reply that covers it has come. The largest number of streams at
+which 95 % of the delays stay below --limit-ms is sought by doubling and halving, each number for --seconds, each time
 with a fresh server. The server has one core to itself and the clients another, if there are two.
 
     batched      asr-stream serve, greedy search, one pass: up to 32 streams in one run of the network

@@ -31,7 +31,7 @@ BYTES_PER_PARAMETER = 4 * 5
 
 
 class FusedAttention(torch.autograd.Function):
-    """Stands for the fused kernel: what it keeps for backward, and nothing else."""
+    """Replaces the fused kernel: keeps for backward what that keeps, and nothing else."""
 
     @staticmethod
     def forward(ctx, query: Tensor, key: Tensor, value: Tensor) -> Tensor:  # type: ignore[no-untyped-def,override]

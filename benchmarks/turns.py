@@ -11,8 +11,8 @@ included:
 - unstable: unstable partial word ratio, the share of the words shown that a later partial has otherwise.
 
 In process: one stream, blocks of 40 ms, CPU time, so that a busy machine does not matter. Socket: a server with its
-defaults, and as many clients as --streams, which speak in real time: partials come by vosk-server's protocol, finals by
-OpenAI's Realtime, which voice agents use. Those are times of the clock: run it on a machine with nothing else to do.
+defaults, and as many clients as --streams, which send audio in real time: partials come by vosk-server's protocol,
+finals by OpenAI's Realtime, which voice agents use. These are wall-clock times: run it on an idle machine.
 It needs: pip install 'asr-stream[train,server]'
 """
 
@@ -32,16 +32,15 @@ from typing import Any
 
 import numpy as np
 import soxr
-from command import new_parser, progress, show, utterances
+from command import aligned_words, new_parser, progress, show, utterances
 from endpoints import room_tone
 from stability import Tally, follow
 from streams import Server
 from websockets.asyncio.client import connect
 
 from asr import Recognizer
-from asr.evaluation.alignment import forced_align
 from asr.evaluation.wer import matched_words
-from asr.features import SAMPLE_RATE, fbank
+from asr.features import SAMPLE_RATE
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.runtime.search import Word
 from asr.streaming import Event, Final, Partial
@@ -65,15 +64,13 @@ class Turn:
 
     @property
     def commit_s(self) -> float:
-        """When a client knows that the speech has ended."""
+        """When a client detects the end of speech."""
         return self.words[-1].end_s + VAD_S
 
 
 def new_turn(cut: Any, aligner: OnnxModel) -> Turn:
     samples = cut.load_audio()[0]
-    features = fbank(samples).numpy()
-    log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
-    words = forced_align(log_probs, cut.supervisions[0].text, aligner.tokens)
+    words = aligned_words(aligner, samples, cut.supervisions[0].text)
     audio = np.concatenate([samples, room_tone(samples, QUIET_S)])
     return Turn(np.round(32767 * np.clip(audio, -1, 1)).astype(np.int16), words)
 

@@ -4,7 +4,7 @@
     python benchmarks/vs_sherpa.py sherpa [--int8] [--chunk-ms 640] [--data data/dev.jsonl.gz --num-utterances 100]
 
 Each runs in a process of its own, in blocks of 20 ms as from a microphone, greedy search, endpoints after 0.8 s of
-silence; rounds alternate, so that a busy neighbor meets all, and the best counts. Latency is what the block takes
+silence; rounds alternate, so that a busy machine affects all, and the best counts. Latency is what the block takes
 that completes a chunk. With --data the texts of real utterances are compared too: all get the utterance and as much
 silence as sherpa-onnx needs to decode its end. It needs: pip install sherpa-onnx
 """
@@ -29,7 +29,7 @@ LEFT_CONTEXT_MS = 2560
 RUNNERS = ("asr-stream", "zipformer2_ctc", "wenet_ctc")
 ENDPOINT_RULES = ("silence_after_speech_s", "silence_without_speech_s", "max_utterance_s")
 Feed = Callable[[np.ndarray], "tuple[bool, str]"]
-"""Takes samples; says whether they completed a chunk, and what has been recognized of this utterance."""
+"""Takes samples; returns whether they completed a chunk, and the text of this utterance so far."""
 
 
 def model_file(args: argparse.Namespace) -> str:
@@ -40,7 +40,7 @@ def model_file(args: argparse.Namespace) -> str:
 
 
 def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple[Feed, Callable[[], str]]]:
-    """A maker of streams: each is fed, and says at last what the whole of it was."""
+    """Returns a function that makes streams: each takes samples, and at the end returns its whole text."""
     from asr import Recognizer
     from asr.streaming import Final, Partial
 

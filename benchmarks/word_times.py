@@ -1,13 +1,13 @@
-"""How true the times of words are: python benchmarks/word_times.py data/dev.jsonl.gz [--num-utterances N]
+"""Errors of word times: python benchmarks/word_times.py data/dev.jsonl.gz [--num-utterances N]
 
-Start and end of the words that finals have right, against three truths:
+Start and end of the words that finals have right, against three references:
 
 - forced: torchaudio's forced alignment of the transcript with the float32 model in full context, its tokens made words
   as in recognition; `tokens` is the same with a word's first and last token taken as they are. It shares the model's
-  habits, and shows what chunks, int8 and the search do to the times.
+  bias, and shows what chunks, int8 and the search do to the times.
 - pauses: words beside a pause of the recording must end and begin where its energy does.
-- festival: sentences of the data set spoken by a synthesizer, which knows when it says each word (Debian: festival,
-  festvox-kallpc16k, festvox-kdlpc16k). The first lines hold the forced alignment itself against it, tokens as they are.
+- festival: sentences of the data set spoken by a synthesizer, which reports the times of its words (Debian: festival,
+  festvox-kallpc16k, festvox-kdlpc16k). The first lines compare the forced alignment itself with it, tokens as they are.
 
 Bias is the median difference (above 0: too late); then come the median and the 95th percentile of the absolute one.
 """

@@ -70,10 +70,10 @@ inline constexpr OptionRange kOptionRanges[] = {
     {"max_utterance_s", 0, false, 120, 20},  // bounds what a stream keeps; the endpointer may go to 1.5 times
     {"hotword_boost", 0, false, 20, 0.75},   // this and what follows is tuned for the bundled models
     {"unknown_cost", 0, false, 100, 1.5},
-    {"lm_weight", 0, true, 10, 0.8},
+    {"lm_weight", 0, true, 10, 0.9},
     {"lm_word_bonus", -20, true, 20, -1.6},
     {"lm_oov_penalty", 0, true, 100, 8},
-    {"lm_prior_weight", 0, true, 2, 0.5},
+    {"lm_prior_weight", 0, true, 2, 0.6},
     {"rescore_ctc_weight", 0, true, 1, 0.7},
 };
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from asr.export.parity import CASES
 from asr.export.punctuation import PunctuationReport, export_punctuation
@@ -71,13 +72,11 @@ def run(args: argparse.Namespace) -> int:
     if is_punctuation(Path(args.checkpoint)):
         return _run_punctuation(args)
     chunk_sizes = [_frames("--chunk-ms", ms, 1) for ms in args.chunk_ms.split(",")]
-    if args.target == "sherpa-onnx":
-        return _run_sherpa(args, chunk_sizes)
-    if len(chunk_sizes) > 1:
+    if len(chunk_sizes) > 1 and args.target != "sherpa-onnx":
         why = "a repository for Triton has one" if args.target == "triton" else "a native file takes any at run time"
         raise ValueError(f"--chunk-ms {args.chunk_ms}: give one; {why}")
-    if args.target == "triton":
-        return _run_triton(args, chunk_sizes[0])
+    if args.target != "native":
+        return _run_other_runtime(args, chunk_sizes)
     left_context = _frames("--left-context-ms", args.left_context_ms, 0)
     if args.average is None:
         source = str(resolve(args.checkpoint))
@@ -128,40 +127,23 @@ def punctuation_summary(report: PunctuationReport, source: str, int8: bool) -> s
     )
 
 
-def _run_sherpa(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
-    left_context = _frames("--left-context-ms", args.left_context_ms, 1)
-    source, model, tokens, license = _weights(args)
-    _report_stage(f"tracing {len(chunk_sizes) + 1} graphs, and comparing each with PyTorch")
-    files = export_sherpa(
-        model,
-        tokens,
-        args.output,
-        int8=args.int8,
-        chunk_sizes=chunk_sizes,
-        left_context=left_context,
-        license=license,
-    )
-    print(f"{source} -> {args.output}, with tokens.txt")
+def _run_other_runtime(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
+    options: dict[str, Any] = {
+        "int8": args.int8,
+        "left_context": _frames("--left-context-ms", args.left_context_ms, 1),
+    }
+    source, model, tokens, options["license"] = _weights(args)
+    if args.target == "sherpa-onnx":
+        _report_stage(f"tracing {len(chunk_sizes) + 1} graphs, and comparing each with PyTorch")
+        files = export_sherpa(model, tokens, args.output, chunk_sizes=chunk_sizes, **options)
+        written = ", with tokens.txt"
+    else:
+        _report_stage("tracing the graphs, and comparing each with PyTorch")
+        files = [export_triton(model, tokens, args.output, chunk_size=chunk_sizes[0], **options)]
+        written = ": encoder" + (", decoder" if model.config.decoder_layers else "")
+    print(f"{source} -> {args.output}{written}")
     for file in files:
         print(file_summary(file, args.int8))
-    return 0
-
-
-def _run_triton(args: argparse.Namespace, chunk_size: int) -> int:
-    left_context = _frames("--left-context-ms", args.left_context_ms, 1)
-    source, model, tokens, license = _weights(args)
-    _report_stage("tracing the graphs, and comparing each with PyTorch")
-    file = export_triton(
-        model,
-        tokens,
-        args.output,
-        int8=args.int8,
-        chunk_size=chunk_size,
-        left_context=left_context,
-        license=license,
-    )
-    print(f"{source} -> {args.output}: encoder" + (", decoder" if model.config.decoder_layers else ""))
-    print(file_summary(file, args.int8))
     return 0
 
 

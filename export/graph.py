@@ -220,7 +220,7 @@ def _clean(graph: onnx.ModelProto) -> onnx.ModelProto:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # The exporter tells of its inner workings on stdout, by warnings and by loggers.
+    # The exporter prints its progress on stdout, by warnings and by loggers.
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -64,10 +64,10 @@ def _plain_values(words: tuple[Word, ...]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Partial(Event):
-    """The current utterance as understood so far. The next Partial or Final replaces it; it may be empty.
+    """The current utterance as recognized so far. The next Partial or Final replaces it; it may be empty.
 
-    num_stable: leading words of `text` of which fewer than 1 in 100 change in a later Partial. (A second pass hears the
-    whole utterance, and its Final may differ all the same.)
+    num_stable: leading words of `text` of which fewer than 1 in 100 change in a later Partial. (A second pass
+    encodes the whole utterance, so its Final may still differ.)
     """
 
     type: ClassVar[str] = "partial"

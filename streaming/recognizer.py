@@ -62,7 +62,7 @@ class Recognizer:
         Without one formatted text is in small letters.
     mask: words and phrases that are not to be shown, a list, or a file with one a line: their letters become stars.
     silence_after_speech_s, min_silence_after_speech_s: the longest and the shortest silence that ends an utterance:
-        how long it is depends on what was said. Equal: a fixed silence.
+        the recognized words decide between them. Equal: a fixed silence.
     silence_without_speech_s, max_utterance_s: the other endpoint rules, see `asr._core.Endpointer`; the last one in
         (0, 120].
 
@@ -100,7 +100,7 @@ class Recognizer:
         metadata = self.onnx.metadata
         self._set_duration("chunk_ms", metadata.default_chunk_size)
         self._set_duration("left_context_ms", metadata.default_left_context)
-        # Made here rather than with the first audio, so that what is wrong is said where it was written.
+        # Made here rather than with the first audio, so that wrong options raise where they are given.
         _ = self.segment_options
         try:
             self.onnx.metadata.check_front_end()

@@ -26,7 +26,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+pytest_plugins = ["support.export"]
+
 SAMPLE = Path(__file__).parent.parent / "asr" / "samples" / "sample.wav"
+CONVERSATION = Path(__file__).parent / "support" / "conversation.wav"
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "'")
 
 
@@ -173,10 +176,15 @@ def sample() -> np.ndarray:
 
 
 @pytest.fixture(scope="session")
-def conversation(sample: np.ndarray) -> np.ndarray:
-    """Three utterances with pauses of 1.5 s, about 14 s: (num_samples,) float32, 16 kHz."""
+def conversation() -> np.ndarray:
+    """Three utterances with pauses of 1.5 s, about 14 s: (num_samples,) float32, 16 kHz.
+
+    Its recording is the tests' own, not the bundled one: `tiny_model` is fitted to it, and tests count what it writes.
+    """
+    import soundfile
+
     pause = np.zeros(24000, np.float32)
-    speech = sample.astype(np.float32) / 32768.0
+    speech = soundfile.read(CONVERSATION, dtype="float32")[0]
     return np.concatenate([speech, pause, speech[:40000], pause, 0.3 * speech[20000:60000]])
 
 

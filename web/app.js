@@ -1,6 +1,6 @@
 // The page: ties microphone, files, recognition and captions to the controls.
 //
-// Who recognizes is the engine's business. engine.js here asks the server; js/web/engine.js does it in the browser.
+// An engine recognizes: engine.js here sends audio to the server; js/web/engine.js recognizes in the browser.
 //   FIGURES                   [[id, title], ...], shown beside the latency
 //   createEngine(page)        an engine, which calls the methods of `page` below
 //   engine.load()             resolves when it can listen; rejects with an Error whose message is a sentence
@@ -32,7 +32,7 @@ let startS = 0; // where in the captions' time the stream began
 let wakeLock = null;
 let blank;
 
-// --- what the engine tells ---
+// --- methods for the engine ---
 
 const page = {
   status(text) {
@@ -41,22 +41,22 @@ const page = {
   figure(id, text) {
     $(id).textContent = text;
   },
-  // A sentence; "" when what was amiss is over.
-  trouble(text) {
+  // A sentence; "" when the error is over.
+  showError(text) {
     $("error").textContent = text;
-    $("trouble").hidden = !text;
+    $("error-box").hidden = !text;
   },
-  // receivedAt: when the last of the sound that they tell of came from the microphone.
+  // receivedAt: when the last audio of the events came from the microphone.
   show(events, receivedAt) {
     for (const event of events) captions.show(event, startS);
     if (!events.length) return;
     if (OVERLAY) blankAfterSilence();
     showTools();
-    if (reading) return; // how long a piece of a file waited says nothing
+    if (reading) return; // pieces of a file wait for each other
     latencies = [...latencies, performance.now() - receivedAt].slice(-NUM_LATENCIES);
     page.figure("latency", `${Math.max(...latencies).toFixed(0)} ms`);
   },
-  // The last final was none: it is a partial still.
+  // The last final does not count: it is a partial again.
   takeBack() {
     captions.takeBack();
     showTools();
@@ -73,10 +73,10 @@ const page = {
   // It cannot go on.
   failed(text) {
     page.status("");
-    page.trouble(text);
+    page.showError(text);
     stop();
   },
-  // Resolves to the token that the person gave, null if none.
+  // Resolves to the token that the user gave, null if none.
   askForToken(hint) {
     $("token-hint").textContent = hint;
     $("token").value = "";
@@ -100,7 +100,7 @@ const microphone = new Microphone({
   },
   lost() {
     stop();
-    page.trouble("The microphone was disconnected: plug it in again, and start again.");
+    page.showError("The microphone was disconnected: plug it in again, and start again.");
   },
 });
 
@@ -113,17 +113,17 @@ function showLevel(peak) {
 
 async function start() {
   setBusy(true);
-  page.trouble("");
+  page.showError("");
   page.status("Waiting for the microphone …");
   try {
     begin(await microphone.open($("device").value));
     microphone.start();
     $("listen").textContent = "Stop listening";
-    listDevices(); // browsers tell their names only now
+    listDevices(); // browsers name them only after this
   } catch (error) {
     await microphone.close();
     page.status("");
-    page.trouble(explain(error));
+    page.showError(explain(error));
   }
   setBusy(false);
 }
@@ -144,17 +144,17 @@ function begin(sampleRate) {
 
 async function captionFile(file) {
   if (listening || busy || $("listen").disabled) {
-    page.trouble("A file is captioned when nothing else is: stop listening, and drop it again.");
+    page.showError("A file is captioned when nothing else is: stop listening, and drop it again.");
     return;
   }
   setBusy(true);
-  page.trouble("");
+  page.showError("");
   page.status(`Reading ${file.name} …`);
   const { error, sampleRate, samples } = await decode(file);
   setBusy(false);
   if (error) {
     page.status("Ready.");
-    page.trouble(error);
+    page.showError(error);
     return;
   }
   reading = true;
@@ -253,7 +253,7 @@ const actions = {
       $("copy").textContent = "Copied";
       setTimeout(() => ($("copy").textContent = "Copy"), 1500);
     } catch {
-      page.trouble("The text cannot be copied here: select it and copy it by hand.");
+      page.showError("The text cannot be copied here: select it and copy it by hand.");
     }
   },
   "save-text": () => save(`${captions.text}\n`, "txt"),
@@ -264,7 +264,7 @@ const actions = {
     showTools();
   },
   open: () => $("file").click(),
-  dismiss: () => page.trouble(""),
+  dismiss: () => page.showError(""),
 };
 for (const [id, action] of Object.entries(actions)) $(id).addEventListener("click", action);
 $("device").addEventListener("change", changeDevice);
@@ -315,5 +315,5 @@ try {
   if (OVERLAY) start();
 } catch (error) {
   page.status("");
-  page.trouble(error.message);
+  page.showError(error.message);
 }

@@ -97,7 +97,7 @@ export class Captions {
     const line = document.createElement("li"), time = document.createElement("time");
     const span = document.createElement("span");
     time.textContent = clock(startS);
-    time.ariaHidden = "true"; // a screen reader would say it before every sentence
+    time.ariaHidden = "true"; // a screen reader would read it before every sentence
     span.textContent = text;
     line.className = kind;
     line.append(time, span);

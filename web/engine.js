@@ -12,9 +12,9 @@ const MAX_UNANSWERED = 16; // messages under way: enough to catch up fast, few e
 const AFTER_WORD_S = 0.4; // of the silence that ended an utterance: its last word may sound on after its end
 const UNSHOWN_S = 3; // a word that was spoken so long ago is in a partial by now
 const CAUGHT_UP_S = 1;
-const DEAD_MS = 15_000; // without a reply that is due: the connection is dead, whatever it looks like
+const DEAD_MS = 15_000; // without a reply that is due: the connection is dead, whatever its state is
 const RETRY_MS = 500, MAX_RETRY_MS = 15_000;
-const TOKEN_PREFIX = "openai-insecure-api-key."; // how a page, which cannot set headers, hands over a token
+const TOKEN_PREFIX = "openai-insecure-api-key."; // how a page, which cannot set headers, sends a token
 const TOKEN_NEEDED = Symbol("a token is needed");
 
 export const createEngine = (page) => new Engine(page);
@@ -44,7 +44,7 @@ class Engine {
   async load() {
     const amiss = await whatIsAmiss();
     if (amiss === TOKEN_NEEDED) await this.#askForToken();
-    else if (amiss) this.#page.trouble(amiss);
+    else if (amiss) this.#page.showError(amiss);
   }
 
   begin(sampleRate) {
@@ -81,7 +81,7 @@ class Engine {
       this.#page.show([{ type: "final", text, start, end, words: [{ word: text, start, end }] }], this.#endedAt);
     }
     this.#finish();
-    this.#page.trouble(`The last ${lostS.toFixed(0)} s of speech are not recognized.`);
+    this.#page.showError(`The last ${lostS.toFixed(0)} s of speech are not recognized.`);
   }
 
   // --- replies ---
@@ -105,7 +105,7 @@ class Engine {
     if (error) return; // and it closes the connection
     if (this.#retryMs !== RETRY_MS) {
       this.#retryMs = RETRY_MS;
-      this.#page.trouble("");
+      this.#page.showError("");
     }
     if (this.#lastFinal) this.#outbox.drop(this.#lastFinal.doneS);
     this.#lastFinal = null;
@@ -180,7 +180,7 @@ class Engine {
     this.#send();
   }
 
-  // The connection is gone, or there never was one.
+  // The connection has ended, or was never open.
   async #lost() {
     this.#drop();
     if (this.#lastFinal) {
@@ -198,7 +198,7 @@ class Engine {
     this.#retry = setTimeout(() => this.#connect(), delayMs);
     this.#page.status(`Connecting again in ${Math.ceil(delayMs / 1000)} s …`);
     const why = this.#serverError ? `The server says: ${this.#serverError}.` : amiss || "The connection broke.";
-    this.#page.trouble(`${why} Speech is kept, and becomes text when it is back.`);
+    this.#page.showError(`${why} Speech is kept, and becomes text when it is back.`);
   }
 
   #drop() {
@@ -245,7 +245,7 @@ async function whatIsAmiss({ refused = false } = {}) {
   const headers = token ? { Authorization: `Bearer ${encodeURIComponent(token)}` } : {};
   const metrics = await ask("metrics", { headers });
   if (metrics?.status === 401) return TOKEN_NEEDED;
-  // Nothing takes a POST there, but as with a WebSocket the browser tells with it where this page is from.
+  // Nothing takes a POST there, but as with a WebSocket the browser sends the origin of this page with it.
   const stranger = refused && (await ask("healthz", { method: "POST" }))?.status === 403;
   return stranger ? `The server does not know this page: start it with --allow-origin ${location.origin}.` : "";
 }

@@ -22,7 +22,7 @@ export async function decode(file) {
   return { sampleRate: SAMPLE_RATE, samples };
 }
 
-// Resolves when all has gone to the engine, or `stopped()`. progress(share): as it goes.
+// Resolves when all has been sent to the engine, or `stopped()`. progress(share): as it goes.
 export async function feed(samples, engine, stopped, progress) {
   for (let begin = 0; begin < samples.length && !stopped(); begin += PIECE) {
     engine.audio(samples.slice(begin, begin + PIECE), performance.now());

@@ -7,7 +7,7 @@ export class Microphone {
   #lost;
   #open = null; // {track, context, source, node}
 
-  // block(samples, peak): of each block, Float32Array and its greatest; lost(): the device is gone.
+  // block(samples, peak): of each block, Float32Array and its greatest; lost(): the device was disconnected.
   constructor({ block, lost }) {
     this.#block = block;
     this.#lost = lost;

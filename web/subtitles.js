@@ -80,7 +80,7 @@ function markOf(text) {
   return /[,;:]$/.test(word) ? COMMA : 0;
 }
 
-// Of one cue: full ones, so that parts become alike, and those that are gone too soon. null: cannot be one.
+// Of one cue: full ones, so that parts become alike, and those that are shown too briefly. null: cannot be one.
 function costOf(words) {
   const shown = lines(words);
   const spanS = words.at(-1).end - words[0].start;

@@ -3,8 +3,8 @@
 - What a batch holds depends on the seed, the epoch and its number in the epoch, never on when or by which
   process it was asked for: training resumes in mid-epoch, on any number of processes, by skipping batch
   numbers, which reads no audio.
-- An utterance that cannot be used is left out by name, not fatal: what the manifest tells (no text, too long)
-  before training, what only reading tells (damaged features) when its batch is made.
+- An utterance that cannot be used is left out and named, not fatal: before training for what the manifest states
+  (no text, too long), when its batch is made for what only reading shows (damaged features).
 """
 
 from __future__ import annotations

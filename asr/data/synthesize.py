@@ -67,7 +67,7 @@ def _espeak(voice: str, rate: float, pitch: float, text: Path, audio: Path) -> l
 
 
 def _flite_voices() -> list[str]:
-    # awb_time tells the time and nothing else; kal has 8 kHz and is the same man as kal16
+    # awb_time speaks times of day only; kal has 8 kHz and is the same man as kal16
     names = _output("flite", "-lv").partition(":")[2].split()
     return [name for name in names if name not in ("awb_time", "kal")]
 

@@ -1,6 +1,6 @@
 """Forced alignment: when each word of a known text was spoken, as a model's CTC output has it.
 
-It shares the model's habits: it tells how far a search went astray, not when a sound began.
+It shares the model's bias: it measures errors of a search, not the true beginning of a sound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mixing n-gram language models: one model that joins what each knows, pruned to a size.
+"""Mixing n-gram language models: one model with the n-grams of all, pruned to a size.
 
 Every n-gram of any model becomes one of the mixture. Its probability is the weighted mean of the models', and each
 model weighs as much as its weight times how often it writes the n-gram's history: a model decides where it has been

@@ -55,7 +55,7 @@ def sentences(paths: list[Path]) -> Iterator[list[str]]:
 def vocabulary(paths: list[Path], num_words: int) -> list[str]:
     """<s>, </s>, <unk> and the num_words most frequent words, most frequent first (ties in alphabetical order)."""
     counts = Counter(word for sentence in sentences(paths) for word in sentence)
-    for special in (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN):  # such a word in the text is none that we know
+    for special in (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN):  # such a word in the text is unknown
         counts.pop(special, None)
     return [SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, *sorted(counts, key=lambda word: (-counts[word], word))[:num_words]]
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from asr.config import LossConfig, ModelConfig
 from asr.lexicon.phones import num_phone_tokens
 from asr.model.decoder import IGNORE_ID, Decoder, append_eos, shift_right
+from asr.model.denominator import Denominator
 from asr.model.encoder import Encoder, EncoderCache
 from asr.model.masks import length_mask
 from asr.tokenizer import BLANK_ID
@@ -76,6 +77,7 @@ class AsrModel(nn.Module):
         num_tokens: Tensor | None = None,
         phones: Tensor | None = None,
         phone_lengths: Tensor | None = None,
+        denominator: Denominator | None = None,
     ) -> Losses:
         """The training losses of a batch.
 
@@ -89,6 +91,7 @@ class AsrModel(nn.Module):
                 data-parallel training the mean over all processes.
             phones: (N, P) int64 phone tokens, padded with IGNORE_ID, of a model with a phone head;
                 phone_lengths: (N,) int64
+            denominator: its log is added to the loss of the phone head with the weight `denominator_weight`
         """
         views = zip(features.chunk(len(chunks)), num_frames.chunk(len(chunks)), chunks, strict=True)
         outputs, all_lengths, all_inner = zip(
@@ -109,6 +112,8 @@ class AsrModel(nn.Module):
         if phones is not None and phone_lengths is not None:
             phone_log_probs = self.phone_log_probs(encoder_out)
             phone_ctc = _ctc_loss(phone_log_probs, lengths, phones, phone_lengths)
+            if denominator is not None:
+                phone_ctc = phone_ctc + config.denominator_weight * denominator(phone_log_probs, lengths)
             if config.cr_ctc_weight > 0:
                 consistency = consistency + consistency_loss(phone_log_probs, lengths)
         ctc, attention, consistency, phone_ctc = (x * scale for x in (ctc, attention, consistency, phone_ctc))

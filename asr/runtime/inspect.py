@@ -166,6 +166,6 @@ def _names(tensors: Tensors, begin: int, end: int | None) -> str:
     return ", ".join(f"{name} ({', '.join(map(str, shape))}) {kind[7:-1]}" for name, (kind, shape) in nodes)
 
 
-def _require(model: OnnxModel, condition: bool, trouble: str) -> None:
+def _require(model: OnnxModel, condition: bool, damage: str) -> None:
     if not condition:
-        raise ModelError(f"{model.path} is damaged: {trouble}; {EXPORT_AGAIN}")
+        raise ModelError(f"{model.path} is damaged: {damage}; {EXPORT_AGAIN}")

@@ -56,7 +56,7 @@ class LmWeights:
     oov_penalty: float = OPTION_RANGES["lm_oov_penalty"][3]
     """Taken off for each word outside the vocabulary."""
     prior_weight: float = OPTION_RANGES["lm_prior_weight"][3]
-    """Factor of the prior log-probability of the letters, which is subtracted because both models contain it."""
+    """Factor of a bigram's log-probability of the letters, which is subtracted because both models contain it."""
 
     def fusion(
         self, lm: NgramLm | None, tokens: Sequence[str], hotwords: Hotwords | None = None, phones: Sequence[str] = ()

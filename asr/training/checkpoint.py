@@ -189,12 +189,18 @@ def average_newest(folder: str | Path, count: int) -> Checkpoint:
     mean = {name: value.clone() for name, value in newest.weights.items()}
     for number, path in enumerate(reversed(found[-count:-1]), 2):
         other = Checkpoint.load(path)
-        check_shape(other.config.to_dict(), newest.config, str(path))
-        if other.tokenizer != newest.tokenizer:
-            raise CheckpointError(f"{path} writes other text units than {found[-1]}: they cannot be averaged")
+        check_same_network(other, newest, str(path), str(found[-1]))
         for name, value in other.weights.items():
             mean[name].lerp_(value, 1 / number)
     return dataclasses.replace(newest, average=mean)
+
+
+def check_same_network(other: Checkpoint, first: Checkpoint, path: str, first_path: str) -> None:
+    """Raises CheckpointError unless the weights of both can be averaged."""
+    check_shape(other.config.to_dict(), first.config, path)
+    if other.tokenizer != first.tokenizer or other.phones != first.phones:
+        units = "text units" if other.tokenizer != first.tokenizer else "phones"
+        raise CheckpointError(f"{path} writes other {units} than {first_path}: they cannot be averaged")
 
 
 def check_shape(trained: dict[str, Any], config: Config, source: str) -> None:

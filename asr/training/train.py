@@ -29,6 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 from asr.config import Config, load_config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
+from asr.model.denominator import Denominator
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, Losses, with_vocab
 from asr.tables import Refusal
@@ -48,13 +49,14 @@ MAX_UNREADABLE = (10, 0.05)
 class LossModule(nn.Module):
     """The training losses as a module's forward, where data-parallel training synchronizes."""
 
-    def __init__(self, model: AsrModel, config: Config) -> None:
+    def __init__(self, model: AsrModel, config: Config, denominator: Denominator | None) -> None:
         super().__init__()
         self.model = model
         self.config = config.loss
+        self.denominator = denominator
 
     def forward(self, batch: Batch, chunks: list[tuple[int, int]], num_tokens: Tensor) -> Losses:
-        phones = (batch.phones, batch.phone_lengths) if self.model.phone_ctc is not None else ()
+        phones = (batch.phones, batch.phone_lengths, self.denominator) if self.model.phone_ctc is not None else ()
         return self.model.losses(*batch[:4], self.config, chunks, num_tokens, *phones)
 
 
@@ -119,7 +121,7 @@ class Trainer:
         self.history: list[dict[str, Any]] = []
         if previous:
             self._restore(previous)
-        self.loss_module: nn.Module = LossModule(self.model, config)
+        self.loss_module: nn.Module = LossModule(self.model, config, self._denominator()).to(self.device)
         if self.world_size > 1:
             self.loss_module = DistributedDataParallel(self.loss_module, broadcast_buffers=False)
         self.num_views = 2 if config.loss.cr_ctc_weight > 0 else 1
@@ -326,6 +328,13 @@ class Trainer:
         differing = {name for keys in self.model.load_state_dict(weights, strict=False) for name in keys}
         if others := sorted(name for name in differing if not name.startswith("phone_ctc.")):
             raise ValueError(f"the weights do not fit the configuration: {', '.join(others)}")
+
+    def _denominator(self) -> Denominator | None:
+        """The sum over all phone sequences, under a trigram of the training transcripts; None where CTC is the loss."""
+        phones = self.phone_tokenizer
+        if phones is None or self.config.loss.denominator_weight == 0:
+            return None
+        return Denominator(map(phones.encode, dict.fromkeys(self._texts())), len(phones.phones))
 
     def _texts(self) -> Iterator[str]:
         return (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)

@@ -40,6 +40,13 @@ inline py::array require_array(const py::object& object, py::ssize_t ndim, const
                        std::string(py::str(array.dtype())) + "; nothing is cast silently, convert it first");
 }
 
+// As `require_array`, one-dimensional; TypeError unless it is uint8.
+inline py::array require_bytes(const py::object& object, const char* what) {
+  const py::array array = require_array(object, 1, what);
+  if (!py::isinstance<py::array_t<std::uint8_t>>(array)) throw_dtype_error(array, what, "uint8");
+  return array;
+}
+
 // Calls `use(const float*, size_t)` or `use(const int16_t*, size_t)`. `object` keeps the memory alive meanwhile.
 template <typename Use>
 auto with_samples(const py::object& object, Use use) {

@@ -232,8 +232,7 @@ void bind_ctc(py::module_& m) {
 void bind_lm(py::module_& m) {
   py::class_<NgramLm, std::shared_ptr<NgramLm>>(m, "NgramLm")
       .def(py::init([](const py::object& data) {
-             const py::array array = require_array(data, 1, "data");
-             if (!py::isinstance<py::array_t<std::uint8_t>>(array)) throw_dtype_error(array, "data", "uint8");
+             const py::array array = require_bytes(data, "data");
              const auto* bytes = static_cast<const std::uint8_t*>(array.data());
              const auto size = static_cast<std::size_t>(array.size());
              const py::gil_scoped_release release;
@@ -281,8 +280,7 @@ void bind_lm(py::module_& m) {
 
   py::class_<G2p, std::shared_ptr<G2p>>(m, "G2p")
       .def(py::init([](const py::object& data) {
-             const py::array array = require_array(data, 1, "data");
-             if (!py::isinstance<py::array_t<std::uint8_t>>(array)) throw_dtype_error(array, "data", "uint8");
+             const py::array array = require_bytes(data, "data");
              const auto* bytes = static_cast<const std::uint8_t*>(array.data());
              auto g2p = std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
              py::cast(g2p->phones());  // UnicodeDecodeError, a ValueError, for names that are no UTF-8

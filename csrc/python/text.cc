@@ -52,6 +52,14 @@ void bind_text(py::module_& m) {
         return tokens;
       },
       "words"_a);
+  m.def(
+      "num_settled_words",
+      [](const std::vector<std::string>& words) {
+        std::size_t num_settled = 0;
+        const std::vector<ShownToken> tokens = format_numbers(words, 0, words.size(), &num_settled);
+        return num_settled ? tokens[num_settled - 1].last + 1 : 0;
+      },
+      "words"_a);
   m.attr("DEFAULT_TEXT") = kFormattedText ? "formatted" : "plain";
   py::class_<TextOptions, std::shared_ptr<TextOptions>>(m, "TextOptions");
   m.def(
@@ -89,7 +97,6 @@ void bind_text(py::module_& m) {
            },
            "mark_probs"_a = std::vector<float>(), "case_probs"_a = std::vector<float>())
       .def("reset", &TextFormatter::reset);
-  m.def("num_settled_words", [](const std::vector<std::string>& words) { return num_settled_words(words); }, "words"_a);
 }
 
 }  // namespace asr_stream

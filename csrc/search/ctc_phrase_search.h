@@ -41,7 +41,6 @@ class CtcPhraseSearch {
 
   // For tests of memory and speed.
   std::size_t num_histories() const noexcept { return histories_.num_nodes(); }
-  std::size_t num_states() const noexcept { return states_.size(); }
 
  private:
   static constexpr double kNever = -std::numeric_limits<double>::infinity();

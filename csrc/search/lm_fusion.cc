@@ -11,7 +11,8 @@ namespace asr_stream {
 
 namespace {
 
-constexpr double kMinShare = 0.01;  // or a rare letter would be written on the least occasion
+constexpr double kMinShare = 0.005;    // or a rare letter would be written on the least occasion
+constexpr double kUnigramShare = 0.05;  // of a letter's probability: its pairs may be too rare to be known
 // That a speaker pauses inside a sentence: what an utterance that ends there pays instead of the sentence's end.
 constexpr float kPauseLogProb = -3.5f;
 constexpr float kLmGain = 5.0f;           // of a word that is likelier in its context than alone, about
@@ -45,11 +46,7 @@ LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::str
   }
   if (lm_) {
     lexicon_ = over_phones_ ? &lm_->phone_lexicon() : &lm_->lexicon();
-    const std::array<double, 256> shares = lm_->byte_shares(over_phones_);
-    for (std::size_t byte = 0; byte < shares.size(); ++byte) {
-      const double share = shares[byte] > kMinShare ? shares[byte] : kMinShare;  // also where it is no number
-      letter_gains_[byte] = -options.prior_weight * static_cast<float>(std::log(share));
-    }
+    learn_gains();
   }
   if (hotwords_) {
     if (hotwords_->in_phones() != over_phones_) {
@@ -64,7 +61,26 @@ LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::str
   bound_gains();
 }
 
+void LmFusion::learn_gains() {
+  const std::vector<double> pairs = lm_->pair_shares(over_phones_);
+  std::array<double, 256> before{}, of{};  // marginals
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    before[i / 256] += pairs[i];
+    of[i % 256] += pairs[i];
+  }
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const double bigram = before[i / 256] > 0.0 ? pairs[i] / before[i / 256] : 0.0;
+    const double share = (1.0 - kUnigramShare) * bigram + kUnigramShare * of[i % 256];
+    const double least = share > kMinShare ? share : kMinShare;  // also where it is no number
+    letter_gains_[i / 256][i % 256] = -options_.prior_weight * static_cast<float>(std::log(least));
+  }
+}
+
 void LmFusion::bound_gains() {
+  std::array<float, 256> highest{};  // of each letter after any
+  for (const auto& gains : letter_gains_) {
+    for (std::size_t byte = 0; byte < gains.size(); ++byte) highest[byte] = std::max(highest[byte], gains[byte]);
+  }
   const float bonus = lm_ ? std::max(options_.word_bonus, 0.0f) : 0.0f;
   const float boost = hotwords_ ? hotwords_->highest_boost() : 0.0f;
   for (const std::string& spelling : spellings_) {
@@ -74,10 +90,10 @@ void LmFusion::bound_gains() {
       begins |= last == ' ';
       if (last == ' ') continue;
       const bool is_unit = over_phones_ || num_letters({&last, 1}) > 0;
-      beginning += letter_gains_[static_cast<std::uint8_t>(last)] + (is_unit ? boost : 0.0f);
+      beginning += highest[static_cast<std::uint8_t>(last)] + (is_unit ? boost : 0.0f);
     }
     highest_beginning_ = std::max(highest_beginning_, beginning + bonus);
-    const float boundary = begins && lm_ ? kLmGain + letter_gains_[' '] : 0.0f;
+    const float boundary = begins && lm_ ? kLmGain + highest[' '] : 0.0f;
     highest_gains_.push_back(beginning + bonus + boundary);
   }
 }
@@ -115,6 +131,7 @@ void LmFusion::spell_phones(const std::vector<std::string>& phones) {
 
 LmFusion::Path LmFusion::begin() const {
   Path path{};
+  path.last = ' ';
   if (lm_) path.state = lm_->begin();
   if (hotwords_) path.hotword = hotwords_->begin();
   return path;
@@ -147,7 +164,7 @@ LmFusion::Path LmFusion::advance(const Path& path, std::int32_t token) const {
     next.in_word = true;
     if (hotwords_) next.hotword = hotwords_->advance(next.hotword, byte);
     if (!lm_) continue;
-    next.letters += letter_gains_[byte];
+    next.letters += letter_gains_[std::exchange(next.last, byte)][byte];
     if (next.node != Lexicon::kNone) next.node = lexicon_->child(next.node, byte);
   }
   estimate(next);
@@ -212,8 +229,9 @@ void LmFusion::finish_word(Path& path, std::int32_t word) const {
   float log_prob = advance_lm(path, known ? word : lm_->unknown());
   if (hot) log_prob = known ? std::max(log_prob, hotword_log_prob_) : hotword_log_prob_;
   path.finished += options_.weight * log_prob + options_.word_bonus;
-  path.finished += known || hot ? path.letters + letter_gains_[' '] : -options_.oov_penalty;
+  path.finished += known || hot ? path.letters + letter_gains_[path.last][' '] : -options_.oov_penalty;
   path.pending = path.letters = 0.0f;
+  path.last = ' ';
   path.node = Lexicon::kRoot;
 }
 

@@ -2,10 +2,10 @@
 // while its last word is incomplete: the lexicon has the words that it can still become. Words outside the lexicon
 // remain possible at a cost.
 //
-// A model that writes letters has learned their frequencies from its transcripts, and the language model has them too.
-// So they are divided out once, by the share of the letters in the words of the lexicon (a density ratio, McDermott et
-// al. 2019, with a unigram of letters in place of the recognizer's internal language model). Words outside the lexicon
-// are not corrected, or any sequence of letters would make a word.
+// A model that writes letters has learned from its transcripts how often they occur and follow one another, and the
+// language model has that too. So it is divided out once, by a bigram of the letters in the words of the lexicon (a
+// density ratio, McDermott et al. 2019, with this bigram in place of the recognizer's internal language model). Words
+// outside the lexicon are not corrected, or any sequence of letters would make a word.
 //
 // The search is over letters or, where model and language model know the same phones, over phones. Then several words
 // may end at one place (TO, TOO, TWO); each is a hypothesis of its own, and the words around it decide. A word outside
@@ -50,6 +50,7 @@ class LmFusion {
     std::int32_t node;     // of the lexicon; kNone: the word under way is outside it
     std::int32_t hotword;  // node of the hotwords
     bool in_word;
+    std::uint8_t last;  // letter or phone of the word under way; a space before it
     bool may_begin;  // the state is that of words before a pause, and a sentence may as well begin here
     float finished;  // score of the finished words
     float pending;   // estimate for the word under way
@@ -110,6 +111,7 @@ class LmFusion {
   std::size_t num_tokens() const noexcept { return spellings_.size(); }
 
  private:
+  void learn_gains();
   void bound_gains();
   void spell_phones(const std::vector<std::string>& phones);
   bool is_known(std::int32_t word) const noexcept;
@@ -125,7 +127,8 @@ class LmFusion {
   std::vector<std::string> tokens_;
   std::vector<std::string> spellings_;  // of tokens, with a space for a word boundary, and a byte for a phone
   LmFusionOptions options_;
-  std::array<float, 256> letter_gains_{};  // of each letter or phone, and of the word boundary
+  // Of each letter or phone, and of the word boundary, by the one before it: [before][byte].
+  std::vector<std::array<float, 256>> letter_gains_ = std::vector<std::array<float, 256>>(256);
   float hotword_log_prob_ = 0.0f;  // least log-probability of a word of a hotword
   std::vector<float> highest_gains_;  // of tokens
   float highest_beginning_ = 0.0f;

@@ -243,8 +243,8 @@ std::int32_t NgramLm::find(std::string_view word) const noexcept {
   return found != words_.end() && *found == word ? static_cast<std::int32_t>(found - words_.begin()) : unknown_;
 }
 
-std::array<double, 256> NgramLm::byte_shares(bool of_pronunciations) const {
-  std::array<double, 256> shares{};
+std::vector<double> NgramLm::pair_shares(bool of_pronunciations) const {
+  std::vector<double> shares(256 * 256);
   double sum = 0.0;
   for (std::size_t i = 0; i < words_.size(); ++i) {
     if (words_[i].front() == '<') continue;  // a mark
@@ -253,8 +253,13 @@ std::array<double, 256> NgramLm::byte_shares(bool of_pronunciations) const {
     const double probability =
         std::exp(static_cast<double>(unigram_log_probs_[i])) / static_cast<double>(std::max<std::size_t>(forms.size(), 1));
     for (const std::string_view form : forms) {
-      for (const char byte : form) shares[static_cast<std::uint8_t>(byte)] += probability;
-      shares[' '] += probability;
+      std::size_t before = ' ';
+      for (const char letter : form) {
+        const auto byte = static_cast<std::uint8_t>(letter);
+        shares[before * 256 + byte] += probability;
+        before = byte;
+      }
+      shares[before * 256 + ' '] += probability;
       sum += probability * static_cast<double>(form.size() + 1);
     }
   }

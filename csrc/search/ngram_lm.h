@@ -59,9 +59,9 @@ class NgramLm {
   // The file of the model that pronounces other words; of size 0: none.
   std::pair<const std::uint8_t*, std::size_t> g2p() const noexcept { return g2p_; }
 
-  // The share of each byte, a space after every word among them, in a text of words as likely as they are alone: of
-  // spellings, or of pronunciations.
-  std::array<double, 256> byte_shares(bool of_pronunciations = false) const;
+  // How often each byte follows each other one, [before][byte], in a text of words as likely as they are alone, with a
+  // space around every word: of spellings, or of pronunciations. Shares of all pairs.
+  std::vector<double> pair_shares(bool of_pronunciations = false) const;
 
   // Built when first asked for, which takes about as long as opening the file.
   const Lexicon& lexicon() const;        // of spellings

@@ -62,9 +62,9 @@ NumberTables make() {
              {"c e t", "CET"}, {"b s t", "BST"}, {"gmt", "GMT"},  {"utc", "UTC"},   {"est", "EST"}};
   t.eras = {{"b c", "BC"}, {"bc", "BC"}, {"b c e", "BCE"}, {"a d", "AD"}, {"c e", "CE"}};
 
-  t.currencies = {{"dollar", {"$", true}},   {"dollars", {"$", true}},   {"u s dollars", {"$", true}},
-                  {"euro", {"€", true}},     {"euros", {"€", true}},     {"united states dollars", {"$", true}},
-                  {"pound", {"£", false}},   {"pounds", {"£", false}},   {"pounds sterling", {"£", true}},
+  t.currencies = {{"dollar", {"$", true, true}}, {"dollars", {"$", true}},   {"u s dollars", {"$", true}},
+                  {"euro", {"€", true, true}},   {"euros", {"€", true}},     {"united states dollars", {"$", true}},
+                  {"pound", {"£", false, true}}, {"pounds", {"£", false}},   {"pounds sterling", {"£", true}},
                   {"yen", {"¥", true}},      {"rupee", {"₹", true}},     {"rupees", {"₹", true}},
                   {"won", {"₩", false}}};
   t.cents = {"cent", "cents", "pence", "penny"};
@@ -111,13 +111,24 @@ NumberTables make() {
         "abc", "nbc", "cbs", "ibm", "gps", "usb", "atm", "ceo", "cfo", "cto", "hr", "pr", "vip", "mba", "ai", "it", "id",
         "ip", "iq", "iv", "ac", "dc", "dj", "gpu", "cpu", "api", "url", "html", "http", "pdf", "faq", "diy", "dna", "rna",
         "hiv", "aids", "mri", "er", "ok", "pm", "am", "la", "nyc", "aol", "msn", "ssn", "irs", "epa", "fda", "nato", "aaa",
-        "irc", "ira", "iou", "ios", "iso", "isp", "suv", "rv", "ufo", "lgbt", "npr", "ncaa", "mit", "ucla", "nypd", "lapd"}) {
+        "cs", "aka", "xyz", "css", "fyi", "sql", "irc", "ira", "iou", "ios", "iso", "isp", "suv", "rv", "ufo", "lgbt", "npr", "ncaa", "mit", "ucla", "nypd", "lapd"}) {
     std::string shown = known;
     for (char& c : shown) c = static_cast<char>(c - 'a' + 'A');
     t.initials[known] = shown;
   }
   t.initials["phd"] = "PhD";
-  t.phrases = {{"nine eleven", "9/11"}, {"twenty four seven", "24/7"}, {"fifty fifty", "50-50"}};
+  t.initials["ie"] = "i.e.";
+  t.initials["eg"] = "e.g.";
+  t.pronoun = {"i"};
+  t.pronoun_verbs = {"am", "was", "wasn't", "have", "haven't", "had", "hadn't", "do", "don't", "did", "didn't", "can", "can't",
+                     "could", "couldn't", "will", "won't", "would", "wouldn't", "should", "shouldn't", "may", "might", "must",
+                     "think", "thought", "mean", "meant", "guess", "know", "knew", "want", "wanted", "wanna", "need", "needed",
+                     "feel", "felt", "like", "liked", "love", "loved", "just", "really", "actually", "never", "always", "also",
+                     "say", "said", "tell", "told", "see", "saw", "get", "got", "remember", "believe", "hope", "wish", "go",
+                     "went", "use", "used", "try", "tried", "live", "lived", "work", "still", "probably", "definitely"};
+  t.determiners = {"the", "an", "this", "that", "my", "your", "his", "her", "its", "our", "their", "some", "any", "no"};
+  t.phrases = {{"nine eleven", "9/11"}, {"twenty four seven", "24/7"}, {"fifty fifty", "50-50"},
+               {"s and p five hundred", "S&P 500"}};
   t.titles = {{"mister", "Mr."}, {"missus", "Mrs."}};
 
   t.at = {"at"};
@@ -127,7 +138,8 @@ NumberTables make() {
   t.never_local = {"look", "looking", "me", "us", "it", "them", "him", "her", "you", "available", "found", "online",
                    "site", "website", "is", "are", "was", "were", "out", "up", "over", "visit", "here", "there", "more",
                    "page", "one", "find", "works", "work", "working", "read", "people", "address", "or", "and", "the", "this", "that",
-                   "an", "new", "old", "every", "my", "your", "his", "our", "their", "big", "early", "late"};
+                   "an", "from", "of", "in", "into", "on", "for", "with", "by", "to", "about", "like", "got", "get", "have", "has",
+                   "had", "use", "using", "called", "as", "so", "then", "but", "not", "just", "new", "old", "every", "my", "your", "his", "our", "their", "big", "early", "late"};
   t.address_marks = {{"dot", "."}, {"dash", "-"}, {"hyphen", "-"}, {"underscore", "_"}};
   t.slash = {"slash"};
   t.colon = {"colon"};

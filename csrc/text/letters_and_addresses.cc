@@ -29,10 +29,22 @@ Shown Rules::letters(std::size_t i) const {
     run.pop_back();
     --end;
   }
+  const bool is_article = spoken.is(i, tables.article), is_named = i > 0 && spoken.is(i - 1, tables.determiners);
+  const bool is_pronoun = run.size() > 1 && spoken.is(end - 1, tables.pronoun);
+  if (is_pronoun && !(is_named && is_known(run)) && spoken.is(end, tables.pronoun_verbs)) {  // "in t x i think"
+    run.pop_back();
+    --end;
+  }
+  if (spoken.is(i, tables.pronoun) && run.find_first_not_of(run[0]) == std::string::npos) return {};  // "i i think"
+  if (run.size() == 2 && is_article && is_known(run) && !is_pronoun && !is_named) return {};  // "a c program"
+  const bool goes_on = spoken.is(end, tables.range) || spoken.is(end, tables.conjunction);
+  if (run.size() == 2 && goes_on && spoken.is_letter(end + 1) && !is_word_letter(spoken.word(end + 1)[0]) && !is_known(run)) {
+    return {};  // "x y or z"
+  }
   std::string ending;
   const std::string& next = spoken.word(end);  // "d v d's": the last letter of them
   if (next.size() > 1 && next[0] >= 'a' && next[0] <= 'z' && (next.substr(1) == "s" || next.substr(1) == "'s") &&
-      !is_word_letter(next[0])) {
+      !is_word_letter(next[0]) && !(run.size() == 1 && is_article)) {
     run += next[0];
     ending = next.substr(1);
     ++end;
@@ -40,7 +52,7 @@ Shown Rules::letters(std::size_t i) const {
   const auto known = tables.initials.find(run);
   std::string text = (known != tables.initials.end() ? known->second : upper(run)) + ending;
   // "b twelve", "e s three"
-  if (ending.empty() && !(run.size() == 1 && is_word_letter(run[0]))) {
+  if (ending.empty() && text.back() != '.' && !(run.size() == 1 && is_word_letter(run[0]))) {
     Amount amount;
     const SpokenNumbers::DigitString string = spoken.digit_string(end);
     const bool is_string = !string.digits.empty() && string.num_singles == string.num_atoms && !spoken.is(end, tables.zeros);
@@ -81,7 +93,7 @@ std::size_t Rules::label(std::size_t i, std::string& text, bool of_domain) const
   const std::string& word = spoken.word(i);
   const bool is_mark = spoken.is(i, tables.at) || tables.address_marks.count(word) || spoken.is(i, tables.slash) ||
                        spoken.is(i, tables.colon) || word.empty();
-  if (!is_mark && (text.empty() || (of_domain && !spoken.is(i, tables.top_level_domains)))) {
+  if (!is_mark && word.find('\'') == std::string::npos && (text.empty() || (of_domain && !spoken.is(i, tables.top_level_domains)))) {
     if (tables.never_local.count(word) && !(of_domain && spoken.is(i, tables.top_level_domains))) return 0;
     text += word;
     ++i;

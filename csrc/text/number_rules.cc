@@ -107,7 +107,14 @@ Shown Rules::money(std::size_t i) const {
   }
   if (!currency.is_clear && !has_cents && amount.scale == amount.end) return {};
   Shown shown;
-  add(shown, amount, i, currency.symbol, end);
+  if (amount.is_article && currency.is_singular) {  // "a hundred dollar bill", "a billion dollar company"
+    add_word(shown, i);
+    const bool has_scale = amount.scale != amount.end;
+    shown.push_back({currency.symbol + amount.text, i + 1, has_scale ? i + 1 : end - 1});
+    if (has_scale) shown.push_back({spoken.word(amount.scale), i + 2, end - 1});
+  } else {
+    add(shown, amount, i, currency.symbol, end);
+  }
   return shown;
 }
 
@@ -147,8 +154,7 @@ Shown Rules::range(std::size_t i) const {
     shown.insert(shown.end(), rest.begin(), rest.end());
     return shown;
   }
-  std::string half_of_day;
-  if (!low.is_small || high.is_decimal || high.is_pair || spoken.find(tables.halves_of_day, high.end, half_of_day)) return {};
+  if (!low.is_small || high.is_decimal || high.is_pair || half_of_day(high.end)) return {};
   for (std::size_t k = i; k < high.end; ++k) add_word(shown, k);
   return shown;
 }
@@ -234,7 +240,7 @@ Shown Rules::phrase(std::size_t i) const {
     if (!is_time && !follows_number(i) && !spoken.is_number(i + n)) return {{text, i, i + n - 1}};
   }
   const auto title = tables.titles.find(spoken.word(i));
-  if (title == tables.titles.end() || i + 1 >= spoken.size() || tables.roles.count(spoken.word(i + 1))) return {};
+  if (title == tables.titles.end() || spoken.word(i + 1).empty() || tables.roles.count(spoken.word(i + 1))) return {};
   return {{title->second, i, i}};
 }
 

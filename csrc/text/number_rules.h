@@ -48,6 +48,7 @@ struct Rules {
   void add(Shown& shown, const Amount& amount, std::size_t first, const std::string& symbol, std::size_t end) const;
   void add_word(Shown& shown, std::size_t i) const { shown.push_back({spoken.word(i), i, i}); }
   bool add_phrase(Shown& shown, const NumberTables::Texts& table) const;  // what follows `shown`
+  std::size_t half_of_day(std::size_t i) const;  // its words
   bool hour_and_minute(std::size_t i, Shown& shown) const;
   bool relative_time(std::size_t i, Shown& shown) const;
   std::size_t label(std::size_t i, std::string& text, bool of_domain) const;

@@ -5,15 +5,13 @@
 namespace asr_stream {
 
 void NumberTables::collect_roles() {
-  longest_phrase = 1;
   const auto add = [&](const std::string& phrase) {
-    std::size_t num_words = 0;
-    for (std::size_t begin = 0; begin <= phrase.size(); ++num_words) {
+    for (std::size_t begin = 0; begin <= phrase.size();) {
       const std::size_t end = std::min(phrase.find(' ', begin), phrase.size());
       roles.insert(phrase.substr(begin, end - begin));
+      if (end < phrase.size()) phrase_beginnings.insert(phrase.substr(0, end));
       begin = end + 1;
     }
-    longest_phrase = std::max(longest_phrase, num_words);
   };
   for (const Values* values : {&small, &tens, &ordinals, &ordinal_tens, &decades, &magnitudes, &ordinal_magnitudes,
                                &repeats, &months}) {

@@ -13,6 +13,7 @@ namespace asr_stream {
 struct Currency {
   std::string symbol;  // before the amount
   bool is_clear;       // or another meaning of the word is likelier, unless cents or a magnitude are named
+  bool is_singular = false;  // "a hundred dollar bill": the article is not the number's
 };
 
 struct NumberTables {
@@ -52,6 +53,8 @@ struct NumberTables {
   // Strings of digits and letters.
   Words number_cues;           // after them digits are one string
   Texts initials;              // known ones, without spaces: "phd": "PhD"
+  Words pronoun, pronoun_verbs;  // "i", and what is said behind or before it
+  Words determiners;           // before initials, other than the article that the first of them may be
   Texts phrases;               // what is always written so
   Texts titles;                // before a name
 
@@ -61,7 +64,7 @@ struct NumberTables {
   Words slash, colon, protocols, www;
 
   Words roles;                 // every word of the above
-  std::size_t longest_phrase;  // in words
+  Words phrase_beginnings;     // what phrases of the above begin with, of whole words
 
   void collect_roles();  // fills in the last two
 };

@@ -24,21 +24,17 @@ bool has_role(const std::string& word, const NumberTables& tables) {
 
 }  // namespace
 
-std::size_t num_settled_words(const std::vector<std::string>& words, const NumberTables& tables) {
-  // No rule reaches over two words without a role.
-  for (std::size_t i = words.size(); i-- > 1;) {
-    if (!has_role(words[i], tables) && !has_role(words[i - 1], tables)) return i;
-  }
-  return 0;
-}
-
-std::vector<ShownToken> format_numbers(const std::vector<std::string>& words, const NumberTables& tables) {
+std::vector<ShownToken> format_numbers(const std::vector<std::string>& words, std::size_t first, std::size_t num_stable,
+                                       std::size_t* num_settled, const NumberTables& tables) {
   const SpokenNumbers spoken(words, tables);
   const Rules rules{spoken, tables};
   std::vector<ShownToken> result;
-  for (std::size_t i = 0; i < words.size();) {
+  bool is_settled = num_settled != nullptr;
+  if (is_settled) *num_settled = 0;
+  for (std::size_t i = first; i < words.size();) {
     Shown best;
-    if (has_role(words[i], tables) || (i + 1 < words.size() && has_role(words[i + 1], tables))) {
+    const bool is_spoken_of = has_role(words[i], tables);
+    if (is_spoken_of || has_role(spoken.word(i + 1), tables)) {
       for (const Rule rule : kRules) {
         Shown found = (rules.*rule)(i);
         if (!found.empty() && (best.empty() || found.back().last > best.back().last)) best = std::move(found);
@@ -46,6 +42,9 @@ std::vector<ShownToken> format_numbers(const std::vector<std::string>& words, co
     }
     if (best.empty()) best.push_back({words[i], i, i});
     i = best.back().last + 1;
+    const bool is_word = !is_spoken_of && best.size() == 1 && best[0].first == best[0].last;
+    is_settled = is_settled && i <= num_stable && spoken.reach() <= (is_word ? words.size() : num_stable);
+    if (is_settled) *num_settled += best.size();
     std::move(best.begin(), best.end(), std::back_inserter(result));
   }
   return result;

@@ -86,6 +86,13 @@ std::string upper(const std::string& word) {
   return map_letters(std::string_view(word).substr(0, stem), stem, upper_letter) + word.substr(stem);
 }
 
+std::string cased(const std::string& word, Case kind, bool begins_sentence, const MixedCase& mixed) {
+  const auto form = mixed.find(word);
+  if (kind != Case::kLower && form != mixed.end()) return form->second;
+  if (kind == Case::kUpper) return upper(word);
+  return kind == Case::kCapitalized || begins_sentence ? capitalized(word) : word;
+}
+
 std::size_t best(const float* probs, std::size_t count) {
   return static_cast<std::size_t>(std::max_element(probs, probs + count) - probs);
 }
@@ -118,7 +125,10 @@ WordFeatures special_features(SpecialUnit unit) {
 std::int32_t pause_class(double pause_s) {
   if (std::isnan(pause_s)) return 0;
   if (pause_s < 0) throw std::invalid_argument("a pause must not be negative, got " + std::to_string(pause_s) + " s");
-  return 1 + static_cast<std::int32_t>(std::upper_bound(std::begin(kPauseEnds), std::end(kPauseEnds), pause_s) -
+  // Pauses are whole encoder frames, as most of the ends are: the difference of two times of a stream would fall on
+  // either side of an end, as it is rounded.
+  const double to_the_ms = std::round(1000 * pause_s) / 1000;
+  return 1 + static_cast<std::int32_t>(std::upper_bound(std::begin(kPauseEnds), std::end(kPauseEnds), to_the_ms) -
                                        std::begin(kPauseEnds));
 }
 
@@ -149,7 +159,7 @@ Mark likeliest_mark(const float* mark_probs) { return static_cast<Mark>(best(mar
 
 std::vector<std::string> punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                                    const std::vector<float>& case_probs, const MixedCase& mixed,
-                                   PunctuationContext context) {
+                                   PunctuationContext context, std::vector<float>* certainties) {
   if (mark_probs.size() != words.size() * kNumMarks || case_probs.size() != words.size() * kNumCases) {
     throw std::invalid_argument("got " + std::to_string(mark_probs.size()) + " probabilities of marks and " +
                                 std::to_string(case_probs.size()) + " of cases for " + std::to_string(words.size()) +
@@ -161,21 +171,23 @@ std::vector<std::string> punctuate(const std::vector<std::string>& words, const 
   shown.reserve(words.size());
   bool sentence = !context.continues;
   for (std::size_t i = 0; i < words.size(); ++i) {
+    const float* cases = &case_probs[i * kNumCases];
     std::string word = words[i];
+    float certainty = 1;
     if (is_plain(word)) {
-      const auto kind = static_cast<Case>(best(&case_probs[i * kNumCases], kNumCases));
-      const auto form = mixed.find(word);
-      if (kind != Case::kLower && form != mixed.end()) {
-        word = form->second;
-      } else if (kind == Case::kUpper) {
-        word = upper(word);
-      } else if (kind == Case::kCapitalized || sentence) {
-        word = capitalized(word);
+      word = cased(words[i], static_cast<Case>(best(cases, kNumCases)), sentence, mixed);
+      if (certainties) {
+        certainty = 0;
+        for (std::size_t k = 0; k < kNumCases; ++k) {
+          if (cased(words[i], static_cast<Case>(k), sentence, mixed) == word) certainty += cases[k];
+        }
       }
     }
+    const float* marks = &mark_probs[i * kNumMarks];
+    if (certainties) certainties->push_back(certainty * marks[best(marks, kNumMarks)]);
     const bool last = i + 1 == words.size();
     const auto mark = last && !context.complete ? Mark::kNone
-                                                : likeliest_mark(&mark_probs[i * kNumMarks]);
+                                                : likeliest_mark(marks);
     if (mark != Mark::kNone && !(mark == Mark::kPeriod && !word.empty() && word.back() == '.')) {
       word += ",.?"[static_cast<std::size_t>(mark) - 1];
     }

@@ -47,7 +47,7 @@ inline constexpr std::int32_t kNumPauseClasses = 8;
 WordFeatures word_features(std::string_view word);
 WordFeatures special_features(SpecialUnit unit);
 
-// Class of the pause before a word; of NaN, 0. std::invalid_argument for a negative one.
+// Class of the pause before a word, which is rounded to milliseconds; of NaN, 0. std::invalid_argument for a negative one.
 std::int32_t pause_class(double pause_s);
 
 // What the network reads, row by row, and where its answer for the first word stands.
@@ -96,9 +96,11 @@ struct PunctuationContext {
 // step wrote it so. mark_probs (words.size(), kNumMarks), case_probs (words.size(), kNumCases): the most likely is taken.
 // The first word of a sentence is capitalized; behind "?" the network decides, because speech may be quoted there. A
 // full stop of a word's own (p.m.) also ends a sentence.
+// certainties: or null; the probability of each word that is shown, by what the network says of it and of the words
+// before it.
 // std::invalid_argument for probabilities of another number of words.
 std::vector<std::string> punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                                    const std::vector<float>& case_probs, const MixedCase& mixed,
-                                   PunctuationContext context);
+                                   PunctuationContext context, std::vector<float>* certainties = nullptr);
 
 }  // namespace asr_stream

@@ -16,17 +16,14 @@ std::optional<int> value_in(const NumberTables::Values& values, const std::strin
 
 }  // namespace
 
-const std::string& SpokenNumbers::word(std::size_t i) const { return i < words_.size() ? words_[i] : kNone; }
+const std::string& SpokenNumbers::word(std::size_t i) const {
+  reach_ = std::max(reach_, i + 1);
+  return i < words_.size() ? words_[i] : kNone;
+}
 
 bool SpokenNumbers::is_letter(std::size_t i) const {
   const std::string& w = word(i);
   return w.size() == 1 && w[0] >= 'a' && w[0] <= 'z';
-}
-
-std::string SpokenNumbers::phrase(std::size_t begin, std::size_t num_words) const {
-  std::string text = word(begin);
-  for (std::size_t i = begin + 1; i < begin + num_words; ++i) text += " " + word(i);
-  return text;
 }
 
 std::optional<int> SpokenNumbers::digit(std::size_t i) const {
@@ -165,9 +162,9 @@ std::optional<int> SpokenNumbers::year(std::size_t i, bool whole, std::size_t& e
       return century * 100 + rest;
     }
   }
-  if (!whole) return std::nullopt;
+  if (!whole || is(i, tables_.article)) return std::nullopt;
   const auto number = integer(i, false);
-  if (!number || number->scale || number->digits.size() != 4 || number->is_article) return std::nullopt;
+  if (!number || number->scale || number->digits.size() != 4) return std::nullopt;
   const int value = std::stoi(number->digits);
   if (value < 1000 || value > 2099) return std::nullopt;
   end = number->end;
@@ -176,7 +173,7 @@ std::optional<int> SpokenNumbers::year(std::size_t i, bool whole, std::size_t& e
 
 SpokenNumbers::DigitString SpokenNumbers::digit_string(std::size_t i) const {
   DigitString found{"", 0, 0, false, i};
-  while (i < size()) {
+  while (true) {
     if (const auto times = value_in(tables_.repeats, word(i))) {
       const auto repeated = any_digit(i + 1);
       if (!repeated) break;

@@ -11,7 +11,7 @@
 namespace asr_stream {
 
 // Words of one stretch of text, in lower case, and what they are in a language. Reads; it decides nothing about whether
-// a number should be written in digits. Positions are indices of words; what begins at one ends before `end`.
+// a number should be written in digits. Positions are indices of words; what begins at one ends before `end`. For one thread.
 class SpokenNumbers {
  public:
   struct Integer {
@@ -32,23 +32,24 @@ class SpokenNumbers {
 
   SpokenNumbers(const std::vector<std::string>& words, const NumberTables& tables) : words_(words), tables_(tables) {}
 
-  std::size_t size() const noexcept { return words_.size(); }
   const std::string& word(std::size_t i) const;  // "" outside
+  std::size_t reach() const noexcept { return reach_; }  // what was found out depends on no words from this one on
   bool is(std::size_t i, const NumberTables::Words& set) const { return set.count(word(i)) != 0; }
   bool is_letter(std::size_t i) const;
-  std::string phrase(std::size_t begin, std::size_t num_words) const;
 
   // The longest entry of `table`, of phrases, that begins here: its words; 0: none. value: what is found.
   template <typename Table>
   std::size_t find(const Table& table, std::size_t i, typename Table::mapped_type& value) const {
-    for (std::size_t n = std::min(tables_.longest_phrase, size() - std::min(i, size())); n > 0; --n) {
-      const auto found = table.find(phrase(i, n));
-      if (found != table.end()) {
+    std::size_t longest = 0;
+    std::string phrase = word(i);
+    for (std::size_t n = 1;; ++n) {
+      if (const auto found = table.find(phrase); found != table.end()) {
         value = found->second;
-        return n;
+        longest = n;
       }
+      if (!tables_.phrase_beginnings.count(phrase)) return longest;  // looks no further than it has to
+      phrase += " " + word(i + n);
     }
-    return 0;
   }
 
   std::optional<int> digit(std::size_t i) const;                        // 1 to 9
@@ -67,6 +68,7 @@ class SpokenNumbers {
 
   const std::vector<std::string>& words_;
   const NumberTables& tables_;
+  mutable std::size_t reach_ = 0;
 };
 
 std::string with_commas(const std::string& digits);       // "12345": "12,345"

@@ -13,6 +13,13 @@ std::string clock(int hour, int minute) {
 
 }  // namespace
 
+// "p m", but not that of "which one am i".
+std::size_t Rules::half_of_day(std::size_t i) const {
+  std::string text;
+  const std::size_t n = spoken.find(tables.halves_of_day, i, text);
+  return spoken.is(i, tables.pronoun_verbs) && spoken.is(i + n, tables.pronoun) ? 0 : n;
+}
+
 // "nine thirty", "two p m", "three o'clock": whether it is one, by what is around it.
 bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   int hour = 0, minute = 0;
@@ -29,14 +36,14 @@ bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   std::string text;
   if (!m || minute > 59 || (minute < 10 && !is_oh)) {
     shown = {{std::to_string(hour), i, end - 1}};
-    return spoken.find(tables.halves_of_day, end, text) != 0;
+    return half_of_day(end) != 0;
   }
   end += m;
   shown = {{clock(hour, minute), i, end - 1}};
-  if (spoken.find(tables.halves_of_day, end, text) || spoken.find(tables.zones, end, text)) return true;
+  if (half_of_day(end) || spoken.find(tables.zones, end, text)) return true;
   if (is_counted(end) || spoken.is_number(end) || spoken.is(end, tables.point)) return false;
   if (spoken.is(end, tables.times_of_day)) return true;
-  if (i == 0 && end == spoken.size() && !is_oh) return true;  // an answer
+  if (i == 0 && spoken.word(end).empty() && !is_oh) return true;  // an answer
   if (i > 0 && spoken.is(i - 1, tables.number_cues)) return false;
   return (minute % 15 == 0 && !is_oh) || (i > 0 && spoken.is(i - 1, tables.time_prepositions));
 }
@@ -63,10 +70,9 @@ bool Rules::relative_time(std::size_t i, Shown& shown) const {
   const std::size_t n = spoken.below_hundred(i + 1, hour);
   if (!n || hour < 1 || hour > 12) return false;
   i += 1 + n;
-  std::string text;
-  const bool has_half_of_day = spoken.find(tables.halves_of_day, i, text) != 0;
+  const bool has_half_of_day = half_of_day(i) != 0;
   if (is_counted(i) || spoken.is_number(i) || spoken.is(i, tables.point)) return false;
-  if (!is_past && !has_half_of_day && !(says_minutes && (i == spoken.size() || tables.roles.count(spoken.word(i))))) {
+  if (!is_past && !has_half_of_day && !(says_minutes && (spoken.word(i).empty() || tables.roles.count(spoken.word(i))))) {
     return false;  // "from ten to eleven", "a quarter to one man"
   }
   if (!is_past) {
@@ -80,7 +86,7 @@ bool Rules::relative_time(std::size_t i, Shown& shown) const {
 Shown Rules::time(std::size_t i) const {
   Shown shown;
   if (follows_number(i) || (!hour_and_minute(i, shown) && !relative_time(i, shown))) return {};
-  add_phrase(shown, tables.halves_of_day);
+  if (half_of_day(shown.back().last + 1)) add_phrase(shown, tables.halves_of_day);
   add_phrase(shown, tables.zones);
   return shown;
 }
@@ -103,8 +109,9 @@ Shown Rules::date(std::size_t i) const {
   auto month = tables.month_names.find(spoken.word(i));
   if (month == tables.month_names.end()) {  // "twenty fifth of july"
     const std::string day = day_ordinal(i, end);
+    if (day.empty()) return {};
     month = tables.month_names.find(spoken.word(end + 1));
-    if (day.empty() || !spoken.is(end, tables.of) || month == tables.month_names.end()) return {};
+    if (!spoken.is(end, tables.of) || month == tables.month_names.end()) return {};
     Shown shown{{with_ordinal_suffix(day), i, end - 1}};
     add_word(shown, end);
     shown.push_back({month->second, end + 1, end + 1});

@@ -41,13 +41,13 @@ export interface StreamEvent {
 
 /** What a language model counts beside the CTC log-probability; the defaults are tuned for the bundled models. */
 export interface LmWeights {
-  /** Of the log-probability of the words: 0 to 10, default 0.8. */
+  /** Of the log-probability of the words: 0 to 10, default 0.9. */
   weight?: number;
   /** Added for each word: -20 to 20, default -1.6. */
   wordBonus?: number;
   /** Taken off for each word outside the vocabulary: 0 to 100, default 8. */
   oovPenalty?: number;
-  /** Of the letters' own log-probability, taken off: 0 to 2, default 0.5. */
+  /** Of the letters' own log-probability, by a bigram, taken off: 0 to 2, default 0.6. */
   priorWeight?: number;
 }
 
@@ -71,7 +71,7 @@ export interface RecognizerOptions {
    */
   chunkMs?: number;
   /**
-   * What the encoder remembers before the chunk, a multiple of 40 in [0, 20480], default that of the model file
+   * The left context of the encoder, a multiple of 40 in [0, 20480], default that of the model file
    * (2560 as a rule).
    */
   leftContextMs?: number;
@@ -153,20 +153,20 @@ export class Recognizer {
 export interface Stream {
   /**
    * Continues with `samples`, mono, of any length; resolves to what happened. sampleRate: whole Hz in [1000, 768000],
-   * default 16000; anything else is resampled. Samples that are not finite count as silence, and an error event says
-   * so. Throws TypeError, RangeError, and Error after `finish`. Rejects with StreamError when the network cannot be run.
+   * default 16000; anything else is resampled. Samples that are not finite count as silence and cause an error
+   * event. Throws TypeError, RangeError, and Error after `finish`. Rejects with StreamError when the network cannot be run.
    */
   accept(samples: Float32Array | Int16Array, sampleRate?: number): Promise<StreamEvent[]>;
-  /** Says that `numSamples` of audio were lost here: ends the utterance, reports a gap. */
+  /** Reports that `numSamples` of audio were lost here: ends the utterance, reports a gap. */
   gap(numSamples: number, sampleRate?: number): Promise<StreamEvent[]>;
-  /** Says that no more audio comes: the rest is decoded, the last utterance reported, and memory freed. Twice is once. */
+  /** Reports the end of the audio: the rest is decoded, the last utterance reported, and memory freed. Twice is once. */
   finish(): Promise<StreamEvent[]>;
   /** Frees a stream's memory without its last words. Not needed after `finish`. */
   close(): void;
 }
 
 /**
- * The network could not be run. The stream is of no more use: every later call rejects and says why. `cause`: the
+ * The network could not be run. The stream cannot be used any more: every later call rejects with the same reason. `cause`: the
  * network's error.
  */
 export class StreamError extends Error {

@@ -10,7 +10,7 @@ export class ModelError extends Error {
   name = "ModelError";
 }
 
-// What an .onnx file says about itself, which is whole and holds all its weights. Throws ModelError.
+// The metadata of an .onnx file, which is complete and holds all its weights. Throws ModelError.
 function readMetadata(core, bytes, name, isDecoder) {
   try {
     return core.readMetadata(bytes, isDecoder);
@@ -21,7 +21,7 @@ function readMetadata(core, bytes, name, isDecoder) {
   }
 }
 
-// Holds weights only; what a stream remembers is the cache it passes in and gets back.
+// Holds weights only; the state of a stream is the cache that it passes in and gets back.
 export class Model {
   // Opens an .onnx file of asr-stream. `ort`: the ONNX Runtime. Throws ModelError.
   static async open(bytes, ort, { withDecoder, sessionOptions }) {

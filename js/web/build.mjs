@@ -38,7 +38,7 @@ for (const [name, source] of Object.entries(sources)) {
   await cp(source, new URL(name, page), { recursive: true, filter: (path) => !path.endsWith(".d.ts") });
 }
 
-// What the server says in a header stands in the page here, and nothing leaves this device.
+// The server's header is a meta element of the page here, and no request leaves this device.
 const html = await readFile(new URL("index.html", shared), "utf8");
 const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'; " +
   "worker-src 'self'; img-src data:; base-uri 'none'; form-action 'none'";

@@ -9,10 +9,10 @@ export const FIGURES = [
 
 export function createEngine(page) {
   const worker = new Worker("worker.js", { type: "module" });
-  let sampleRate, sentS, heardS;
+  let sampleRate, sentS, recognizedS;
   return {
     get behindS() {
-      return sentS - heardS;
+      return sentS - recognizedS;
     },
     async load() {
       if (typeof WebAssembly !== "object") {
@@ -26,7 +26,7 @@ export function createEngine(page) {
         worker.onmessage = ({ data }) => {
           if (data.type === "ready") resolve();
           if (data.type === "failed") reject(new Error(sentence(data.message)));
-          heardS = data.audioS ?? heardS;
+          recognizedS = data.audioS ?? recognizedS;
           handle(page, data);
         };
         worker.postMessage({ type: "load", model: MODEL, lm: LM, punctuation: PUNCTUATION });
@@ -35,7 +35,7 @@ export function createEngine(page) {
     },
     begin(rate) {
       sampleRate = rate;
-      sentS = heardS = 0;
+      sentS = recognizedS = 0;
       worker.postMessage({ type: "begin", sampleRate });
       page.status("Listening.");
     },

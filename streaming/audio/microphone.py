@@ -1,6 +1,6 @@
 """The microphone: finds and opens the input device, notices when it is gone, and opens it again.
 
-A device that disappears says nothing: its callbacks stop. So silence of callbacks is watched, the loss is
+A device that disappears raises no error: its callbacks stop. So missing callbacks are detected, the loss is
 reported and ends the utterance, the device is opened again with growing pauses, and the time without it is
 accounted for as a gap.
 
@@ -34,7 +34,7 @@ INSTALL_LINE = "sudo apt-get install libportaudio2"
 
 
 class MicrophoneError(ValueError):
-    """There is no microphone, it cannot be opened, or PortAudio is missing. The message says what to do."""
+    """There is no microphone, it cannot be opened, or PortAudio is missing. The message states what to do."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Microphone:
     def __init__(self, device: int | str | None = None, rescan: bool = False, channel: int = 1) -> None:
         """Opens `device`: an index of `list_devices`, a part of a name, or None for the default.
 
-        channel: which of the device's channels to hear, counted from 1.
+        channel: which of the device's channels to record, counted from 1.
         rescan: whether PortAudio may be restarted to find a device that was plugged in again, or what is the default
         now. Off by default, because that closes every other PortAudio stream of the process.
         A default device is kept until it is lost, unless the sound server moves what is open, as PulseAudio and

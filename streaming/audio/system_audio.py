@@ -63,8 +63,8 @@ def default_output() -> str:
     except subprocess.TimeoutExpired as error:
         raise MicrophoneError("the sound server does not answer pactl") from error
     if done.returncode:
-        said = printable(done.stderr.decode(errors="replace").strip())
-        raise MicrophoneError(f"there is no sound server, PulseAudio or PipeWire with pipewire-pulse: pactl: {said}")
+        errors = printable(done.stderr.decode(errors="replace").strip())
+        raise MicrophoneError(f"there is no sound server, PulseAudio or PipeWire with pipewire-pulse: pactl: {errors}")
     fields = dict(line.partition(": ")[::2] for line in done.stdout.decode(errors="replace").splitlines())
     sink = fields.get("Default Sink", "")
     if not sink or sink == "@DEFAULT_SINK@":

@@ -24,7 +24,7 @@ from asr.text import printable
 DESCRIPTION = """\
 Text for every recording of a corpus. DIR gets a file of JSON lines for each, with words, times and confidence, and
 manifest.jsonl, which `asr prepare manifest` takes. What is there already is not done again: call it once more to go on
-after Ctrl-C, a crash or a full disk. A recording that fails costs no other; all that failed are named at the end.
+after Ctrl-C, a crash or a full disk. The others continue when a recording fails; all that failed are named at the end.
 """
 EXAMPLES = """\
 examples:
@@ -91,9 +91,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         with Progress(left) as progress, contextlib.closing(outcomes):
             for outcome in outcomes:
-                progress.add(outcome.audio_s, bool(outcome.trouble))
-                if outcome.trouble:
-                    failed.append((str(outcome.recording.audio), outcome.trouble))
+                progress.add(outcome.audio_s, bool(outcome.error))
+                if outcome.error:
+                    failed.append((str(outcome.recording.audio), outcome.error))
     except ValueError:  # the options make no recognizer
         if is_new:
             (task.out / SETTINGS).unlink()
@@ -103,10 +103,6 @@ def run(args: argparse.Namespace) -> int:
     write_rows(task.out / name, rows)
     _report(len(recordings) - len(left), progress.summary(), failed)
     return int(bool(failed))
-
-
-def _named(refusal: Refusal) -> tuple[str, str]:
-    return refusal.audio or refusal.id, f"{refusal.reason}: {refusal.detail}" if refusal.detail else refusal.reason
 
 
 def _option_names() -> list[str]:
@@ -144,6 +140,6 @@ def _report(num_there: int, summary: str, failed: Sequence[tuple[str, str]]) -> 
     print(summary, file=sys.stderr)
     if failed:
         print(f"{len(failed)} failed; the same command tries them again:", file=sys.stderr)
-    for path, trouble in failed:
-        print(f"  {printable(path)}: {printable(trouble)}", file=sys.stderr)
+    for path, error in failed:
+        print(f"  {printable(path)}: {printable(error)}", file=sys.stderr)
     sys.stderr.flush()

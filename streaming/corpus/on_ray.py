@@ -1,4 +1,4 @@
-"""A corpus on a Ray cluster: Ray Data's workers do what those of one machine do, into the same folder.
+"""A corpus on a Ray cluster: Ray Data's workers write the same files into the same folder.
 
 The folder for texts and the recordings must be there under the same names on all machines. Ray starts workers that died
 again, with the recordings they had: one that a worker has died over before, in the same run, is not tried again.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from asr.streaming.corpus.texts import Task
-from asr.streaming.corpus.workers import Outcome, why
+from asr.streaming.corpus.workers import Outcome, error_line
 from asr.tables import Recording
 
 _BLOCK = 8
@@ -35,7 +35,7 @@ def run_on_ray(
         raise ValueError(f"--ray: {error}. Install what it needs: pip install 'asr-stream[ray]'") from error
     if not recordings:
         return
-    task.recognizer()  # what is wrong with the options is told here, not by every worker
+    task.recognizer()  # wrong options are reported once, not by every worker
     ray.init(address=address, logging_level="error", log_to_driver=False)
     logging.getLogger("ray.data").setLevel(logging.ERROR)  # its plan, and that the bars are off
     try:
@@ -51,7 +51,7 @@ def run_on_ray(
             num_cpus=1,
         )
         for result in results.iter_rows():
-            yield Outcome(by_id[result["id"]], result["audio_s"], result["trouble"])
+            yield Outcome(by_id[result["id"]], result["audio_s"], result["error"])
     finally:
         ray.shutdown()
 
@@ -60,26 +60,25 @@ class RayWorker:
     """A worker of Ray Data."""
 
     def __init__(self, task: Task, run: str) -> None:
-        """run: what tells this run from others."""
+        """run: an identifier of this run."""
         self._task, self._run = task, run
         self._recognizer = task.recognizer()
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         recording = Recording(item["id"], Path(item["audio"]), item["speaker"] or None)
-        audio_s, trouble = 0.0, ""
+        audio_s, message = 0.0, ""
         begun = self._task.out / f"{recording.id}.begun"
         try:
             if self._task.is_done(recording):  # by a worker that died over another one
                 audio_s = self._task.row(recording)["duration"]  # type: ignore[index]
             elif begun.exists() and begun.read_text() == self._run:
-                trouble = "its worker died, perhaps for want of memory"
+                message = "its worker died, perhaps for want of memory"
                 self._task.discard_parts(recording)
             else:
                 begun.parent.mkdir(parents=True, exist_ok=True)
                 begun.write_text(self._run)
                 audio_s = self._task.do(self._recognizer, recording)
-            begun.unlink(missing_ok=True)
         except Exception as error:
-            begun.unlink(missing_ok=True)
-            trouble = why(error)
-        return {"id": recording.id, "audio_s": audio_s, "trouble": trouble}
+            message = error_line(error)
+        begun.unlink(missing_ok=True)
+        return {"id": recording.id, "audio_s": audio_s, "error": message}

@@ -74,7 +74,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def longest_first(recordings: Iterable[Recording]) -> list[Recording]:
-    """So that all cores end together. Looks up what tables do not state; 0 s where that cannot be known."""
+    """So that all cores end together. Reads durations that tables do not state; 0 s where that fails."""
     recordings = list(recordings)
     with ThreadPoolExecutor(_HEADERS_AT_A_TIME) as pool:
         lengths = pool.map(lambda each: each.duration_s or duration_s(each.audio), recordings)

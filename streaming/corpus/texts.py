@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Stopped(Exception):
-    """Whoever wanted the text has gone."""
+    """The process that wants the text has ended."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,14 @@ def _recognize(recognizer: Recognizer, recording: Recording, stopped: Callable[[
     transcription.run(recognizer, None, realtime=False, wants_partials=False, stopped=stopped)
     if stopped():
         raise Stopped
-    if transcription.trouble:
-        raise ValueError(transcription.trouble)
+    if transcription.error:
+        raise ValueError(transcription.error)
     queued = (transcription.events.get() for _ in range(transcription.events.qsize()))
     return [event for event in queued if not isinstance(event, str)], round(transcription.stats.audio_s, 3)
 
 
 def _row(recording: Recording, events: Sequence[Event], length_s: float) -> dict[str, Any]:
-    """As `asr prepare` takes it back: its text is what was said, without digits and punctuation."""
+    """As `asr prepare` reads it: `text` has the recognized words, without digits and punctuation."""
     finals = [event for event in events if event.type == "final"]
     confidences = [word.confidence for event in finals for word in event.raw_words]
     row = {

@@ -1,4 +1,4 @@
-"""Processes that work through recordings, one at a time each. One that dies costs the recording it had, no other."""
+"""Processes that recognize recordings, one at a time each. When one dies, only its recording fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable
 from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
 
-from asr.command import interrupts_ignored
+from asr.command import interrupts_ignored, silence_libraries
 from asr.streaming.corpus.texts import Stopped, Task
 from asr.tables import Recording
 
@@ -19,11 +19,11 @@ _STARTED = "started"
 
 
 class Outcome(NamedTuple):
-    """Of one recording: seconds of audio, and why there is no text, if there is none."""
+    """Of one recording: seconds of audio. error: why there is no text; "" if there is."""
 
     recording: Recording
     audio_s: float = 0.0
-    trouble: str = ""
+    error: str = ""
 
 
 def run_workers(task: Task, recordings: Iterable[Recording], num_workers: int) -> Generator[Outcome, None, None]:
@@ -59,7 +59,7 @@ def run_workers(task: Task, recordings: Iterable[Recording], num_workers: int) -
 
 
 class _Worker:
-    """A process, as its owner sees it. started: it has a recognizer. ended: how, if it has."""
+    """A process, for its parent. started: it has a recognizer. ended: how, if it has."""
 
     def __init__(self, task: Task) -> None:
         self.started = False
@@ -75,31 +75,30 @@ class _Worker:
 
     def send(self, recording: Recording) -> None:
         self._recording = recording
-        with contextlib.suppress(OSError):  # it has died: the next `receive` says so
+        with contextlib.suppress(OSError):  # it has died: the next `receive` reports it
             self.connection.send(recording)
 
     def receive(self) -> Outcome | None:
-        """What it has to say: that it has started (None), or what became of its recording. Waits for it."""
+        """Waits for its next message: None when it has started, else the outcome of its recording."""
         recording, self._recording = self._recording, None
         try:
             message = self.connection.recv()
         except (EOFError, OSError):
             self._process.join()
-            self.ended = _way(self._process.exitcode or 0)
+            self.ended = _describe_exit(self._process.exitcode or 0)
             if recording is None:
                 return None
             self._task.discard_parts(recording)
-            return Outcome(recording, trouble=f"its worker {self.ended}")
+            return Outcome(recording, error=f"its worker {self.ended}")
         if message == _STARTED:
             self.started = True
             return None
         if recording is None:
             raise ValueError(message)
-        audio_s, trouble = message
-        return Outcome(recording, audio_s, trouble)
+        return Outcome(recording, *message)
 
     def close(self) -> None:
-        """Ends it, whatever it does."""
+        """Ends it at once."""
         self._process.terminate()
         self._process.join()
         self.connection.close()
@@ -107,7 +106,7 @@ class _Worker:
             self._task.discard_parts(self._recording)
 
 
-def _way(exit_code: int) -> str:
+def _describe_exit(exit_code: int) -> str:
     if exit_code >= 0:
         return f"ended with status {exit_code}"
     with contextlib.suppress(ValueError):
@@ -117,7 +116,7 @@ def _way(exit_code: int) -> str:
 
 
 def _work(connection: Connection, task: Task, parent: int) -> None:
-    """What a worker does until its owner has gone."""
+    """The worker's main function; returns when its parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where it is not inherited
     silence_libraries()
     try:
@@ -129,25 +128,18 @@ def _work(connection: Connection, task: Task, parent: int) -> None:
         connection.send(_STARTED)
         while True:
             recording = connection.recv()
-            audio_s, trouble = 0.0, ""
+            audio_s, message = 0.0, ""
             try:
                 audio_s = task.do(recognizer, recording, lambda: os.getppid() != parent)
             except Stopped:
                 raise
             except Exception as error:
-                trouble = why(error)
-            connection.send((audio_s, trouble))
+                message = error_line(error)
+            connection.send((audio_s, message))
 
 
-def silence_libraries() -> None:
-    """libmpg123 writes a line for each damaged frame; what matters is raised as an exception."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
-    os.close(null)
-
-
-def why(error: Exception) -> str:
-    """For people, on one line."""
+def error_line(error: Exception) -> str:
+    """The message of an exception on one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"cannot write {error.filename or 'its text'}: {error.strerror}"
     return " ".join(str(error).split()) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What Ray's own proxy does for WebSockets, mended: a client whose replica is killed is told so.
+"""WebSockets of Ray's own proxy: a client whose replica is killed gets a close frame.
 
     RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=asr.streaming.server.ray_proxy:middlewares
 

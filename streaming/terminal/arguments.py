@@ -38,7 +38,7 @@ examples:
   asr-stream toggle                        switches dictation on and off, for a key of the desktop; toggle --help
 
 exit status:
-  0     done; also after Ctrl-C at the microphone, and when the reader of the output has gone
+  0     done; also after Ctrl-C at the microphone, and when the reader of the output has ended
   1     a model, a file or the microphone cannot be used (other files are still read), or the output takes no more
   2     the command line is wrong
   130   Ctrl-C while a file was read (143 after SIGTERM); the text until then is printed
@@ -152,7 +152,7 @@ def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
-    """Fills in what follows from what was said."""
+    """Sets what follows from other options."""
     not_live = next(
         (f"--{name.replace(chr(95), chr(45))}" for name in ("file", "sample", "list_devices") if getattr(args, name)),
         "",
@@ -166,7 +166,7 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
         parser.error("--paused is for dictation: give --type as well")
     if args.type is not None:
         if not_live or args.system_audio:
-            parser.error(f"--type types what is said into the microphone: leave out {not_live or '--system-audio'}")
+            parser.error(f"--type types the words of the microphone: leave out {not_live or '--system-audio'}")
         args.second_pass = False  # it changes words that were typed
 
 

@@ -71,9 +71,9 @@ class Captions:
                 if not isinstance(event, Partial):
                     self._print_line(labeled(event.text, label), "")
 
-    def warn(self, trouble: str) -> None:
-        """A sentence that stays."""
-        self._print_line(trouble, self._warning)
+    def warn(self, message: str) -> None:
+        """Prints a sentence above the partial."""
+        self._print_line(message, self._warning)
 
     def print(self, text: str) -> None:
         """Lines of some format, that stay as they are."""

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import asr
-from asr.command import Parser, prepare_output
+from asr.command import Parser, prepare_output, silence_libraries
 from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.options import new_recognizer
 
@@ -72,7 +72,7 @@ def _run(args: argparse.Namespace, parser: Parser) -> int:
 
 
 class _Interrupt:
-    """Remembers the first signal that asks for the end, so that the tail can be flushed; a second one ends at once."""
+    """Stores the first signal to end, so that the last words can be recognized; a second one ends at once."""
 
     def __init__(self) -> None:
         self.signal = 0
@@ -132,7 +132,7 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
     _print_stats(args, stats)
     if interrupt:
         return 128 + interrupt.signal
-    return int(output.failed or any(each.trouble for each in transcriber.transcriptions))
+    return int(output.failed or any(each.error for each in transcriber.transcriptions))
 
 
 def _microphone(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt) -> int:
@@ -193,11 +193,11 @@ def _dictation(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, 
         return 1
     from asr.streaming.terminal.dictation import Dictation
     from asr.streaming.terminal.live import Source
-    from asr.streaming.terminal.typist import Typist
+    from asr.streaming.terminal.typing_thread import TypingThread
 
     with _output(args) as output:
         source = Source(microphone, recognizer.stream())
-        live = Dictation(source, lambda: _open_microphone(args), switch, Typist(tool), output, args.stats)
+        live = Dictation(source, lambda: _open_microphone(args), switch, TypingThread(tool), output, args.stats)
         return _live(live, output, args, interrupt)
 
 
@@ -234,17 +234,13 @@ def _print_stats(args: argparse.Namespace, stats: Stats) -> None:
 
 @contextlib.contextmanager
 def _libraries_silenced() -> Iterator[None]:
-    """PortAudio and ALSA write pages to file descriptor 2 when a device is lost or refuses a rate, libmpg123 a line
-    for each damaged frame, in the middle of captions. Python's own messages keep their way out; what fails is raised
-    as an exception."""
+    """No message of a C library appears between captions; Python's own messages are still written."""
     ours, kept = sys.stderr, os.dup(2)
     ours.flush()
     with contextlib.suppress(OSError):  # not a file: of a test
         if ours.fileno() == 2:
             sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
-    os.close(null)
+    silence_libraries()
     try:
         yield
     finally:

@@ -1,6 +1,6 @@
 """Dictation: live captions whose stable words are typed, and which can be paused: then the microphone is closed.
 
-While it is paused the time of the stream stands still.
+The time of the stream does not advance during a pause.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from asr.streaming.events import Event
     from asr.streaming.terminal.output import Output
     from asr.streaming.terminal.toggle import Switch
-    from asr.streaming.terminal.typist import Typist
+    from asr.streaming.terminal.typing_thread import TypingThread
 
 
 class Dictation(Live):
-    """As `Live`; besides, `switch` pauses it, and `typist` types."""
+    """As `Live`; besides, `switch` pauses it, and `typing` types."""
 
     def __init__(
         self,
         source: Source,
         open_microphone: Callable[[], Microphone],
         switch: Switch,
-        typist: Typist,
+        typing: TypingThread,
         output: Output,
         with_stats: bool,
     ) -> None:
@@ -37,7 +37,7 @@ class Dictation(Live):
         self._source = source
         self._open_microphone = open_microphone
         self._switch = switch
-        self._typist = typist
+        self._typing = typing
 
     def step(self) -> bool:
         self._switch.wait(0.0 if self._source.microphone else WAIT_S)
@@ -45,8 +45,8 @@ class Dictation(Live):
             self._resume()
         elif not self._switch.on and self._source.microphone:
             self._pause()
-        if complaint := self._typist.complaint():
-            self._warn(complaint)
+        if error := self._typing.new_error():
+            self._warn(error)
         if self._source.microphone:
             return super().step()
         if self._view:
@@ -58,9 +58,9 @@ class Dictation(Live):
         begun = time.monotonic()
         self._source.stream.finish()
         self._show(self._source, 0.0, begun)
-        self._typist.close()
-        if complaint := self._typist.complaint():
-            self._output.complain(complaint)
+        self._typing.close()
+        if error := self._typing.new_error():
+            self._output.warn(error)
 
     def _pause(self) -> None:
         self._drain()
@@ -69,7 +69,7 @@ class Dictation(Live):
         self._show(self._source, 0.0, begun)
 
     def _resume(self) -> None:
-        self._typist.resume()
+        self._typing.resume()
         try:
             self._source.microphone = self._open_microphone()
         except MicrophoneError as error:
@@ -90,4 +90,4 @@ class Dictation(Live):
 
     def _show_event(self, event: Event, label: str) -> None:
         super()._show_event(event, label)
-        self._typist.show(event)
+        self._typing.show(event)

@@ -1,6 +1,6 @@
 """Files become text, as many at a time as there are cores: a thread for each, its output in the order of the files.
 
-Threads are enough: features, searches and the network are C++ that lets go of the interpreter. A file stays on one
+Threads are enough: features, searches and the network are C++ that releases the interpreter lock. A file stays on one
 core, because the output of a stream depends on all audio before it.
 """
 
@@ -34,7 +34,7 @@ class Transcription:
     def __init__(self, path: str) -> None:
         self.path = path
         self.events: queue.SimpleQueue[Event | Literal["begin", "end"]] = queue.SimpleQueue()
-        self.trouble = ""
+        self.error = ""
         """Why the file could not be read to its end."""
         self.crash: BaseException | None = None
         """An unexpected exception; for the thread that shows the events."""
@@ -70,11 +70,11 @@ class Transcription:
                 if stopped():
                     break
         except ValueError as error:  # the file's, or a sample rate that the stream refuses
-            self.trouble = str(error)
+            self.error = str(error)
         begun_s = time.monotonic()
         stream.finish()
-        if self.trouble:
-            stream.report_error(self.trouble)
+        if self.error:
+            stream.report_error(self.error)
         take(0.0, begun_s)
 
 

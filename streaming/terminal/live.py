@@ -26,7 +26,7 @@ WAIT_S = 0.1
 
 @dataclass
 class Source:
-    """A microphone, or system audio, and who speaks there; `label` is empty where it is the only one."""
+    """A microphone, or system audio, and its label, empty where it is the only one."""
 
     microphone: Microphone | None
     stream: Stream

@@ -47,7 +47,7 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
         "--left-context-ms",
         type=_count,
         metavar="MS",
-        help="how far the encoder looks back (default that of the model, as a rule 2560)",
+        help="left context of the encoder (default that of the model, as a rule 2560)",
     )
     how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
     how.add_argument("--beam", type=_count, default=128, metavar="N", help="hypotheses kept (default 128)")

@@ -29,7 +29,7 @@ class Output:
 
     def __init__(self, format: str, path: str | None = None, of_files: bool = False, existing: str = "keep") -> None:
         """format: of `formats.FORMATS`. path: a file, a folder that takes one file per recording (see `is_folder`), or
-        None for standard output. of_files: the source is files, whose progress is worth a look where text is not shown.
+        None for standard output. of_files: the source is files, whose progress is shown where text is not.
         existing: what becomes of a file that is there, "keep" (an error), "overwrite" or "append".
 
         Raises OutputError when the file or the folder cannot be made.
@@ -84,14 +84,14 @@ class Output:
                 self.captions.show(event, label)
         elif self._shows_text or not self._format.complete:
             text = f"{event.text} at {event.start:.2f} s" if event.type == "gap" else event.text
-            self.complain(labeled(text, label))
+            self.warn(labeled(text, label))
 
-    def complain(self, trouble: str) -> None:
-        """Tell a person."""
+    def warn(self, message: str) -> None:
+        """Shows a message beside the output: in the captions, or on standard error."""
         if self.captions:
-            self.captions.warn(trouble)
+            self.captions.warn(message)
         else:
-            print(f"asr-stream: {trouble}", file=sys.stderr, flush=True)
+            print(f"asr-stream: {message}", file=sys.stderr, flush=True)
 
     def _write(self, text: str) -> None:
         if text and self._file:
@@ -117,13 +117,13 @@ class Output:
             if self._stream is sys.stderr:
                 raise
             self.failed, self._stream = True, sys.stderr
-            self.complain(f"cannot write to standard output: {error.strerror}; what it did not take follows here")
+            self.warn(f"cannot write to standard output: {error.strerror}; what it did not take follows here")
             self._print(text)
 
     def _fall_back(self, path: Path, error: OSError) -> None:
         self.failed = True
         self._close_file()
-        self.complain(f"cannot write {path}: {error.strerror}; what it did not take goes to standard output")
+        self.warn(f"cannot write {path}: {error.strerror}; what it did not take goes to standard output")
 
     def _close_file(self) -> None:
         if self._file:

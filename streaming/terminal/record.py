@@ -159,12 +159,12 @@ def walk(prompts: Iterable[str], recorder: Recorder, microphone: Microphone) -> 
             if command in ("s", "q"):
                 break
             print("  recording ... Enter ends", flush=True)
-            samples, trouble = record(microphone, keys.pressed)
+            samples, error = record(microphone, keys.pressed)
             command = keys.wait() if keys.pressed() else ""
             if command == "q":
                 break
-            if trouble:
-                print(f"  {trouble}. Enter records again", flush=True)
+            if error:
+                print(f"  {error}. Enter records again", flush=True)
                 continue
             peak_db = 20 * np.log10(np.abs(samples).max())
             print(f"  {len(samples) / SAMPLE_RATE:.1f} s, peak {peak_db:.0f} dB. Enter keeps it", flush=True)

@@ -47,7 +47,7 @@ class StatusLine:
         self._captions.status(line if line else None)
 
     def bar(self, share: float, color: str, mark: float | None = None) -> Text:
-        """`share` of it is full; a mark stands where another share ends. It can be read without colors too."""
+        """`share` of it is full; a mark shows where another share ends. It can be read without colors too."""
         width = max(4, min(self._captions.width // 4, 30))
         full, empty, tick = ("━", "─", "┃") if self.unicode else ("=", "-", "|")
         num_full = round(share * width)

@@ -37,10 +37,10 @@ class Cue(NamedTuple):
 
 
 class Cues:
-    """Cues as finals come. They are in order and do not overlap: a cue begins when the one before it has gone."""
+    """Cues as finals come. They are in order and do not overlap: a cue begins when the one before it has ended."""
 
     def __init__(self, before: str = "") -> None:
-        """before: stands at the beginning of each cue."""
+        """before: text at the beginning of each cue."""
         self._before = before
         self._width = LINE_LENGTH - len(before)
         self._end_s = 0.0

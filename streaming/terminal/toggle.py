@@ -1,7 +1,7 @@
-"""Dictation is switched on and off: by `asr-stream toggle`, over a socket of the user, or by SIGUSR1.
+"""Switching dictation on and off: by `asr-stream toggle`, over a socket of the user, or by SIGUSR1.
 
-The socket, asr-stream.sock, lies in $XDG_RUNTIME_DIR, which is the user's alone, and has the permissions 0600. A lock
-that ends with its process tells whether a socket that is there belongs to anyone.
+The socket, asr-stream.sock, is in $XDG_RUNTIME_DIR, which only the user can write to, and has the permissions 0600. Its
+process holds a lock: a socket without one was left by a process that was killed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import FrameType
 from asr.command import Parser
 
 ANSWER_S = 30.0
-"""A session that loads its model, or recognizes the end of a sentence, answers late."""
+"""A session that loads its model, or recognizes the end of an utterance, answers late."""
 REQUEST_S = 0.2
 COMMANDS = ("toggle", "on", "off")
 
@@ -34,11 +34,11 @@ examples:
 
 
 class ToggleError(ValueError):
-    """The socket cannot be made, or nobody answers at it. The message says what to do."""
+    """The socket cannot be made, or no process answers. The message states what to do."""
 
 
 def socket_path() -> Path:
-    """Where dictation is reached. Raises ToggleError where there is no place that is the user's alone."""
+    """The socket's path. Raises ToggleError where there is no folder that only the user can write to."""
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
     if not folder:
         raise ToggleError("XDG_RUNTIME_DIR is not set: export XDG_RUNTIME_DIR=/run/user/$(id -u), or a folder of yours")
@@ -58,7 +58,7 @@ class Switch:
     """
 
     def __init__(self, on: bool) -> None:
-        """Raises ToggleError, also when another process is there already."""
+        """Raises ToggleError, also when another process has the socket."""
         import fcntl
 
         self.on = on
@@ -85,7 +85,7 @@ class Switch:
         self._handler = signal.signal(signal.SIGUSR1, self._toggle)
 
     def wait(self, seconds: float) -> None:
-        """Answers who asks, and whoever comes within `seconds`."""
+        """Answers the requests that wait, or come within `seconds`."""
         while select.select([self._socket], [], [], seconds)[0]:
             seconds = 0.0
             connection, _ = self._socket.accept()
@@ -110,7 +110,7 @@ class Switch:
 
 
 def request(command: str) -> str:
-    """Asks the dictation that runs; "on" or "off": what it is now. Raises ToggleError when none runs."""
+    """Sends `command` to the running dictation; returns its state, "on" or "off". Raises ToggleError when none runs."""
     path = socket_path()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER_S)
@@ -131,7 +131,7 @@ def main(argv: Sequence[str]) -> int:
     """`asr-stream toggle`; returns its exit status."""
     parser = Parser(
         prog="asr-stream toggle",
-        description="Switches the microphone of the asr-stream --type that runs on or off, and says which.",
+        description="Switches the microphone of the asr-stream --type that runs on or off, and prints which.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -22,12 +22,12 @@ KEYS_PER_S = 50.0
 
 
 class TypingError(ValueError):
-    """Nothing can type here, or a tool that could no longer does. The message says what to do."""
+    """No program can type here, or one has failed. The message states what to do."""
 
 
 @dataclass(frozen=True)
 class TypingTool:
-    """A program. command: with its arguments. before: what stands before the text on its standard input."""
+    """A program. command: with its arguments. before: text that precedes it on its standard input."""
 
     name: str
     command: tuple[str, ...]
@@ -48,11 +48,11 @@ class TypingTool:
         except OSError as error:
             raise TypingError(f"{self.name} cannot be started: {error.strerror}") from error
         try:
-            _, said = process.communicate(content.encode(), TIMEOUT_S + len(text) / KEYS_PER_S)
+            _, errors = process.communicate(content.encode(), TIMEOUT_S + len(text) / KEYS_PER_S)
         except subprocess.TimeoutExpired as error:  # left alone, since it may hold a key
             raise TypingError(f"{self.name} does not end") from error
         if process.returncode:
-            lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+            lines = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
             raise TypingError(f"{self.name}: {printable(lines[-1]) if lines else f'exit status {process.returncode}'}")
 
 
@@ -97,6 +97,7 @@ def find_tool(wanted: str = "auto") -> TypingTool:
             faults.append(str(error))
     if not server:
         faults.insert(0, "neither WAYLAND_DISPLAY nor DISPLAY is set: start it in the desktop's session")
-    said = "".join(f"\n  {fault}" for fault in faults)
+    reasons = "".join(f"\n  {fault}" for fault in faults)
     advice = f"\ninstall one that does: {_ADVICE[server]}" if server else ""
-    raise TypingError(f"--type: no program can type into windows here{f' ({server})' if server else ''}:{said}{advice}")
+    where = f" ({server})" if server else ""
+    raise TypingError(f"--type: no program can type into windows here{where}:{reasons}{advice}")

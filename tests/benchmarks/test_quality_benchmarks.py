@@ -1,4 +1,4 @@
-"""The benchmarks of word times, confidence, noise, stability, endpoints, turns and long recordings: what they count."""
+"""The benchmarks of word times, confidence, noise, stability, endpoints, turns and so on: what they count."""
 
 from __future__ import annotations
 
@@ -94,6 +94,13 @@ def test_stability(
     (row,) = run("stability", readings, options, monkeypatch, capsys)
     assert 0.5 < row["stable"] <= 1.1 and 0 < row["shown_ms_p50"] <= row["stable_ms_p50"] < 3000
     assert plot.stat().st_size > 5000
+
+
+def test_formatting(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    *times, share = run("formatting", readings, ["--num-utterances", "1"], monkeypatch, capsys)
+    assert [row["what"] for row in times] == ["partial", "final", "network", "step"]
+    assert all(0 < row["median_ms"] <= row["p95_ms"] <= row["max_ms"] for row in times)
+    assert 0.5 < share["stable"] <= share["plain"] < 1 and 0 <= share["lag"] < 4 and share["differs"] < 0.1
 
 
 def test_endpoints(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -348,7 +348,7 @@ def test_what_happens_is_logged_and_a_second_user_refused(library: Any, tiny_onn
     lines: list[tuple[int, str]] = []
     statuses = []
 
-    @c_library.LOG_CALLBACK
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
     def log(user_data: int, level: int, text: bytes) -> None:
         lines.append((level, text.decode()))
         if "finished" in lines[-1][1]:  # told while the stream is in use

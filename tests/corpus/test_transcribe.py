@@ -204,10 +204,10 @@ def test_a_recording_that_a_ray_worker_died_over_is_not_tried_again(
     assert worker(item) == {
         "id": "talks/short",
         "audio_s": 0.0,
-        "trouble": "its worker died, perhaps for want of memory",
+        "error": "its worker died, perhaps for want of memory",
     }
     (tmp_path / "talks/short.begun").write_text("another run")
-    assert worker(item) == worker(item) == {"id": "talks/short", "audio_s": 5.0, "trouble": ""}
+    assert worker(item) == worker(item) == {"id": "talks/short", "audio_s": 5.0, "error": ""}
     assert files(tmp_path) == ["talks/short.jsonl"]
 
 
@@ -219,7 +219,7 @@ def test_ray_writes_the_same(corpus: Path, recognizer: Recognizer, options: Name
     expected = [Outcome(each, ours.do(recognizer, each)) for each in there]
     found = sorted(run_on_ray(theirs, [gone, *there], "local", 1), key=lambda outcome: outcome.recording.id)
     assert [found[0], found[2]] == expected
-    assert found[1] == Outcome(gone, trouble=f"there is no audio file {gone.audio}")
+    assert found[1] == Outcome(gone, error=f"there is no audio file {gone.audio}")
     assert files(ours.out) == files(theirs.out) == ["talks/a/long.jsonl", "talks/silence.jsonl"]
     for name in files(ours.out):
         assert (ours.out / name).read_bytes() == (theirs.out / name).read_bytes()

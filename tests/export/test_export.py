@@ -1,4 +1,4 @@
-"""Export: PyTorch and the .onnx file are one function, and a file that is not never gets written."""
+"""Export: PyTorch and the .onnx file are one function, and the file says what it is."""
 
 from __future__ import annotations
 
@@ -10,104 +10,16 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from conftest import shared_folder
-from filelock import FileLock
+from support.export import SMALL, TOKENS
 
 from asr._core import ONNX_OPSET
-from asr.cli import main
-from asr.config import Config, DataConfig, ModelConfig
-from asr.export import write as export_write
-from asr.export.graph import ExportError, decoder_graph, step_graph
+from asr.export.graph import ExportError
 from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
-from asr.export.write import describe, export_model, in_half_precision
-from asr.model.model import AsrModel
+from asr.export.write import describe, in_half_precision
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_model import INPUTS, OUTPUTS, PHONE_OUTPUT, OnnxModel
-from asr.tokenizer import SOS_EOS_ID, Tokenizer
-from asr.training.checkpoint import Checkpoint, checkpoint_path
-
-TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJ")
-SMALL = ModelConfig(
-    dim=32,
-    num_heads=2,
-    encoder_layers=2,
-    encoder_ff_dim=64,
-    decoder_layers=2,
-    decoder_ff_dim=64,
-    subsampling_channels=4,
-    vocab_size=len(TOKENS),
-    phones=("AA", "B", "K"),
-)
-
-
-def make_checkpoint(config: ModelConfig = SMALL) -> Checkpoint:
-    """A seeded random model; everything that starts at zero or one is moved away from it."""
-    torch.manual_seed(5)
-    model = AsrModel(config)
-    for parameter in model.parameters():
-        parameter.data += 0.1 * torch.randn_like(parameter)
-    model.encoder.set_cmvn(torch.linspace(-12, -8, 80), torch.linspace(2, 4, 80))
-    average = model.state_dict()
-    weights = {name: torch.zeros_like(value) for name, value in average.items()}  # what must not be exported
-    training = {
-        "step": 7,
-        "audio_hours": 1.25,
-        "history": [{"step": 5, "wer": {"full": 0.5, "640ms": 0.625}}],
-    }
-    everything = Config(model=config, data=DataConfig(train=("data/some.jsonl.gz",)))
-    return Checkpoint(everything, Tokenizer("char", TOKENS), weights, average, training)
-
-
-@pytest.fixture(scope="module")
-def checkpoint() -> Checkpoint:
-    return make_checkpoint()
-
-
-@pytest.fixture(scope="module")
-def traced(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], onnx.ModelProto]:
-    """The graphs of `checkpoint` by the name of their maker, fresh copies: tracing takes seconds, so that it is done
-    once for all processes of pytest-xdist."""
-    folder = shared_folder(tmp_path_factory) / "traced"
-    with FileLock(folder.with_suffix(".lock")):
-        if not folder.exists():
-            model, part = in_half_precision(checkpoint.model()), tmp_path_factory.mktemp("traced")
-            for make in (step_graph, decoder_graph):
-                onnx.save(make(model), part / make.__name__)
-            part.rename(folder)
-    return lambda name: onnx.load(folder / name)
-
-
-@pytest.fixture
-def quick(traced: Callable[[str], onnx.ModelProto], monkeypatch: pytest.MonkeyPatch) -> None:
-    reuse(traced, monkeypatch)
-
-
-def reuse(traced: Callable[[str], onnx.ModelProto], patch: pytest.MonkeyPatch) -> None:
-    """Lets `export_model(checkpoint, ...)` take the graphs that were traced already."""
-    for name in ("step_graph", "decoder_graph"):
-        patch.setattr(export_write, name, lambda model, name=name: traced(name))
-
-
-@pytest.fixture(scope="module")
-def exported(
-    checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    path = tmp_path_factory.mktemp("export") / "model.onnx"
-    with pytest.MonkeyPatch.context() as patch:
-        reuse(traced, patch)
-        export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, license="CC-BY-4.0")
-    return path
-
-
-@pytest.fixture(scope="module")
-def exported_int8(
-    checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    path = tmp_path_factory.mktemp("int8") / "model.int8.onnx"
-    with pytest.MonkeyPatch.context() as patch:
-        reuse(traced, patch)
-        export_model(checkpoint, path, int8=True)
-    return path
+from asr.tokenizer import SOS_EOS_ID
+from asr.training.checkpoint import Checkpoint
 
 
 @pytest.mark.parametrize(
@@ -153,38 +65,6 @@ def test_pytorch_step_equals_onnx_with_the_cache_carried(checkpoint: Checkpoint,
     for a, b in zip(cache, onnx_cache, strict=True):
         assert a.dtype == b.dtype
         np.testing.assert_allclose(b, a, rtol=0, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"position": "relative", "activation": "gelu", "dropout": 0.3},
-        {"position": "none", "norm": "post", "activation": "swiglu", "phones": ()},
-    ],
-    ids=str,
-)
-def test_every_kind_of_model_passes_the_gate(changes: dict[str, object], tmp_path: Path) -> None:
-    # What more layers carry in their caches is tested above.
-    checkpoint = make_checkpoint(dataclasses.replace(SMALL, decoder_layers=1, **changes))  # type: ignore[arg-type]
-    report = export_model(checkpoint, tmp_path / "model.onnx")
-    assert report.parity.max_error < 1e-4 and report.parity.num_chunks >= 50
-    model, phones = OnnxModel(tmp_path / "model.onnx"), changes.get("phones", SMALL.phones)
-    output = model.step(np.zeros((1, 19, 80), np.float32), np.array([19]), model.init_cache(1, 4))
-    assert (output.phone_log_probs is not None) == bool(phones) == bool(model.metadata.num_phone_tokens)
-    assert model.metadata.phones == phones
-
-
-def test_a_model_without_phones_does_not_score_them() -> None:
-    with pytest.raises(ValueError, match="no phone head"):
-        AsrModel(dataclasses.replace(SMALL, phones=())).phone_log_probs(torch.zeros(1, 1, SMALL.dim))
-
-
-@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
-def test_absolute_positions_are_refused(position: str, tmp_path: Path) -> None:
-    checkpoint = make_checkpoint(dataclasses.replace(SMALL, position=position))
-    with pytest.raises(ExportError, match=f"{position}.*rope, relative or none"):
-        export_model(checkpoint, tmp_path / "model.onnx")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("int8", [False, True])
@@ -330,168 +210,6 @@ def test_int8_is_smaller_and_close(checkpoint: Checkpoint, exported: Path, expor
     assert len(model.metadata.decoder_onnx) < len(OnnxModel(exported).metadata.decoder_onnx)
     report = check_parity(in_half_precision(checkpoint.model()), model)
     assert 1e-6 < report.relative_error < 0.1 and report.agreement > 0.9
-
-
-def _change_weight(graph: onnx.ModelProto) -> None:
-    weight = next(i for i in graph.graph.initializer if len(i.dims) == 2 and i.data_type == onnx.TensorProto.FLOAT)
-    array = onnx.numpy_helper.to_array(weight).copy()
-    array[0, 0] += 0.05
-    weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
-
-
-def _swap_operator(graph: onnx.ModelProto) -> None:
-    next(n for n in graph.graph.node if n.op_type == "Cos").op_type = "Sin"
-
-
-def _break_mask(graph: onnx.ModelProto) -> None:
-    next(n for n in graph.graph.node if n.op_type == "Less").op_type = "Greater"
-
-
-def _break_int8_weight(graph: onnx.ModelProto) -> None:
-    weight = next(i for i in graph.graph.initializer if i.data_type == onnx.TensorProto.INT8 and len(i.dims) == 2)
-    array = -onnx.numpy_helper.to_array(weight)
-    weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
-
-
-def _make_unrunnable(graph: onnx.ModelProto) -> None:
-    next(n for n in graph.graph.node if n.op_type == "Softmax").op_type = "NoSuchOperator"
-
-
-@pytest.mark.parametrize(
-    ("tamper", "int8"),
-    [
-        (_change_weight, False),
-        (_swap_operator, False),
-        (_break_mask, False),
-        (_make_unrunnable, False),
-        (_break_int8_weight, True),
-    ],
-)
-def test_the_gate_refuses_a_tampered_graph(
-    quick: None,
-    tamper: Callable[[onnx.ModelProto], None],
-    int8: bool,
-    checkpoint: Checkpoint,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    output = tmp_path / "model.onnx"
-    output.write_bytes(b"the good file of yesterday")
-    name = "quantize" if int8 else "step_graph"
-    make = getattr(export_write, name)
-
-    def tampered(source: object) -> onnx.ModelProto:
-        graph = make(source)
-        if "log_probs" in [o.name for o in graph.graph.output]:
-            tamper(graph)
-        return graph
-
-    monkeypatch.setattr(export_write, name, tampered)
-    with pytest.raises(ExportError, match="exported"):
-        export_model(checkpoint, output, int8=int8)
-    assert output.read_bytes() == b"the good file of yesterday"
-    assert list(tmp_path.iterdir()) == [output]
-
-
-def _break_causality(graph: onnx.ModelProto) -> None:
-    next(n for n in graph.graph.node if n.op_type == "LessOrEqual").op_type = "GreaterOrEqual"
-
-
-def _break_cache(graph: onnx.ModelProto) -> None:
-    node = next(n for n in graph.graph.node if n.output[0] == "new_value_cache")
-    node.CopyFrom(onnx.helper.make_node("Identity", ["new_key_cache"], ["new_value_cache"]))
-
-
-@pytest.mark.parametrize(("tamper", "error"), [(_break_causality, "decoder score"), (_break_cache, "decoder step")])
-def test_the_gate_refuses_a_tampered_decoder(
-    quick: None,
-    tamper: Callable[[onnx.ModelProto], None],
-    error: str,
-    checkpoint: Checkpoint,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    make = export_write.decoder_graph
-
-    def tampered(model: AsrModel) -> onnx.ModelProto:
-        graph = make(model)
-        tamper(graph)
-        return graph
-
-    monkeypatch.setattr(export_write, "decoder_graph", tampered)
-    with pytest.raises(ExportError, match=error):
-        export_model(checkpoint, tmp_path / "model.onnx")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_command_writes_a_file_and_tells_how_close_it_is(
-    quick: None, checkpoint: Checkpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "run").mkdir()
-    checkpoint.save(tmp_path / "run" / "checkpoint-7.pt")
-    output = tmp_path / "out.onnx"
-    assert main(["export", str(tmp_path / "run"), "-o", str(output), "--int8", "--chunk-ms", "320"]) == 0
-    printed = capsys.readouterr()
-    assert "int8" in printed.out and "KL divergence" in printed.out
-    told = printed.err.splitlines()
-    assert told[0] == "asr export: tracing the encoder ..." and "the int8 file" in told[-1] and len(told) == 4
-    meta = OnnxModel(output).metadata
-    assert (meta.default_chunk_size, meta.default_left_context) == (8, 64)
-
-
-def test_command_exports_the_mean_of_the_newest_checkpoints(
-    quick: None, checkpoint: Checkpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of those of steps 2 and 3, as trained: the gate holds them to the graphs of `checkpoint`."""
-    run, output = tmp_path / "run", tmp_path / "out.onnx"
-    run.mkdir()
-    for step, shift in ((1, 1.0), (2, 0.5), (3, -0.5)):
-        weights = {name: value + shift for name, value in checkpoint.average.items()}
-        training = {**checkpoint.training, "step": step}
-        dataclasses.replace(checkpoint, weights=weights, average=weights, training=training).save_step(run, 3)
-    checkpoint_path(run, 1).rename(run / "best.pt")
-    checkpoint_path(run, 2).with_name("checkpoint-1.pt").write_bytes(b"damaged, and not asked for")
-    assert main(["export", str(run), "-o", str(output), "--average", "2"]) == 0
-    assert f"{run}, mean of 2 checkpoints to step 3 -> {output}" in capsys.readouterr().out
-    assert main(["export", str(run), "-o", str(output), "--average", "4"]) == 1
-    assert "cannot average 4 checkpoints of" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["-o", "model.onnx", "--chunk-ms", "100"], "--chunk-ms 100 must be a multiple of 40"),
-        (["-o", "model.onnx", "--left-context-ms", "-40"], "--left-context-ms -40"),
-        (["-o", "model.bin"], "must end in .onnx"),
-        (["-o", "no/such/folder/model.onnx"], "no folder"),
-        (["-o", "model.onnx", "--rescore-ctc-weight", "1.5"], "rescore_ctc_weight"),
-        (["-o", "model.onnx", "--average", "2"], "c.pt is not the folder of a training run"),
-    ],
-)
-def test_command_names_the_wrong_option(
-    options: list[str],
-    message: str,
-    checkpoint: Checkpoint,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    checkpoint.save(tmp_path / "c.pt")
-    assert main(["export", "c.pt", *options]) == 1
-    assert message in capsys.readouterr().err
-    assert [p.name for p in tmp_path.iterdir()] == ["c.pt"]
-
-
-def test_damage_to_the_phone_head_alone_is_found(checkpoint: Checkpoint, exported: Path, tmp_path: Path) -> None:
-    graph = onnx.load(exported)
-    (bias,) = (i for i in graph.graph.initializer if i.name.endswith("phone_ctc.bias"))
-    values = onnx.numpy_helper.to_array(bias).copy()
-    values[5] += 0.5
-    bias.CopyFrom(onnx.numpy_helper.from_array(values, bias.name))
-    onnx.save(graph, tmp_path / "damaged.onnx")
-    with pytest.raises(ExportError, match="differs from PyTorch"):
-        check_parity(checkpoint.model(), OnnxModel(tmp_path / "damaged.onnx"))
 
 
 def test_files_of_older_formats_lack_what_came_later(exported: Path) -> None:

@@ -119,7 +119,7 @@ def test_texts_are_ours(
     for samples in utterances:
         audio = padded(samples, chunk_ms)
         text = ours(audio, chunk_ms)
-        assert len(set(text)) >= 3, "the test needs something to say"
+        assert len(set(text)) > 3, "the test needs something to say"
         assert decode(recognizer, [audio]) == [text]
 
 
@@ -213,7 +213,7 @@ def test_its_websocket_server_gives_our_text_to_clients_at_once(
         ),
         (
             ["--num-utterances", "3"],
-            r"zipformer2_ctc: .* \d of 3 texts equal ours\n(.*\n)*wenet_ctc: .* \d of 3 texts equal ours\n",
+            r"zipformer2_ctc: .* 3 of 3 texts equal ours\nwenet_ctc: .* 3 of 3 texts equal ours\n",
         ),
     ],
     ids=["cost", "texts"],
@@ -225,11 +225,7 @@ def test_the_benchmark_prints_its_numbers(
     command = [sys.executable, str(BENCHMARKS / "vs_sherpa.py"), str(folder), "--model", str(tiny_onnx)]
     done = subprocess.run([*command, *options, *data], capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
-    output = done.stdout.decode()
-    assert re.search(printed, output), output
-    # sherpa-onnx drops an apostrophe at the beginning, with which this network's texts may begin.
-    for ours, theirs in re.findall(r"  ours   (.*)\n  theirs (.*)\n", output):
-        assert ours.startswith("'") and ours[1:] == theirs, output
+    assert re.search(printed, done.stdout.decode()), done.stdout.decode()
 
 
 def test_streams_are_counted_beside_those_of_its_server(

@@ -13,6 +13,7 @@ from asr._core import (
     NUM_WORD_FEATURES,
     pause_class,
     punctuate,
+    punctuation_units,
     special_features,
     word_features,
 )
@@ -49,11 +50,26 @@ def test_units_that_are_no_word() -> None:
         special_features("middle")  # type: ignore[arg-type]
 
 
+def test_the_pause_before_an_utterance_does_not_count() -> None:
+    words, pauses = ["he", "left"], [2.0, 2.0]
+    assert punctuation_units(words, pauses, continues=False, complete=True).pauses.tolist() == [0, 0, 7, 0]
+    assert punctuation_units(words, pauses, continues=None, complete=False).pauses.tolist() == [7, 7]
+
+
 def test_classes_of_pauses() -> None:
     classes = [pause_class(pause) for pause in (math.nan, 0.0, 0.039, 0.05, 0.2, 0.3, 0.5, 0.8, 0.9, 1e9)]
     assert classes == [0, 1, 1, 2, 3, 4, 5, 6, 7, 7] and max(classes) == NUM_PAUSE_CLASSES - 1
     with pytest.raises(ValueError, match="negative"):
         pause_class(-0.1)
+
+
+@pytest.mark.parametrize("start_s", [0.0, 0.28, 1.28, 1e3 + 0.1, 2**31 / 16000 - 1, 2**32 / 16000 - 1])
+def test_the_class_of_a_pause_is_the_same_at_all_times_of_a_stream(start_s: float) -> None:
+    """Pauses of whole frames, of 40 ms, are the differences of two times, which are rounded."""
+    for frame in range(50):
+        ends_s = start_s + 0.04 * frame
+        found = [pause_class(max(0.0, start_s + 0.04 * (frame + pause) - ends_s)) for pause in range(30)]
+        assert found == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, *[5] * 5, *[6] * 8, *[7] * 7]
 
 
 def show(text: str, marks: dict[int, np.ndarray], cases: dict[int, np.ndarray], **options: bool) -> str:

@@ -40,6 +40,14 @@ def shown(corpus: Corpus) -> str:
         ("It cost $25 in 1842 [12], i.e. nothing.", "~it cost $25 in 1842, i e nothing."),
         ("They watch the BBC's news on NBC.", "~they watch the BBC'S news on NBC."),
         ("He was goin' 'cause 'tis late.", "~he was goin' 'cause 'tis late."),
+        ("The U.S. Army came approx. at noon.", "~the U S Army came approx at noon."),
+        (
+            "He left. The man saw it. But she stayed. I saw. So?",
+            "~he left. ~the man saw it. ~but she stayed. I saw. ~so?",
+        ),
+        ("Plan A and vitamin A help the following:", "~plan A and vitamin A help the following."),
+        ('Why did you go?! "Because he left."', "~why did you go? Because he left."),
+        ("Well\u2026yes, the café was closed.", "~well yes, the café was closed."),
     ],
 )
 def test_marks_and_cases_of_a_line(line: str, expected: str) -> None:
@@ -55,6 +63,8 @@ def test_marks_and_cases_of_a_line(line: str, expected: str) -> None:
         "I wandered lonely, That floats on high, When all at once I saw, And then The daffodils.",
         "Привет, мир.",
         "A <b>table</b> | of things.",
+        "The lord Of rings And men left.",
+        " ".join(["word"] * 121) + ".",
     ],
 )
 def test_what_is_no_prose_is_left_out_and_parts_the_text(line: str) -> None:
@@ -64,7 +74,7 @@ def test_what_is_no_prose_is_left_out_and_parts_the_text(line: str) -> None:
 
 
 def test_sentences_begin_where_a_capital_says_so() -> None:
-    corpus = corpus_of("He left. She stayed? No! it rained.", "So what?")
+    corpus = corpus_of("He left. She stayed? No! it rained.", "So what? they asked.")
     assert [corpus.vocabulary[corpus.words[i]] for i in corpus.starts] == ["he", "she", "no", "so"]
 
 
@@ -77,6 +87,8 @@ def test_words_of_mixed_case_are_listed_with_their_usual_spelling() -> None:
     corpus = corpus_of(*["We use GitHub and McDonald."] * 6, "We use Github.", "A tYpo.")
     assert corpus.mixed == {"github": "GitHub", "mcdonald": "McDonald"}
     assert shown(corpus).startswith("~we use Github and Mcdonald.")  # capitalized: the list says how
+    rare = corpus_of(*["We use GitHub."] * 6, *["We use github."] * 6)
+    assert rare.mixed == {} and shown(rare).startswith("~we use ~github.")
 
 
 def test_reading_parts_of_a_file_and_no_more_words_than_asked(tmp_path: Path) -> None:
@@ -87,6 +99,8 @@ def test_reading_parts_of_a_file_and_no_more_words_than_asked(tmp_path: Path) ->
     first, last = (read(path, 1 << 20, part).corpus() for part in ((0.0, 0.9), (0.9, 1.0)))
     assert not set(first.vocabulary) & set(last.vocabulary) - {"the", "number", "is"}
     assert 3900 <= len(first) + len(last) <= 4000
+    assert read(path, 40).corpus().breaks.tolist() == [0]
+    assert read(path, 40, apart=True).corpus().breaks.tolist() == list(range(0, 40, 4))
 
 
 def test_a_file_without_prose(tmp_path: Path) -> None:

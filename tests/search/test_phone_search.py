@@ -9,6 +9,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from support import arpa
+from support.pair_gains import pair_gains
 
 from asr._core import CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
 from asr.lexicon.g2p import G2pOptions, train
@@ -47,17 +48,7 @@ def lm() -> NgramLm:
     return model()
 
 
-def phone_gains() -> dict[str, float]:
-    """What every phone of a known word gains, and the border behind it."""
-    counts: dict[str, float] = defaultdict(float)
-    for word, log10 in (("A", -0.6), ("AB", -0.9), ("ABB", -1.0), ("B", -1.5), ("BAA", -2.5)):
-        for variant in PRONUNCIATIONS[word]:
-            for phone in [*variant, " "]:
-                counts[phone] += 10**log10 / len(PRONUNCIATIONS[word])
-    return {phone: -0.3 * math.log(max(count / sum(counts.values()), 0.01)) for phone, count in counts.items()}
-
-
-GAINS = phone_gains()
+GAINS = pair_gains({"A": -0.6, "AB": -0.9, "ABB": -1.0, "B": -1.5, "BAA": -2.5}, PRONUNCIATIONS.__getitem__, 0.3)
 
 
 def spoken(hypothesis: tuple[int, ...]) -> list[tuple[str, ...]]:
@@ -82,7 +73,7 @@ def readings(hypothesis: tuple[int, ...]) -> list[tuple[str, ...]]:
 def definition(lm: NgramLm, hypothesis: tuple[int, ...], words: tuple[str, ...]) -> float:
     score = 0.8 * sum(lm.log_probs([word or "<unk>" for word in words])) + 0.4 * len(words)
     for word, phones in zip(words, spoken(hypothesis), strict=True):
-        score += sum(GAINS[phone] for phone in [*phones, " "]) if word else -1.5
+        score += sum(GAINS[pair] for pair in itertools.pairwise([" ", *phones, " "])) if word else -1.5
     return score
 
 
@@ -95,7 +86,7 @@ def test_a_wide_beam_finds_the_best_of_all_hypotheses(lm: NgramLm) -> None:
     fusion = LmFusion(lm, LETTERS, **OPTIONS, phones=PHONES)
     assert fusion.over_phones and fusion.tokens == TOKENS
     rarer = 0
-    for _ in range(30):
+    for _ in range(50):
         log_probs = random_log_probs(rng, 5)
         totals: dict[tuple[int, ...], float] = defaultdict(float)
         for path in itertools.product(range(7), repeat=5):

@@ -80,6 +80,17 @@ class Gate:
         self._open.set()
 
 
+def submit_together(scheduler: Scheduler, recognizers: list[Recognizer], audio: np.ndarray) -> None:
+    """A stream of each recognizer, which all wait before the first is run; returns when `audio` is done in all."""
+    gate = Gate(scheduler, recognizers[0])
+    clients = [Client(recognizer) for recognizer in recognizers]
+    for client in clients:
+        scheduler.submit(client.job, lambda stream: stream.accept_waveform(audio))
+    gate.open()
+    for client in clients:
+        client.wait(1)
+
+
 def test_streams_that_came_together_are_run_together(recognizer: Recognizer, sample: np.ndarray) -> None:
     scheduler = Scheduler(num_threads=1, max_batch=8)
     gate = Gate(scheduler, recognizer)
@@ -141,13 +152,7 @@ def test_streams_of_a_file_that_depends_on_the_batch_run_alone(recognizer: Recog
     model.metadata = dataclasses.replace(model.metadata, batch_invariant=False)
     other = recognizer.with_options(model=model)
     scheduler = Scheduler(num_threads=1, max_batch=8)
-    gate = Gate(scheduler, other)
-    clients = [Client(other) for _ in range(3)]
-    for client in clients:
-        scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample[:20000]))
-    gate.open()
-    for client in clients:
-        client.wait(1)
+    submit_together(scheduler, [other] * 3, sample[:20000])
     scheduler.close()
     assert scheduler.num_runs == scheduler.num_served > 3
 
@@ -161,13 +166,7 @@ def test_batches_have_a_limit_and_one_kind(recognizer: Recognizer, sample: np.nd
 
     monkeypatch.setattr(scheduler_module, "compute", compute)
     scheduler = Scheduler(num_threads=1, max_batch=2)
-    gate = Gate(scheduler, recognizer)
-    clients = [Client(recognizer) for _ in range(3)] + [Client(recognizer.with_options(chunk_ms=160))]
-    for client in clients:
-        scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample[:16000]))
-    gate.open()
-    for client in clients:
-        client.wait(1)
+    submit_together(scheduler, [*[recognizer] * 3, recognizer.with_options(chunk_ms=160)], sample[:16000])
     scheduler.close()
     assert {len(batch) for batch in batches} == {1, 2} and all(len(set(batch)) == 1 for batch in batches)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,25 +54,32 @@ def test_equals_the_masked_full_pass_in_pytorch(
     assert finals(events).replace(" ", "") == detokenize(TOKENS[t] for t in kept).replace(" ", "")
 
 
-def test_rescoring_takes_the_hypothesis_that_search_and_decoder_like_best(
-    onnx: OnnxModel, conversation: np.ndarray
-) -> None:
-    audio = conversation[:80000]  # one utterance
-    features = fbank(audio).numpy()
-    search, outputs, cache = CtcPrefixBeamSearch(beam_size=8), [], onnx.init_cache(1, 64)
+def steps(onnx: OnnxModel, audio: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """log_probs and encoder_out, (num_frames, ...) float32, of each chunk of 16 encoder frames."""
+    features, cache = fbank(audio).numpy(), onnx.init_cache(1, 64)
     for start in range(0, len(features) - 3, 64):
         valid = min(67, len(features) - start)
         piece = np.zeros((1, 67, 80), np.float32)
         piece[0, :valid] = features[start : start + 67]
         log_probs, encoder_out, cache, _ = onnx.step(piece, np.array([valid]), cache)
-        search.advance(log_probs[0, : min(valid // 4, 16)])
-        outputs.append(encoder_out[0, : min(valid // 4, 16)])
-    hypotheses = search.hypotheses(4)  # as many as the decoder scores
+        num_frames = min(valid // 4, 16)
+        yield log_probs[0, :num_frames], encoder_out[0, :num_frames]
+
+
+def test_rescoring_takes_the_hypothesis_that_search_and_decoder_like_best(
+    onnx: OnnxModel, conversation: np.ndarray
+) -> None:
+    audio = conversation[:80000]  # one utterance
+    search, outputs = CtcPrefixBeamSearch(beam_size=8), []
+    for log_probs, encoder_out in steps(onnx, audio):
+        search.advance(log_probs)
+        outputs.append(encoder_out)
+    hypotheses = search.hypotheses(8)
     scores = onnx.score([h.tokens for h in hypotheses], np.concatenate(outputs))
     weight = onnx.metadata.rescore_ctc_weight
     best = max(zip(hypotheses, scores, strict=True), key=lambda p: weight * p[0].log_prob + (1 - weight) * p[1])[0]
     assert best.tokens != hypotheses[0].tokens  # or this test could not tell
-    assert finals(recognize(Recognizer(onnx, search="rescore", second_pass=False, beam_size=8), audio)) == detokenize(
+    assert finals(recognize(Recognizer(onnx, search="rescore", second_pass=False), audio)) == detokenize(
         TOKENS[t] for t in best.tokens
     )
     beam = detokenize(TOKENS[t] for t in hypotheses[0].tokens)
@@ -114,14 +121,7 @@ def test_the_decoder_hears_each_frame_in_one_utterance(onnx: OnnxModel, conversa
     encoded.clear()
     recognize(recognizer, conversation)
     assert len(encoded) == 3
-    features = fbank(conversation).numpy()
-    outputs, cache = [], onnx.init_cache(1, 64)
-    for start in range(0, len(features) - 3, 64):
-        valid = min(67, len(features) - start)
-        piece = np.zeros((1, 67, 80), np.float32)
-        piece[0, :valid] = features[start : start + 67]
-        _, encoder_out, cache, _ = onnx.step(piece, np.array([valid]), cache)
-        outputs.append(encoder_out[0, : min(valid // 4, 16)])
+    outputs = [encoder_out for _, encoder_out in steps(onnx, conversation)]
     np.testing.assert_allclose(np.concatenate(encoded), np.concatenate(outputs), atol=1e-3)
 
 

@@ -85,11 +85,8 @@ def test_partials_do_not_know_of_it(recognizer: Recognizer, conversation: np.nda
     assert partials(recognizer) == partials(replace(recognizer, second_pass=False))
 
 
-def test_silence_is_encoded_once() -> None:
-    recognizer = Recognizer(
-        search="beam", lm=None
-    )  # the bundled network: the small one of other tests may write in silence
-    assert second_looks(recognizer, np.zeros(16000 * 12, np.float32)) == ([], 0)
+def test_silence_is_encoded_once(onnx: OnnxModel) -> None:
+    assert second_looks(Recognizer(onnx, search="beam"), np.zeros(16000 * 12, np.float32)) == ([], 0)
 
 
 def test_long_utterances_are_taken_in_chunks(

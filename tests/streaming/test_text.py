@@ -10,6 +10,7 @@ from support.commas import write_punctuation
 from support.recognition import finals, num_errors, recognize
 
 from asr import Recognizer, _core
+from asr._core import NUM_CASES, NUM_MARKS, special_features
 from asr.runtime.onnx_model import OnnxModel
 from asr.runtime.punctuation import Answer, Punctuation
 from asr.runtime.shown_text import TEXT
@@ -144,3 +145,32 @@ def test_an_utterance_cut_for_its_length_has_no_mark_at_its_end(
     assert {event.endpoint for event in events} >= {"max_utterance", "end_of_audio"}
     for event in events:
         assert event.text.endswith(",") == (event.endpoint != "max_utterance")
+
+
+def test_an_utterance_that_goes_on_begins_small_and_others_as_sentences(
+    plain: Recognizer, conversation: np.ndarray, tmp_path: Path
+) -> None:
+    class Small(Punctuation):
+        def answer_units(self, units: _core.PunctuationUnits) -> Answer:
+            beginnings.append(tuple(units.features[0]))
+            probs = [np.eye(size, dtype=np.float32)[[0] * len(units.pauses)] for size in (NUM_MARKS, NUM_CASES)]
+            return Answer(*probs)
+
+    beginnings: list[tuple[int, ...]] = []
+    small = Small(write_punctuation(tmp_path / "commas.onnx"))
+    recognizer = plain.with_options(text="formatted", punctuation=small, max_utterance_s=2.0)
+    endpoint: str | None = None
+    goes_on = []
+    stream = recognizer.stream()
+    for end in (stream.end_utterance, lambda: stream.gap(1600), stream.finish):
+        stream.accept_waveform(conversation[: 5 * 16000])
+        end()
+    for event in stream.events():
+        if isinstance(event, (Partial, Final)) and event.text:
+            assert event.text[0].isupper() == (endpoint != "max_utterance" or event.text.startswith("I ")), event
+        if isinstance(event, Final):
+            goes_on.append(endpoint == "max_utterance")
+        endpoint = event.endpoint if isinstance(event, Final) else None if isinstance(event, Gap) else endpoint
+    assert goes_on.count(True) >= 3 and goes_on.count(False) >= 3
+    sentence, continues = (tuple(special_features(unit)) for unit in ("sentence", "continues"))
+    assert {sentence, continues} <= set(beginnings)

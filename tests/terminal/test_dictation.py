@@ -22,8 +22,8 @@ from asr.streaming.terminal.dictation import Dictation
 from asr.streaming.terminal.live import Source
 from asr.streaming.terminal.output import Output
 from asr.streaming.terminal.toggle import Switch
+from asr.streaming.terminal.typing_thread import TypingThread
 from asr.streaming.terminal.typing_tools import TypingTool
-from asr.streaming.terminal.typist import Typist
 
 COMMAND = [sys.executable, "-m", "asr.streaming.terminal.cli"]
 LEAD_IN, LEAD_OUT = np.zeros(36000, np.int16), np.zeros(8000, np.int16)
@@ -95,7 +95,7 @@ def test_captions_go_on_where_typing_or_the_microphone_fails(
 ) -> None:
     recognizer = Recognizer(second_pass=False)
     tool = TypingTool("xdotool", ("sh", "-c", "cat >/dev/null; echo 'no such display' >&2; exit 1"))
-    typist = Typist(tool)
+    typing = TypingThread(tool)
     microphones: list[Any] = [Recording(conversation[100000:150000]), MicrophoneError("there is no microphone")]
 
     def open_microphone() -> Any:
@@ -105,10 +105,10 @@ def test_captions_go_on_where_typing_or_the_microphone_fails(
 
     with Output("json", str(tmp_path / "events")) as output:
         source = Source(Recording(conversation[:80000]), recognizer.stream())  # type: ignore[arg-type]
-        dictation = Dictation(source, open_microphone, switch, typist, output, with_stats=False)
+        dictation = Dictation(source, open_microphone, switch, typing, output, with_stats=False)
         for _ in range(40):
             dictation.step()
-        typist._thread.join(0.5)  # until the program has failed
+        typing._thread.join(0.5)  # until the program has failed
         switch.on = False
         dictation.step()
         paused_at = source.stream.sample_offset
@@ -149,7 +149,7 @@ def test_another_dictation_or_no_display_is_told_at_once(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--type", "--sample"], "--type types what is said into the microphone: leave out --sample"),
+        (["--type", "--sample"], "--type types the words of the microphone: leave out --sample"),
         (["--type", "--system-audio"], "leave out --system-audio"),
         (["--type", "emacs"], "invalid choice: 'emacs'"),
         (["--paused"], "give --type as well"),

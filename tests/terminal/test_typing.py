@@ -18,8 +18,8 @@ from support.x_server import Window, XServer, wait_until
 from asr import Recognizer
 from asr.runtime.search import Word
 from asr.streaming.events import Error, Event, Final, Partial
+from asr.streaming.terminal.typing_thread import StableWords, TypingThread
 from asr.streaming.terminal.typing_tools import TypingError, TypingTool, find_tool
-from asr.streaming.terminal.typist import StableWords, Typist
 
 
 def words(text: str) -> tuple[Word, ...]:
@@ -90,11 +90,11 @@ def window(display: XServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_text_arrives_in_the_window(window: Window) -> None:
-    typist = Typist(find_tool())
+    typing = TypingThread(find_tool())
     text = 'It\'s 9:30 & Zoë said: -v --help \\n "5 %"; “so”!'
-    typist.show(final(text))
-    typist.close()
-    assert (typist.fault, window.text) == ("", f"{text} ")
+    typing.show(final(text))
+    typing.close()
+    assert (typing.fault, window.text) == ("", f"{text} ")
 
 
 def test_a_process_that_is_killed_while_it_types_leaves_no_key_pressed(window: Window, display: XServer) -> None:
@@ -112,29 +112,29 @@ def test_a_tool_that_fails_stops_typing_and_nothing_else(tmp_path: Path) -> None
     """It is told once, and tried again after `resume`."""
     ok, typed = tmp_path / "ok", tmp_path / "typed"
     tool = TypingTool("xdotool", ("sh", "-c", f'cat >> {typed}; test -e {ok} || {{ echo "Can\'t open" >&2; exit 1; }}'))
-    typist = Typist(tool)
-    typist.show(final("one"))
-    wait_until(lambda: typist.fault)
-    typist.show(final("two"))
-    said = [typist.complaint(), typist.complaint()]
+    typing = TypingThread(tool)
+    typing.show(final("one"))
+    wait_until(lambda: typing.fault)
+    typing.show(final("two"))
+    said = [typing.new_error(), typing.new_error()]
     assert said == [
         "typing has stopped, captions go on: xdotool: Can't open; to try again: asr-stream toggle, twice",
         "",
     ]
     ok.touch()
     time.sleep(0.1)  # "two" goes the way of all that came while it had stopped
-    typist.resume()
-    typist.show(final("three"))
-    typist.close()
-    assert (typist.complaint(), typed.read_text()) == ("", "one three ")
+    typing.resume()
+    typing.show(final("three"))
+    typing.close()
+    assert (typing.new_error(), typed.read_text()) == ("", "one three ")
 
 
 def test_a_window_that_takes_no_keys_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asr.streaming.terminal.typing_tools.TIMEOUT_S", 0.05)
-    typist = Typist(TypingTool("ydotool", ("sleep", "2")))
-    typist.show(final("one"))
+    typing = TypingThread(TypingTool("ydotool", ("sleep", "2")))
+    typing.show(final("one"))
     assert threading.active_count() > 1  # `show` does not wait
-    wait_until(lambda: typist.fault == "ydotool does not end")
+    wait_until(lambda: typing.fault == "ydotool does not end")
 
 
 # ---- which program ----

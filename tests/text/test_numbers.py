@@ -81,20 +81,21 @@ def test_settled_words_are_shown_the_same_whatever_follows() -> None:
     chance = random.Random(2)
     words = spoken_words()
     num_found = 0
-    for _ in range(3000):
+    for _ in range(800):
         text = [
             chance.choice(words) if chance.random() < 0.6 else chance.choice(["cat", "dog", "house"]) for _ in range(16)
         ]
         everything = format_numbers(text)
         for length in range(len(text)):
             settled = num_settled_words(text[:length])
-            found = format_numbers(text[:settled])
+            found = [token for token in format_numbers(text[:length]) if token[2] < settled]
             assert found == everything[: len(found)], text
-            num_found += settled > 0
-    assert num_found > 1000
+            num_found += settled >= length - 2
+    assert num_found > 3000
 
 
 def test_a_number_under_way_is_not_settled() -> None:
     words = ["we", "had", "the", "cat", "pay", "twenty", "five"]
-    assert num_settled_words(words) == 4
-    assert num_settled_words([*words, "dollars", "red", "cats"]) == 9
+    assert num_settled_words(words) == 4  # "pay25" may be a name before "at gmail dot com"
+    assert num_settled_words([*words, "dollars"]) == 5
+    assert num_settled_words([*words, "dollars", "red"]) == 8

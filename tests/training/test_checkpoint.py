@@ -15,14 +15,11 @@ from typing import Any
 
 import pytest
 import torch
+from support.checkpoints import TOKENS, checkpoint_of_step
 
 from asr.cli import main
-from asr.config import Config, ModelConfig
-from asr.model.model import AsrModel
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, CheckpointError, average_newest, checkpoint_path, checkpoints
-
-TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B")
 
 SAVES_AND_IS_KILLED = """
 import os, random, signal, sys, time
@@ -56,14 +53,6 @@ checkpoint.save_step(folder, 2)
 assert len(checkpoints(folder)) == 2
 print(num_interrupted, -4 + checkpoint.training["step"])
 """
-
-
-def checkpoint_of_step(step: int) -> Checkpoint:
-    config = Config(model=ModelConfig(dim=32, num_heads=2, encoder_layers=1, encoder_ff_dim=64, decoder_ff_dim=64))
-    tokenizer = Tokenizer("char", TOKENS)
-    torch.manual_seed(0)
-    weights = AsrModel(Checkpoint(config, tokenizer, {}, {}, {}).model_config).state_dict()
-    return Checkpoint(config, tokenizer, weights, weights, {"step": step})
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from asr.config import LossConfig, ModelConfig
 from asr.model.decoder import IGNORE_ID
+from asr.model.denominator import Denominator
 from asr.model.model import AsrModel, consistency_loss
 from asr.tokenizer import SOS_EOS_ID
 
@@ -84,6 +85,31 @@ def test_losses_of_a_batch(
     joint = ctc_weight * ctc + (1 - ctc_weight) * attention
     assert found.total.item() == pytest.approx(joint / num_tokens, rel=1e-4)
     assert found.consistency == 0
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("denominator_weight", [0.0, 0.9])
+def test_loss_of_the_phone_head(model: AsrModel, features: Tensor, denominator_weight: float) -> None:
+    """CTC of the phones and the weighted log of the sum over all sequences, beside the other losses."""
+    torch.manual_seed(3)
+    with_phones = AsrModel(replace(model.config, phones=("A", "B"))).eval()
+    config = LossConfig(phone_weight=0.7, denominator_weight=denominator_weight)
+    phones = torch.tensor([[3, 4, 4], [1, IGNORE_ID, IGNORE_ID]])
+    denominator = Denominator([[3, 4, 4], [1]], 2)
+    found = with_phones.losses(
+        *batch(features), config, phones=phones, phone_lengths=torch.tensor([3, 1]), denominator=denominator
+    )
+    expected = 0.0
+    for row, tokens in enumerate(([3, 4, 4], [1])):
+        frames = torch.tensor([NUM_FRAMES[row]])
+        encoder_out, lengths, _ = with_phones.encoder(with_phones.ctc, features[row : row + 1, :frames], frames, 0, -1)
+        log_probs = with_phones.phone_log_probs(encoder_out)
+        expected += ctc_by_hand(log_probs[0].tolist(), tokens)
+        expected += denominator_weight * denominator(log_probs, lengths).item()
+    num_tokens = sum(map(len, TARGETS))
+    assert found.phone_ctc.item() == pytest.approx(expected / num_tokens, rel=1e-4)
+    others = config.ctc_weight * found.ctc + (1 - config.ctc_weight) * found.attention
+    assert found.total.item() == pytest.approx((0.3 * others + 0.7 * found.phone_ctc).item(), rel=1e-5)
 
 
 def divergence(one: list[float], other: list[float]) -> float:

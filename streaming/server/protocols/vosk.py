@@ -11,7 +11,7 @@ defaults: `sample_rate` 8000, `words` 1 (0: results are `text` alone), `max_alte
 `alternatives`, of which there is always one), `phrase_list` [] (a grammar: phrases of the list, and "[unk]" for
 anything else). Extensions are `num_stable` 0 (1: partials have `num_stable`, the number of leading words that are
 unlikely to change) and `text` "plain" ("formatted": with numbers in digits, case and punctuation; "default": what the
-server's --text says). Other keys are ignored. Plain text is in lower case, as the models of Vosk write it.
+server's --text says). Other keys are ignored. Plain text is in lower case but for "I".
 
 The protocol: https://alphacephei.com/vosk/server. It has no errors; here a client gets {"error": ...} before the
 connection is closed.

@@ -47,7 +47,7 @@ class AcceptFilter(logging.Filter):
 
 
 def set_up_logging() -> None:
-    """Errors of all libraries, and what the server itself tells."""
+    """Errors of all libraries, and messages of the server."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormatter("%(asctime)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -1,7 +1,7 @@
-"""Dictation: stable words go into the focused window, in order, each once; nothing is ever taken back.
+"""Dictation: stable words are typed into the focused window, in order, each once, and never deleted.
 
 A word is typed when it belongs to the stable prefix of a partial, with the case and the marks that it has there; the
-rest of an utterance is typed with its final. Behind an utterance comes a space. A thread types, so that recognition
+rest of an utterance is typed with its final. A space follows each utterance. A thread types, so that recognition
 does not wait for a window.
 """
 
@@ -34,7 +34,7 @@ class StableWords:
         return self._new(event.words[: event.num_stable]) if isinstance(event, Partial) else ""
 
     def _new(self, words: tuple[Word, ...]) -> str:
-        """The words behind those that were typed. Where one of these has changed, which is rare, times tell which."""
+        """The words behind those that were typed. Where one of these has changed, which is rare, times decide."""
         typed = self._typed
         new = words[len(typed) :]
         if typed and [word.word for word in words[: len(typed)]] != [word.word for word in typed[: len(words)]]:
@@ -44,15 +44,15 @@ class StableWords:
         return separator + " ".join(word.word for word in new)
 
 
-class Typist:
-    """Types in a thread of its own. `fault`: why it has stopped, until `resume`; "" while it goes on."""
+class TypingThread:
+    """Types in a thread of its own. `fault`: why it has stopped, until `resume`; "" while it runs."""
 
     def __init__(self, tool: TypingTool) -> None:
         self.fault = ""
         self._tool = tool
         self._words = StableWords()
         self._pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._told = False
+        self._reported = False
         self._thread = threading.Thread(target=self._run, name="type", daemon=True)
         self._thread.start()
 
@@ -61,16 +61,16 @@ class Typist:
         if text := self._words.add(event):
             self._pieces.put(text)
 
-    def complaint(self) -> str:
-        """A sentence for people when typing has just failed, else ""."""
-        if not self.fault or self._told:
+    def new_error(self) -> str:
+        """A message when typing has failed since the last call, else ""."""
+        if not self.fault or self._reported:
             return ""
-        self._told = True
+        self._reported = True
         return f"typing has stopped, captions go on: {self.fault}; to try again: asr-stream toggle, twice"
 
     def resume(self) -> None:
-        """After a pause: tries again what had failed."""
-        self.fault, self._told = "", False
+        """After a pause: types again, also after a failure."""
+        self.fault, self._reported = "", False
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Waits until all is typed, at most `timeout_s`."""
@@ -79,7 +79,7 @@ class Typist:
 
     def _run(self) -> None:
         while (text := self._pieces.get()) is not None:
-            if self.fault:  # what came since is not typed: the text would have a hole
+            if self.fault:  # what came since is not typed: words would be missing between
                 continue
             try:
                 self._tool.type(text)

@@ -1,0 +1,141 @@
+"""What formatting costs and when it is stable: python benchmarks/formatting.py data/dev.jsonl.gz --num-utterances 40
+
+Every utterance goes through a `Recognizer` as plain text, in blocks of one chunk; its partials and finals are then
+formatted by themselves. Times are CPU time of one thread in ms:
+
+- partial, final: formatting an event, the network for case and punctuation and its call from Python included; of that,
+  network: the call alone.
+- step: the acoustic model for one chunk, the search not included; ratio: partial over step, of the medians.
+- stable: share of the words shown in finals that a partial called stable before; plain: of the words of plain text.
+- lag: words that are stable in plain text and not yet in formatted text, in the mean of the partials with words.
+- differs: share of the words called stable that the final has otherwise though its plain words are the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from command import new_parser, progress, show, utterances
+
+from asr import Recognizer
+from asr._core import PunctuationRun, TextFormatter
+from asr.runtime.punctuation import Answer, Punctuation
+from asr.runtime.search import Word
+from asr.runtime.shown_text import bundled_punctuation, text_options
+from asr.streaming import Event, Final, Partial
+
+T = TypeVar("T")
+
+
+def timed(action: Callable[[], T]) -> tuple[T, float]:
+    """What `action` returns, and the CPU time of this thread that it took in ms."""
+    began = time.thread_time()
+    result = action()
+    return result, 1e3 * (time.thread_time() - began)
+
+
+class Formatting:
+    """Formats the events of one utterance after the other, and counts."""
+
+    def __init__(self, recognizer: Recognizer, punctuation: Punctuation) -> None:
+        options = text_options("formatted", recognizer.onnx.tokens, None, punctuation)
+        assert options is not None
+        self.formatter = TextFormatter(options)
+        self.punctuation = punctuation
+        self.times: dict[str, list[float]] = {"partial": [], "final": [], "network": []}
+        self.lags: list[int] = []
+        self.num_words = self.num_stable = self.num_plain = self.num_plain_stable = self.num_differ = 0
+        self._stable: list[Word] = []
+        self._plain: list[str] = []
+
+    def add(self, event: Event) -> None:
+        words = [(word.word, word.start_s, word.end_s, word.confidence) for word in event.words]
+        if isinstance(event, Partial):
+            stable = event.num_stable
+            (shown, num_stable), took = timed(lambda: self._shown(self.formatter.partial(words, stable)))
+            self.times["partial"].append(took)
+            if words:
+                ends = [word[2] for word in shown[:num_stable]]
+                self.lags.append(stable - sum(word[2] <= max(ends, default=0.0) for word in words[:stable]))
+            self._stable = [Word(*word) for word in shown[:num_stable]]
+            self._plain = [word[0] for word in words[:stable]]
+        elif isinstance(event, Final):
+            (shown, _), took = timed(lambda: self._shown(self.formatter.final(words, False)))
+            self.times["final"].append(took)
+            plain = [word[0] for word in words]
+            self.num_words += len(shown)
+            self.num_plain += len(plain)
+            self.num_plain_stable += len(self._plain)
+            self.num_stable += len(self._stable)
+            if plain[: len(self._plain)] == self._plain:
+                pairs = zip(self._stable, shown, strict=False)
+                self.num_differ += sum(word.word != final[0] for word, final in pairs)
+            self._stable, self._plain = [], []
+
+    def _shown(self, run: PunctuationRun | None) -> tuple[list[tuple[str, float, float, float]], int]:
+        if run is None:
+            return self.formatter.shown()
+        answer, took = timed(lambda: self._answer(run))
+        self.times["network"].append(took)
+        return self.formatter.shown(answer.mark_probs.ravel(), answer.case_probs.ravel())
+
+    def _answer(self, run: PunctuationRun) -> Answer:
+        return self.punctuation.answer(run.words, run.pauses_s, continues=run.continues, complete=run.complete)
+
+    def rows(self, steps: list[float]) -> list[dict[str, Any]]:
+        rows = []
+        for name, times in (self.times | {"step": steps}).items():
+            median, p95, most = np.percentile(times or [np.nan], [50, 95, 100])
+            rows.append({"what": name, "number": len(times), "median_ms": median, "p95_ms": p95, "max_ms": most})
+        ratio = np.median(self.times["partial"]) / np.median(steps)
+        share = {
+            "ratio": ratio,
+            "stable": self.num_stable / max(self.num_words, 1),
+            "plain": self.num_plain_stable / max(self.num_plain, 1),
+            "lag": float(np.mean(self.lags or [np.nan])),
+            "differs": self.num_differ / max(self.num_stable, 1),
+        }
+        return [*rows, share]
+
+
+def step_times(recognizer: Recognizer, number: int = 50) -> list[float]:
+    """CPU times in ms of the acoustic model for one chunk."""
+    onnx = recognizer.onnx
+    num_frames = 4 * recognizer.chunk_size + 3
+    features = np.zeros((1, num_frames, onnx.metadata.num_mel_bins), np.float32)
+    pasts, times = [onnx.begin(recognizer.left_context)], []
+    for _ in range(number):
+        output, took = timed(lambda pasts=pasts: onnx.step_streams(features, np.array([num_frames]), pasts))
+        pasts = output.cache
+        times.append(took)
+    return times[number // 5 :]
+
+
+def main() -> None:
+    parser = new_parser(__doc__)
+    parser.add_argument("--punctuation", help="default: the bundled one")
+    args = parser.parse_args()
+    recognizer = Recognizer(args.model, text="plain", second_pass=False)
+    assert recognizer.chunk_ms is not None
+    path = args.punctuation or bundled_punctuation()
+    assert path is not None
+    formatting = Formatting(recognizer, Punctuation(path))
+    block = 16 * recognizer.chunk_ms
+    for cut in progress(utterances(args), "utterances"):
+        samples = cut.load_audio()[0]
+        stream = recognizer.stream()
+        for begin in range(0, len(samples), block):
+            stream.accept_waveform(samples[begin : begin + block])
+            for event in stream.events():
+                formatting.add(event)
+        stream.finish()
+        for event in stream.events():
+            formatting.add(event)
+    show(formatting.rows(step_times(recognizer)), args)
+
+
+if __name__ == "__main__":
+    main()

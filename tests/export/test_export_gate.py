@@ -1,0 +1,158 @@
+"""The parity gate: a file that is not the function that PyTorch computes never gets written."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from support.export import SMALL, make_checkpoint
+
+from asr.export import write as export_write
+from asr.export.graph import ExportError
+from asr.export.parity import check_parity
+from asr.export.write import export_model, in_half_precision
+from asr.model.model import AsrModel
+from asr.runtime.onnx_model import OnnxModel
+from asr.training.checkpoint import Checkpoint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"position": "relative", "activation": "gelu", "dropout": 0.3},
+        {"position": "none", "norm": "post", "activation": "swiglu", "phones": ()},
+    ],
+    ids=str,
+)
+def test_every_kind_of_model_passes_the_gate(changes: dict[str, object], tmp_path: Path) -> None:
+    # What more layers carry in their caches is tested in test_export.py.
+    checkpoint = make_checkpoint(dataclasses.replace(SMALL, decoder_layers=1, **changes))  # type: ignore[arg-type]
+    report = export_model(checkpoint, tmp_path / "model.onnx")
+    assert report.parity.max_error < 1e-4 and report.parity.num_chunks >= 50
+    model, phones = OnnxModel(tmp_path / "model.onnx"), changes.get("phones", SMALL.phones)
+    output = model.step(np.zeros((1, 19, 80), np.float32), np.array([19]), model.init_cache(1, 4))
+    assert (output.phone_log_probs is not None) == bool(phones) == bool(model.metadata.num_phone_tokens)
+    assert model.metadata.phones == phones
+
+
+def test_a_model_without_phones_does_not_score_them() -> None:
+    with pytest.raises(ValueError, match="no phone head"):
+        AsrModel(dataclasses.replace(SMALL, phones=())).phone_log_probs(torch.zeros(1, 1, SMALL.dim))
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
+def test_absolute_positions_are_refused(position: str, tmp_path: Path) -> None:
+    checkpoint = make_checkpoint(dataclasses.replace(SMALL, position=position))
+    with pytest.raises(ExportError, match=f"{position}.*rope, relative or none"):
+        export_model(checkpoint, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _change_weight(graph: onnx.ModelProto) -> None:
+    weight = next(i for i in graph.graph.initializer if len(i.dims) == 2 and i.data_type == onnx.TensorProto.FLOAT)
+    array = onnx.numpy_helper.to_array(weight).copy()
+    array[0, 0] += 0.05
+    weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
+
+
+def _swap_operator(graph: onnx.ModelProto) -> None:
+    next(n for n in graph.graph.node if n.op_type == "Cos").op_type = "Sin"
+
+
+def _break_mask(graph: onnx.ModelProto) -> None:
+    next(n for n in graph.graph.node if n.op_type == "Less").op_type = "Greater"
+
+
+def _break_int8_weight(graph: onnx.ModelProto) -> None:
+    weight = next(i for i in graph.graph.initializer if i.data_type == onnx.TensorProto.INT8 and len(i.dims) == 2)
+    array = -onnx.numpy_helper.to_array(weight)
+    weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
+
+
+def _make_unrunnable(graph: onnx.ModelProto) -> None:
+    next(n for n in graph.graph.node if n.op_type == "Softmax").op_type = "NoSuchOperator"
+
+
+@pytest.mark.parametrize(
+    ("tamper", "int8"),
+    [
+        (_change_weight, False),
+        (_swap_operator, False),
+        (_break_mask, False),
+        (_make_unrunnable, False),
+        (_break_int8_weight, True),
+    ],
+)
+def test_the_gate_refuses_a_tampered_graph(
+    quick: None,
+    tamper: Callable[[onnx.ModelProto], None],
+    int8: bool,
+    checkpoint: Checkpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = tmp_path / "model.onnx"
+    output.write_bytes(b"the good file of yesterday")
+    name = "quantize" if int8 else "step_graph"
+    make = getattr(export_write, name)
+
+    def tampered(source: object) -> onnx.ModelProto:
+        graph = make(source)
+        if "log_probs" in [o.name for o in graph.graph.output]:
+            tamper(graph)
+        return graph
+
+    monkeypatch.setattr(export_write, name, tampered)
+    with pytest.raises(ExportError, match="exported"):
+        export_model(checkpoint, output, int8=int8)
+    assert output.read_bytes() == b"the good file of yesterday"
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def _break_causality(graph: onnx.ModelProto) -> None:
+    next(n for n in graph.graph.node if n.op_type == "LessOrEqual").op_type = "GreaterOrEqual"
+
+
+def _break_cache(graph: onnx.ModelProto) -> None:
+    node = next(n for n in graph.graph.node if n.output[0] == "new_value_cache")
+    node.CopyFrom(onnx.helper.make_node("Identity", ["new_key_cache"], ["new_value_cache"]))
+
+
+@pytest.mark.parametrize(("tamper", "error"), [(_break_causality, "decoder score"), (_break_cache, "decoder step")])
+def test_the_gate_refuses_a_tampered_decoder(
+    quick: None,
+    tamper: Callable[[onnx.ModelProto], None],
+    error: str,
+    checkpoint: Checkpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make = export_write.decoder_graph
+
+    def tampered(model: AsrModel) -> onnx.ModelProto:
+        graph = make(model)
+        tamper(graph)
+        return graph
+
+    monkeypatch.setattr(export_write, "decoder_graph", tampered)
+    with pytest.raises(ExportError, match=error):
+        export_model(checkpoint, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damage_to_the_phone_head_alone_is_found(checkpoint: Checkpoint, exported: Path, tmp_path: Path) -> None:
+    model = in_half_precision(checkpoint.model())
+    check_parity(model, OnnxModel(exported))
+    graph = onnx.load(exported)
+    (bias,) = (i for i in graph.graph.initializer if i.name.endswith("phone_ctc.bias"))
+    values = onnx.numpy_helper.to_array(bias).copy()
+    values[5] += 0.5
+    bias.CopyFrom(onnx.numpy_helper.from_array(values, bias.name))
+    onnx.save(graph, tmp_path / "damaged.onnx")
+    with pytest.raises(ExportError, match="differs from PyTorch"):
+        check_parity(model, OnnxModel(tmp_path / "damaged.onnx"))

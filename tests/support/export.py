@@ -1,0 +1,118 @@
+"""Fixtures of the tests of export: a small random checkpoint, its graphs, and the files that are written of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from filelock import FileLock
+
+from asr.config import Config, DataConfig, ModelConfig
+
+if TYPE_CHECKING:
+    import onnx
+
+    from asr.training.checkpoint import Checkpoint
+
+TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJ")
+SMALL = ModelConfig(
+    dim=32,
+    num_heads=2,
+    encoder_layers=2,
+    encoder_ff_dim=64,
+    decoder_layers=2,
+    decoder_ff_dim=64,
+    subsampling_channels=4,
+    vocab_size=len(TOKENS),
+    phones=("AA", "B", "K"),
+)
+
+
+def make_checkpoint(config: ModelConfig = SMALL) -> Checkpoint:
+    """A seeded random model; everything that starts at zero or one is moved away from it."""
+    import torch
+
+    from asr.model.model import AsrModel
+    from asr.tokenizer import Tokenizer
+    from asr.training.checkpoint import Checkpoint
+
+    torch.manual_seed(5)
+    model = AsrModel(config)
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    model.encoder.set_cmvn(torch.linspace(-12, -8, 80), torch.linspace(2, 4, 80))
+    average = model.state_dict()
+    weights = {name: torch.zeros_like(value) for name, value in average.items()}  # what must not be exported
+    training = {
+        "step": 7,
+        "audio_hours": 1.25,
+        "history": [{"step": 5, "wer": {"full": 0.5, "640ms": 0.625}}],
+    }
+    everything = Config(model=config, data=DataConfig(train=("data/some.jsonl.gz",)))
+    return Checkpoint(everything, Tokenizer("char", TOKENS), weights, average, training)
+
+
+@pytest.fixture(scope="session")
+def checkpoint() -> Checkpoint:
+    return make_checkpoint()
+
+
+@pytest.fixture(scope="session")
+def traced(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], onnx.ModelProto]:
+    """The graphs of `checkpoint` by the name of their maker, fresh copies: tracing takes seconds, so that it is done
+    once for all processes of pytest-xdist."""
+    import onnx
+    from conftest import shared_folder
+
+    from asr.export.graph import decoder_graph, step_graph
+    from asr.export.write import in_half_precision
+
+    folder = shared_folder(tmp_path_factory) / "traced"
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            model, part = in_half_precision(checkpoint.model()), tmp_path_factory.mktemp("traced")
+            for make in (step_graph, decoder_graph):
+                onnx.save(make(model), part / make.__name__)
+            part.rename(folder)
+    return lambda name: onnx.load(folder / name)
+
+
+@pytest.fixture
+def quick(traced: Callable[[str], onnx.ModelProto], monkeypatch: pytest.MonkeyPatch) -> None:
+    reuse(traced, monkeypatch)
+
+
+def reuse(traced: Callable[[str], onnx.ModelProto], patch: pytest.MonkeyPatch) -> None:
+    """Lets `export_model(checkpoint, ...)` take the graphs that were traced already."""
+    from asr.export import write
+
+    for name in ("step_graph", "decoder_graph"):
+        patch.setattr(write, name, lambda model, name=name: traced(name))
+
+
+@pytest.fixture(scope="session")
+def exported(
+    checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    from asr.export.write import export_model
+
+    path = tmp_path_factory.mktemp("export") / "model.onnx"
+    with pytest.MonkeyPatch.context() as patch:
+        reuse(traced, patch)
+        export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, license="CC-BY-4.0")
+    return path
+
+
+@pytest.fixture(scope="session")
+def exported_int8(
+    checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    from asr.export.write import export_model
+
+    path = tmp_path_factory.mktemp("int8") / "model.int8.onnx"
+    with pytest.MonkeyPatch.context() as patch:
+        reuse(traced, patch)
+        export_model(checkpoint, path, int8=True)
+    return path

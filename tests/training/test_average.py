@@ -1,0 +1,56 @@
+"""`asr average`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from support.checkpoints import TOKENS, checkpoint_of_step
+
+from asr.cli import main
+from asr.tokenizer import Tokenizer
+from asr.training.checkpoint import Checkpoint
+
+
+def saved(path: Path, step: int, added: float) -> Path:
+    checkpoint = checkpoint_of_step(step)
+    checkpoint.weights = {name: value + added for name, value in checkpoint.weights.items()}
+    checkpoint.average = {name: value - added for name, value in checkpoint.average.items()}
+    checkpoint.save(path)
+    return path
+
+
+def test_shares_weigh_the_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two, three = (saved(tmp_path / f"{step}.pt", step, added) for step, added in ((1, 0.0), (2, 4.0), (3, 20.0)))
+    output = tmp_path / "mean.pt"
+    assert main(["average", f"{one}*0.5", f"{two}*1", f"{three}*0.5", "-o", str(output)]) == 0
+    assert capsys.readouterr().out == f"{output}: 25 % {one}, 50 % {two}, 25 % {three}\n"
+    start, mean = checkpoint_of_step(1), Checkpoint.load(output)
+    for before, after, expected in ((start.weights, mean.weights, 7.0), (start.average, mean.average, -7.0)):
+        assert all(torch.allclose(after[name], value + expected, atol=1e-5) for name, value in before.items())
+    assert mean.training["step"] == 1 and "optimizer" not in mean.training
+    assert main(["average", str(one), str(two), "-o", str(output)]) == 0
+    assert torch.allclose(Checkpoint.load(output).weights["ctc.bias"], start.weights["ctc.bias"] + 2)
+
+
+@pytest.mark.parametrize("share", ["0", "-1", "half", "nan", "inf"])
+def test_odd_shares_are_refused(share: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(tmp_path / "a.pt", 1, 0.0)
+    assert main(["average", str(path), f"{path}*{share}", "-o", str(tmp_path / "mean.pt")]) == 1
+    assert "the share after * must be a number above 0" in capsys.readouterr().err
+    assert not (tmp_path / "mean.pt").exists()
+
+
+def test_other_networks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, other = saved(tmp_path / "a.pt", 1, 0.0), tmp_path / "b.pt"
+    checkpoint = checkpoint_of_step(2)
+    checkpoint.tokenizer = Tokenizer("char", (*TOKENS[:-1], "C"))
+    checkpoint.save(other)
+    assert main(["average", str(path), str(other), "-o", str(tmp_path / "mean.pt")]) == 1
+    assert f"{other} writes other text units than {path}: they cannot be averaged" in capsys.readouterr().err
+    shape = dataclasses.replace(checkpoint.config.model, activation="gelu")
+    dataclasses.replace(checkpoint, config=dataclasses.replace(checkpoint.config, model=shape)).save(other)
+    assert main(["average", str(path), str(other), "-o", str(tmp_path / "mean.pt")]) == 1
+    assert "model.activation is 'gelu' there" in capsys.readouterr().err
