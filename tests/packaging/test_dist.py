@@ -121,8 +121,8 @@ def test_the_sources_are_complete(tmp_path: Path) -> None:
 
 
 def test_the_npm_package_captions(expected: str, tmp_path: Path) -> None:
-    with lock("npm"):
-        make("dist-npm", tmp_path)
+    with lock("page"), lock("npm"):  # the core is built with the page, too
+        make("dist-npm", tmp_path, "--jobs", "2")
     (package,) = tmp_path.iterdir()
     app = tmp_path / "app"
     app.mkdir()
