@@ -235,8 +235,7 @@ class LossConfig:
     """Weight of the consistency between two augmented views (CR-CTC, Yao et al. 2024); 0: one view."""
 
     def __post_init__(self) -> None:
-        shares = ("ctc_weight", "intermediate_ctc_weight", "phone_weight", "denominator_weight", "label_smoothing")
-        for name in (*shares, "scheduled_sampling"):
+        for name in {each.name for each in dataclasses.fields(self)} - {"cr_ctc_weight"}:
             _require(0 <= getattr(self, name) <= 1, f"loss.{name}", getattr(self, name), "in [0, 1]")
         _require(self.cr_ctc_weight >= 0, "loss.cr_ctc_weight", self.cr_ctc_weight, "at least 0")
 
@@ -288,7 +287,6 @@ class TrainConfig:
     init: str = ""
     """Weights to start from, with a new optimizer: a checkpoint, the folder of a run, a float32 file of `asr export`,
     or "bundled", the model that ships with the package."""
-
     new_units: bool = False
     """Letters of `data.train` that the model of `train.init` lacks become units of it, whose weights begin at random.
     False refuses them. For models that write letters."""
@@ -346,9 +344,7 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
         path = RECIPES / f"{source}.yaml"
     if not path.is_file():
         names = ", ".join(sorted(p.stem for p in RECIPES.glob("*.yaml")))
-        raise ConfigError(
-            f"no configuration file {str(source)!r}, nor a bundled recipe of that name (there are: {names})"
-        )
+        raise ConfigError(f"no configuration file {str(source)!r}, nor a bundled recipe of that name ({names})")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         if not isinstance(values, dict):

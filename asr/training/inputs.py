@@ -11,13 +11,14 @@ from lhotse import CutSet
 from torch import Tensor
 
 from asr._core import G2p
-from asr.config import TokenizerConfig
+from asr.config import LossConfig, TokenizerConfig
 from asr.data.cuts import read_all
 from asr.features import NUM_MEL_BINS
 from asr.lexicon import Lexicon, load_lexicon
 from asr.lexicon.make import Pronouncer
 from asr.lexicon.phones import PhoneTokenizer
 from asr.lm.packed import load_lm
+from asr.model.denominator import Denominator
 from asr.tables import Refusal
 from asr.tokenizer import Tokenizer
 
@@ -57,6 +58,13 @@ def load_phones(lexicon: str, texts: Sequence[str], phones: Sequence[str] = ()) 
             "or write the lexicon with `asr lexicon make`"
         )
     return tokenizer
+
+
+def phone_denominator(config: LossConfig, tokenizer: PhoneTokenizer | None, texts: Iterable[str]) -> Denominator | None:
+    """The sum over all phone sequences, under a trigram of the transcripts; None where CTC alone is the loss."""
+    if tokenizer is None or config.denominator_weight == 0:
+        return None
+    return Denominator(map(tokenizer.encode, dict.fromkeys(texts)), len(tokenizer.phones))
 
 
 def bundled_lexicon(texts: Iterable[str]) -> Lexicon:

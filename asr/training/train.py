@@ -34,7 +34,7 @@ from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, Losses, with_vocab
 from asr.tables import Refusal
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
-from asr.training.inputs import check_letters, estimate_cmvn, load_phones, train_tokenizer
+from asr.training.inputs import check_letters, estimate_cmvn, load_phones, phone_denominator, train_tokenizer
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
 from asr.training.pretrained import Pretrained, load_pretrained, with_new_layers, with_new_units
 from asr.training.progress import StepStats, TrainingProgress
@@ -105,7 +105,8 @@ class Trainer:
         elif phones and not lexicon:
             self._print("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
         self.phone_tokenizer = load_phones(lexicon, transcripts, phones) if lexicon else None
-        self.config = config = with_phones(config, self.phone_tokenizer.phones if self.phone_tokenizer else ())
+        phones = self.phone_tokenizer.phones if self.phone_tokenizer else ()
+        self.config = config = dataclasses.replace(config, model=dataclasses.replace(config.model, phones=phones))
         torch.manual_seed(config.train.seed)
         self.model = AsrModel(with_vocab(config.model, self.tokenizer.vocab_size))
         if start is None:
@@ -121,7 +122,8 @@ class Trainer:
         self.history: list[dict[str, Any]] = []
         if previous:
             self._restore(previous)
-        self.loss_module: nn.Module = LossModule(self.model, config, self._denominator()).to(self.device)
+        denominator = phone_denominator(config.loss, self.phone_tokenizer, self._texts())
+        self.loss_module: nn.Module = LossModule(self.model, config, denominator).to(self.device)
         if self.world_size > 1:
             self.loss_module = DistributedDataParallel(self.loss_module, broadcast_buffers=False)
         self.num_views = 2 if config.loss.cr_ctc_weight > 0 else 1
@@ -329,13 +331,6 @@ class Trainer:
         if others := sorted(name for name in differing if not name.startswith("phone_ctc.")):
             raise ValueError(f"the weights do not fit the configuration: {', '.join(others)}")
 
-    def _denominator(self) -> Denominator | None:
-        """The sum over all phone sequences, under a trigram of the training transcripts; None where CTC is the loss."""
-        phones = self.phone_tokenizer
-        if phones is None or self.config.loss.denominator_weight == 0:
-            return None
-        return Denominator(map(phones.encode, dict.fromkeys(self._texts())), len(phones.phones))
-
     def _texts(self) -> Iterator[str]:
         return (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
 
@@ -374,11 +369,6 @@ class Trainer:
     def _print(self, text: str) -> None:
         if self.rank == 0:
             self.console.print(text, markup=False, soft_wrap=True)
-
-
-def with_phones(config: Config, phones: Sequence[str]) -> Config:
-    """`config` with these phones for the phone head."""
-    return dataclasses.replace(config, model=dataclasses.replace(config.model, phones=tuple(phones)))
 
 
 def _device(name: str) -> torch.device:

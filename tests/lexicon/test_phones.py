@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from support.curves import curve
 from support.tones import LETTER_HZ
 
 from asr.cli import main
@@ -126,6 +127,15 @@ def test_letters_alone_can_go_on_with_phones(arguments: list[str], lexicon: Path
     before, after = Checkpoint.load(first).average, Checkpoint.load(second).average
     assert set(after) - set(before) == {"phone_ctc.weight", "phone_ctc.bias"}
     assert all(torch.allclose(after[name], value, atol=1e-6) for name, value in before.items())
+
+
+def test_the_denominator_is_a_part_of_the_loss(arguments: list[str], lexicon: Path, tmp_path: Path) -> None:
+    losses = []
+    for weight in (0, 0.5):
+        options = [f"data.lexicon={lexicon}", "train.max_steps=1", f"loss.denominator_weight={weight}"]
+        assert main([*arguments, *options, "train.log_every=1", f"train.output={tmp_path / str(weight)}"]) == 0
+        losses.append(curve(tmp_path / str(weight), "phone_ctc")[1])
+    assert losses[1] < losses[0] - 0.1
 
 
 def test_words_without_pronunciation_are_named(

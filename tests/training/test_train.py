@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
+from support.curves import curve
 from support.ports import free_port
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -169,14 +170,6 @@ def test_two_machines_train_the_model_of_one_though_a_process_is_killed(argument
         assert list(alone) == sorted(together) == list(range(1, 13))
         assert [together[step] for step in alone] == pytest.approx(list(alone.values()), rel=1e-3), name
     assert curve(single, "total")[1] != pytest.approx(curve(single, "total")[2], rel=1e-2)
-
-
-def curve(run: Path, name: str) -> dict[int, float]:
-    """What TensorBoard would show of a run, by step."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    events = EventAccumulator(str(run / "tensorboard")).Reload()
-    return {event.step: event.value for event in events.Scalars(f"train/{name}")}
 
 
 def test_processes_must_share_the_batches_of_a_step_evenly(

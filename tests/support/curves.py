@@ -1,0 +1,13 @@
+"""What TensorBoard would show of a training run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def curve(run: Path, name: str) -> dict[int, float]:
+    """What TensorBoard would show of a run, by step."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(run / "tensorboard")).Reload()
+    return {event.step: event.value for event in events.Scalars(f"train/{name}")}
