@@ -152,10 +152,12 @@ def _some(tokens: tuple[str, ...], most: int = 40) -> str:
 
 
 def _flat(value: Any) -> str:
-    """{"steps": 9, "wer": {"full": 0.5}} -> "steps 9, wer (full 0.5)"."""
+    """{"steps": 9, "wer": {"full": 0.5}, "data": {}} -> "steps 9, wer (full 0.5)"."""
     if isinstance(value, dict):
         parts = (
-            (name, f"({_flat(inner)})" if isinstance(inner, dict) else _flat(inner)) for name, inner in value.items()
+            (name, f"({_flat(inner)})" if isinstance(inner, dict) else _flat(inner))
+            for name, inner in value.items()
+            if inner != {}
         )
         return ", ".join(f"{name} {text}" for name, text in parts)
     return " ".join(map(_flat, value)) if isinstance(value, list) else str(value)
