@@ -165,7 +165,8 @@ def test_long_recording(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert row["utterances"] == row["finals"] == 2 and row["minutes_of_noise"] > 0.1
     assert row["words_in_noise"] == row["words_in_pauses"] == 0
     assert 0 < row["wer_alone"] < 0.2 and 0 < row["wer"] < 0.2  # 28 words, of which two are not as the text has them
-    assert abs(row["drift_ms"]) <= 40 and row["shift_ms_p95"] <= 40  # one encoder frame: of two utterances alone
+    assert abs(row["drift_ms"]) <= 40  # one encoder frame: of two utterances alone
+    assert row["shift_ms_p95"] <= 200  # of 28 words that of the second
     assert row["begin_mb"] > 50
 
 
