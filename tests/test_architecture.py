@@ -88,7 +88,7 @@ def test_no_circles_of_imports() -> None:
         pytest.fail(f"modules import each other: {' <- '.join(error.args[1])}")
 
 
-def test_the_core_knows_no_python_and_only_its_api_onnxruntime() -> None:
+def test_the_core_includes_no_python_and_only_its_api_onnxruntime() -> None:
     sources = [p for p in (ROOT / "csrc").rglob("*.*") if "python" not in p.relative_to(ROOT / "csrc").parts]
     assert sources
     for path in sources:

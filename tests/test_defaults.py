@@ -59,7 +59,7 @@ def test_the_core_is_called_with_the_same_defaults() -> None:
         assert found and float(found[1]) == pytest.approx(default), signature
 
 
-def test_the_command_line_says_them() -> None:
+def test_the_command_line_has_them() -> None:
     parser = argparse.ArgumentParser()
     add_recognition_options(parser)
     args = parser.parse_args([])
@@ -85,7 +85,7 @@ def test_the_command_line_says_them() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in OPTION_RANGES if name != "rescore_ctc_weight"])
-def test_the_c_header_says_them(name: str) -> None:
+def test_the_c_header_has_them(name: str) -> None:
     header = (ROOT / "csrc" / "include" / "asr_stream" / "asr_stream.h").read_text()
     found = re.search(rf"\n  (?:int32_t|float|double) {name};\s+/\*(.*?)\*/", header, re.DOTALL)
     assert found, name
@@ -99,7 +99,7 @@ def test_the_c_header_says_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in OPTION_RANGES if name != "rescore_ctc_weight"])
-def test_the_types_of_javascript_say_them(name: str) -> None:
+def test_the_types_of_javascript_have_them(name: str) -> None:
     types = (ROOT / "js" / "src" / "index.d.ts").read_text()
     key = camel_case(name.removeprefix("lm_")) if name.startswith("lm_") else camel_case(name)
     found = re.search(rf"/\*\*((?:(?!\*/).)*)\*/\s+{key}\?: number;", types, re.DOTALL)
@@ -119,7 +119,7 @@ def test_the_sample_rates_are_the_same_everywhere() -> None:
     assert f"#define ASR_SAMPLE_RATE {_core.SAMPLE_RATE}\n" in header
 
 
-def test_the_table_in_the_docs_says_them() -> None:
+def test_the_table_in_the_docs_has_them() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([^|]*) \| ([^|]*) \|", (ROOT / "docs" / "options.md").read_text(), re.MULTILINE)
     assert [name for name, _, _ in rows] == list(OPTION_RANGES)
     for name, limits, default in rows:

@@ -174,7 +174,7 @@ def test_ffmpeg_ends_with_its_reader(sample: np.ndarray, tmp_path: Path) -> None
 # ---- bounds ----
 
 
-def test_no_more_than_max_s_is_read_whatever_the_header_says(sample: np.ndarray, tmp_path: Path) -> None:
+def test_no_more_than_max_s_is_read_whatever_the_header_has(sample: np.ndarray, tmp_path: Path) -> None:
     for path in (ffmpeg(tmp_path, sample, "a.flac", "-f", "flac"), ffmpeg(tmp_path, sample, "a.m4a")):
         samples, trouble = read(path, max_s=2.0)
         assert len(samples) <= 2.0 * 16000 and "at most 2 s are taken" in trouble

@@ -242,7 +242,7 @@ def similarity(first: str, second: str) -> float:
     return difflib.SequenceMatcher(None, first, second, autojunk=False).ratio()
 
 
-def test_the_example_prints_what_it_hears(
+def test_the_example_prints_what_it_recognizes(
     virtual_microphone: VirtualMicrophone, tiny_onnx: Path, sample: np.ndarray, tmp_path: Path
 ) -> None:
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)

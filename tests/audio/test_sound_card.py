@@ -63,7 +63,7 @@ def test_a_process_that_was_stopped_finds_a_gap_as_long_as_that(sound_card: Soun
     assert 0.3 * SAMPLE_RATE < missing.sum() == pytest.approx(gap["gap"], abs=0.05 * SAMPLE_RATE)
 
 
-def test_any_channel_can_be_heard_at_the_rate_that_the_card_has(sound_card: SoundCard, tmp_path: Path) -> None:
+def test_any_channel_can_be_read_at_the_rate_that_the_card_has(sound_card: SoundCard, tmp_path: Path) -> None:
     recording = [listen(sound_card, tmp_path, channel=channel).finish() for channel in (1, 2)]
     assert [each.sample_rate for each in recording] == [SAMPLE_RATE] * 2  # not 16 kHz, which it refuses
     assert (recording[0].samples > 0).all() and (recording[1].samples < 0).all()

@@ -46,7 +46,7 @@ def captured(audio: SystemAudio, num_loud: int, num_told: int) -> tuple[np.ndarr
     return samples[loud[0] : loud[-1] + 1] if num_loud else samples[:0], told
 
 
-def test_what_is_played_is_heard_and_follows_the_default_output(server: VirtualMicrophone, tmp_path: Path) -> None:
+def test_what_is_played_is_recognized_and_follows_the_default_output(server: VirtualMicrophone, tmp_path: Path) -> None:
     audio = counting(8000)
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, audio]), 16000)
     with SystemAudio() as system:
@@ -92,7 +92,7 @@ def test_both_at_once_are_labeled_and_on_one_clock(
     assert set(me["text"].lower().split()) & set(others["text"].lower().split())
 
 
-def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def program(script: str) -> None:
         for name in ("pactl", "parec"):
             (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")

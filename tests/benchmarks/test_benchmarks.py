@@ -56,7 +56,7 @@ def test_live_recognition_is_measured_in_one_pass_and_in_two(tones: tuple[Path, 
     assert all(row["final_wer"] > 0 for row in rows)  # tones are no words
 
 
-def test_weights_of_the_search_are_tuned_on_one_half_and_told_of_both(tones: tuple[Path, Path]) -> None:
+def test_weights_of_the_search_are_tuned_on_one_half_and_reported_of_both(tones: tuple[Path, Path]) -> None:
     output = run("search_weights", str(tones[1]), "--num-utterances", "4", "--rounds", "1")
     rows = re.findall(
         r"^(as it is|without \w+|never a prior|beam of \d+|no rescoring|\d+ rescored) +[\d.]+ % tuned on", output, re.M

@@ -32,7 +32,7 @@ def audio(conversation: np.ndarray) -> np.ndarray:
     return (32767 * conversation).astype(np.int16)
 
 
-def test_each_chunk_is_recognized_when_it_is_said(
+def test_each_chunk_is_recognized_when_it_is_spoken(
     benchmark: ModuleType, recognizer: Recognizer, audio: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     num_chunks = []

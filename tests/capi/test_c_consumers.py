@@ -89,7 +89,7 @@ def test_the_example_captions_live_audio(
     assert done.stderr.decode().count("The old man") > 2  # partials, as it is spoken
 
 
-def test_the_example_says_what_is_wrong(transcribe: Path, environment: dict[str, str], tmp_path: Path) -> None:
+def test_the_example_reports_errors(transcribe: Path, environment: dict[str, str], tmp_path: Path) -> None:
     stereo = write_audio(tmp_path / "stereo.wav", np.zeros((100, 2), np.float32))
     cases = [
         ([str(bundled_model()), str(stereo)], 1, "stereo.wav: this WAV file is not 16-bit PCM with one channel"),
@@ -102,7 +102,7 @@ def test_the_example_says_what_is_wrong(transcribe: Path, environment: dict[str,
         assert (done.returncode, done.stdout) == (status, "") and words in done.stderr
 
 
-def test_without_onnxruntime_it_says_how_to_name_one(transcribe: Path) -> None:
+def test_without_onnxruntime_it_prints_how_to_name_one(transcribe: Path) -> None:
     for path, words in (
         ("/nowhere/libonnxruntime.so", "/nowhere/libonnxruntime.so: cannot open"),
         ("", "so.1: cannot"),

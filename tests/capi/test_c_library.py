@@ -178,7 +178,7 @@ def test_a_search_over_phones_is_that_of_python(
     assert letters == play(Recognizer(path, search="beam").stream(), [conversation]) != events
 
 
-def test_what_a_model_file_says_holds_where_nothing_is_asked_for(
+def test_the_defaults_of_a_model_file_hold_where_no_option_is_given(
     library: Any, file_with_defaults: Path, conversation: np.ndarray
 ) -> None:
     model, recognizer = library.model(file_with_defaults), Recognizer(file_with_defaults)
@@ -232,7 +232,7 @@ def test_a_stream_outlives_its_model(library: Any, tiny_onnx: Path, sample: np.n
     assert play(stream, [sample]) == play(Recognizer(tiny_onnx).stream(), [sample])
 
 
-def test_what_a_model_says_of_itself(library: Any, tiny_onnx: Path, onnx: Any) -> None:
+def test_what_a_model_reports_of_itself(library: Any, tiny_onnx: Path, onnx: Any) -> None:
     model = library.model(tiny_onnx)
     assert model.property("dim") == str(onnx.metadata.dim)
     assert model.property("tokens") == "\n".join(onnx.metadata.tokens)
@@ -407,7 +407,7 @@ def test_text_is_shown_as_python_shows_it(model: Any, library: Any, conversation
             assert found[-1]["text"].islower() == (text == "plain" or punctuation is None)
 
 
-def test_punctuation_that_fails_leaves_the_words_and_says_so_once(
+def test_punctuation_that_fails_leaves_the_words_and_warns_once(
     library: Any, sample: np.ndarray, tmp_path: Path
 ) -> None:
     """It runs when it is opened, and no more with other words: an index outside its table."""

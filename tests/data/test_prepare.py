@@ -133,7 +133,7 @@ def test_a_data_set_can_be_moved(tmp_path, monkeypatch):
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-def test_manifest_without_its_features_says_so(tmp_path):
+def test_manifest_without_its_features_is_an_error(tmp_path):
     result = prepare(utterances(tmp_path), tmp_path, "set")
     (features,) = (tmp_path / "set.features").iterdir()
     features.write_bytes(features.read_bytes()[:100])
@@ -292,7 +292,7 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
         asr_prepare("manifest", tmp_path / "t.tsv", "--out", tmp_path)
 
 
-def test_ctrl_c_is_told_by_the_exit_status(tmp_path, monkeypatch, capsys):
+def test_ctrl_c_sets_the_exit_status(tmp_path, monkeypatch, capsys):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 

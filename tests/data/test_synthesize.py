@@ -125,7 +125,7 @@ def test_a_failing_synthesizer_ends_it_with_its_words(
     assert "20 utterances failed in a row" in (error := capsys.readouterr().err) and "no such voice" in error
 
 
-def test_what_is_missing_is_said(
+def test_what_is_missing_is_named(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def error(*args: object) -> str:

@@ -124,7 +124,7 @@ def test_utterances_are_spread_and_data_sets_kept_apart(data: Path, tiny_onnx: P
     ]  # fmt: skip
 
 
-def test_data_sets_of_one_name_are_told_apart_by_their_folders(
+def test_data_sets_of_one_name_are_distinguished_by_their_folders(
     data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "other"

@@ -166,7 +166,7 @@ def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelPr
     assert not kinds & {"IsNaN", "RandomUniformLike", "Identity", "Dropout", "If", "Loop"}
 
 
-def test_metadata_says_everything(checkpoint: Checkpoint, exported: Path) -> None:
+def test_metadata_has_everything(checkpoint: Checkpoint, exported: Path) -> None:
     meta = OnnxModel(exported).metadata
     assert meta.tokens == TOKENS and meta.phones == ("AA", "B", "K")
     assert (meta.num_layers, meta.dim, meta.default_chunk_size, meta.default_left_context) == (2, 32, 8, 32)

@@ -243,7 +243,7 @@ def test_streams_are_counted_beside_those_of_its_server(
         assert re.search(rf"^\| {name} \| 1 \| \d+\.\d\d \|$", done.stdout, re.M), done.stdout
 
 
-def test_the_benchmark_says_how_to_write_what_is_not_there(
+def test_the_benchmark_prints_how_to_write_what_is_not_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["vs_sherpa.py", str(folder), "--int8"])

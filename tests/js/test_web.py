@@ -220,7 +220,7 @@ def test_a_failure_is_the_same_in_three_languages(
         (["--model", BUNDLED, SAMPLE], r"^the model is not an ONNX file, or it is damaged: "),
     ],
 )
-def test_the_example_says_in_a_line_what_is_amiss(arguments: list[str | Path], complaint: str) -> None:
+def test_the_example_reports_errors_in_a_line(arguments: list[str | Path], complaint: str) -> None:
     result = run("node", "examples/transcribe.mjs", *arguments, check=False)
     assert result.returncode == 1
     assert result.stdout == ""
@@ -242,7 +242,7 @@ def test_the_package_is_measured_beside_python(tones: tuple[Path, Path]) -> None
     assert re.fullmatch(pattern, output), output
 
 
-def test_the_page_hears_what_python_hears_also_without_a_server(tmp_path: Path) -> None:
+def test_the_page_recognizes_what_python_does_also_without_a_server(tmp_path: Path) -> None:
     # In float32, where rounding cannot decide between two words.
     model = bundled_model("float32")
     run("node", "web/build.mjs", "--model", model, "--output", tmp_path / "page")
@@ -267,7 +267,7 @@ def test_the_page_hears_what_python_hears_also_without_a_server(tmp_path: Path) 
         assert 50 < int(visit["memory"].removesuffix(" MB")) < 250
 
 
-def test_the_page_says_what_is_amiss_in_a_sentence(page: Path) -> None:
+def test_the_page_reports_errors_in_a_sentence(page: Path) -> None:
     said = json.loads(run("node", "tests/browser.mjs", "errors", page).stdout)
     truncated = "The model is not an ONNX file, or it is damaged: it ends "
     assert said.pop("truncated model").startswith(truncated)

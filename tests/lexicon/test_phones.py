@@ -160,7 +160,7 @@ def test_the_bundled_language_model_pronounces_words_that_it_does_not_know() -> 
     assert unknown[:3] == ("B", "R", "AE") and unknown[-1] == "K"
 
 
-def test_fine_tuning_keeps_the_phone_head_or_says_that_it_is_dropped(
+def test_fine_tuning_keeps_the_phone_head_or_reports_that_it_is_dropped(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = [argument for argument in arguments if argument.startswith("data.")]

@@ -248,7 +248,7 @@ def test_what_cannot_be_trained_on_is_named(
     assert message in capsys.readouterr().err
 
 
-def test_a_vocabulary_is_what_its_file_says(tmp_path: Path) -> None:
+def test_a_vocabulary_is_that_of_its_file(tmp_path: Path) -> None:
     text, words, out = tmp_path / "text.txt", tmp_path / "words.txt", tmp_path / "words.lm"
     text.write_text("THE CAT SAT\nTHE DOG SAT\n" * 20)
     words.write_text("THE\nCAT\nZEBRA\n<unk>\n")

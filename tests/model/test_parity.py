@@ -96,7 +96,7 @@ def test_some_inner_layer_is_read_in_any_depth(num_layers: int) -> None:
     assert len(inner) == 1
 
 
-def test_inner_layers_hear_what_ctc_would_write() -> None:
+def test_inner_layers_get_what_ctc_would_write() -> None:
     model = make_model(replace(SMALL, condition_layers=(1, 2)))
     features, num_frames = speech(1), torch.tensor([NUM_FRAMES])
     with torch.no_grad():

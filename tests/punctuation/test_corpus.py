@@ -73,7 +73,7 @@ def test_what_is_no_prose_is_left_out_and_parts_the_text(line: str) -> None:
     assert corpus.breaks.tolist() == [0, 2]
 
 
-def test_sentences_begin_where_a_capital_says_so() -> None:
+def test_sentences_begin_at_a_capital() -> None:
     corpus = corpus_of("He left. She stayed? No! it rained.", "So what? they asked.")
     assert [corpus.vocabulary[corpus.words[i]] for i in corpus.starts] == ["he", "she", "no", "so"]
 

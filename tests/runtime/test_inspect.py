@@ -30,7 +30,7 @@ def changed(tmp_path: Path, change: Callable[[onnx.ModelProto, dict[str, str]], 
     return str(tmp_path / "changed.onnx")
 
 
-def test_it_tells_people_of_the_bundled_model(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_describes_the_bundled_model_to_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect"]) == 0
     out, err = capsys.readouterr()
     lines = dict(line.split(None, 1) for line in out.splitlines()[1:])
@@ -57,7 +57,7 @@ def test_what_a_training_measured_is_a_line() -> None:
     )
 
 
-def test_it_tells_programs_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_describes_the_same_to_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(bundled_model("float32")), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["format_version"], found["opset"]) == (int(OnnxModel(bundled_model("float32")).format_version), 18)

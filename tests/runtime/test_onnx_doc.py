@@ -95,7 +95,7 @@ def test_its_program_writes_our_words(
         assert page.transcribe(str(bundled_model(name)), str(wav)) == text
 
 
-def test_its_program_runs_as_it_says() -> None:
+def test_its_program_runs_as_documented() -> None:
     command = [sys.executable, "-c", program(), str(bundled_model()), str(SAMPLE)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert len(done.stdout.split()) > 3 and done.stderr == ""

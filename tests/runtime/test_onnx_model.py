@@ -197,7 +197,7 @@ def test_names_that_are_no_text_are_damage(tiny_onnx: Path, tmp_path: Path) -> N
         OnnxModel(odd)
 
 
-def test_a_missing_cuda_provider_says_what_to_install(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cuda_provider_names_what_to_install(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import onnxruntime
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])

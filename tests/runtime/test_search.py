@@ -78,7 +78,7 @@ def test_sentence_marks_are_in_no_word() -> None:
     assert text(hypothesis, TOKENS) == "AB"
 
 
-def test_nothing_said_is_no_word() -> None:
+def test_no_speech_is_no_word() -> None:
     assert words(spoken([]), TOKENS) == []
     assert words(spoken([3, 2]), TOKENS) == []
 
@@ -140,7 +140,7 @@ def test_rescoring_refuses_what_it_cannot_weigh(hypotheses: list, scores: list, 
 
 
 @pytest.mark.parametrize("name", ["greedy", "beam"])
-def test_words_said_again_survive(name: str) -> None:
+def test_repeated_words_survive(name: str) -> None:
     log_probs = path(4, 4, 0, 4, 3, 0, 5, 0, 0)
     hypothesis = decode(log_probs, name)
     assert text(hypothesis, TOKENS) == "AA B"

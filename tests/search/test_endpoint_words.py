@@ -130,7 +130,7 @@ def test_a_pause_that_has_cut_an_unfinished_sentence_is_waited_for_the_next_time
 
 
 @pytest.mark.parametrize(("pause", "context"), [(40, True), (70, False)])
-def test_the_second_pass_attends_to_what_was_said_just_before(pause: int, context: bool) -> None:
+def test_the_second_pass_attends_to_the_speech_just_before(pause: int, context: bool) -> None:
     first, second = frames("AAAAAAB"), frames("BBAAA")
     run = StreamRun([*first, *[0] * pause, *second, *[0] * 60], second_pass=True)
     assert [text for text, _ in run.finals] == ["A A A A A A B", "B B A A A"]

@@ -190,7 +190,7 @@ def test_what_does_not_fit_is_named(lm: NgramLm) -> None:
         search.advance(np.full((1, 5), -2.0, np.float32))
 
 
-def test_hypotheses_of_different_hotwords_are_told_apart(lm: NgramLm) -> None:
+def test_hypotheses_of_different_hotwords_are_not_recombined(lm: NgramLm) -> None:
     """ABB and BB are both outside the lexicon and end alike, but only one of them can become the hotword."""
     hotwords = Hotwords("BBA", CHARACTERS, 1.5)
     fusion = LmFusion(lm, CHARACTERS, **OPTIONS, hotwords=hotwords)

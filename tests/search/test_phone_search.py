@@ -177,7 +177,7 @@ def test_other_phones_are_named_and_none_search_letters(lm: NgramLm) -> None:
         decode_words(sure("A", spelling=LETTERS), LETTERS, "beam", fusion=fusion)
 
 
-def test_the_word_under_way_is_told_once_it_is_one(lm: NgramLm) -> None:
+def test_the_word_under_way_is_shown_once_it_is_one(lm: NgramLm) -> None:
     fusion = LmFusion(lm, LETTERS, **OPTIONS, phones=PHONES)
     search = CtcPrefixBeamSearch(lm=fusion)
     told = []
@@ -244,7 +244,7 @@ def heard_with(hotwords: list[str], lm: NgramLm, *tokens: str, boost: float = 2.
     return " ".join(fusion.text(word) or "?" for word in best.words), best
 
 
-def test_a_hotword_is_told_from_words_that_sound_like_it(lm: NgramLm, pronouncer: bytes) -> None:
+def test_a_hotword_is_distinguished_from_words_that_sound_like_it(lm: NgramLm, pronouncer: bytes) -> None:
     sounds = ("\u2581B", "", "\u2581AA", "B", "")
     assert heard_with([], lm, *sounds)[0] == "B AB"
     text, best = heard_with(["abb"], lm, *sounds)
@@ -293,7 +293,7 @@ def test_a_hotword_that_cannot_be_pronounced_is_named(lm: NgramLm, pronouncer: b
 # ---- the file ----
 
 
-def test_the_file_says_how_words_are_pronounced(lm: NgramLm) -> None:
+def test_the_file_has_pronunciations(lm: NgramLm) -> None:
     assert lm.phones == PHONES
     for word in ("A", "AB", "ABB", "B", "BAA"):
         assert lm.pronunciations(word) == PRONUNCIATIONS[word]

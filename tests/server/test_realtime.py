@@ -258,7 +258,7 @@ def test_the_former_session_object_and_a_token_as_subprotocol(server: RunningSer
 # ---- the end ----
 
 
-def test_what_was_said_is_told_before_the_server_ends(recognizer: Recognizer, audio: np.ndarray) -> None:
+def test_finals_are_sent_before_the_server_ends(recognizer: Recognizer, audio: np.ndarray) -> None:
     with serving(token=TOKEN) as server:
 
         async def dialogue(connection: Any) -> tuple[list[RealtimeServerEvent], Any]:

@@ -33,7 +33,7 @@ def updated(**audio_input: Any) -> SessionConfig:
         (None, None, False),
     ],
 )
-def test_turns_end_by_what_was_said_or_by_a_fixed_silence(
+def test_turns_end_by_the_words_or_by_a_fixed_silence(
     detection: dict[str, Any] | None, silence_ms: int | None, is_fixed: bool
 ) -> None:
     config = updated(turn_detection=detection)

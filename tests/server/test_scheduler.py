@@ -353,7 +353,7 @@ def test_a_session_refuses_what_a_stream_refuses(recognizer: Recognizer) -> None
     asyncio.run(run())
 
 
-def test_who_waits_when_the_server_ends_is_told_so(recognizer: Recognizer, sample: np.ndarray) -> None:
+def test_who_waits_when_the_server_ends_gets_an_error(recognizer: Recognizer, sample: np.ndarray) -> None:
     async def run() -> None:
         server = Server(recognizer, Limits(shutdown_s=0.05), num_threads=1)
         async with server.open("test") as session:
@@ -368,7 +368,7 @@ def test_who_waits_when_the_server_ends_is_told_so(recognizer: Recognizer, sampl
     asyncio.run(run())
 
 
-def test_a_session_that_failed_says_so(recognizer: Recognizer, sample: np.ndarray, monkeypatch) -> None:
+def test_a_session_that_failed_reports_it(recognizer: Recognizer, sample: np.ndarray, monkeypatch) -> None:
     def fail(segments: object) -> None:
         raise RuntimeError("out of memory")
 

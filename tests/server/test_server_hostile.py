@@ -327,7 +327,7 @@ def test_odd_frames(server: RunningServer, data: bytes, code: int) -> None:
         assert close_code(rest(client)) == code
 
 
-def test_a_second_start_says_that_the_port_is_taken(server: RunningServer) -> None:
+def test_a_second_start_reports_that_the_port_is_taken(server: RunningServer) -> None:
     for option, port in (("--port", server.port), ("--wyoming-port", wyoming_port(server))):
         command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", "0", option, str(port)]
         result = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -362,7 +362,7 @@ def test_a_closed_terminal_has_the_finals_sent(sample: np.ndarray) -> None:
         assert server.process.wait(60) == 0
 
 
-def test_sigterm_has_every_final_said(sample: np.ndarray) -> None:
+def test_sigterm_sends_every_final(sample: np.ndarray) -> None:
     """Of a client that waits, of one that speaks without pause, and of a voice assistant."""
     with serving("--wyoming-port", "0") as server, ExitStack() as stack:
         waits: ClientConnection = stack.enter_context(connect(f"{server.ws_url}/vosk"))

@@ -39,7 +39,7 @@ def test_a_traceback_does_not_quote_values() -> None:
         assert text.count(__file__) == 2
 
 
-def test_libraries_are_not_heard_unless_they_fail() -> None:
+def test_libraries_print_nothing_unless_they_fail() -> None:
     program = """
 import logging
 from asr.streaming.server.security.log import set_up_logging

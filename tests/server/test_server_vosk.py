@@ -96,7 +96,7 @@ def test_the_documented_dialogue(server: RunningServer, sample: np.ndarray, expe
     assert all(0 <= word["conf"] <= 1 and 0 <= word["start"] < word["end"] < 6 for word in final["result"])
 
 
-def test_whoever_says_no_rate_sends_8000_hz(server: RunningServer, sample: np.ndarray) -> None:
+def test_a_client_without_a_rate_sends_8000_hz(server: RunningServer, sample: np.ndarray) -> None:
     halved = soxr.resample(sample, 16000, 8000)
     implied = converse(server.ws_url, *pieces(halved), EOF)
     said = converse(server.ws_url, '{"config": {"sample_rate": 8000}}', *pieces(halved), EOF)
@@ -157,7 +157,7 @@ def test_reset_ends_the_utterance_and_the_dialogue_goes_on(server: RunningServer
     assert second["result"][0]["start"] > first["result"][-1]["end"]
 
 
-def test_a_phrase_list_is_all_that_is_heard_until_it_is_empty(server: RunningServer) -> None:
+def test_a_phrase_list_is_all_that_is_recognized_until_it_is_empty(server: RunningServer) -> None:
     spoken = pieces(np.concatenate([speech("stop the music"), PAUSE]), 65536)
     listed = '{"config": {"sample_rate": 16000, "phrase_list": ["play some jazz", "stop the music", "[unk]"]}}'
     free = '{"config": {"phrase_list": []}}'
@@ -188,7 +188,7 @@ def test_a_list_of_the_server_holds_until_a_client_brings_one(
     assert set(restricted.split()) <= {"stop", "the", "music", "[unk]"}
 
 
-def test_silence_says_nothing(server: RunningServer) -> None:
+def test_silence_has_no_text(server: RunningServer) -> None:
     assert converse(server.ws_url, AT_16K, bytes(32000), EOF) == [{"partial": ""}, {"text": ""}]
 
 

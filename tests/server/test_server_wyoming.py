@@ -72,7 +72,7 @@ async def transcribe(client: AsyncTcpClient, samples: np.ndarray, rate: int = 16
     raise AssertionError("no transcript came")
 
 
-def test_what_the_server_says_of_itself(port: int) -> None:
+def test_what_the_server_reports_of_itself(port: int) -> None:
     async def talk(client: AsyncTcpClient) -> None:
         await client.write_event(Describe().event())
         event = await client.read_event()

@@ -105,7 +105,7 @@ def post(server: RunningServer, body: Any, token: str = TOKEN, **headers: str) -
 # ---- what comes back ----
 
 
-def test_each_format_holds_what_the_recognizer_hears(
+def test_each_format_holds_what_the_recognizer_writes(
     client: openai.OpenAI, recording: bytes, finals: list[Final]
 ) -> None:
     def transcribe(**options: Any) -> Any:
@@ -220,7 +220,7 @@ def test_a_language_may_have_a_region(client: openai.OpenAI, sample: np.ndarray)
         ([("model", "x")] * 65, b"", None, "the form cannot be read: Too many fields"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_errors_are_reported(
     server: RunningServer, fields: list[tuple[str, str]], file: bytes | None, param: str | None, message: str
 ) -> None:
     status, answer = post(server, form(*fields, file=file))
@@ -338,7 +338,7 @@ def test_a_client_gone_in_mid_upload_leaves_nothing(server: RunningServer) -> No
     assert until(lambda: files_without_name(server) == 0 and open_sessions(server) == 0)
 
 
-def test_a_client_that_falls_silent_in_mid_upload_is_told_so(server: RunningServer) -> None:
+def test_a_client_that_stops_in_mid_upload_gets_an_error(server: RunningServer) -> None:
     with send_head(server, 1000) as connection:
         received = b""
         while b"nothing came for 2 s" not in received:

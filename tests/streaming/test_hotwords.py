@@ -35,7 +35,7 @@ def partials(events: list[Event]) -> str:
 
 
 @pytest.mark.parametrize("lm", ["auto", None])
-def test_a_word_that_no_model_knows_is_recognized_as_a_hotword(recognizer: Recognizer, lm: str | None) -> None:
+def test_a_word_in_no_vocabulary_is_recognized_as_a_hotword(recognizer: Recognizer, lm: str | None) -> None:
     """In partials, in the second pass, and by the decoder that picks the final."""
     town = "they went to the town of brankovik"
     plain = recognizer if lm == "auto" else recognizer.with_options(lm=lm)

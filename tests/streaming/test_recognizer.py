@@ -109,7 +109,7 @@ def test_which_language_model_is_the_default(onnx: OnnxModel, pairs_lm: Path) ->
         Recognizer(onnx, lm=Path(__file__))
 
 
-def test_the_decoder_hears_each_frame_in_one_utterance(onnx: OnnxModel, conversation: np.ndarray) -> None:
+def test_the_decoder_gets_each_frame_in_one_utterance(onnx: OnnxModel, conversation: np.ndarray) -> None:
     encoded = []
 
     class Listening(OnnxModel):
@@ -151,7 +151,7 @@ def test_very_short_audio(recognizer: Recognizer, conversation: np.ndarray, num_
     recognize(recognizer, conversation[8000 : 8000 + num_samples])
 
 
-def test_text_is_there_before_the_audio_ends_and_knows_nothing_of_what_follows(
+def test_text_is_there_before_the_audio_ends_and_independent_of_what_follows(
     recognizer: Recognizer, conversation: np.ndarray
 ) -> None:
     whole = recognize(recognizer, conversation)

@@ -242,7 +242,7 @@ def test_a_source_folder_is_no_installation(tmp_path: Path) -> None:
     assert "make stream" in done.stderr
 
 
-def test_what_a_model_file_says_holds_where_nothing_is_asked_for(
+def test_the_defaults_of_a_model_file_hold_where_no_option_is_given(
     file_with_defaults: Path, conversation: np.ndarray
 ) -> None:
     recognizer = Recognizer(file_with_defaults)

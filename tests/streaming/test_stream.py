@@ -47,7 +47,7 @@ def shown(events: list[Event]) -> list[tuple[object, ...]]:
     return [(e.type, e.text, e.start, e.end, [(w.start_s, w.end_s) for w in e.words]) for e in events]
 
 
-def test_an_utterance_ends_when_it_is_said_to(recognizer: Recognizer, sample: np.ndarray) -> None:
+def test_an_utterance_ends_on_request(recognizer: Recognizer, sample: np.ndarray) -> None:
     stream = recognizer.stream()
     middle = len(sample) // 2
     stream.accept_waveform(sample[:middle])

@@ -72,7 +72,7 @@ def test_a_stream_may_change_how_it_shows_its_text(
     assert (first.text, second.text) == (first.raw.lower(), f"{second.raw.lower()}".replace("old man", "*** ***"))
 
 
-def test_punctuation_that_fails_leaves_the_words_and_says_so_once(
+def test_punctuation_that_fails_leaves_the_words_and_warns_once(
     plain: Recognizer, sample: np.ndarray, tmp_path: Path
 ) -> None:
     class Broken(Punctuation):

@@ -130,7 +130,7 @@ def test_captions_go_on_where_typing_or_the_microphone_fails(
     ]
 
 
-def test_another_dictation_or_no_display_is_told_at_once(
+def test_another_dictation_or_no_display_is_reported_at_once(
     switch: Switch, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, restore_signals: None
 ) -> None:
     from asr.streaming.terminal.cli import main

@@ -47,7 +47,7 @@ def show(output: Output, *events: Event, name: str = "a.wav", several: bool = Fa
 
 
 @pytest.mark.parametrize(("format", "written"), [("text", "A B\nÉ C\n"), ("srt", CUES)])
-def test_finals_are_written_and_troubles_are_told(
+def test_finals_are_written_and_errors_are_reported(
     format: str, written: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Output(format) as output:
@@ -104,7 +104,7 @@ def test_an_output_that_cannot_be_opened(tmp_path: Path) -> None:
     ("path", "format"),
     [(None, "text"), ("notes", "text"), ("a.SRT", "srt"), ("a.vtt", "vtt"), ("a.json", "json"), ("a.jsonl", "json")],
 )
-def test_the_name_of_the_output_says_its_format(path: str | None, format: str) -> None:
+def test_the_name_of_the_output_chooses_its_format(path: str | None, format: str) -> None:
     assert format_of(path) == format
 
 
@@ -192,7 +192,7 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> No
     assert terminal.raw == "A B\n"
 
 
-def test_progress_of_files_is_told_on_stderr_where_only_text_goes_elsewhere(
+def test_progress_of_files_is_on_stderr_where_only_text_goes_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal(80))

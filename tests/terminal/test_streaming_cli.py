@@ -90,7 +90,7 @@ def test_the_options_reach_the_recognizer(
     assert events(capsys.readouterr().out) == [event.to_dict() for event in stream.events()]
 
 
-def test_several_files_are_told_apart(
+def test_several_files_are_distinguished(
     tiny_onnx: Path, recording: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths = [str(recording), str(recording)]
@@ -175,7 +175,7 @@ def damaged(kind: str, folder: Path, sample: np.ndarray) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "empty", "text", "no-samples", "raw", "cut", "header-only"])
-def test_broken_files_are_said_to_be_broken_and_the_others_are_read(
+def test_broken_files_are_reported_and_the_others_are_read(
     tiny_onnx: Path,
     recording: Path,
     text: str,

@@ -206,7 +206,7 @@ def test_live_through_a_pipe_until_a_signal(
     assert notes.read_text().count("\n") == 2
 
 
-def test_what_was_heard_outlives_a_kill(tiny_onnx: Path, conversation: np.ndarray, tmp_path: Path) -> None:
+def test_finals_outlive_a_kill(tiny_onnx: Path, conversation: np.ndarray, tmp_path: Path) -> None:
     notes = tmp_path / "notes.srt"
     with listening(tiny_onnx, "--output", str(notes)) as process:
         assert process.stdin is not None
@@ -234,7 +234,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory, conversation: np.ndarra
 
 
 @pytest.mark.parametrize("format", ["text", "json"])
-def test_what_is_said_does_not_depend_on_the_number_of_jobs(
+def test_the_text_does_not_depend_on_the_number_of_jobs(
     tiny_onnx: Path, recordings: list[str], format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outputs = []

@@ -64,7 +64,7 @@ def test_a_process_that_was_killed_leaves_nothing_in_the_way(folder: Path) -> No
         assert ask(switch, "toggle") == ["off"]
 
 
-def test_the_command_says_what_is_amiss(
+def test_the_command_reports_errors(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([]) == 1

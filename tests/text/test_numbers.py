@@ -54,7 +54,7 @@ def test_words_in_upper_case_and_of_other_languages_stay() -> None:
     assert format_numbers([]) == []
 
 
-def test_a_token_says_which_words_it_stands_for() -> None:
+def test_a_token_names_the_words_that_it_stands_for() -> None:
     tokens = format_numbers(["at", "nine", "thirty", "she", "paid", "two", "point", "five", "million", "dollars"])
     assert tokens == [
         ("at", 0, 0),

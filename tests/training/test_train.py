@@ -253,7 +253,7 @@ def test_training_ends_when_more_than_a_twentieth_cannot_be_read() -> None:
         trainer._note_unreadable([batch._replace(num_frames=torch.zeros(2 * 208), unreadable=(*refusals, refusals[0]))])
 
 
-def test_interruption_saves_and_says_how_to_go_on(arguments: list[str], tmp_path: Path) -> None:
+def test_interruption_saves_and_prints_how_to_go_on(arguments: list[str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "asr.cli", *arguments, "train.max_steps=100000", "data.num_workers=1"]
     command += ["train.log_every=1"]
     process = subprocess.Popen(
