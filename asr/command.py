@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -35,6 +36,15 @@ def prepare_output() -> None:
             setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115, as long as the process
         if hasattr(getattr(sys, name), "reconfigure"):
             getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+def split_weight(text: str) -> tuple[str, float]:
+    """ "PATH*WEIGHT" -> path and weight; 1 where there is none, NaN where it is no number, which no range has."""
+    path, _, weight = text.partition("*")
+    try:
+        return path, float(weight or 1)
+    except ValueError:
+        return path, math.nan
 
 
 def silence_libraries() -> None:

@@ -235,7 +235,7 @@ class LossConfig:
     """Weight of the consistency between two augmented views (CR-CTC, Yao et al. 2024); 0: one view."""
 
     def __post_init__(self) -> None:
-        for name in {each.name for each in dataclasses.fields(self)} - {"cr_ctc_weight"}:
+        for name in (each.name for each in dataclasses.fields(self) if each.name != "cr_ctc_weight"):
             _require(0 <= getattr(self, name) <= 1, f"loss.{name}", getattr(self, name), "in [0, 1]")
         _require(self.cr_ctc_weight >= 0, "loss.cr_ctc_weight", self.cr_ctc_weight, "at least 0")
 

@@ -29,6 +29,7 @@ from lhotse.dataset.sampling.dynamic_bucketing import estimate_duration_buckets
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from asr.command import split_weight
 from asr.config import AugmentConfig, DataConfig
 from asr.data.augment import Augmenter, Example
 from asr.data.cuts import read_all, usable_cuts
@@ -90,11 +91,7 @@ def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], 
     parts: list[tuple[CutSet, float]] = []
     left_out: list[Refusal] = []
     for name in config.train:
-        path, _, share = name.partition("*")
-        try:
-            fraction = float(share or 1)
-        except ValueError:
-            fraction = -1.0
+        path, fraction = split_weight(name)
         if not 0 < fraction <= 1:
             raise ValueError(f"data.train {name!r}: the share after * must be a number in (0, 1]")
         kept, refused = usable_cuts(path, config.min_utterance_s, config.max_utterance_s)

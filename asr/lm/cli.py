@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asr._core import NgramLm
+from asr.command import split_weight
 from asr.files import replacing
 from asr.lexicon.g2p import load_g2p
 from asr.lexicon.lexicon import Pronunciation, load_lexicon
@@ -139,11 +140,8 @@ def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Pronounced]
         raise LmError("--megabytes must be above 0")
     files, parts, weights = [], [], []
     for name in args.models:
-        path, _, weight = name.partition("*")
-        try:
-            weights.append(float(weight or 1))
-        except ValueError:
-            weights.append(-1)
+        path, weight = split_weight(name)
+        weights.append(weight)
         if not 0 < weights[-1] < float("inf"):
             raise LmError(f"{name!r}: the weight after * must be a number above 0")
         files.append(read_packed(path))

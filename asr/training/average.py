@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
+from asr.command import split_weight
 from asr.training.checkpoint import Checkpoint, CheckpointError, check_same_network, resolve
 
 
@@ -55,11 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Entry of `asr average`."""
     sources = []
     for text in args.checkpoints:
-        path, _, share = text.partition("*")
-        try:
-            sources.append((path, float(share or 1)))
-        except ValueError:
-            sources.append((path, -1.0))
+        sources.append(split_weight(text))
         if not 0 < sources[-1][1] < float("inf"):
             raise CheckpointError(f"{text!r}: the share after * must be a number above 0")
     average(sources).save(args.output)

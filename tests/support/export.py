@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from filelock import FileLock
@@ -92,27 +92,26 @@ def reuse(traced: Callable[[str], onnx.ModelProto], patch: pytest.MonkeyPatch) -
         patch.setattr(write, name, lambda model, name=name: traced(name))
 
 
+def write(checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], path: Path, **options: Any) -> Path:
+    """Exports `checkpoint` with the graphs that were traced already."""
+    from asr.export.write import export_model
+
+    with pytest.MonkeyPatch.context() as patch:
+        reuse(traced, patch)
+        export_model(checkpoint, path, **options)
+    return path
+
+
 @pytest.fixture(scope="session")
 def exported(
     checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    from asr.export.write import export_model
-
-    path = tmp_path_factory.mktemp("export") / "model.onnx"
-    with pytest.MonkeyPatch.context() as patch:
-        reuse(traced, patch)
-        export_model(checkpoint, path, chunk_size=8, left_context=32, rescore_ctc_weight=0.25, license="CC-BY-4.0")
-    return path
+    options = {"chunk_size": 8, "left_context": 32, "rescore_ctc_weight": 0.25, "license": "CC-BY-4.0"}
+    return write(checkpoint, traced, tmp_path_factory.mktemp("export") / "model.onnx", **options)
 
 
 @pytest.fixture(scope="session")
 def exported_int8(
     checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    from asr.export.write import export_model
-
-    path = tmp_path_factory.mktemp("int8") / "model.int8.onnx"
-    with pytest.MonkeyPatch.context() as patch:
-        reuse(traced, patch)
-        export_model(checkpoint, path, int8=True)
-    return path
+    return write(checkpoint, traced, tmp_path_factory.mktemp("int8") / "model.int8.onnx", int8=True)
