@@ -63,7 +63,7 @@ struct OptionRange {
 inline constexpr OptionRange kOptionRanges[] = {
     {"chunk_ms", kEncoderFrameMs, true, 5120, 640},  // a multiple of an encoder frame, as left_context_ms is
     {"left_context_ms", 0, true, 20480, 2560},
-    {"beam_size", 1, true, 1024, 128},
+    {"beam_size", 1, true, 1024, 256},
     {"silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 1.6},
     {"min_silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 0.5},
     {"silence_without_speech_s", 0, false, std::numeric_limits<double>::infinity(), 5},

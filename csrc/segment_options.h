@@ -14,8 +14,9 @@
 
 namespace asr_stream {
 
-// Nats below the best at which a hypothesis is dropped: half the time, and the same words.
-inline constexpr double kBeamThreshold = 10.0;
+// Nats below the best at which a hypothesis is dropped: with 10 the search takes a third less time and makes 1 % more
+// errors, with 14 it makes no fewer.
+inline constexpr double kBeamThreshold = 12.0;
 // Hypotheses that the decoder scores at most: it is what a final waits for.
 inline constexpr std::int64_t kNumRescored = 4;
 // Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory.
