@@ -14,9 +14,9 @@
 
 namespace asr_stream {
 
-// Nats below the best at which a hypothesis is dropped: with 10 the search takes a third less time and makes 1 % more
-// errors, with 14 it makes no fewer.
-inline constexpr double kBeamThreshold = 12.0;
+// Nats below the best at which a hypothesis is dropped: 10 makes 1 % more errors in the first pass, 12 no fewer, and
+// takes a fifth more time in the search.
+inline constexpr double kBeamThreshold = 11.0;
 // Hypotheses that the decoder scores at most: it is what a final waits for.
 inline constexpr std::int64_t kNumRescored = 4;
 // Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory.
