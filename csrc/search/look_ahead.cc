@@ -17,10 +17,14 @@ LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : lm_(lm), lexic
   std::vector<std::uint32_t> next = first_place;
   for (std::uint32_t i = 0; i < places.size(); ++i) places[next[static_cast<std::size_t>(lexicon.word_at(i))]++] = i;
 
+  const auto places_of = [&](std::uint32_t bigram) {
+    const auto word = static_cast<std::size_t>(lm.bigram_word(bigram));
+    return std::pair(first_place[word], std::min(first_place[word + 1], first_place[word] + kMaxPlaces));
+  };
   std::size_t count = 0;
   for (std::uint32_t k = 0; k < lm.num_ngrams(2); ++k) {
-    const auto word = static_cast<std::size_t>(lm.bigram_word(k));
-    count += first_place[word + 1] - first_place[word];
+    const auto [first, last] = places_of(k);
+    count += last - first;
   }
   first_.reserve(num_words + 1);
   places_.reserve(count);
@@ -31,10 +35,8 @@ LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : lm_(lm), lexic
     sorted.clear();
     const auto [begin, end] = lm.bigrams(static_cast<std::int32_t>(context));
     for (std::uint32_t k = begin; k < end; ++k) {
-      const auto word = static_cast<std::size_t>(lm.bigram_word(k));
-      for (std::uint32_t i = first_place[word]; i < first_place[word + 1]; ++i) {
-        sorted.emplace_back(places[i], lm.bigram_log_probs().codes[k]);
-      }
+      const auto [first, last] = places_of(k);
+      for (std::uint32_t i = first; i < last; ++i) sorted.emplace_back(places[i], lm.bigram_log_probs().codes[k]);
     }
     std::sort(sorted.begin(), sorted.end());
     for (const auto& [place, code] : sorted) {

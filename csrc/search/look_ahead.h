@@ -36,6 +36,9 @@ class LookAhead {
   float best_log_prob(Range range) const noexcept;
 
  private:
+  // Of a word with more pronunciations, the first: else a small file could take much memory.
+  static constexpr std::uint32_t kMaxPlaces = 16;
+
   const NgramLm& lm_;
   const Lexicon& lexicon_;
   std::vector<std::uint32_t> first_;   // of each word's continuations
