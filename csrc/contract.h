@@ -24,6 +24,7 @@ inline constexpr std::int32_t kEncoderFrameMs = 40;
 inline constexpr double kEncoderFrameS = 0.04;
 
 // Tokens.
+inline constexpr std::string_view kWordBoundary = "\xE2\x96\x81";  // "▁", U+2581
 inline constexpr std::int32_t kBlankId = 0;   // of CTC
 inline constexpr std::int32_t kUnkId = 1;     // a letter that the model does not have
 inline constexpr std::int32_t kSosEosId = 2;  // of the decoder. None of the three is in any text.
