@@ -303,7 +303,7 @@ float LmFusion::sentence_end_log_prob(const Path& path) const {
 
 std::string_view LmFusion::text(std::int32_t word) const {
   if (!over_phones_) return {};
-  if (is_known(word)) return lm_->text(word);
+  if (is_known(word)) return lm_->word(word);
   const std::size_t index = static_cast<std::size_t>(word) - lm_->num_words();
   const bool is_new = word >= 0 && word != lm_->unknown() && hotwords_ && index < hotwords_->new_words().size();
   return is_new ? std::string_view(hotwords_->new_words()[index]) : std::string_view();

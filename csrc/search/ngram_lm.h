@@ -58,8 +58,6 @@ class NgramLm {
     return unigram_log_probs_[static_cast<std::size_t>(word)];
   }
 
-  std::string_view text(std::int32_t word) const noexcept { return words_[static_cast<std::size_t>(word)]; }
-
   // Names of the phones that words are pronounced in; none: the file has no pronunciations.
   const std::vector<std::string>& phones() const noexcept { return phones_; }
   // Of a word, a byte kFirstPhone + i for phone i; may be none.
