@@ -1,6 +1,6 @@
-// What every runtime agrees on, stated once: the front end, the options with their ranges and defaults, the tensors of a
-// model file. Python reads it from asr._core, JavaScript from the WebAssembly module; tests/test_defaults.py holds what
-// cannot read it (command line, header, types, docs) to it.
+// What every runtime agrees on, stated once: the front end, the options with their ranges and defaults, the tensors of
+// a model file. Python reads it from asr._core, JavaScript from the WebAssembly module; tests/test_defaults.py holds
+// what cannot read it (command line, header, types, docs) to it.
 #pragma once
 
 #include <cstddef>

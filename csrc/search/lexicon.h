@@ -1,7 +1,7 @@
 // A vocabulary as a trie of bytes, by spelling or by pronunciation: which words a beginning can still become, and how
 // likely the likeliest of them is (the look-ahead of Ortmanns et al. 1996, "Language-model look-ahead for large
-// vocabulary speech recognition"). Words that are pronounced alike end at one node; a word that is pronounced in several
-// ways ends at several.
+// vocabulary speech recognition"). Words that are pronounced alike end at one node; a word that is pronounced in
+// several ways ends at several.
 #pragma once
 
 #include <cstddef>

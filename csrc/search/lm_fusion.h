@@ -76,8 +76,8 @@ class LmFusion {
   };
 
   // tokens: UTF-8 spelling of every token, as for `token_texts`. lm, hotwords: either may be null, not both. phones: of
-  // the model, in its order; with a language model that has pronunciations the search is over these, token 1 + 2 i being
-  // phone i that begins a word, token 2 + 2 i phone i inside one, and token 0 none. Throws std::invalid_argument.
+  // the model, in its order; with a language model that has pronunciations the search is over these, token 1 + 2 i
+  // being phone i that begins a word, token 2 + 2 i phone i inside one, and token 0 none. Throws std::invalid_argument.
   LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens, const LmFusionOptions& options,
            std::shared_ptr<const Hotwords> hotwords = nullptr, const std::vector<std::string>& phones = {});
 
@@ -105,8 +105,8 @@ class LmFusion {
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
   // How a word of a search over phones is written; empty: unknown.
   std::string_view text(std::int32_t word) const;
-  // What a token may raise the score by: the priors of its letters, the letters of a hotword, and, about, a word that is
-  // likelier in its context than alone.
+  // What a token may raise the score by: the priors of its letters, the letters of a hotword, and, about, a word that
+  // is likelier in its context than alone.
   float highest_gain(std::int32_t token) const { return highest_gains_[static_cast<std::size_t>(token)]; }
   // The same after the letter or phone `last`, without what a word that ends may gain.
   float highest_gain(std::uint8_t last, std::int32_t token) const {

@@ -1,5 +1,6 @@
 // A back-off n-gram language model of words (Katz 1987), packed for reading: `asr lm` writes the file from an ARPA
-// file, asr/lm/packed.py describes its bytes. It may carry pronunciations of its words, and a model that pronounces others.
+// file, asr/lm/packed.py describes its bytes. It may carry pronunciations of its words, and a model that pronounces
+// others.
 //
 // The n-grams of each order are sorted, and those that continue the same (n-1)-gram lie side by side: a trie, as in
 // Heafield 2011, "KenLM: Faster and smaller language model queries". A state holds where the last 1, 2, ... words lie

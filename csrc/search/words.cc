@@ -72,7 +72,8 @@ std::string written(const std::vector<WordFrames>& words, std::size_t index, con
   const std::vector<WordFrames> lettered = group_words(letters, tokens);
   const auto beginning = [&](std::size_t i) {
     const std::int64_t start = words[i].start;
-    std::int64_t begin = i == 0 ? start - kLettersReach : std::max(start - kLettersReach, (words[i - 1].end + start) / 2);
+    std::int64_t begin = start - kLettersReach;
+    if (i > 0) begin = std::max(begin, (words[i - 1].end + start) / 2);
     std::int64_t reach = kBoundaryReach;
     for (const WordFrames& word : lettered) {
       const std::int64_t distance = std::abs(word.start - start);
