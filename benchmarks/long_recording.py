@@ -12,7 +12,8 @@ recognizes each utterance alone. Compared:
   both have. Chunks fall on an utterance alone and in the recording alike only by chance, so that differences of up to
   half an encoder frame, 20 ms, are expected.
 - words in noise and music, without speech.
-- memory of the process after the first tenth of the recording and its largest after that. Read from /proc: Linux.
+- memory of the process after the first tenth of the recording and how much its largest is above that; of that, what
+  was added in the second half. Read from /proc: Linux.
 """
 
 from __future__ import annotations
@@ -273,7 +274,7 @@ def summary(
     comparison: Comparison,
 ) -> dict[str, Any]:
     total_s = spans[-1].end_s
-    begin_mb = max((mb for seconds, mb in memory if seconds <= total_s / 10), default=float("nan"))
+    begin_mb, half_mb, most_mb = (most_memory(memory, share * total_s) for share in (0.1, 0.5, 1.0))
     endpoints = [final["endpoint"] for final in finals]
     shifts_ms = 1000 * np.array([shift for _, shift in comparison.shifts] or [np.nan])
     return {
@@ -291,8 +292,14 @@ def summary(
         "shift_ms_mean": float(shifts_ms.mean()),
         "shift_ms_p95": float(np.percentile(np.abs(shifts_ms), 95)),
         "begin_mb": begin_mb,
-        "growth_mb": max(mb for _, mb in memory) - begin_mb,
+        "growth_mb": most_mb - begin_mb,
+        "late_growth_mb": most_mb - half_mb,
     }
+
+
+def most_memory(memory: Sequence[tuple[float, float]], end_s: float) -> float:
+    """MB, up to a time in the recording, behind whose end the last event may be."""
+    return max((mb for seconds, mb in memory if seconds <= end_s + 1), default=float("nan"))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,9 @@
-"""The network for case and punctuation as an .onnx file: traced, stored in 8 bits, compared with PyTorch.
-
-int8 is that of the weights alone, with a scale a column; the sums are in float32. Were activations rounded too, by the
-range of all words at once as asr.export.quantize does it, the answer for a word would depend on words far behind it.
-"""
+"""The network for case and punctuation as an .onnx file: traced, stored in 8 bits, compared with PyTorch."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import torch
-from torch import Tensor, nn
-
 from asr._core import (
     PUNCTUATION_INPUTS,
     PUNCTUATION_OUTPUTS,
@@ -25,13 +20,13 @@ from asr._core import (
 )
 from asr.export.graph import output_path, trace
 from asr.export.parity import MAX_DIVERGENCE, hold
+from asr.export.punctuation_graph import PunctuatorGraph
+from asr.export.static_int8 import quantize_statically
 from asr.files import replacing
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.model import Punctuator
 from asr.runtime.punctuation import Punctuation
 
-MIN_MATRIX = 4096
-"""Elements of a matrix that is worth storing in 8 bits."""
 MAX_ERROR = 1e-4
 """float32: largest absolute difference of a probability."""
 MIN_AGREEMENT = 0.98
@@ -53,15 +48,6 @@ class PunctuationReport:
     """Share of words with the same mark and the same case."""
 
 
-class _Graph(nn.Module):
-    def __init__(self, model: Punctuator) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, features: Tensor, pauses: Tensor, num_units: Tensor) -> tuple[Tensor, Tensor]:
-        return self.model.probabilities(features, pauses, num_units)
-
-
 def export_punctuation(
     checkpoint: PunctuationCheckpoint, path: str | Path, *, int8: bool = False, license: str = ""
 ) -> PunctuationReport:
@@ -73,7 +59,7 @@ def export_punctuation(
     model = checkpoint.model()
     graph = punctuation_graph(model)
     if int8:
-        quantize_weights(graph)
+        quantize_statically(graph, _example_feeds())
     config = model.config
     onnx.helper.set_model_props(
         graph,
@@ -100,42 +86,8 @@ def punctuation_graph(model: Punctuator) -> onnx.ModelProto:
     features, pauses = torch.from_numpy(units.features), torch.from_numpy(units.pauses)
     example = (features[None].repeat(2, 1, 1), pauses[None].repeat(2, 1), torch.tensor([len(pauses)] * 2))
     dims = {0: "N", 1: "T"}
-    return trace(_Graph(model), example, (dims, dims, {0: "N"}), (dims, dims), PUNCTUATION_INPUTS, PUNCTUATION_OUTPUTS)
-
-
-def quantize_weights(graph: onnx.ModelProto) -> None:
-    """Stores the matrices of `graph` in 8 bits: rows that are looked up become float32 alone, others when opened."""
-    nodes, added = list(graph.graph.node), []
-    for tensor in list(graph.graph.initializer):
-        if tensor.data_type != onnx.TensorProto.FLOAT or len(tensor.dims) != 2 or np.prod(tensor.dims) < MIN_MATRIX:
-            continue
-        name = tensor.name
-        values = onnx.numpy_helper.to_array(tensor)
-        scale = np.maximum(np.abs(values).max(0) / 127, 1e-12).astype(np.float32)
-        small = np.rint(values / scale).astype(np.int8)
-        tensor.CopyFrom(onnx.numpy_helper.from_array(small, name + "_int8"))
-        added.append(onnx.numpy_helper.from_array(scale, name + "_scale"))
-        for node in [node for node in nodes if name in node.input]:
-            at = nodes.index(node)
-            if node.op_type == "Gather" and node.input[0] == name:
-                output = node.output[0]
-                node.input[0], node.output[0] = name + "_int8", output + "_int8"
-                nodes[at + 1 : at + 1] = _to_float(output + "_int8", name + "_scale", output)
-            else:
-                output = f"{name}_{at}"
-                node.input[:] = [output if text == name else text for text in node.input]
-                nodes[at:at] = _to_float(name + "_int8", name + "_scale", output)
-    graph.graph.initializer.extend(added)
-    del graph.graph.node[:]
-    graph.graph.node.extend(nodes)
-    onnx.checker.check_model(graph, full_check=True)
-
-
-def _to_float(values: str, scale: str, output: str) -> list[onnx.NodeProto]:
-    return [
-        onnx.helper.make_node("Cast", [values], [output + "_cast"], to=onnx.TensorProto.FLOAT),
-        onnx.helper.make_node("Mul", [output + "_cast", scale], [output]),
-    ]
+    graph = PunctuatorGraph(model)
+    return trace(graph, example, (dims, dims, {0: "N"}), (dims, dims), PUNCTUATION_INPUTS, PUNCTUATION_OUTPUTS)
 
 
 def check(model: Punctuator, runtime: Punctuation, path: Path, size: int, int8: bool) -> PunctuationReport:
@@ -181,6 +133,16 @@ def example_texts() -> list[Text]:
         pauses = None if i % 3 == 0 else [float(pause) for pause in random.exponential(0.2, num_words)]
         texts.append((words, pauses, i % 4 == 1, i % 5 != 2))
     return texts
+
+
+def _example_feeds() -> Iterator[dict[str, npt.NDArray[np.int64]]]:
+    for words, pauses_s, continues, complete in example_texts():
+        units = punctuation_units(words, pauses_s, continues=continues, complete=complete)
+        yield {
+            "features": units.features[None],
+            "pauses": units.pauses[None],
+            "num_units": np.array([len(units.pauses)]),
+        }
 
 
 @torch.no_grad()

@@ -58,7 +58,8 @@ export class Microphone {
 }
 
 async function microphoneStream(deviceId) {
-  const audio = { channelCount: 1, echoCancellation: false, noiseSuppression: false };
+  // The recognizer was trained on speech as it is. Chromium turns gain control off with echo cancellation, Firefox does not.
+  const audio = { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: false };
   if (deviceId) {
     try {
       return await navigator.mediaDevices.getUserMedia({ audio: { ...audio, deviceId: { exact: deviceId } } });

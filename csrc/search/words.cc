@@ -12,7 +12,6 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::string_view kWordBoundary = "\xe2\x96\x81";  // "▁"
 constexpr std::int64_t kFluentFrames = 3;
 // How far, in frames, the letters of a word may lie from its phones, and its first letter from its first phone.
 constexpr std::int64_t kLettersReach = 6;

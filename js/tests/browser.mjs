@@ -31,6 +31,15 @@ function keepSamples() {
   };
 }
 
+// What the page asks of the microphone is kept.
+function keepConstraints() {
+  const open = MediaDevices.prototype.getUserMedia;
+  MediaDevices.prototype.getUserMedia = function (constraints) {
+    window.constraints = constraints.audio;
+    return open.call(this, constraints);
+  };
+}
+
 function refuseSampleRate() {
   const Original = AudioContext;
   window.AudioContext = class extends Original {
@@ -57,6 +66,7 @@ async function listen(page, seconds, soundFile) {
     partial: await text(page, "partial"),
     error: await text(page, "error"),
     sampleRate: kept.sampleRate,
+    constraints: await page.evaluate(() => window.constraints),
     ...figures,
   };
 }
@@ -71,6 +81,7 @@ async function captions(files, wav, seconds, folder) {
     page.on("console", (message) => complaints.push(message.text()));
     page.on("pageerror", (error) => complaints.push(String(error)));
     await context.addInitScript(keepSamples);
+    await context.addInitScript(keepConstraints);
     await page.goto(server.url);
     await ready(page);
     const online = await listen(page, Number(seconds), `${folder}/online.f32`);

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from asr import cli
+from asr._core import NUM_WORD_FEATURES, PUNCTUATION_OUTPUTS, punctuation_units
 from asr.export import punctuation as exporting
 from asr.export.graph import ExportError
 from asr.export.punctuation import answer_of_pytorch, example_texts, export_punctuation
@@ -113,6 +114,24 @@ def test_streaming_equals_the_whole_text(files: dict[bool, Punctuation]) -> None
                     np.testing.assert_allclose(a[known - 1 - first], b[known - 1], atol=1e-5)
 
 
+def test_texts_of_a_batch_are_answered_as_alone(files: dict[bool, Punctuation]) -> None:
+    """To the bit of the integers, whatever pads the shorter one: scales are those of the file."""
+    texts = ["he saw john yesterday why has he seen the bbc", "he"]
+    units = [punctuation_units(text.split(), None, continues=False, complete=True) for text in texts]
+    length = len(units[0].pauses)
+    feeds = {"features": np.full((2, length, NUM_WORD_FEATURES), 7), "pauses": np.full((2, length), 3)}
+    for row, of_text in enumerate(units):
+        feeds["features"][row, : len(of_text.pauses)] = of_text.features
+        feeds["pauses"][row, : len(of_text.pauses)] = of_text.pauses
+    feeds["num_units"] = np.array([len(of_text.pauses) for of_text in units])
+    for file in files.values():
+        answers = file._session.run(PUNCTUATION_OUTPUTS, feeds)
+        for row, of_text in enumerate(units):
+            for batch, alone in zip(answers, file.answer_units(of_text), strict=True):
+                assert np.isfinite(batch).all()
+                np.testing.assert_allclose(batch[row, : len(alone)], alone, atol=1e-6)
+
+
 def test_the_look_ahead_is_used_to_the_last_word(files: dict[bool, Punctuation]) -> None:
     file = files[False]
     words = ["he"] * 30
@@ -148,13 +167,13 @@ def test_a_pause_before_a_word_matters_and_nan_is_unknown(files: dict[bool, Punc
 def test_a_damaged_graph_is_not_written(
     checkpoint: PunctuationCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def damage(graph: onnx.ModelProto) -> None:
+    def damage(graph: onnx.ModelProto, examples: object) -> None:
         for tensor in graph.graph.initializer:
             if len(tensor.dims) == 2:
                 values = onnx.numpy_helper.to_array(tensor)
                 tensor.CopyFrom(onnx.numpy_helper.from_array(values[::-1].copy(), tensor.name))
 
-    monkeypatch.setattr(exporting, "quantize_weights", damage)
+    monkeypatch.setattr(exporting, "quantize_statically", damage)
     with pytest.raises(ExportError, match="differs from PyTorch"):
         export_punctuation(checkpoint, tmp_path / "bad.onnx", int8=True)
     assert not list(tmp_path.iterdir())
