@@ -36,21 +36,18 @@ class SessionTimeouts:
         """
         limits = self._server.limits
         stopping = asyncio.ensure_future(self._server.stopping.wait())
-        stopping.add_done_callback(lambda _: self._interrupt_to_stop())
+        stopping.add_done_callback(self._stop)
         try:
             while True:
                 now = self._loop.time()
-                # First: a client that never pauses must not keep the server from ending.
-                if self._server.stopping.is_set():
-                    self._interrupt_to_stop()
-                elif now >= self._ends:
+                if now >= self._ends:  # of a client that never pauses
                     self._out_of_time(now)
                 if self.why_ended:
                     return
                 self._idle_at = now + limits.idle_s
                 self._task = asyncio.current_task()
                 if self._timer is None:
-                    self._check_time()
+                    self._set_timer()
                 try:
                     received = await receive()
                 except asyncio.CancelledError:
@@ -72,13 +69,16 @@ class SessionTimeouts:
     def _check_time(self) -> None:
         """Interrupts a client that is late, or looks again when it can be late at the earliest."""
         self._timer = None
-        now, end = self._loop.time(), min(self._idle_at, self._ends)
         if self._task is None:
-            return
-        if now >= end:
+            return  # a message is being handled; the next `receive` sets the timer
+        now = self._loop.time()
+        if now >= min(self._idle_at, self._ends):
             self._out_of_time(now)
         else:
-            self._timer = self._loop.call_at(end, self._check_time)
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        self._timer = self._loop.call_at(min(self._idle_at, self._ends), self._check_time)
 
     def _out_of_time(self, now: float) -> None:
         limits = self._server.limits
@@ -87,8 +87,8 @@ class SessionTimeouts:
         else:
             self._interrupt(f"nothing came for {limits.idle_s:g} s")
 
-    def _interrupt_to_stop(self) -> None:
-        if self._server.stopping.is_set():
+    def _stop(self, stopping: asyncio.Future) -> None:
+        if not stopping.cancelled():
             self._interrupt("the server is about to end; connect again")
 
     def _interrupt(self, why: str) -> None:
