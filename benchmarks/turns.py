@@ -116,7 +116,7 @@ class Clock:
 
 async def by_vosk(url: str, turn: Turn, wait_s: float) -> Timed:
     """Partials and finals of a turn by vosk-server's protocol."""
-    async with connect(f"{url}/vosk", compression=None, open_timeout=60) as server:
+    async with connect(f"{url}/vosk", compression=None, open_timeout=60, ping_interval=None) as server:
         await server.send(json.dumps({"config": {"sample_rate": SAMPLE_RATE, "words": 0}}))
         clock = Clock(wait_s)
         timed: Timed = []
@@ -140,7 +140,9 @@ async def by_realtime(url: str, turn: Turn, wait_s: float, commits: bool) -> Tim
     samples = soxr.resample(turn.samples, SAMPLE_RATE, REALTIME_RATE)
     detection = None if commits else {"type": "server_vad"}
     session = {"type": "transcription", "audio": {"input": {"turn_detection": detection}}}
-    async with connect(f"{url}/v1/realtime?intent=transcription", compression=None, open_timeout=60) as server:
+    async with connect(
+        f"{url}/v1/realtime?intent=transcription", compression=None, open_timeout=60, ping_interval=None
+    ) as server:
         await server.send(json.dumps({"type": "session.update", "session": session}))
         while json.loads(await server.recv())["type"] != "session.updated":
             pass
@@ -204,7 +206,7 @@ def partials_row(turns: Sequence[Turn], all_timed: Sequence[Timed]) -> dict[str,
         stood = follow(timed, tally)
         for i, j in matched_words([word.word for word in turn.words], [item.word for item in stood]):
             latencies.append(1000 * (stood[j].shown_s - turn.words[i].end_s))
-    row = percentiles("first_partial", first, (50, 99)) | percentiles("word", latencies, (50, 90, 99))
+    row = percentiles("first_partial", first, (50, 95, 99)) | percentiles("word", latencies, (50, 90, 99))
     return row | {"unstable": round(tally.changed / max(tally.shown, 1), 3)}
 
 
@@ -213,7 +215,7 @@ def finals_row(turns: Sequence[Turn], by_endpoint: Sequence[Timed], by_commit: S
     row: dict[str, float] = {}
     for name, all_timed in (("final", by_endpoint), ("final_vad", by_commit)):
         times = [time_to_final_ms(turn, timed) for turn, timed in zip(turns, all_timed, strict=True)]
-        row |= percentiles(name, times, (50, 99))
+        row |= percentiles(name, times, (50, 95, 99))
     return row
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import torch
+
 from asr._core import (
     PUNCTUATION_INPUTS,
     PUNCTUATION_OUTPUTS,
