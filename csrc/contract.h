@@ -72,9 +72,9 @@ inline constexpr OptionRange kOptionRanges[] = {
     {"hotword_boost", 0, false, 20, 0.75},   // this and what follows is tuned for the bundled models
     {"unknown_cost", 0, false, 100, 1.5},
     {"lm_weight", 0, true, 10, 0.9},
-    {"lm_word_bonus", -20, true, 20, -1.6},
+    {"lm_word_bonus", -20, true, 20, -2.4},
     {"lm_oov_penalty", 0, true, 100, 8},
-    {"lm_prior_weight", 0, true, 2, 0.6},
+    {"lm_prior_weight", 0, true, 2, 0.7},
     {"rescore_ctc_weight", 0, true, 1, 0.7},
 };
 

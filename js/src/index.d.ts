@@ -43,11 +43,11 @@ export interface StreamEvent {
 export interface LmWeights {
   /** Of the log-probability of the words: 0 to 10, default 0.9. */
   weight?: number;
-  /** Added for each word: -20 to 20, default -1.6. */
+  /** Added for each word: -20 to 20, default -2.4. */
   wordBonus?: number;
   /** Taken off for each word outside the vocabulary: 0 to 100, default 8. */
   oovPenalty?: number;
-  /** Of the letters' own log-probability, by a bigram, taken off: 0 to 2, default 0.6. */
+  /** Of the letters' own log-probability, by a bigram, taken off: 0 to 2, default 0.7. */
   priorWeight?: number;
 }
 

@@ -87,9 +87,9 @@ typedef struct asr_model_options {
   const void *lm_data;          /* or that file's bytes; needed during the call only */
   size_t lm_size;
   float lm_weight;              /* of its log-probabilities, [0, 10]; 0.9 */
-  float lm_word_bonus;          /* for each word, [-20, 20]; -1.6 */
+  float lm_word_bonus;          /* for each word, [-20, 20]; -2.4 */
   float lm_oov_penalty;         /* for a word outside its vocabulary, [0, 100]; 8 */
-  float lm_prior_weight;        /* of the letters' own log-probabilities, [0, 2]; 0.6 */
+  float lm_prior_weight;        /* of the letters' own log-probabilities, [0, 2]; 0.7 */
   int32_t num_threads;          /* CPU threads inside one operator, [0, 1024], 0: all cores; 1 */
   int32_t reserved;             /* 0 */
   asr_log_callback log;         /* NULL: none. It must outlive the model and its streams. */
