@@ -305,6 +305,16 @@ TEST(LossMeter, LateCallbacksDoNotAddUp) {
   EXPECT_NEAR(static_cast<double>(lost_ms), 20 * 460, 20);
 }
 
+TEST(LossMeter, ALateCallbackThatBeginsAPeriodHidesNoLoss) {
+  LossMeter meter;
+  const auto lost = [&meter](std::int64_t block, std::int64_t late_ms, bool overflow) {
+    return meter.lost((20 * block + late_ms) * 1'000'000, 320 * (block + 1), overflow, 16000);
+  };
+  for (std::int64_t block = 0; block <= 500; ++block) EXPECT_EQ(lost(block, 0, false), 0u);  // 10 s: a period
+  EXPECT_EQ(lost(501, 500, false), 0u);
+  EXPECT_EQ(lost(502, 500, true), 8000u);  // the host says so: it was not late
+}
+
 TEST(CaptureBuffer, CallbackGivesWayToAnotherProducer) {
   CaptureBuffer buffer(64);
   const auto callback = buffer.callback(0, 1, 16000);

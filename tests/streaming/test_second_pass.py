@@ -138,3 +138,10 @@ def test_what_only_the_end_of_a_sentence_brings_up_gets_a_second_look() -> None:
     assert work.encoder_out.shape == (12, 5)
     stream.scored([0.0] * len(work.tokens))
     assert [event[:2] for event in stream.take_events()] == [("final", "A")]
+
+
+def test_its_cache_is_held_no_longer_than_it_runs(recognizer: Recognizer, conversation: np.ndarray) -> None:
+    """A device has room for so many of them."""
+    stream = recognizer.stream()
+    stream.accept_waveform(conversation)
+    assert finals(stream.events()) and set(stream.pasts) == {False}
