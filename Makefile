@@ -3,8 +3,8 @@
 #   make stream ARGS="--file x.wav" captions of a file
 #   make serve                      the same for other programs, and a page for browsers: http://127.0.0.1:8000
 #   make test                       all tests, C++ and Python, once the Debian packages of .ci/packages are there
-# And `make js` builds the npm package and its page in js/ (emscripten and npm are needed); `make dist` builds all that is
-# published (docs/releasing.md).
+# And `make js` builds the npm package and its page in js/ (emscripten and npm are needed); `make dist` builds all that
+# is published (docs/releasing.md).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,7 +15,8 @@ PYTHONS ?= $(foreach minor,10 11 12 13 14,$(shell python3.$(minor) -c 'import sy
 BUILD_REQUIRES := $(shell sed -n '/^requires = /s/[^"]*\("[^"]*"\)[^"]*/ \1/gp' pyproject.toml)
 CPP_SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml asr/__init__.py
 
-.PHONY: stream serve test packages test-cpp test-fuzz test-python js dist dist-sdist dist-wheels dist-npm dist-c lint clean
+.PHONY: stream serve test packages test-cpp test-fuzz test-python js dist dist-sdist dist-wheels dist-npm dist-c lint \
+  clean
 
 stream: $(VENV)/stream.stamp
 	@$(BIN)/asr-stream $(ARGS)
@@ -62,8 +63,9 @@ test-fuzz: $(VENV)/test.stamp
 	fuzz wav 7; fuzz files 13; \
 	wait $$api
 
+# One process more than processors: a fifth of the time tests wait for sound, servers and other programs.
 test-python: $(VENV)/test.stamp
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
 
 js:
 	$(MAKE) -C js
@@ -88,7 +90,8 @@ dist-npm:
 
 # Where the tests build it, too.
 dist-c: $(VENV)/dist.stamp
-	@set -e; export PATH="$(abspath $(BIN)):$$PATH"; cmake -S . -B build/c_library >/dev/null; cmake --build build/c_library; \
+	@set -e; export PATH="$(abspath $(BIN)):$$PATH"; cmake -S . -B build/c_library >/dev/null; \
+	  cmake --build build/c_library; \
 	  cpack --config build/c_library/CPackConfig.cmake -B $(abspath $(DIST))
 	rm -r $(DIST)/_CPack_Packages
 
@@ -101,7 +104,8 @@ $(BIN)/python:
 	  echo "Python 3.10 or newer is needed; say which one: make PYTHON=python3.12 ..."; exit 1; }
 	@command -v c++ >/dev/null || { \
 	  echo "A C++ compiler is needed: sudo apt-get install g++ make"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Debian and Ubuntu: sudo apt-get install python3-venv python3-dev"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "Debian and Ubuntu: sudo apt-get install python3-venv python3-dev"; exit 1; }
 
 # The stamps are made anew when the C++ or the dependencies change.
 $(VENV)/stream.stamp: $(BIN)/python $(CPP_SOURCES)

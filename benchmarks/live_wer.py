@@ -15,19 +15,23 @@ from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
 from asr.evaluation.wer import count_errors
+from asr.features import SAMPLE_RATE
 from asr.streaming import Final, Partial
 
-BLOCK = 320  # samples
+BLOCK = 320  # samples of 16 kHz
 
 
-def utterance(recognizer: Recognizer, samples: np.ndarray) -> tuple[str, str, list[float]]:
+def utterance(
+    recognizer: Recognizer, samples: np.ndarray, sample_rate: int = SAMPLE_RATE
+) -> tuple[str, str, list[float]]:
     """Texts of the last partials and of the finals, and the seconds that each final took."""
+    block = sample_rate * BLOCK // SAMPLE_RATE
     stream = recognizer.stream()
     partials, finals, delays, last = [], [], [], ""
-    for begin in range(0, len(samples) + BLOCK, BLOCK):
+    for begin in range(0, len(samples) + block, block):
         started = time.perf_counter()
         if begin < len(samples):
-            stream.accept_waveform(samples[begin : begin + BLOCK])
+            stream.accept_waveform(samples[begin : begin + block], sample_rate)
         else:
             stream.finish()
         elapsed = time.perf_counter() - started

@@ -1,10 +1,10 @@
 """Recognition far from a studio: python benchmarks/noise.py data/dev.jsonl.gz [--noise DIR] [--rir DIR]
 
-The utterances of a data set as they are, from a microphone that is turned down, in a room, and in a room with noise
-at each signal-to-noise ratio, in 16 bits and all through a `Recognizer` as `asr-stream` has it: errors of what a person
-has read when the utterance is over (the last partial) and of what stays (the final). Rooms and noises are files of the
-folders, drawn by the name of the utterance, or simulated. Then the recordings of the noise folder alone, in which
-nobody speaks: how many words are written.
+The utterances of a data set as they are, at the 8 kHz of a telephone, from a microphone that is turned down, in a room,
+and in a room with noise at each signal-to-noise ratio, in 16 bits and all through a `Recognizer` as `asr-stream` has
+it: errors of what a person has read when the utterance is over (the last partial) and of what stays (the final). Rooms
+and noises are files of the folders, drawn by the name of the utterance, or simulated. Then the recordings of the noise
+folder alone, in which nobody speaks: how many words are written.
 
 The rooms and noises should be such that the model was not trained in.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import soxr
 from command import new_parser, progress, show, utterances
 from live_wer import utterance
 
@@ -35,13 +36,16 @@ class Place:
     name: str
     gain_db: float = 0.0
     snr_db: float | None = None
+    sample_rate: int = SAMPLE_RATE
 
     def recorded(self, cut: Any, rooms: tuple[str, ...], noises: tuple[str, ...]) -> np.ndarray:
-        """The utterance of `cut`, (num_samples,) int16."""
+        """The utterance of `cut`, (num_samples,) int16 at `sample_rate`."""
         samples: np.ndarray = cut.load_audio()
         if self.snr_db is not None:
             ((_, room),) = NoisyCopies(1, rooms, noises, (self.snr_db, self.snr_db)).draw(cut.id)
             samples = room(samples, SAMPLE_RATE)
+        if self.sample_rate != SAMPLE_RATE:
+            samples = soxr.resample(samples.T, SAMPLE_RATE, self.sample_rate).T
         scaled = 32767 * 10 ** (self.gain_db / 20) * np.clip(samples[0], -1, 1)
         return np.round(scaled).astype(np.int16)
 
@@ -73,13 +77,16 @@ def main() -> None:
     cuts = utterances(args)
     references = [cut.supervisions[0].text for cut in cuts]
     recognizer = Recognizer(args.model, chunk_ms=args.chunk_ms)
-    places = [Place("as it is")]
+    places = [Place("as it is"), Place("8 kHz", sample_rate=8000)]
     places += [Place(f"-{db:g} dB", gain_db=-db) for db in map(float, args.quieter_db.split(","))]
     places += [Place("a room", snr_db=NO_NOISE_DB)]
     places += [Place(f"SNR {db:g}", snr_db=db) for db in map(float, args.snr_db.split(","))]
     rows: list[dict[str, Any]] = []
     for place in places:
-        found = [utterance(recognizer, place.recorded(cut, rooms, noises)) for cut in progress(cuts, place.name)]
+        found = [
+            utterance(recognizer, place.recorded(cut, rooms, noises), place.sample_rate)
+            for cut in progress(cuts, place.name)
+        ]
         partials, finals, _ = zip(*found, strict=True)
         rows.append(
             {

@@ -50,11 +50,10 @@ class Costs:
 def measure_chunk(num_streams: int) -> float:
     """CPU time of a run of so many streams of the bundled model, greedy search: milliseconds."""
     from asr import Recognizer
-    from asr.runtime.onnx_model import bundled_model
     from asr.streaming.stream import Stream
     from asr.streaming.work import compute
 
-    recognizer = Recognizer(bundled_model("float32"), search="greedy", lm=None, second_pass=False)
+    recognizer = Recognizer(search="greedy", lm=None, second_pass=False)
     streams = [Stream(recognizer, deferred=True) for _ in range(num_streams)]
     generator = np.random.default_rng(1)
     took = []
@@ -120,8 +119,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 10, 100, 10_000, 100_000], metavar="N")
     parser.add_argument("--chunk", type=float, nargs=2, metavar="MS", help="alone, and each further one: not measured")
-    parser.add_argument("--sockets-ms", type=float, default=2.0, help="for the messages of a chunk (default 2.0)")
-    parser.add_argument("--locked-ms", type=float, default=0.1, help="of Python in recognizing a chunk (default 0.1)")
+    parser.add_argument("--sockets-ms", type=float, default=0.6, help="for the messages of a chunk (default 0.6)")
+    parser.add_argument("--locked-ms", type=float, default=0.2, help="of Python in recognizing a chunk (default 0.2)")
     parser.add_argument("--proxy-ms", type=float, default=8.6, help="of Ray's proxy for them (default 8.6)")
     parser.add_argument("--hop-ms", type=float, default=2.4, help="round trip through Ray (default 2.4)")
     parser.add_argument("--limit-ms", type=float, default=300.0, help="for 99 %% of the delays (default 300)")

@@ -10,11 +10,12 @@ with a fresh server. The server has one core to itself and the clients another, 
 
     batched      asr-stream serve, greedy search, one pass: up to 32 streams in one run of the network
     unbatched    the same, one stream a run
-    sherpa-onnx  its websocket server, greedy search, up to 32 streams a run
+    sherpa-onnx  its websocket server, greedy search, up to 32 streams a run; sherpa-int8 with the file in int8
     default      asr-stream serve as it is by default: language model, second pass, rescoring
 
 Streams wait for each other, so times grow steeply near the limit. CPU is what the server takes for a second of one
-stream's audio, which depends little on what else the machine does. It needs:
+stream's audio, which depends little on what else the machine does. --saturated measures that alone, on a busy machine
+too: --first clients send as fast as they are answered, a chunk ahead, each variant in turn for --rounds. It needs:
 pip install 'asr-stream[train,server]' sherpa-onnx-bin
 """
 
@@ -52,8 +53,10 @@ VARIANTS = {
     "batched": ("--max-batch", str(MAX_BATCH), *GREEDY),
     "unbatched": ("--max-batch", "1", *GREEDY),
     "sherpa-onnx": (),
+    "sherpa-int8": (),
     "default": ("--max-batch", str(MAX_BATCH)),
 }
+THEIRS = {"sherpa-onnx": ".onnx", "sherpa-int8": ".int8.onnx"}
 
 
 @dataclass
@@ -99,6 +102,14 @@ class Client:
     async def _receive(self) -> None:
         async for _ in self._websocket:
             self._replied.append(time.monotonic())
+
+    async def hurry(self) -> None:
+        """Sends for ever, a chunk ahead of the replies."""
+        for number in itertools.count():
+            await self._websocket.send(self._messages[number % len(self._messages)])
+            while 0.1 * number - self.answered_s > self._server.chunk_ms / 1000 + 0.1:
+                await self._websocket.recv()
+                self._replied.append(time.monotonic())
 
     @property
     def answered_s(self) -> float:
@@ -154,17 +165,21 @@ def max_sessions() -> int:
     return min(100_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 3 - 100)
 
 
+def their_file(variant: str, args: argparse.Namespace) -> Path:
+    return (args.sherpa or Path("sherpa")) / f"zipformer2_ctc.{args.chunk_ms}ms{THEIRS[variant]}"
+
+
 def make_server(variant: str, args: argparse.Namespace) -> Server:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    if variant != "sherpa-onnx":
+    if variant not in THEIRS:
         more = ["--port", str(port), "--chunk-ms", str(args.chunk_ms), "--max-sessions", str(max_sessions())]
         more += ["--model", str(args.model.resolve())] if args.model else []
         command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", *more, *VARIANTS[variant]]
         return Server(command, f"ws://127.0.0.1:{port}/vosk", True, args.chunk_ms)
     program = "sherpa-onnx-online-websocket-server"
-    model = args.sherpa.resolve() / f"zipformer2_ctc.{args.chunk_ms}ms.onnx"
+    model = their_file(variant, args).resolve()
     command = [
         shutil.which(program, path=sysconfig.get_path("scripts")) or program,
         f"--port={port}",
@@ -184,21 +199,50 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def speak(server: Server, pid: int, audio: np.ndarray, num_streams: int, seconds: float) -> Step:
-    """So many clients at a running server, for so long."""
+async def join(stack: AsyncExitStack, server: Server, audio: np.ndarray, num_streams: int) -> list[Client]:
+    """So many clients, each with another part of the audio."""
     samples = audio if server.answers_all else audio.astype(np.float32) / 32768.0
     messages = [samples[begin : begin + MESSAGE].tobytes() for begin in range(0, len(samples), MESSAGE)]
+    clients = []
+    for number in range(num_streams):
+        websocket = await stack.enter_async_context(
+            connect(server.url, compression=None, ping_interval=None, max_queue=None, close_timeout=0)
+        )
+        if server.answers_all:
+            await websocket.send(json.dumps({"config": {"sample_rate": SAMPLE_RATE}}))
+        first = number * len(messages) // num_streams
+        clients.append(Client(websocket, messages[first:] + messages[:first], server))
+    return clients
+
+
+async def saturated(server: Server, pid: int, audio: np.ndarray, num_streams: int, seconds: float) -> float:
+    """CPU time, in milliseconds, that the server takes for a second of audio when `seconds` of each client come as fast
+    as it answers."""
+    async with AsyncExitStack() as stack:
+        clients = await join(stack, server, audio, num_streams)
+        tasks = [asyncio.create_task(client.hurry()) for client in clients]
+
+        async def until_answered(total_s: float) -> tuple[float, float]:
+            while not any(task.done() for task in tasks):
+                answered_s = sum(client.answered_s for client in clients)
+                if answered_s >= total_s:
+                    return answered_s, cpu_s(pid)
+                await asyncio.sleep(0.05)
+            raise SystemExit(f"a client of {server.url} ended")
+
+        began_s, before = await until_answered(num_streams * SKIPPED_S)
+        ended_s, after = await until_answered(began_s + num_streams * seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return 1000 * (after - before) / (ended_s - began_s)
+
+
+async def speak(server: Server, pid: int, audio: np.ndarray, num_streams: int, seconds: float) -> Step:
+    """So many clients at a running server, for so long."""
     generator = random.Random(num_streams)
     async with AsyncExitStack() as stack:
-        clients = []
-        for number in range(num_streams):
-            websocket = await stack.enter_async_context(
-                connect(server.url, compression=None, ping_interval=None, max_queue=None, close_timeout=0)
-            )
-            if server.answers_all:
-                await websocket.send(json.dumps({"config": {"sample_rate": SAMPLE_RATE}}))
-            first = number * len(messages) // num_streams
-            clients.append(Client(websocket, messages[first:] + messages[:first], server))
+        clients = await join(stack, server, audio, num_streams)
         begin, before, own = time.monotonic() + 0.2, cpu_s(pid), time.process_time()
         # Chunks of different streams end at different times.
         begins = [begin + generator.uniform(0, server.chunk_ms / 1000) for _ in clients]
@@ -249,12 +293,28 @@ def plot(steps: dict[str, list[Step]], limit_ms: float, path: Path) -> None:
     figure.savefig(path)
 
 
+def compare(variants: list[str], server_core: int | None, audio: np.ndarray, args: argparse.Namespace) -> None:
+    """Prints the CPU time of each at full load. Rounds alternate, so that a busy machine affects all."""
+    taken: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(args.rounds):
+        for name in variants:
+            server = make_server(name, args)
+            with server.running(server_core) as process:
+                taken[name].append(asyncio.run(saturated(server, process.pid, audio, args.first, args.seconds)))
+            print(f"{name}: CPU {taken[name][-1]:.2f} ms/s", flush=True)
+    print("\n| | server's CPU at full load, ms for a second of audio | streams that a core computes |\n|---|---:|---:|")
+    for name, values in taken.items():
+        print(f"| {name} | {np.median(values):.2f} | {1000 / np.median(values):.0f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
     parser.add_argument("--model", type=Path, help="default: what the server takes by itself, the bundled one")
     parser.add_argument("--sherpa", type=Path, metavar="FOLDER", help="written by `asr export --target sherpa-onnx`")
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, help="default: all, sherpa-onnx only with --sherpa")
+    parser.add_argument(
+        "--variants", nargs="+", choices=VARIANTS, help="default: all, with --sherpa those of its files"
+    )
     parser.add_argument("--chunk-ms", type=int, default=640)
     parser.add_argument("--limit-ms", type=float, default=300.0)
     parser.add_argument("--seconds", type=float, default=20.0, help="that each number of streams is tried (default 20)")
@@ -262,14 +322,18 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=2000, metavar="N", help="try no more streams (default 2000)")
     parser.add_argument("--resolution", type=float, default=0.1, help="share of the number found (default 0.1)")
     parser.add_argument("--num-utterances", type=int, default=100, metavar="N")
+    parser.add_argument("--saturated", action="store_true", help="measure the CPU time at full load alone")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="of --saturated; medians count (default 3)")
     parser.add_argument("--plot", type=Path, metavar="PNG")
     args = parser.parse_args()
-    variants = args.variants or [name for name in VARIANTS if name != "sherpa-onnx" or args.sherpa]
-    if "sherpa-onnx" in variants:
-        model = (args.sherpa or Path("sherpa")) / f"zipformer2_ctc.{args.chunk_ms}ms.onnx"
-        if not args.sherpa or not model.exists():
-            command = f"asr export bundled --target sherpa-onnx --chunk-ms {args.chunk_ms} -o {model.parent}"
-            parser.error(f"{model} is not there: {command}, then --sherpa {model.parent}")
+    variants = args.variants or [
+        name for name in VARIANTS if name not in THEIRS or (args.sherpa and their_file(name, args).exists())
+    ]
+    for name in set(variants) & set(THEIRS):
+        if not (file := their_file(name, args)).exists():
+            command = f"asr export bundled --target sherpa-onnx --chunk-ms {args.chunk_ms} -o {file.parent}"
+            command += " --int8" * (name == "sherpa-int8")
+            parser.error(f"{file} is not there: {command}, then --sherpa {file.parent}")
     if args.seconds <= SKIPPED_S + 1:
         parser.error(f"--seconds {args.seconds:g} must be more than {SKIPPED_S + 1:g}: the first are not counted")
 
@@ -280,6 +344,9 @@ def main() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     audio = read_audio(args.data, args.num_utterances)
+    if args.saturated:
+        compare(variants, server_core, audio, args)
+        return
     steps: dict[str, list[Step]] = {name: [] for name in variants}
     found = {}
     for name in variants:

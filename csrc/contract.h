@@ -1,6 +1,6 @@
-// What every runtime agrees on, stated once: the front end, the options with their ranges and defaults, the tensors of a
-// model file. Python reads it from asr._core, JavaScript from the WebAssembly module; tests/test_defaults.py holds what
-// cannot read it (command line, header, types, docs) to it.
+// What every runtime agrees on, stated once: the front end, the options with their ranges and defaults, the tensors of
+// a model file. Python reads it from asr._core, JavaScript from the WebAssembly module; tests/test_defaults.py holds
+// what cannot read it (command line, header, types, docs) to it.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,7 @@ inline constexpr std::int32_t kEncoderFrameMs = 40;
 inline constexpr double kEncoderFrameS = 0.04;
 
 // Tokens.
+inline constexpr std::string_view kWordBoundary = "\xE2\x96\x81";  // "▁", U+2581
 inline constexpr std::int32_t kBlankId = 0;   // of CTC
 inline constexpr std::int32_t kUnkId = 1;     // a letter that the model does not have
 inline constexpr std::int32_t kSosEosId = 2;  // of the decoder. None of the three is in any text.
@@ -63,7 +64,7 @@ struct OptionRange {
 inline constexpr OptionRange kOptionRanges[] = {
     {"chunk_ms", kEncoderFrameMs, true, 5120, 640},  // a multiple of an encoder frame, as left_context_ms is
     {"left_context_ms", 0, true, 20480, 2560},
-    {"beam_size", 1, true, 1024, 128},
+    {"beam_size", 1, true, 1024, 256},
     {"silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 1.6},
     {"min_silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 0.5},
     {"silence_without_speech_s", 0, false, std::numeric_limits<double>::infinity(), 5},

@@ -25,7 +25,9 @@ struct ModelMetadata {
   std::string decoder_onnx;  // the decoder's graph, an ONNX file; empty where the model has none
 
   std::int64_t vocab_size() const { return static_cast<std::int64_t>(tokens.size()); }
-  std::int64_t num_phone_tokens() const { return phones.empty() ? 0 : static_cast<std::int64_t>(1 + 2 * phones.size()); }
+  std::int64_t num_phone_tokens() const {
+    return phones.empty() ? 0 : static_cast<std::int64_t>(1 + 2 * phones.size());
+  }
   // The tokens as `words` takes them: those that are in no text are empty.
   std::vector<std::string> output_symbols() const;
 };

@@ -270,7 +270,8 @@ bool Segment::request_second_pass() {
 }
 
 void Segment::rescore() {
-  const bool with_decoder = options_->search == SegmentOptions::Search::kRescore && !options_->phrases && !over_phones();
+  const bool with_decoder =
+      options_->search == SegmentOptions::Search::kRescore && !options_->phrases && !over_phones();
   nbest_ = hypotheses(last_searches(), with_decoder ? options_->num_rescored : 1, true);
   if (nbest_.size() == 1 || nbest_.front().tokens.empty()) return report_final(nbest_.front());
   DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
@@ -279,7 +280,8 @@ void Segment::rescore() {
 }
 
 void Segment::report_final(const Hypothesis& hypothesis) {
-  std::vector<Word> found = words_of(hypothesis, letters(last_searches()), second_pass_searches_ ? utterance_start_ : 0);
+  const std::int64_t first_frame = second_pass_searches_ ? utterance_start_ : 0;
+  std::vector<Word> found = words_of(hypothesis, letters(last_searches()), first_frame);
   const bool is_empty = found.empty();
   if (is_empty) {
     pauses_.clear();

@@ -1,15 +1,15 @@
 // A segment: audio without a gap, on its way from samples over feature and encoder frames to words.
 //
-// It does everything but run the network. Its owner gets `work()`, computes it (ONNX Runtime in Python, C++ or a browser;
-// alone, or in a batch of many streams) and returns the results by `stepped` or `scored`:
+// It does everything but run the network. Its owner gets `work()`, computes it (ONNX Runtime in Python, C++ or a
+// browser; alone, or in a batch of many streams) and returns the results by `stepped` or `scored`:
 //
 //     for (used = segment.accept(samples, n); const Work* work = segment.work();) { ... segment.stepped(...); }
 //
 // - The chunk grid starts with the segment, and audio is taken up to exactly the next chunk's end: the
 //   result does not depend on how the audio was cut into pushes.
-// - An endpoint ends an utterance: the search starts anew. The encoder keeps its cache, because speaker and room stay the
-//   same; the language model keeps its context, because a pause may be inside a sentence. For the same reason the second
-//   pass attends to the end of the utterance before.
+// - An endpoint ends an utterance: the search starts anew. The encoder keeps its cache, because speaker and room stay
+//   the same; the language model keeps its context, because a pause may be inside a sentence. For the same reason the
+//   second pass attends to the end of the utterance before.
 // - Endpoints are detected at every encoder frame, so they do not depend on the chunk size.
 // - Partials come from chunks. The final comes from the second pass: the ended utterance is encoded once more with full
 //   context, which costs less than its chunks did.
@@ -59,7 +59,8 @@ struct DecoderScoring {
   std::int64_t num_frames;
 };
 
-// PunctuationUnits: one run of the network for case and punctuation, which a stream asks for (stream.h), a segment never.
+// PunctuationUnits: one run of the network for case and punctuation, which a stream asks for (stream.h), a segment
+// never.
 using Work = std::variant<EncoderStep, DecoderScoring, PunctuationUnits>;
 
 struct Event {

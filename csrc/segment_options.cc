@@ -15,7 +15,8 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
   require(options->max_full_context >= 1, "max_full_context", options->max_full_context);
   require(options->num_rescored >= 1, "num_rescored", options->num_rescored);
   if (options->search == SegmentOptions::Search::kGreedy && (options->fusion || options->phrases)) {
-    throw std::invalid_argument("search greedy takes no language model, hotwords or phrases; use search beam or rescore");
+    throw std::invalid_argument(
+        "search greedy takes no language model, hotwords or phrases; use search beam or rescore");
   }
   if (options->fusion && options->phrases) {
     throw std::invalid_argument("phrases are a grammar: they take no language model and no hotwords");

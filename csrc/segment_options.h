@@ -14,8 +14,9 @@
 
 namespace asr_stream {
 
-// Nats below the best at which a hypothesis is dropped: half the time, and the same words.
-inline constexpr double kBeamThreshold = 10.0;
+// Nats below the best at which a hypothesis is dropped: 10 makes 1 % more errors in the first pass, 12 no fewer, and
+// takes a fifth more time in the search.
+inline constexpr double kBeamThreshold = 11.0;
 // Hypotheses that the decoder scores at most: it is what a final waits for.
 inline constexpr std::int64_t kNumRescored = 4;
 // Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory.

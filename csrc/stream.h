@@ -3,14 +3,14 @@
 // It does everything but run the network, with one segment (segment.h) after the other. Accepted audio is queued and
 // processed up to where the network is needed; the owner runs it, alone or in a batch of many streams:
 //
-//     for (stream.accept(samples, n, rate); const Work* work = stream.work();) { ... stream.stepped(...); }  // or another
+//     for (stream.accept(samples, n, rate); const Work* work = stream.work();) { ... stream.stepped(...); }
 //     for (Event& event : stream.take_events()) ...
 //
 // - The clock counts samples of 16 kHz exactly: fractions that a rate or a gap leaves over are carried along.
 // - After a gap a new segment begins, with a new cache of the encoder, and times continue. A cache across the gap would
 //   join audio that was apart, which does not occur in training.
-// - When the network cannot be run the owner calls `fail`. The stream has then failed, and it is unknown which audio was
-//   used.
+// - When the network cannot be run the owner calls `fail`. The stream has then failed, and it is unknown which audio
+//   was used.
 //   Every later call throws StreamFailed with the reason; events from before it can still be taken.
 #pragma once
 

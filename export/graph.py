@@ -82,7 +82,7 @@ class DecoderGraph(nn.Module):
     ) -> tuple[Tensor, ...]:
         """Inputs and outputs as in asr.runtime.onnx_model.decoder_tensors."""
         # What begins a sentence, the default of these inputs, is one row for all.
-        num_rows = len(token_lengths)
+        num_rows = token_lengths.shape[0]
         keys, values = (tensor.expand(num_rows, -1, -1, -1) for tensor in cache[:2])
         past = self.decoder.extend(DecoderCache(keys, values, *cache[2:]), encoder_out)
         previous = previous.expand(num_rows)

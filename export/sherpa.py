@@ -313,7 +313,7 @@ def _check(
             features = np.maximum(features, np.float32(FLOOR_LOG))  # as every filterbank's are
             features[:, 100:140] = FLOOR_LOG  # digital silence
             streams, (keys, values, _) = step_torch(model, features, _lengths(features), case)
-            expected = (np.stack([log_probs for log_probs, _ in streams]), keys, values)
+            expected = (np.stack([stream[0] for stream in streams]), keys, values)
             found = run(session, features, case)
             max_error = max(
                 max_error, *(float(np.abs(a - b).max(initial=0)) for a, b in zip(expected, found, strict=True))

@@ -120,7 +120,8 @@ Model::Step Model::step(const EncoderStep& step, Cache& cache) const {
   const Tensor features = Tensor::view(runtime_, step.features, {1, step.num_frames, kNumBins});
   const std::vector<std::int64_t> num_valid{step.num_valid};
   const Tensor valid = Tensor::view(runtime_, num_valid, {1});
-  Step result{encoder_.run({&features, &valid, &cache.keys, &cache.values, &cache.num_frames}), nullptr, nullptr, nullptr};
+  Step result{encoder_.run({&features, &valid, &cache.keys, &cache.values, &cache.num_frames}), nullptr, nullptr,
+              nullptr};
   const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
   result.log_probs = result.outputs[0].floats({1, num_frames, metadata_.vocab_size()}, kEncoderOutputs[0]);
   result.encoder_out = result.outputs[1].floats({1, num_frames, metadata_.dim}, kEncoderOutputs[1]);

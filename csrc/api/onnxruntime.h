@@ -68,8 +68,8 @@ class Tensor {
 // A graph, ready to run. Immutable, for any number of threads.
 class Session {
  public:
-  // onnx: the file. Checks that these are all that it must be given and the first that it gives. DamagedFileError, which
-  // calls it `name`.
+  // onnx: the file. Checks that these are all that it must be given and the first that it gives. DamagedFileError,
+  // which calls it `name`.
   Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
           std::vector<const char*> inputs, std::vector<const char*> outputs);
 

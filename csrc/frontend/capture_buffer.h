@@ -29,8 +29,8 @@ class LossMeter {
   std::uint64_t lost(std::int64_t elapsed_ns, std::int64_t num_samples, bool overflow, int sample_rate) noexcept;
 
  private:
-  // The least lag of the audio behind the clock, in samples: of the current period, and of the one before. The clocks of
-  // device and host drift apart, so the usual lag is estimated anew in each period.
+  // The least lag of the audio behind the clock, in samples: of the current period, and of the one before. The clocks
+  // of device and host drift apart, so the usual lag is estimated anew in each period.
   std::int64_t least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t earlier_least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t lately_since_ns_ = 0;

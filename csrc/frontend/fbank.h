@@ -32,8 +32,8 @@ class Fbank {
   // Larger magnitudes than this count as non-finite: their squares would not stay finite.
   static constexpr float kMaxMagnitude = 1e9f;
 
-  // `num_silent`: begin as after so many samples of digital silence, whose frames are not held. It only matters to tests
-  // of positions that take days to reach.
+  // `num_silent`: begin as after so many samples of digital silence, whose frames are not held. It only matters to
+  // tests of positions that take days to reach.
   explicit Fbank(const FbankOptions& options, std::int64_t num_silent = 0);
 
   // Any number of samples, also none. Non-finite ones are replaced by 0 and counted. int16 is scaled by 1/32768.

@@ -30,7 +30,9 @@ std::vector<Word> to_words(const std::vector<WordTuple>& tuples) {
 
 py::tuple to_tuple(const ShownText& text) {
   py::list words;
-  for (const Word& word : text.words) words.append(py::make_tuple(word.text, word.start_s, word.end_s, word.confidence));
+  for (const Word& word : text.words) {
+    words.append(py::make_tuple(word.text, word.start_s, word.end_s, word.confidence));
+  }
   return py::make_tuple(words, text.num_stable);
 }
 

@@ -2,10 +2,10 @@
 // "Token passing: a simple conceptual model for connected speech recognition systems"), with the best alignment of each
 // state (Viterbi).
 //
-// Speech that no phrase covers goes to a garbage model, [unk], which follows the likeliest token of every frame and pays
-// a cost for each token (Bourlard et al. 1994, "Optimizing recognition and rejection performance in wordspotting
-// systems"). A phrase wins where its tokens cost less than that. Transitions between a phrase and [unk] are allowed only
-// at word boundaries.
+// Speech that no phrase covers goes to a garbage model, [unk], which follows the likeliest token of every frame and
+// pays a cost for each token (Bourlard et al. 1994, "Optimizing recognition and rejection performance in wordspotting
+// systems"). A phrase wins where its tokens cost less than that. Transitions between a phrase and [unk] are allowed
+// only at word boundaries.
 #pragma once
 
 #include <cstddef>

@@ -124,7 +124,7 @@ void CtcPrefixBeamSearch::find_relatives() {
 // extensions that are not in the beam, which have no other parent.
 void CtcPrefixBeamSearch::propose(const float* log_probs) {
   const double blank_log_prob = log_probs[checker_.blank_id()];
-  double best = kNever;
+  double best = kNever, worst = -kNever;
   candidates_.clear();
   for (std::size_t i = 0; i < beam_.size(); ++i) {
     const Entry& entry = beam_[i];
@@ -142,9 +142,12 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
     const double log_prob = log_add(blank, token_sum);
     candidates_.push_back({log_prob + fusion_score(entry.lm), log_prob, blank, token_sum, source, -1, entry.lm});
     best = std::max(best, candidates_.back().score);
+    worst = std::min(worst, candidates_.back().score);
   }
-  // Most extensions are so unlikely that the language model need not score them.
-  const double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
+  // Most extensions are so unlikely that the language model need not score them: what is worse than a full beam as it
+  // is would not be selected (but for the room that recombination makes).
+  double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
+  if (beam_.size() == static_cast<std::size_t>(options_.beam_size)) lowest = std::max(lowest, worst);
   rank_tokens(log_probs, lowest);
   for (std::size_t i = 0; i < beam_.size(); ++i) propose_extensions(i, log_probs, lowest);
 }
@@ -187,8 +190,10 @@ void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log
     }
   };
   const auto add = [&](double extended, std::int32_t token, const LmFusion::Path& path, std::int32_t word) {
+    const double extended_score = extended + fusion_score(path);
+    if (extended_score < lowest) return;
     if (is_child_[static_cast<std::size_t>(token)] != 0 && is_in_beam(index, token, word)) return;
-    candidates_.push_back({extended + fusion_score(path), extended, kNever, extended, source, token, path, word});
+    candidates_.push_back({extended_score, extended, kNever, extended, source, token, path, word});
   };
   mark_children(1);
   for (const auto& [most, token] : ranked_tokens_) {
@@ -198,11 +203,13 @@ void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log
     if (!fusion_) {
       add(extended, token, {}, LmFusion::kNoWord);
     } else if (!fusion_->begins_word(token)) {
+      if (score + log_probs[token] + fusion_->highest_gain(entry.lm.last, token) < lowest) continue;
       add(extended, token, fusion_->advance(entry.lm, token), LmFusion::kNoWord);
     } else {
-      const double left = lowest - extended - static_cast<double>(fusion_->highest_beginning());
+      const double gain = log_probs[token] + fusion_->highest_gain(' ', token);
       for (const auto& [path, word] : endings(entry)) {
-        if (fusion_score(path) >= left) add(extended, token, fusion_->advance(path, token), word);
+        if (entry.log_prob + fusion_score(path) + gain < lowest) break;  // and so are those that follow
+        add(extended, token, fusion_->advance(path, token), word);
       }
     }
   }

@@ -10,11 +10,12 @@ namespace asr_stream {
 
 namespace {
 
-// Blanks after which a word is over. Of 3945 tokens within words of `dev` none came after so many, of 1124 words 47 did;
-// after two or more blanks, nearly as many tokens went on with a word as ended one.
+// Blanks after which a word is over. Of 3945 tokens within words of `dev` none came after so many, of 1124 words 47
+// did; after two or more blanks, nearly as many tokens went on with a word as ended one.
 constexpr std::int64_t kPauseFrames = 6;
 
-// Seconds of silence that end an utterance. Chosen on the pauses of 456 utterances of `dev`, `dev_nonnative` and `dev_cv`.
+// Seconds of silence that end an utterance. Chosen on the pauses of 456 utterances of `dev`, `dev_nonnative` and
+// `dev_cv`.
 constexpr double kSilenceS = 0.2;
 constexpr double kSilencePerNatS = 0.16;  // for each nat by which the end of the sentence is unlikely
 constexpr double kLikelyEndLogProb = -1.5, kUnlikelyEndLogProb = -6.0;

@@ -12,7 +12,7 @@ namespace asr_stream {
 namespace {
 
 // What bounds the work of a word, together with kMaxLetters.
-constexpr std::size_t kBeamSize = 24;
+constexpr std::size_t kMaxHypotheses = 24;
 constexpr double kBeamWidth = 9.0;          // nats below the best hypothesis with the same letters
 constexpr std::size_t kMaxPairLetters = 4;
 constexpr std::size_t kMaxPairPhones = 4;
@@ -20,7 +20,7 @@ constexpr std::size_t kMaxPairs = 4096;     // with the same letters
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-[[noreturn]] void throw_damaged(const std::string& what) {
+[[noreturn]] void throw_damaged_g2p(const std::string& what) {
   throw std::invalid_argument("not a pronunciation model of asr-stream, or a damaged one: " + what +
                               "; write it again with `asr lexicon train`");
 }
@@ -40,15 +40,15 @@ std::vector<std::string_view> split(std::string_view phones) {
   while (!phones.empty()) {
     const std::size_t end = std::min(phones.find('|'), phones.size());
     parts.push_back(phones.substr(0, end));
-    if (parts.back().empty() || end + 1 == phones.size()) throw_damaged("a phone without a name");
+    if (parts.back().empty() || end + 1 == phones.size()) throw_damaged_g2p("a phone without a name");
     phones.remove_prefix(std::min(end + 1, phones.size()));
   }
   return parts;
 }
 
-double log_add(double a, double b) { return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b))); }
+double log_sum(double a, double b) { return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b))); }
 
-struct Hypothesis {
+struct Partial {
   NgramLm::State state;
   double log_prob;
   std::size_t before;  // in the list of all, kNone of the first
@@ -66,7 +66,7 @@ G2p::G2p(const std::uint8_t* data, std::size_t size) : lm_(data, size) {
       const std::string_view word = lm_.word(i);
       if (is_mark(word)) continue;
       const std::size_t brace = word.rfind('}');
-      if (brace == std::string_view::npos) throw_damaged("it has words that are no pairs of letters and phones");
+      if (brace == std::string_view::npos) throw_damaged_g2p("it has words that are no pairs of letters and phones");
       const std::vector<std::string_view> phones = split(word.substr(brace + 1));
       if (collect) {
         names.insert(phones.begin(), phones.end());
@@ -75,12 +75,12 @@ G2p::G2p(const std::uint8_t* data, std::size_t size) : lm_(data, size) {
       const std::string_view letters = word.substr(0, brace);
       const std::size_t num_letters = letter_starts(letters).size() - 1;
       if (num_letters < 1 || num_letters > kMaxPairLetters || phones.size() > kMaxPairPhones) {
-        throw_damaged("a pair of " + std::to_string(num_letters) + " letters and " + std::to_string(phones.size()) +
+        throw_damaged_g2p("a pair of " + std::to_string(num_letters) + " letters and " + std::to_string(phones.size()) +
                       " phones");
       }
       max_letters_ = std::max(max_letters_, num_letters);
       std::vector<Pair>& pairs = pairs_[letters];
-      if (pairs.size() == kMaxPairs) throw_damaged("too many pairs of the same letters");
+      if (pairs.size() == kMaxPairs) throw_damaged_g2p("too many pairs of the same letters");
       pairs.push_back({i, {}});
       for (const std::string_view phone : phones) {
         const auto found = std::lower_bound(phones_.begin(), phones_.end(), phone);
@@ -89,7 +89,7 @@ G2p::G2p(const std::uint8_t* data, std::size_t size) : lm_(data, size) {
     }
     if (collect) phones_.assign(names.begin(), names.end());
   }
-  if (phones_.empty()) throw_damaged("it has no phones");
+  if (phones_.empty()) throw_damaged_g2p("it has no phones");
 }
 
 std::vector<G2p::Pronunciation> G2p::pronounce(std::string_view word, int num_best) const {
@@ -98,17 +98,17 @@ std::vector<G2p::Pronunciation> G2p::pronounce(std::string_view word, int num_be
   const std::size_t num_letters = starts.size() - 1;
   if (num_letters < 1 || num_letters > kMaxLetters || starts.front() != 0) return {};
 
-  std::vector<Hypothesis> kept{{lm_.begin(), 0.0, kNone, nullptr}};  // all that were extended
-  std::vector<std::vector<Hypothesis>> at(num_letters + 1);          // by how many letters they have written
+  std::vector<Partial> kept{{lm_.begin(), 0.0, kNone, nullptr}};  // all that were extended
+  std::vector<std::vector<Partial>> at(num_letters + 1);          // by how many letters they have written
   at[0] = kept;
   for (std::size_t i = 0; i < num_letters; ++i) {
-    std::vector<Hypothesis>& beam = at[i];
+    std::vector<Partial>& beam = at[i];
     if (beam.empty()) continue;
-    const auto better = [](const Hypothesis& a, const Hypothesis& b) { return a.log_prob > b.log_prob; };
-    const std::size_t beam_size = std::min(beam.size(), kBeamSize);
+    const auto better = [](const Partial& a, const Partial& b) { return a.log_prob > b.log_prob; };
+    const std::size_t beam_size = std::min(beam.size(), kMaxHypotheses);
     std::partial_sort(beam.begin(), beam.begin() + static_cast<std::ptrdiff_t>(beam_size), beam.end(), better);
     beam.resize(beam_size);
-    for (const Hypothesis& hypothesis : beam) {
+    for (const Partial& hypothesis : beam) {
       if (hypothesis.log_prob < beam.front().log_prob - kBeamWidth) break;
       const std::size_t before = i == 0 ? 0 : kept.size();
       if (i > 0) kept.push_back(hypothesis);
@@ -131,18 +131,18 @@ std::vector<G2p::Pronunciation> G2p::pronounce(std::string_view word, int num_be
 
   std::map<std::vector<std::int32_t>, double> sums;  // over the alignments of a pronunciation
   double best = -INFINITY, total = -INFINITY;
-  for (const Hypothesis& last : at[num_letters]) best = std::max(best, last.log_prob);
-  for (const Hypothesis& last : at[num_letters]) {
+  for (const Partial& last : at[num_letters]) best = std::max(best, last.log_prob);
+  for (const Partial& last : at[num_letters]) {
     if (last.log_prob < best - kBeamWidth) continue;
     std::vector<std::int32_t> phones;
-    for (const Hypothesis* h = &last; h->phones != nullptr; h = &kept[h->before]) {
+    for (const Partial* h = &last; h->phones != nullptr; h = &kept[h->before]) {
       phones.insert(phones.end(), h->phones->rbegin(), h->phones->rend());
     }
     if (phones.empty()) continue;
     std::reverse(phones.begin(), phones.end());
     const auto [entry, is_new] = sums.try_emplace(std::move(phones), last.log_prob);
-    if (!is_new) entry->second = log_add(entry->second, last.log_prob);
-    total = std::isinf(total) ? last.log_prob : log_add(total, last.log_prob);
+    if (!is_new) entry->second = log_sum(entry->second, last.log_prob);
+    total = std::isinf(total) ? last.log_prob : log_sum(total, last.log_prob);
   }
   std::vector<Pronunciation> result;
   for (const auto& [phones, log_prob] : sums) result.push_back({phones, log_prob - total});

@@ -24,8 +24,8 @@ namespace asr_stream {
 class Hotwords {
  public:
   // tokens: UTF-8 spelling of every token, as for `token_texts`. list: one word or phrase a line; behind a tab or a
-  // colon the nats that each of its letters gains, in (0, 20], in place of `boost`. Of one given twice, the higher boost
-  // counts. std::invalid_argument for a list without any, a boost out of range, and what the tokens cannot spell.
+  // colon the nats that each of its letters gains, in (0, 20], in place of `boost`. Of one given twice, the higher
+  // boost counts. std::invalid_argument for a list without any, a boost out of range, and what the tokens cannot spell.
   // lm: where the search is over phones, the language model that pronounces the words.
   Hotwords(std::string_view list, const std::vector<std::string>& tokens, float boost = kHotwordBoost,
            const NgramLm* lm = nullptr);

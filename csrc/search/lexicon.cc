@@ -52,6 +52,11 @@ Lexicon::Lexicon(std::vector<Entry> entries, const float* log_probs) {
   std::vector<Entry>().swap(entries);
   std::sort(sorted.begin(), sorted.end());
 
+  const auto same = [](const Sorted& a, const Sorted& b) { return a.word == b.word && a.bytes == b.bytes; };
+  sorted.erase(std::unique(sorted.begin(), sorted.end(), same), sorted.end());
+  words_.reserve(sorted.size());
+  for (const Sorted& entry : sorted) words_.push_back(entry.word);
+
   // Breadth first; a node's entries are the range [first, last), which share its `depth` bytes.
   struct Range {
     std::uint32_t first, last, depth;
@@ -62,13 +67,11 @@ Lexicon::Lexicon(std::vector<Entry> entries, const float* log_probs) {
     const Range range = ranges[index];
     Node node = nodes_[index];
     node.best_log_prob = -std::numeric_limits<float>::infinity();
-    node.first_word = static_cast<std::int32_t>(words_.size());
+    node.first_word = static_cast<std::int32_t>(range.first);
     std::uint32_t next = range.first;
     for (; next < range.last && sorted[next].bytes.size() == range.depth; ++next) {
       node.best_log_prob = std::max(node.best_log_prob, sorted[next].log_prob);
-      if (node.num_words == kMaxWords || (node.num_words && words_.back() == sorted[next].word)) continue;
-      words_.push_back(sorted[next].word);
-      ++node.num_words;
+      if (node.num_words < kMaxWords) ++node.num_words;
     }
     node.first_child = static_cast<std::int32_t>(nodes_.size());
     while (next < range.last) {
@@ -84,7 +87,6 @@ Lexicon::Lexicon(std::vector<Entry> entries, const float* log_probs) {
     nodes_[index] = node;
   }
   nodes_.shrink_to_fit();
-  words_.shrink_to_fit();
 #ifdef __GLIBC__
   std::vector<Sorted>().swap(sorted);
   std::vector<Range>().swap(ranges);

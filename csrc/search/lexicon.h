@@ -1,7 +1,7 @@
 // A vocabulary as a trie of bytes, by spelling or by pronunciation: which words a beginning can still become, and how
 // likely the likeliest of them is (the look-ahead of Ortmanns et al. 1996, "Language-model look-ahead for large
-// vocabulary speech recognition"). Words that are pronounced alike end at one node; a word that is pronounced in several
-// ways ends at several.
+// vocabulary speech recognition"). Words that are pronounced alike end at one node; a word that is pronounced in
+// several ways ends at several.
 #pragma once
 
 #include <cstddef>
@@ -44,6 +44,14 @@ class Lexicon {
   // The likeliest of them, or kNone.
   std::int32_t word(std::int32_t node) const noexcept { return num_words(node) ? *words(node) : kNone; }
 
+  // The words in the order of their bytes, each as often as it has ways: those that begin with the bytes of `node` lie
+  // side by side, from this place to before that of the next node with the same parent.
+  std::uint32_t first_place(std::int32_t node) const noexcept {
+    return static_cast<std::uint32_t>(at(node).first_word);
+  }
+  std::size_t num_places() const noexcept { return words_.size(); }
+  std::int32_t word_at(std::uint32_t place) const noexcept { return words_[place]; }
+
   // The highest log-probability of the words that begin with the bytes of `node`.
   float best_log_prob(std::int32_t node) const noexcept { return at(node).best_log_prob; }
 
@@ -63,7 +71,7 @@ class Lexicon {
   const Node& at(std::int32_t node) const { return nodes_[static_cast<std::size_t>(node)]; }
 
   std::vector<Node> nodes_;
-  std::vector<std::int32_t> words_;
+  std::vector<std::int32_t> words_;  // in the order of their bytes; of words that are alike, the likeliest first
 };
 
 }  // namespace asr_stream

@@ -46,6 +46,7 @@ LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::str
   }
   if (lm_) {
     lexicon_ = over_phones_ ? &lm_->phone_lexicon() : &lm_->lexicon();
+    look_ahead_ = lm_->look_ahead(over_phones_);
     learn_gains();
   }
   if (hotwords_) {
@@ -81,20 +82,14 @@ void LmFusion::bound_gains() {
   for (const auto& gains : letter_gains_) {
     for (std::size_t byte = 0; byte < gains.size(); ++byte) highest[byte] = std::max(highest[byte], gains[byte]);
   }
-  const float bonus = lm_ ? std::max(options_.word_bonus, 0.0f) : 0.0f;
-  const float boost = hotwords_ ? hotwords_->highest_boost() : 0.0f;
+  highest_bonus_ = lm_ ? std::max(options_.word_bonus, 0.0f) : 0.0f;
+  highest_boost_ = hotwords_ ? hotwords_->highest_boost() : 0.0f;
   for (const std::string& spelling : spellings_) {
-    float beginning = 0.0f;
-    bool begins = false;
+    float gain = highest_bonus_;
     for (const char last : spelling) {
-      begins |= last == ' ';
-      if (last == ' ') continue;
-      const bool is_unit = over_phones_ || num_letters({&last, 1}) > 0;
-      beginning += highest[static_cast<std::uint8_t>(last)] + (is_unit ? boost : 0.0f);
+      gain += highest[static_cast<std::uint8_t>(last)] + (last == ' ' ? (lm_ ? kLmGain : 0.0f) : highest_boost_);
     }
-    highest_beginning_ = std::max(highest_beginning_, beginning + bonus);
-    const float boundary = begins && lm_ ? kLmGain + highest[' '] : 0.0f;
-    highest_gains_.push_back(beginning + bonus + boundary);
+    highest_gains_.push_back(gain);
   }
 }
 
@@ -161,14 +156,23 @@ LmFusion::Path LmFusion::advance(const Path& path, std::int32_t token) const {
       finish_word(next);
       continue;
     }
-    next.in_word = true;
+    if (!std::exchange(next.in_word, true)) begin_word(next);
     if (hotwords_) next.hotword = hotwords_->advance(next.hotword, byte);
     if (!lm_) continue;
     next.letters += letter_gains_[std::exchange(next.last, byte)][byte];
-    if (next.node != Lexicon::kNone) next.node = lexicon_->child(next.node, byte);
+    if (next.node == Lexicon::kNone) continue;
+    const std::int32_t parent = std::exchange(next.node, lexicon_->child(next.node, byte));
+    if (look_ahead_ && next.node != Lexicon::kNone) {
+      next.continuations = look_ahead_->narrow(next.continuations, parent, next.node);
+    }
   }
   estimate(next);
   return next;
+}
+
+void LmFusion::begin_word(Path& path) const {
+  const std::int32_t before = look_ahead_ ? path.state.contexts[0] : -1;
+  path.continuations = before >= 0 ? look_ahead_->continuations(before) : LookAhead::Range{};
 }
 
 void LmFusion::estimate(Path& path) const {
@@ -178,6 +182,12 @@ void LmFusion::estimate(Path& path) const {
   float log_prob = lm_->unigram_log_prob(lm_->unknown());
   if (known) {
     log_prob = lexicon_->best_log_prob(path.node);
+    if (look_ahead_ && path.state.contexts[0] >= 0) {
+      log_prob += lm_->backoff(path.state.contexts[0]);
+      if (path.continuations.begin < path.continuations.end) {
+        log_prob = std::max(log_prob, look_ahead_->best_log_prob(path.continuations));
+      }
+    }
     if (hot) log_prob = std::max(log_prob, hotword_log_prob_);
   } else if (hot) {
     log_prob = hotword_log_prob_;
@@ -293,7 +303,7 @@ float LmFusion::sentence_end_log_prob(const Path& path) const {
 
 std::string_view LmFusion::text(std::int32_t word) const {
   if (!over_phones_) return {};
-  if (is_known(word)) return lm_->text(word);
+  if (is_known(word)) return lm_->word(word);
   const std::size_t index = static_cast<std::size_t>(word) - lm_->num_words();
   const bool is_new = word >= 0 && word != lm_->unknown() && hotwords_ && index < hotwords_->new_words().size();
   return is_new ? std::string_view(hotwords_->new_words()[index]) : std::string_view();

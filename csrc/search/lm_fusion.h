@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "contract.h"
@@ -48,6 +49,7 @@ class LmFusion {
   struct Path {
     NgramLm::State state;
     std::int32_t node;     // of the lexicon; kNone: the word under way is outside it
+    LookAhead::Range continuations;  // of the word before, those that the incomplete word can still become
     std::int32_t hotword;  // node of the hotwords
     bool in_word;
     std::uint8_t last;  // letter or phone of the word under way; a space before it
@@ -74,8 +76,8 @@ class LmFusion {
   };
 
   // tokens: UTF-8 spelling of every token, as for `token_texts`. lm, hotwords: either may be null, not both. phones: of
-  // the model, in its order; with a language model that has pronunciations the search is over these, token 1 + 2 i being
-  // phone i that begins a word, token 2 + 2 i phone i inside one, and token 0 none. Throws std::invalid_argument.
+  // the model, in its order; with a language model that has pronunciations the search is over these, token 1 + 2 i
+  // being phone i that begins a word, token 2 + 2 i phone i inside one, and token 0 none. Throws std::invalid_argument.
   LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens, const LmFusionOptions& options,
            std::shared_ptr<const Hotwords> hotwords = nullptr, const std::vector<std::string>& phones = {});
 
@@ -103,11 +105,19 @@ class LmFusion {
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
   // How a word of a search over phones is written; empty: unknown.
   std::string_view text(std::int32_t word) const;
-  // What a token may raise the score by: the priors of its letters, the letters of a hotword, and, about, a word that is
-  // likelier in its context than alone.
+  // What a token may raise the score by: the priors of its letters, the letters of a hotword, and, about, a word that
+  // is likelier in its context than alone.
   float highest_gain(std::int32_t token) const { return highest_gains_[static_cast<std::size_t>(token)]; }
-  // The same from where the word before is finished.
-  float highest_beginning() const noexcept { return highest_beginning_; }
+  // The same after the letter or phone `last`, without what a word that ends may gain.
+  float highest_gain(std::uint8_t last, std::int32_t token) const {
+    float gain = highest_bonus_;
+    for (const char letter : spellings_[static_cast<std::size_t>(token)]) {
+      if (letter == ' ') continue;
+      const auto byte = static_cast<std::uint8_t>(letter);
+      gain += letter_gains_[std::exchange(last, byte)][byte] + highest_boost_;
+    }
+    return gain;
+  }
   std::size_t num_tokens() const noexcept { return spellings_.size(); }
 
  private:
@@ -118,11 +128,13 @@ class LmFusion {
   float advance_lm(Path& path, std::int32_t word) const;
   void finish_word(Path& path) const;
   void finish_word(Path& path, std::int32_t word) const;
+  void begin_word(Path& path) const;
   void estimate(Path& path) const;
 
   std::shared_ptr<const NgramLm> lm_;
   std::shared_ptr<const Hotwords> hotwords_;
   const Lexicon* lexicon_ = nullptr;  // of lm_
+  const LookAhead* look_ahead_ = nullptr;  // the same; null: it has no bigrams
   bool over_phones_ = false;
   std::vector<std::string> tokens_;
   std::vector<std::string> spellings_;  // of tokens, with a space for a word boundary, and a byte for a phone
@@ -131,7 +143,8 @@ class LmFusion {
   std::vector<std::array<float, 256>> letter_gains_ = std::vector<std::array<float, 256>>(256);
   float hotword_log_prob_ = 0.0f;  // least log-probability of a word of a hotword
   std::vector<float> highest_gains_;  // of tokens
-  float highest_beginning_ = 0.0f;
+  float highest_boost_ = 0.0f;  // of a letter or phone, by the hotwords
+  float highest_bonus_ = 0.0f;  // of a word
 };
 
 }  // namespace asr_stream

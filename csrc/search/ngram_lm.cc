@@ -187,6 +187,15 @@ const Lexicon& NgramLm::phone_lexicon() const {
   return *phone_lexicon_;
 }
 
+const LookAhead* NgramLm::look_ahead(bool of_pronunciations) const {
+  if (order() < 2) return nullptr;
+  auto& look_ahead = look_aheads_[of_pronunciations];
+  std::call_once(look_ahead_once_[of_pronunciations], [&] {
+    look_ahead = std::make_unique<const LookAhead>(*this, of_pronunciations ? phone_lexicon() : lexicon());
+  });
+  return look_ahead.get();
+}
+
 // The continuations of each context lie within the level and are sorted by their last word, each once.
 void NgramLm::check_children(const Level& parents, const Level& level) const {
   if (parents.first_child.front() != 0 || parents.first_child.back() != level.count) throw_damaged("a broken index");

@@ -1,5 +1,6 @@
 // A back-off n-gram language model of words (Katz 1987), packed for reading: `asr lm` writes the file from an ARPA
-// file, asr/lm/packed.py describes its bytes. It may carry pronunciations of its words, and a model that pronounces others.
+// file, asr/lm/packed.py describes its bytes. It may carry pronunciations of its words, and a model that pronounces
+// others.
 //
 // The n-grams of each order are sorted, and those that continue the same (n-1)-gram lie side by side: a trie, as in
 // Heafield 2011, "KenLM: Faster and smaller language model queries". A state holds where the last 1, 2, ... words lie
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "search/lexicon.h"
+#include "search/look_ahead.h"
 
 namespace asr_stream {
 
@@ -26,6 +28,15 @@ class NgramLm {
   static constexpr std::size_t kMaxOrder = 9;
   static constexpr std::size_t kMaxPhones = 128;
   static constexpr std::uint8_t kFirstPhone = 0x80;  // the byte that stands for phone 0 in pronunciations
+
+  // A table of numbers in 8 bits: low + step * code.
+  struct Quantized {
+    float low = 0.0f;
+    float step = 0.0f;
+    const std::uint8_t* codes = nullptr;
+
+    float operator[](std::size_t i) const noexcept { return low + step * static_cast<float>(codes[i]); }
+  };
 
   // contexts[k - 1]: index of the last k words among the k-grams, or -1 where they are none.
   struct State {
@@ -48,8 +59,6 @@ class NgramLm {
     return unigram_log_probs_[static_cast<std::size_t>(word)];
   }
 
-  std::string_view text(std::int32_t word) const noexcept { return words_[static_cast<std::size_t>(word)]; }
-
   // Names of the phones that words are pronounced in; none: the file has no pronunciations.
   const std::vector<std::string>& phones() const noexcept { return phones_; }
   // Of a word, a byte kFirstPhone + i for phone i; may be none.
@@ -66,20 +75,22 @@ class NgramLm {
   // Built when first asked for, which takes about as long as opening the file.
   const Lexicon& lexicon() const;        // of spellings
   const Lexicon& phone_lexicon() const;  // of pronunciations
+  // In one of these; null: the file has no bigrams.
+  const LookAhead* look_ahead(bool of_pronunciations) const;
+
+  // Of order 2 or higher: the bigrams that begin with `word`, from the first to before the last, and what they are.
+  std::pair<std::uint32_t, std::uint32_t> bigrams(std::int32_t word) const noexcept {
+    const auto& first = levels_[0].first_child;
+    return {first[static_cast<std::size_t>(word)], first[static_cast<std::size_t>(word) + 1]};
+  }
+  std::int32_t bigram_word(std::uint32_t bigram) const noexcept { return levels_[1].word(bigram); }
+  const Quantized& bigram_log_probs() const noexcept { return levels_[1].log_probs; }
+  float backoff(std::int32_t word) const noexcept { return levels_[0].backoffs[static_cast<std::size_t>(word)]; }
   std::size_t num_words() const noexcept { return unigram_log_probs_.size(); }
   std::size_t order() const noexcept { return levels_.size(); }
   std::size_t num_ngrams(std::size_t order) const { return levels_.at(order - 1).count; }
 
  private:
-  // A table of numbers in 8 bits: low + step * code.
-  struct Quantized {
-    float low = 0.0f;
-    float step = 0.0f;
-    const std::uint8_t* codes = nullptr;
-
-    float operator[](std::size_t i) const noexcept { return low + step * static_cast<float>(codes[i]); }
-  };
-
   // The n-grams of one order. Unigrams have their log-probabilities, and all words, in order.
   struct Level {
     std::size_t count = 0;
@@ -109,6 +120,8 @@ class NgramLm {
   std::size_t pronunciations_size_ = 0;
   mutable std::once_flag lexicon_once_, phone_lexicon_once_;
   mutable std::unique_ptr<const Lexicon> lexicon_, phone_lexicon_;
+  mutable std::once_flag look_ahead_once_[2];
+  mutable std::unique_ptr<const LookAhead> look_aheads_[2];  // of spellings, of pronunciations
   State begin_{};
   std::int32_t unknown_ = 0;
   std::int32_t end_of_sentence_ = 0;

@@ -4,11 +4,12 @@
 #include <stdexcept>
 #include <utility>
 
+#include "contract.h"
+
 namespace asr_stream {
 
 namespace {
 
-constexpr std::string_view kWordBoundary = "\xE2\x96\x81";     // U+2581
 constexpr std::string_view kApostrophe = "\xE2\x80\x99"; // U+2019, which typing aids put for the one of ASCII
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";

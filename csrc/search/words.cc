@@ -12,7 +12,6 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::string_view kWordBoundary = "\xe2\x96\x81";  // "▁"
 constexpr std::int64_t kFluentFrames = 3;
 // How far, in frames, the letters of a word may lie from its phones, and its first letter from its first phone.
 constexpr std::int64_t kLettersReach = 6;
@@ -73,7 +72,8 @@ std::string written(const std::vector<WordFrames>& words, std::size_t index, con
   const std::vector<WordFrames> lettered = group_words(letters, tokens);
   const auto beginning = [&](std::size_t i) {
     const std::int64_t start = words[i].start;
-    std::int64_t begin = i == 0 ? start - kLettersReach : std::max(start - kLettersReach, (words[i - 1].end + start) / 2);
+    std::int64_t begin = start - kLettersReach;
+    if (i > 0) begin = std::max(begin, (words[i - 1].end + start) / 2);
     std::int64_t reach = kBoundaryReach;
     for (const WordFrames& word : lettered) {
       const std::int64_t distance = std::abs(word.start - start);

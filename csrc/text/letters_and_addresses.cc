@@ -8,7 +8,7 @@ namespace asr_stream {
 
 namespace {
 
-std::string upper(std::string text) {
+std::string capitals(std::string text) {
   for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   return text;
 }
@@ -50,7 +50,7 @@ Shown Rules::letters(std::size_t i) const {
     ++end;
   }
   const auto known = tables.initials.find(run);
-  std::string text = (known != tables.initials.end() ? known->second : upper(run)) + ending;
+  std::string text = (known != tables.initials.end() ? known->second : capitals(run)) + ending;
   // "b twelve", "e s three"
   if (ending.empty() && text.back() != '.' && !(run.size() == 1 && is_word_letter(run[0]))) {
     Amount amount;

@@ -85,7 +85,7 @@ export interface RecognizerOptions {
    * final is then as good as offline recognition, whatever `chunkMs` is. false takes it from the chunks.
    */
   secondPass?: boolean;
-  /** Hypotheses kept, in [1, 1024], default 128. */
+  /** Hypotheses kept, in [1, 1024], default 256. */
   beamSize?: number;
   /** An utterance ends after at most so many seconds of silence, default 1.6: how many depends on the words. */
   silenceAfterSpeechS?: number;

@@ -50,7 +50,7 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
         help="left context of the encoder (default that of the model, as a rule 2560)",
     )
     how.add_argument("--search", choices=("greedy", "beam", "rescore"), default="rescore", help="default rescore")
-    how.add_argument("--beam", type=_count, default=128, metavar="N", help="hypotheses kept (default 128)")
+    how.add_argument("--beam", type=_count, default=256, metavar="N", help="hypotheses kept (default 256)")
     how.add_argument(
         "--no-second-pass",
         dest="second_pass",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +17,7 @@ import pytest
 import torch
 from support.benchmark_module import load_benchmark
 
+from asr.cli import main
 from asr.config import load_config
 from asr.model.model import AsrModel, with_vocab
 from asr.training.checkpoint import checkpoints
@@ -84,8 +88,33 @@ def interrupt(at: Path) -> None:
     signal.pthread_kill(main_thread, signal.SIGINT)
 
 
+class AtOnce(Executor):
+    """Runs what is submitted before it returns."""
+
+    def __init__(self, max_workers: int) -> None:
+        assert max_workers == 1
+
+    def submit(self, function: Callable, /, *args: Any, **kwargs: Any) -> Future:
+        future: Future = Future()
+        try:
+            future.set_result(function(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def run_here(commands: Any, *arguments: str, processes: int = 1) -> None:
+    if main(arguments):
+        raise sys.modules["ablations"].AblationError(f"asr {arguments[0]}")
+
+
 def test_an_interrupted_run_goes_on_and_ends_in_a_table_and_a_plot(
-    ablations: ModuleType, arguments: list[str], tones: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture
+    ablations: ModuleType,
+    arguments: list[str],
+    tones: tuple[Path, Path],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "out"
     command = ["--recipe", arguments[1], "--train", str(tones[0]), "--valid", str(tones[1]), "--out", str(out)]
@@ -99,6 +128,10 @@ def test_an_interrupted_run_goes_on_and_ends_in_a_table_and_a_plot(
     stopped = int(saved.stem.split("-")[1])
     assert 0 < stopped < STEPS
     assert json.loads((out / "results.json").read_text())["results"] == {}
+
+    # The others in this process, where PyTorch is imported already; signals are for the main thread.
+    monkeypatch.setattr(ablations, "ThreadPoolExecutor", AtOnce)
+    monkeypatch.setattr(ablations.Commands, "run", run_here)
 
     # One that cannot be trained is named, and what was measured before it is kept.
     (out / "ctc-weight-1").mkdir()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 import subprocess
@@ -10,9 +12,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from support.benchmark_module import BENCHMARKS
+from support.benchmark_module import BENCHMARKS, load_benchmark
 
 from asr.model.model import AsrModel
+
+
+def run_here(name: str, *arguments: str) -> str:
+    """Like `run`, in this process, where PyTorch is imported already."""
+    output = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
+        patch.setattr(sys, "argv", [name, *arguments])
+        load_benchmark(name).main()
+    return output.getvalue()
 
 
 def run(name: str, *arguments: str) -> str:
@@ -44,20 +55,20 @@ def test_fine_tuning_is_measured_on_the_speaker_and_on_others(
     options = ["--minutes", "0.1", "--num-others", "2", "--init", str(tiny_onnx)]
     shape = asdict(replace(tiny_model.config, vocab_size=0))
     overrides = [f"model.{key}={json.dumps(value)}" for key, value in shape.items()]
-    output = run("finetune", str(tones[1]), *options, *overrides, "train.max_steps=1", "data.min_utterance_s=0.1")
+    output = run_here("finetune", str(tones[1]), *options, *overrides, "train.max_steps=1", "data.min_utterance_s=0.1")
     rows = re.findall(r"(same-speaker|others) +(greedy|rescore\+lm): [\d.]+ % -> [\d.]+ %", output)
     assert len(set(rows)) == 4, output
 
 
 def test_live_recognition_is_measured_in_one_pass_and_in_two(tones: tuple[Path, Path]) -> None:
-    output = run("live_wer", str(tones[1]), "--num-utterances", "2", "--chunk-ms", "320", "--json")
+    output = run_here("live_wer", str(tones[1]), "--num-utterances", "2", "--chunk-ms", "320", "--json")
     rows = json.loads(output)
     assert [(row["chunk_ms"], row["passes"], row["num_utterances"]) for row in rows] == [(320, 1, 2), (320, 2, 2)]
     assert all(row["final_wer"] > 0 for row in rows)  # tones are no words
 
 
 def test_weights_of_the_search_are_tuned_on_one_half_and_reported_of_both(tones: tuple[Path, Path]) -> None:
-    output = run("search_weights", str(tones[1]), "--num-utterances", "4", "--rounds", "1")
+    output = run_here("search_weights", str(tones[1]), "--num-utterances", "4", "--rounds", "1")
     rows = re.findall(
         r"^(as it is|without \w+|never a prior|beam of \d+|no rescoring|\d+ rescored) +[\d.]+ % tuned on", output, re.M
     )
@@ -86,6 +97,6 @@ def test_what_a_busy_interpreter_costs_is_measured() -> None:
 
 def test_streams_of_one_device_are_counted_for_any_shape_of_network(tones: tuple[Path, Path]) -> None:
     shape = ["tiny", "model.encoder_layers=1", "model.condition_layers=[]", "model.decoder_layers=1"]
-    output = run("device_streams", str(tones[1]), "--first", "1", "--most", "1", "--seconds", "4.5", "--recipe", *shape)
+    output = run_here("device_streams", str(tones[1]), "--first", "1", "--most", "1", "--seconds", "4.5", "--recipe", *shape)
     found = re.findall(r"\| (device|host) \| 1 \| \d+ / \d+ / \d+ \| [\d.]+ \| 1\.0 \|", output)
     assert found == ["device", "host"] and "device: 1 streams" in output, output

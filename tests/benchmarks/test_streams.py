@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,3 +62,42 @@ def test_a_chunk_without_a_reply_counts_for_as_long_as_it_was_waited_for(streams
     client._replied = [100.0 + 0.1 * message + 0.05 for message in range(1, 25)]  # of 24 messages, each after 50 ms
     assert [streams.messages_of_chunk(chunk, 640, 0) for chunk in range(8)] == [7, 14, 20, 26, 33, 39, 46, 52]
     assert list(client.delays(1.0)) == pytest.approx([0.05, 0.05, 6.0 - 2.6, 6.0 - 3.3, 6.0 - 3.9, 6.0 - 4.6])
+
+
+class Answering:
+    """A server's socket, as a client has it: a reply for each message, or for each chunk."""
+
+    def __init__(self, messages_of_a_reply: float) -> None:
+        self.each, self.num_sent, self.num_replied, self.most_ahead = messages_of_a_reply, 0, 0, 0.0
+
+    async def send(self, message: bytes) -> None:
+        self.num_sent += 1
+        self.most_ahead = max(self.most_ahead, self.num_sent - self.each * self.num_replied)
+
+    async def recv(self) -> None:
+        assert self.each * (self.num_replied + 1) <= self.num_sent, "nobody would answer"
+        self.num_replied += 1
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("answers_all", "each"), [(True, 1.0), (False, 6.4)])
+def test_at_full_load_clients_are_a_chunk_ahead(
+    streams: ModuleType, monkeypatch: pytest.MonkeyPatch, answers_all: bool, each: float
+) -> None:
+    server = streams.Server([], "", answers_all, chunk_ms=640)
+    sockets = [Answering(each), Answering(each)]
+
+    async def join(*_: Any) -> list[Any]:
+        return [streams.Client(socket, [b""], server) for socket in sockets]
+
+    monkeypatch.setattr(streams, "join", join)
+    answered: list[float] = []
+
+    def cpu_s(pid: int) -> float:  # 5 ms for a second
+        answered.append(sum(0.1 * each * socket.num_replied for socket in sockets))
+        return 0.005 * answered[-1]
+
+    monkeypatch.setattr(streams, "cpu_s", cpu_s)
+    assert asyncio.run(streams.saturated(server, 1, np.zeros(1), 2, 10.0)) == pytest.approx(5.0)
+    assert answered[0] >= 2 * streams.SKIPPED_S and answered[1] >= answered[0] + 2 * 10.0
+    assert all(7.0 <= socket.most_ahead <= 15.0 for socket in sockets)

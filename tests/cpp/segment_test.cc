@@ -224,7 +224,8 @@ TEST(Segment, OddSamplesAreReportedOnce) {
   std::vector<float> samples = audio(60000);
   samples[100] = samples[50000] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<Event> events = recognize(options(), samples, 1000);
-  EXPECT_EQ(std::count_if(events.begin(), events.end(), [](const Event& e) { return e.type == Event::Type::kError; }), 1);
+  const auto is_error = [](const Event& e) { return e.type == Event::Type::kError; };
+  EXPECT_EQ(std::count_if(events.begin(), events.end(), is_error), 1);
   EXPECT_EQ(finals(events).size(), 2u);
 }
 

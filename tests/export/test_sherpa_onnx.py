@@ -253,6 +253,13 @@ def test_the_benchmark_prints_how_to_write_what_is_not_there(
     assert f"{message}-o {folder} --chunk-ms 640 --int8\n" in capsys.readouterr().err
 
 
+def test_a_model_with_phones_is_exported(phone_model: tuple[Path, Path], tmp_path: Path) -> None:
+    """As the bundled one is; sherpa-onnx reads the letters."""
+    options = ["--target", "sherpa-onnx", "--chunk-ms", "160", "--left-context-ms", "320", "-o", str(tmp_path)]
+    assert main(["export", str(phone_model[0]), *options]) == 0
+    assert decode(zipformer(tmp_path, 160), [np.zeros(16000, np.float32)]) is not None
+
+
 def test_files_say_what_they_are(folder: Path, onnx: OnnxModel) -> None:
     names = {"tokens.txt", "wenet_ctc.onnx", "zipformer2_ctc.640ms.onnx"}
     assert {path.name for path in folder.iterdir()} == names

@@ -22,11 +22,16 @@ TYPES = {model_config_pb2.TYPE_FP32: "tensor(float)", model_config_pb2.TYPE_INT6
 
 
 @pytest.fixture(scope="module")
-def repository(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def repository(phone_model: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("triton") / "repository"
     options = ["--target", "triton", "--chunk-ms", "320", "--left-context-ms", "640", "-o", str(folder)]
-    assert main(["export", str(tiny_onnx), *options]) == 0
+    assert main(["export", str(phone_model[0]), *options]) == 0
     return folder
+
+
+@pytest.fixture(scope="module")
+def native(phone_model: tuple[Path, Path]) -> OnnxModel:
+    return OnnxModel(phone_model[0])
 
 
 def opened(folder: Path) -> tuple[Any, Any]:
@@ -61,12 +66,12 @@ def test_states_are_paired_by_the_order_of_their_names() -> None:
 
 
 def test_steps_are_those_of_the_native_file_while_the_server_keeps_the_states(
-    repository: Path, onnx: OnnxModel
+    repository: Path, native: OnnxModel
 ) -> None:
     _, session = opened(repository / "encoder")
     names = [value.name for value in session.get_outputs()]
     random = np.random.default_rng(0)
-    cache = Cache.stack([onnx.begin(16), onnx.begin(16)])
+    cache = Cache.stack([native.begin(16), native.begin(16)])
     states: dict[str, np.ndarray] = {
         value.name: np.zeros((2, *value.shape[1:]), np.int64 if "int64" in value.type else np.float32)
         for value in session.get_inputs()
@@ -75,11 +80,11 @@ def test_steps_are_those_of_the_native_file_while_the_server_keeps_the_states(
     for step in range(50):
         x = random.normal(-9, 3, (2, 35, 80)).astype(np.float32)
         num_valid = np.array([35, 35 if step < 49 else 11])
-        expected = onnx.step(x, num_valid, cache)
+        expected = native.step(x, num_valid, cache)
         outputs = dict(zip(names, session.run(None, {"x": x, "num_valid": num_valid[:, None], **states}), strict=True))
         num_frames = num_valid // 4
         for stream, length in enumerate(num_frames):
-            for name in ("log_probs", "encoder_out"):
+            for name in ("log_probs", "encoder_out", "phone_log_probs"):
                 difference = outputs[name][stream, :length] - getattr(expected, name)[stream, :length]
                 assert np.abs(difference).max() < 1e-4
         cache = expected.cache
@@ -87,16 +92,16 @@ def test_steps_are_those_of_the_native_file_while_the_server_keeps_the_states(
     assert states["num_frames"].tolist() == [[400], [394]]
 
 
-def test_the_decoders_configuration_and_scores(repository: Path, onnx: OnnxModel) -> None:
+def test_the_decoders_configuration_and_scores(repository: Path, native: OnnxModel) -> None:
     config, session = opened(repository / "decoder")
     assert config.max_batch_size == 0
     for tensors, values in ((config.input, session.get_inputs()), (config.output, session.get_outputs())):
         shapes = {value.name: [-1 if isinstance(dim, str) else dim for dim in value.shape] for value in values}
         assert {name: dims for name, (_, dims) in described(tensors, []).items()} == shapes
-    encoder_out = np.random.default_rng(0).standard_normal((1, 20, 64)).astype(np.float32)
+    encoder_out = np.random.default_rng(0).standard_normal((1, 20, 32)).astype(np.float32)
     inputs = {"tokens": np.array([[4, 5, 3], [6, 0, 0]]), "token_lengths": np.array([3, 1]), "encoder_out": encoder_out}
     (scores,) = session.run(None, inputs)
-    assert np.allclose(scores, onnx.score([[4, 5, 3], [6]], encoder_out[0]), atol=0.05)
+    assert np.allclose(scores, native.score([[4, 5, 3], [6]], encoder_out[0]), atol=0.05)
 
 
 def test_a_cache_of_no_frames_is_no_state(tiny_model: AsrModel, tmp_path: Path) -> None:

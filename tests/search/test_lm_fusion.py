@@ -68,30 +68,61 @@ def test_a_wide_beam_finds_the_best_of_all_hypotheses(lm: NgramLm, tokens: list[
     assert differs > 5  # the language model had a say
 
 
-def test_the_word_under_way_counts_as_the_likeliest_it_can_become(lm: NgramLm) -> None:
+def score_of(text: str, fusion: LmFusion, finished: bool = False) -> float:
+    """What the language model and the letters add to a hypothesis."""
+    search = CtcPrefixBeamSearch(beam_size=64, lm=fusion)
+    rows = [CHARACTERS.index(c) for c in text for c in (c, "")]
+    search.advance(np.log(np.eye(4, dtype=np.float32)[rows] * 0.97 + 0.01).astype(np.float32))
+    wanted = [CHARACTERS.index(c) for c in text]
+    return next(h.lm_score for h in search.hypotheses(64, finished) if h.tokens == wanted)
+
+
+def test_an_incomplete_word_counts_as_the_likeliest_it_can_become(lm: NgramLm) -> None:
     fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
-
-    def score(text: str, finished: bool = False) -> float:
-        search = CtcPrefixBeamSearch(beam_size=64, lm=fusion)
-        rows = [CHARACTERS.index(c) for c in text for c in (c, "")]
-        search.advance(np.log(np.eye(4, dtype=np.float32)[rows] * 0.97 + 0.01).astype(np.float32))
-        wanted = [CHARACTERS.index(c) for c in text]
-        return next(h.lm_score for h in search.hypotheses(64, finished) if h.tokens == wanted)
-
-    unigram = {word: log10 * math.log(10) for word, log10 in (("A", -0.6), ("B", -1.5), ("unk", -2.0))}
     a, b, ba = GAINS[" ", "A"], GAINS[" ", "B"], GAINS[" ", "B"] + GAINS["B", "A"]
-    assert score("A") == pytest.approx(0.8 * unigram["A"] + 0.4 + a, abs=1e-5)
-    assert score("B") == pytest.approx(0.8 * unigram["B"] + 0.4 + b, abs=1e-5)
-    assert score("BA") == pytest.approx(0.8 * -2.5 * math.log(10) + 0.4 + ba, abs=1e-5)
-    assert score("BB") == pytest.approx(0.8 * unigram["unk"] + 0.4 - 1.5, abs=1e-5)
-    assert score("AB\u2581") == pytest.approx(0.8 * -0.2 * math.log(10) + 0.4 + gain("AB"), abs=0.01)
+    # After <s> the bigram of AB, or the back-off weight -0.2 and a unigram; <unk> is not looked ahead for.
+    assert score_of("A", fusion) == pytest.approx(0.8 * -0.2 * math.log(10) + 0.4 + a, abs=1e-2)
+    assert score_of("B", fusion) == pytest.approx(0.8 * -1.7 * math.log(10) + 0.4 + b, abs=1e-2)
+    assert score_of("BA", fusion) == pytest.approx(0.8 * -2.7 * math.log(10) + 0.4 + ba, abs=1e-2)
+    assert score_of("BB", fusion) == pytest.approx(0.8 * -2.0 * math.log(10) + 0.4 - 1.5, abs=1e-5)
+    assert score_of("AB\u2581", fusion) == pytest.approx(0.8 * -0.2 * math.log(10) + 0.4 + gain("AB"), abs=0.01)
     whole = 0.8 * sum(lm.log_probs(["AB"])) + 0.4 + gain("AB")
-    assert score("AB", finished=True) == pytest.approx(whole, abs=1e-5)
+    assert score_of("AB", fusion, finished=True) == pytest.approx(whole, abs=1e-5)
     assert (
-        score("BA\u2581")
-        == score("BA\u2581\u2581")
+        score_of("BA\u2581", fusion)
+        == score_of("BA\u2581\u2581", fusion)
         == pytest.approx(0.8 * lm.log_probs(["<unk>"])[0] + 0.4 - 1.5, abs=1e-5)
     )
+
+
+def test_the_look_ahead_is_the_best_bigram_of_any_word_with_that_beginning() -> None:
+    rng = np.random.default_rng(1)
+    words = sorted({"".join(rng.choice(["A", "B"], size=rng.integers(1, 7))) for _ in range(90)})
+    log10 = {word: round(float(rng.uniform(-4, -2)), 1) for word in words}
+    backoffs = {word: round(float(rng.uniform(-1, 0)), 1) for word in words}
+    followers = {word: rng.choice(words, size=min(len(words), int(rng.integers(1, 60))), replace=False) for word in words}
+    bigrams = {(word, after): round(float(rng.uniform(-3, -0.5)), 1) for word in words for after in followers[word]}
+    unigrams = [f"{log10[word]} {word} {backoffs[word]}" for word in words]
+    file = packed(
+        ["-99 <s> -0.1", "-1 </s>", "-3 <unk> -0.1", *unigrams],
+        [f"{value} {word} {after}" for (word, after), value in bigrams.items()],
+    )
+    lm = NgramLm(np.frombuffer(file, np.uint8))
+    fusion = LmFusion(lm, CHARACTERS, **{**OPTIONS, "prior_weight": 0.0})
+    compared = 0
+    for word in words[::7]:
+        of_word = score_of(f"{word}\u2581", fusion)
+        for length in range(1, 5):
+            for beginning in map("".join, itertools.product("AB", repeat=length)):
+                become = [after for after in words if after.startswith(beginning)]
+                if not become:
+                    continue
+                best = max(bigrams.get((word, after), -99.0) for after in become)
+                best = max(best, *(backoffs[word] + log10[after] for after in become))
+                expected = of_word + 0.8 * best * math.log(10) + 0.4
+                assert score_of(f"{word}\u2581{beginning}", fusion) == pytest.approx(expected, abs=0.03)
+                compared += 1
+    assert compared > 100
 
 
 def test_a_rare_letter_counts_as_one_in_two_hundred() -> None:
@@ -135,13 +166,13 @@ def test_the_recognizer_searches_so(lm: NgramLm) -> None:
 
     def found(search: CtcPrefixBeamSearch | CtcGreedySearch) -> list[list[int]]:
         search.advance(log_probs)
-        return [h.tokens for h in search.hypotheses(40)]
+        return [h.tokens for h in search.hypotheses(400)]
 
     threshold = {"beam_threshold": BEAM_THRESHOLD}
-    expected = found(CtcPrefixBeamSearch(beam_size=40, recombine=True, lm=fusion, **threshold))
-    assert found(new_search("beam", 40, fusion)) == expected
-    assert found(CtcPrefixBeamSearch(beam_size=40, lm=fusion, **threshold)) != expected
-    assert found(CtcPrefixBeamSearch(beam_size=40, recombine=True, lm=fusion)) != expected
+    expected = found(CtcPrefixBeamSearch(beam_size=400, recombine=True, lm=fusion, **threshold))
+    assert found(new_search("beam", 400, fusion)) == expected
+    assert found(CtcPrefixBeamSearch(beam_size=400, lm=fusion, **threshold)) != expected
+    assert found(CtcPrefixBeamSearch(beam_size=400, recombine=True, lm=fusion)) != expected
 
 
 @pytest.mark.parametrize("with_lm", [False, True])

@@ -15,7 +15,7 @@ from asr._core import CtcPrefixBeamSearch, Hypothesis, LmFusion, NgramLm
 from asr.lexicon.g2p import G2pOptions, train
 from asr.lexicon.lexicon import Lexicon
 from asr.lm.packed import LmError, with_pronunciations
-from asr.runtime.search import LmWeights, decode_words, new_hotwords, output_symbols, phone_words
+from asr.runtime.search import BEAM_SIZE, LmWeights, decode_words, new_hotwords, output_symbols, phone_words
 
 PHONES = ["AA", "B", "K"]
 TOKENS = ["", "\u2581AA", "AA", "\u2581B", "B", "\u2581K", "K"]
@@ -361,5 +361,5 @@ def test_the_core_searches_with_the_recognizers_weights_by_default() -> None:
     for fusion in (LmFusion(lm, output_symbols(LETTERS)), LmWeights().fusion(lm, LETTERS)):
         search = CtcPrefixBeamSearch(lm=fusion)
         search.advance(log_probs)
-        scores.append([(h.tokens, h.lm_score) for h in search.hypotheses(200)])
-    assert scores[0] == scores[1] and len(scores[0]) == 128
+        scores.append([(h.tokens, h.lm_score) for h in search.hypotheses(300)])
+    assert scores[0] == scores[1] and len(scores[0]) == BEAM_SIZE

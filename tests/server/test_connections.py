@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from support.raw_sockets import BINARY, CONTINUATION, HANDSHAKE, frame
 
 from asr.streaming.server.security import descriptors
-from asr.streaming.server.security.connections import READ_SIZE, server_config
+from asr.streaming.server.security.connections import MAX_UNREAD, READ_SIZE, server_config
 from asr.streaming.server.security.descriptors import OpenConnections, num_needed
 from asr.streaming.server.security.limits import Limits
 
@@ -164,28 +164,61 @@ def test_what_clients_send_is_no_flood() -> None:
     with_server(post, b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
 
 
+def record_reads(config: uvicorn.Config, sizes: list[int]) -> None:
+    """Puts the size of each read of a WebSocket into `sizes`."""
+    config.load()
+    protocol = config.ws_protocol_class
+    assert isinstance(protocol, type)
+
+    def data_received(self: Any, data: bytes, original: Any = protocol.data_received) -> None:
+        sizes.append(len(data))
+        original(self, data)
+
+    protocol.data_received = data_received  # type: ignore[attr-defined]
+
+
 def test_a_read_brings_few_frames() -> None:
     """They are parsed in one go, and all others wait: of the 256 KiB that asyncio would read, for half a second."""
-    sizes = []
+    sizes: list[int] = []
 
     async def talk(client: Client) -> None:
         client.writer.write(4 * frame(BINARY, bytes(60000)))
         for _ in range(4):
             await asyncio.wait_for(client.reader.readexactly(60004), 10)
 
+    with_server(talk, adapt=lambda config: record_reads(config, sizes))
+    assert sum(sizes) > 240000 and max(sizes[1:]) <= READ_SIZE
+
+
+def test_no_more_is_read_while_messages_wait() -> None:
+    """Of a client that sends faster than it is served; what is read stays in memory."""
+    sizes: list[int] = []
+    left = asyncio.Event()
+    messages = 12 * frame(BINARY, bytes(60000))
+
+    async def busy(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await left.wait()
+        while (await receive())["type"] == "websocket.receive":
+            pass
+
     def adapt(config: uvicorn.Config) -> None:
-        config.load()
-        protocol = config.ws_protocol_class
-        assert isinstance(protocol, type)
+        config.app = busy
+        record_reads(config, sizes)
 
-        def data_received(self: Any, data: bytes, original: Any = protocol.data_received) -> None:
-            sizes.append(len(data))
-            original(self, data)
-
-        protocol.data_received = data_received  # type: ignore[attr-defined]
+    async def talk(client: Client) -> None:
+        client.writer.write(messages)
+        while sum(sizes) < 60000 * MAX_UNREAD:
+            await asyncio.sleep(0.001)
+        for _ in range(200):  # turns of the loop, in each of which something could be read
+            await asyncio.sleep(0)
+        assert sum(sizes) < 60004 * MAX_UNREAD + 2 * READ_SIZE
+        left.set()
+        while sum(sizes) < len(messages):  # all of it comes in the end
+            await asyncio.sleep(0.001)
 
     with_server(talk, adapt=adapt)
-    assert sum(sizes) > 240000 and max(sizes[1:]) <= READ_SIZE
 
 
 # ---- keepalive ----

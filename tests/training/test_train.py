@@ -151,8 +151,10 @@ def test_two_machines_train_the_model_of_one_though_a_process_is_killed(argument
         for output in outputs:
             with output.open("w") as file:
                 machines.append(subprocess.Popen(command, stdout=file, stderr=file, env=environment))
-        # One that gave up leaves the other waiting for it.
+        # One that gave up leaves the other waiting for it; two that wait for each other would wait for ever.
+        end = time.monotonic() + 240
         while any(machine.poll() is None for machine in machines) and not any(m.poll() for m in machines):
+            assert time.monotonic() < end, [output.read_text() for output in outputs]
             time.sleep(0.05)
     finally:
         for machine in machines:

@@ -14,15 +14,15 @@
  *
  * - Audio is mono, of asr_stream_options.sample_rate, in pieces of any length. What is recognized depends on the audio
  *   alone, not on how it was cut, and is the same as in Python: text, times, confidence.
- * - Events come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an empty one
- *   takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A GAP comes
- *   after the FINAL of the speech before it. An ERROR reports odd audio; the stream goes on.
+ * - Events come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an empty
+ *   one takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A GAP
+ *   comes after the FINAL of the speech before it. An ERROR reports odd audio; the stream goes on.
  * - Times are seconds from the stream's first sample, gaps included.
  * - An asr_model is immutable: any number of threads and streams share it, and it may be freed before its streams. An
  *   asr_stream is for one thread at a time: a second one is refused with ASR_BUSY. It never waits and starts no thread
  *   of its own; all work is done within accept, gap and finish.
- * - It never exits, prints, or lets an exception out: what goes wrong comes back as a status, with one sentence about it.
- *   Damaged files and any argument but a wrong pointer are safe.
+ * - It never exits, prints, or lets an exception out: what goes wrong comes back as a status, with one sentence about
+ *   it. Damaged files and any argument but a wrong pointer are safe.
  * - Texts are UTF-8, and are copied where they come in. *_free(NULL) does nothing.
  * - Later versions add functions, and members to the ends of option structs and of asr_event; they change nothing else.
  *
@@ -122,7 +122,7 @@ typedef struct asr_stream_options {
   int32_t search;                  /* asr_search; ASR_SEARCH_RESCORE */
   int32_t second_pass;             /* 1: a FINAL comes of one more look at the whole utterance; 0: of the chunks; 1 */
   int32_t use_lm;                  /* 1: the model's language model, if it has one; 0: none; 1 */
-  int32_t beam_size;               /* hypotheses kept, [1, 1024]; 128 */
+  int32_t beam_size;               /* hypotheses kept, [1, 1024]; 256 */
   double silence_after_speech_s;   /* ends an utterance at the latest; > 0, INFINITY: never; 1.6 */
   double silence_without_speech_s; /* the same where there is no speech; 5 */
   double max_utterance_s;          /* ends a longer one between words; (0, 120]; 20 */
@@ -167,14 +167,16 @@ ASR_API void asr_stream_free(asr_stream *stream);
 ASR_API asr_status asr_stream_accept_f32(asr_stream *stream, const float *samples, size_t num_samples);
 ASR_API asr_status asr_stream_accept_i16(asr_stream *stream, const int16_t *samples, size_t num_samples);
 
-/* num_samples of audio, at the stream's sample rate, were lost here: ends the utterance; what follows is recognized afresh. In [0, 2^48];
+/* num_samples of audio, at the stream's sample rate, were lost here: ends the utterance; what follows is recognized
+ * afresh. In [0, 2^48];
  * 0 does nothing. */
 ASR_API asr_status asr_stream_gap(asr_stream *stream, int64_t num_samples);
 
 /* No more audio: the rest is decoded, the last utterance reported. Twice is once. */
 ASR_API asr_status asr_stream_finish(asr_stream *stream);
 
-/* Position of the next sample in the stream, in samples of 16 kHz, gaps included; -1 for NULL and while another thread uses the stream. */
+/* Position of the next sample in the stream, in samples of 16 kHz, gaps included; -1 for NULL and while another thread
+ * uses the stream. */
 ASR_API int64_t asr_stream_sample_offset(asr_stream *stream);
 
 /* Why the stream's last call failed, "" if it did not. Valid until its next call. */

@@ -40,6 +40,8 @@ READ_SIZE = 16384
 SMALL_SIZE = 64
 """Bytes. Fragments and chunks that are smaller count as frames without data."""
 MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S = 256, 32.0
+MAX_UNREAD = 2
+"""Messages of a WebSocket client that wait to be read; with so many nothing more is taken from its connection."""
 
 
 class Allowance:
@@ -184,6 +186,16 @@ def limited_protocols(
             super().__init__(*args, **kwargs)
             self.close_timeout = min(self.close_timeout, limits.idle_s)
             self._allowance = Allowance()
+
+        def send_receive_event_to_app(self) -> None:
+            # uvicorn stops reading at each message and starts again when it is taken, two system calls for every
+            # message of every client.
+            was_paused, self.read_paused = self.read_paused, True
+            super().send_receive_event_to_app()
+            self.read_paused = was_paused
+            if not was_paused and not self.close_sent and self.queue.qsize() >= MAX_UNREAD:
+                self.read_paused = True
+                self.transport.pause_reading()
 
         def handle_ping(self) -> None:
             if self._may_go_on():

@@ -1,0 +1,72 @@
+#include "search/look_ahead.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "search/ngram_lm.h"
+
+namespace asr_stream {
+
+LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : lm_(lm), lexicon_(lexicon) {
+  const std::size_t num_words = lm.num_words();
+  // Where each word lies in the lexicon.
+  std::vector<std::uint32_t> first_place(num_words + 1, 0), places(lexicon.num_places());
+  for (std::uint32_t i = 0; i < places.size(); ++i) ++first_place[static_cast<std::size_t>(lexicon.word_at(i)) + 1];
+  for (std::size_t word = 0; word < num_words; ++word) first_place[word + 1] += first_place[word];
+  std::vector<std::uint32_t> next = first_place;
+  for (std::uint32_t i = 0; i < places.size(); ++i) places[next[static_cast<std::size_t>(lexicon.word_at(i))]++] = i;
+
+  const auto places_of = [&](std::uint32_t bigram) {
+    const auto word = static_cast<std::size_t>(lm.bigram_word(bigram));
+    return std::pair(first_place[word], std::min(first_place[word + 1], first_place[word] + kMaxPlaces));
+  };
+  std::size_t count = 0;
+  for (std::uint32_t k = 0; k < lm.num_ngrams(2); ++k) {
+    const auto [first, last] = places_of(k);
+    count += last - first;
+  }
+  first_.reserve(num_words + 1);
+  places_.reserve(count);
+  codes_.reserve(count);
+  std::vector<std::pair<std::uint32_t, std::uint8_t>> sorted;
+  for (std::size_t context = 0; context < num_words; ++context) {
+    first_.push_back(static_cast<std::uint32_t>(places_.size()));
+    sorted.clear();
+    const auto [begin, end] = lm.bigrams(static_cast<std::int32_t>(context));
+    for (std::uint32_t k = begin; k < end; ++k) {
+      const auto [first, last] = places_of(k);
+      for (std::uint32_t i = first; i < last; ++i) sorted.emplace_back(places[i], lm.bigram_log_probs().codes[k]);
+    }
+    std::sort(sorted.begin(), sorted.end());
+    for (const auto& [place, code] : sorted) {
+      places_.push_back(place);
+      codes_.push_back(code);
+    }
+  }
+  first_.push_back(static_cast<std::uint32_t>(places_.size()));
+}
+
+LookAhead::Range LookAhead::narrow(Range range, std::int32_t parent, std::int32_t child) const noexcept {
+  if (range.begin == range.end) return range;
+  const auto begin = places_.begin() + range.begin, end = places_.begin() + range.end;
+  const auto low = std::lower_bound(begin, end, lexicon_.first_place(child));
+  const bool is_last = child + 1 == lexicon_.first_child(parent) + lexicon_.num_children(parent);
+  const auto high = is_last ? end : std::lower_bound(low, end, lexicon_.first_place(child + 1));
+  return {static_cast<std::uint32_t>(low - places_.begin()), static_cast<std::uint32_t>(high - places_.begin())};
+}
+
+float LookAhead::best_log_prob(Range range) const noexcept {
+  const NgramLm::Quantized& table = lm_.bigram_log_probs();
+  // Bytes are compared, sixteen at a time: common words have thousands of continuations.
+  constexpr std::size_t kLanes = 16;
+  std::uint8_t best[kLanes] = {};
+  std::uint32_t i = range.begin;
+  for (; i + kLanes <= range.end; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) best[lane] = std::max(best[lane], codes_[i + lane]);
+  }
+  for (; i < range.end; ++i) best[0] = std::max(best[0], codes_[i]);
+  return table.low + table.step * static_cast<float>(*std::max_element(best, best + kLanes));
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,96 @@
+"""Timeouts of a session: what interrupts a client that is read from, and what does not."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.security.timeouts import SessionTimeouts
+
+MESSAGES = 20
+
+
+class Talk:
+    """Reads a client of queued messages, each handled for `handling_s`."""
+
+    def __init__(self, handling_s: float = 0.0, **limits: float) -> None:
+        self.server: Any = SimpleNamespace(limits=Limits(**limits), stopping=asyncio.Event())
+        self.queue: asyncio.Queue[int | None] = asyncio.Queue()
+        self.timeouts = SessionTimeouts(self.server)
+        self.handling_s = handling_s
+        self.read: list[int] = []
+        self.num_tasks: set[int] = set()
+
+    async def run(self) -> str:
+        async for message in self.timeouts.messages(self.queue.get):
+            self.read.append(message)
+            self.num_tasks.add(len(asyncio.all_tasks()))
+            await asyncio.sleep(self.handling_s)
+        return self.timeouts.why_ended
+
+
+def test_messages_cost_no_tasks_and_a_client_that_leaves_has_no_reason() -> None:
+    async def talk() -> Talk:
+        client = Talk()
+        for message in (*range(MESSAGES), None):
+            client.queue.put_nowait(message)
+        assert await client.run() == ""
+        return client
+
+    client = asyncio.run(talk())
+    assert client.read == list(range(MESSAGES))
+    assert len(client.num_tasks) == 1
+
+
+def test_a_client_that_pauses_is_told_why_but_not_one_whose_messages_take_long() -> None:
+    async def talk() -> Talk:
+        client = Talk(handling_s=0.15, idle_s=0.1)  # each message takes longer than the client may pause
+        for message in range(3):
+            client.queue.put_nowait(message)
+        assert await client.run() == "nothing came for 0.1 s"
+        return client
+
+    assert asyncio.run(talk()).read == [0, 1, 2]
+
+
+def test_a_client_that_never_pauses_ends_with_its_time() -> None:
+    async def talk() -> None:
+        client = Talk(handling_s=0.01, max_session_s=0.1)
+        for message in range(1000):  # reading never waits
+            client.queue.put_nowait(message)
+        assert await client.run() == "the session has lasted 0.1 s, the longest that is allowed"
+        assert 0 < len(client.read) < 1000
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize("queued", [0, 3])
+def test_a_server_that_stops_interrupts_the_wait_and_reads_no_more(queued: int) -> None:
+    async def talk() -> None:
+        client = Talk(handling_s=0.05)
+        for message in range(queued):
+            client.queue.put_nowait(message)
+        asyncio.get_running_loop().call_later(0.01, client.server.stopping.set)
+        assert await client.run() == "the server is about to end; connect again"
+        assert client.read == list(range(min(queued, 1)))
+        await asyncio.sleep(0)  # the task goes on: nothing is left of the interruption
+
+    asyncio.run(talk())
+
+
+def test_who_cancels_the_session_is_obeyed() -> None:
+    async def talk() -> None:
+        client = Talk()
+        task = asyncio.create_task(client.run())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0)
+        assert len(asyncio.all_tasks()) == 1  # nothing waits on
+
+    asyncio.run(talk())
