@@ -139,22 +139,20 @@ std::size_t Rules::ip_address(std::size_t i, std::string& text) const {
 
 Shown Rules::address(std::size_t i) const {
   std::string text, next;
-  std::size_t n = ip_address(i, text);
+  std::size_t n = follows_number(i) ? 0 : ip_address(i, text);
   if (n) return {{text, i, i + n - 1}};
   // E-mail: names and marks, "at", a domain.
   std::size_t at = i;
   std::string local;
-  bool is_one_word = true;
   while ((n = label(at, next, false)) != 0) {
     local += next;
-    is_one_word = is_one_word && at == i && n == 1;
     at += n;
     const auto mark = tables.address_marks.find(spoken.word(at));
     if (mark == tables.address_marks.end()) break;
     local += mark->second;
     ++at;
   }
-  if (n && spoken.is(at, tables.at) && !(is_one_word && tables.never_local.count(local))) {
+  if (n && spoken.is(at, tables.at)) {
     n = domain(at + 1, next);
     if (n) return {{local + "@" + next, i, at + n}};
   }

@@ -108,9 +108,9 @@ def test_capitals_of_words() -> None:
 
 
 def test_what_an_earlier_step_wrote_stays() -> None:
-    text = "$25 9:30 p.m. JFK McDonald"
-    cases = dict.fromkeys(range(5), UPPER)
-    assert show(text, {2: PERIOD}, cases) == "$25 9:30 p.m. JFK McDonald"
+    text = "$25 9:30 p.m. JFK McDonald Élan"
+    cases = dict.fromkeys(range(6), UPPER)
+    assert show(text, {2: PERIOD}, cases) == "$25 9:30 p.m. JFK McDonald Élan"
     assert show("p.m. he left", {0: PERIOD}, {}) == "p.m. He left"
     assert show("p.m.", {0: QUESTION}, {}) == "p.m.?"
 
