@@ -97,6 +97,8 @@ def test_what_a_busy_interpreter_costs_is_measured() -> None:
 
 def test_streams_of_one_device_are_counted_for_any_shape_of_network(tones: tuple[Path, Path]) -> None:
     shape = ["tiny", "model.encoder_layers=1", "model.condition_layers=[]", "model.decoder_layers=1"]
-    output = run_here("device_streams", str(tones[1]), "--first", "1", "--most", "1", "--seconds", "4.5", "--recipe", *shape)
+    output = run_here(
+        "device_streams", str(tones[1]), "--first", "1", "--most", "1", "--seconds", "4.5", "--recipe", *shape
+    )
     found = re.findall(r"\| (device|host) \| 1 \| \d+ / \d+ / \d+ \| [\d.]+ \| 1\.0 \|", output)
     assert found == ["device", "host"] and "device: 1 streams" in output, output

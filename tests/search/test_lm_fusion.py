@@ -100,7 +100,9 @@ def test_the_look_ahead_is_the_best_bigram_of_any_word_with_that_beginning() -> 
     words = sorted({"".join(rng.choice(["A", "B"], size=rng.integers(1, 7))) for _ in range(90)})
     log10 = {word: round(float(rng.uniform(-4, -2)), 1) for word in words}
     backoffs = {word: round(float(rng.uniform(-1, 0)), 1) for word in words}
-    followers = {word: rng.choice(words, size=min(len(words), int(rng.integers(1, 60))), replace=False) for word in words}
+    followers = {
+        word: rng.choice(words, size=min(len(words), int(rng.integers(1, 60))), replace=False) for word in words
+    }
     bigrams = {(word, after): round(float(rng.uniform(-3, -0.5)), 1) for word in words for after in followers[word]}
     unigrams = [f"{log10[word]} {word} {backoffs[word]}" for word in words]
     file = packed(
