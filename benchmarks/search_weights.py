@@ -128,7 +128,7 @@ def ablations(best: Setting, with_lm: bool) -> Iterator[tuple[str, Setting]]:
         # The other weights make up for the prior; these were tuned without it.
         yield "never a prior", replace(best, lm=LmWeights(0.8, 0.8, 22.0, 0.0))
         yield "without recombination", replace(best, recombine=False)
-    for size in (16, 32, 64, 128):
+    for size in (32, 64, 128, 512):
         yield f"beam of {size}", replace(best, beam_size=size)
     for number in (1, 4, 8, 16, 32) if best.num_rescored > 1 else ():
         yield f"{number} rescored" if number > 1 else "no rescoring", replace(best, num_rescored=number)

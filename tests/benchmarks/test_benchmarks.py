@@ -72,7 +72,7 @@ def test_weights_of_the_search_are_tuned_on_one_half_and_reported_of_both(tones:
     rows = re.findall(
         r"^(as it is|without \w+|never a prior|beam of \d+|no rescoring|\d+ rescored) +[\d.]+ % tuned on", output, re.M
     )
-    assert re.search(r"^best: weight [\d.]+ .* beam 128 ", output, re.M) and len(set(rows)) == 10, output
+    assert re.search(r"^best: weight [\d.]+ .* beam 256 ", output, re.M) and len(set(rows)) == 10, output
 
 
 def test_files_are_measured_with_different_numbers_of_jobs(tones: tuple[Path, Path], tiny_onnx: Path) -> None:

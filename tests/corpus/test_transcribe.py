@@ -189,7 +189,7 @@ def test_wrong_options_leave_the_folder_as_it_was_and_other_options_do_not_get_i
     capsys.readouterr()
     assert main([*arguments, "--beam", "64"]) == 1
     error = capsys.readouterr().err
-    assert "holds texts made with --beam 128, now it is 64: give the same options, or another --out" in error
+    assert "holds texts made with --beam 256, now it is 64: give the same options, or another --out" in error
 
 
 def test_a_recording_that_a_ray_worker_died_over_is_not_tried_again(
