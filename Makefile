@@ -63,9 +63,8 @@ test-fuzz: $(VENV)/test.stamp
 	fuzz wav 7; fuzz files 13; \
 	wait $$api
 
-# One process more than processors: a fifth of the time tests wait for sound, servers and other programs.
 test-python: $(VENV)/test.stamp
-	$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 
 js:
 	$(MAKE) -C js

@@ -17,7 +17,7 @@ from asr.text import printable
 
 TIMEOUT_S = 10.0
 """Beyond what the keys of a text take."""
-KEYS_PER_S = 50.0
+KEYS_PER_S = 25.0
 """At least."""
 
 
@@ -63,7 +63,8 @@ TOOLS = {
         TypingTool("wtype", ("wtype", "-s", "50", "-d", "5", "-")),
         TypingTool("dotool", ("dotool",), before="type "),
         TypingTool("ydotool", ("ydotool", "type", "--file", "-")),
-        TypingTool("xdotool", ("xdotool", "type", "--file", "-")),
+        # A letter that no key has gets one for its turn, which a busy window must learn of in time.
+        TypingTool("xdotool", ("xdotool", "type", "--delay", "30", "--file", "-")),
     )
 }
 _ADVICE = {

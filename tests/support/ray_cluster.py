@@ -98,6 +98,8 @@ def start_node() -> int:
 def cluster(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> Iterator[Cluster]:
     """With the application of CONFIG, which gets `arguments`; no replica runs before `scale`."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # it would write a token into the home folder
+    for check in ("READY", "HEALTH"):  # a proxy that takes longer to start, on a busy machine, would be killed
+        monkeypatch.setenv(f"RAY_SERVE_PROXY_{check}_CHECK_TIMEOUT_S", "60")
     monkeypatch.setenv("RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH", "asr.streaming.server.ray_proxy:middlewares")
     import ray
     from ray import serve
