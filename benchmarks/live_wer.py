@@ -18,14 +18,12 @@ from asr.evaluation.wer import count_errors
 from asr.features import SAMPLE_RATE
 from asr.streaming import Final, Partial
 
-BLOCK = 320  # samples of 16 kHz
-
 
 def utterance(
     recognizer: Recognizer, samples: np.ndarray, sample_rate: int = SAMPLE_RATE
 ) -> tuple[str, str, list[float]]:
     """Texts of the last partials and of the finals, and the seconds that each final took."""
-    block = sample_rate * BLOCK // SAMPLE_RATE
+    block = sample_rate // 50
     stream = recognizer.stream()
     partials, finals, delays, last = [], [], [], ""
     for begin in range(0, len(samples) + block, block):

@@ -156,7 +156,9 @@ LmFusion::Path LmFusion::advance(const Path& path, std::int32_t token) const {
       finish_word(next);
       continue;
     }
-    if (!std::exchange(next.in_word, true)) begin_word(next);
+    if (!std::exchange(next.in_word, true) && look_ahead_) {
+      next.continuations = look_ahead_->continuations(next.state.contexts[0]);
+    }
     if (hotwords_) next.hotword = hotwords_->advance(next.hotword, byte);
     if (!lm_) continue;
     next.letters += letter_gains_[std::exchange(next.last, byte)][byte];
@@ -170,11 +172,6 @@ LmFusion::Path LmFusion::advance(const Path& path, std::int32_t token) const {
   return next;
 }
 
-void LmFusion::begin_word(Path& path) const {
-  const std::int32_t before = look_ahead_ ? path.state.contexts[0] : -1;
-  path.continuations = before >= 0 ? look_ahead_->continuations(before) : LookAhead::Range{};
-}
-
 void LmFusion::estimate(Path& path) const {
   if (hotwords_) path.hotwords_pending = hotwords_->under_way(path.hotword);
   if (!lm_ || !path.in_word) return;
@@ -182,7 +179,7 @@ void LmFusion::estimate(Path& path) const {
   float log_prob = lm_->unigram_log_prob(lm_->unknown());
   if (known) {
     log_prob = lexicon_->best_log_prob(path.node);
-    if (look_ahead_ && path.state.contexts[0] >= 0) {
+    if (look_ahead_) {
       log_prob += lm_->backoff(path.state.contexts[0]);
       if (path.continuations.begin < path.continuations.end) {
         log_prob = std::max(log_prob, look_ahead_->best_log_prob(path.continuations));

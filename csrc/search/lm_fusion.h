@@ -128,13 +128,12 @@ class LmFusion {
   float advance_lm(Path& path, std::int32_t word) const;
   void finish_word(Path& path) const;
   void finish_word(Path& path, std::int32_t word) const;
-  void begin_word(Path& path) const;
   void estimate(Path& path) const;
 
   std::shared_ptr<const NgramLm> lm_;
   std::shared_ptr<const Hotwords> hotwords_;
   const Lexicon* lexicon_ = nullptr;  // of lm_
-  const LookAhead* look_ahead_ = nullptr;  // the same; null: it has no bigrams
+  const LookAhead* look_ahead_ = nullptr;  // the same; null: it has no bigrams. With it contexts[0] is always a word.
   bool over_phones_ = false;
   std::vector<std::string> tokens_;
   std::vector<std::string> spellings_;  // of tokens, with a space for a word boundary, and a byte for a phone

@@ -1,6 +1,6 @@
 // Which words can follow a word, and how likely the likeliest of those with a given beginning is: the look-ahead of
 // Ortmanns et al. 1997, "Language-model look-ahead for large vocabulary speech recognition", with bigrams. A search
-// that judges an incomplete word by the words before it keeps as good a beam with fewer hypotheses.
+// that scores an incomplete word by the word before it keeps as good a beam with fewer hypotheses.
 //
 // The words of a lexicon that share a beginning lie side by side in it. So the continuations of each word are kept in
 // the order of the lexicon, and a longer beginning is a narrower range of them.

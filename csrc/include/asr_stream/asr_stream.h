@@ -168,8 +168,7 @@ ASR_API asr_status asr_stream_accept_f32(asr_stream *stream, const float *sample
 ASR_API asr_status asr_stream_accept_i16(asr_stream *stream, const int16_t *samples, size_t num_samples);
 
 /* num_samples of audio, at the stream's sample rate, were lost here: ends the utterance; what follows is recognized
- * afresh. In [0, 2^48];
- * 0 does nothing. */
+ * afresh. In [0, 2^48]; 0 does nothing. */
 ASR_API asr_status asr_stream_gap(asr_stream *stream, int64_t num_samples);
 
 /* No more audio: the rest is decoded, the last utterance reported. Twice is once. */
