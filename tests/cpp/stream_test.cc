@@ -49,11 +49,11 @@ TEST(Stream, EventsDoNotDependOnHowAudioIsCutNorOnWhenTheNetworkRuns) {
     const auto whole = shown(recognize(samples, rate, samples.size(), true));
     EXPECT_EQ(std::count_if(whole.begin(), whole.end(), [](const auto& s) { return s.rfind("final AB", 0) == 0; }), 2)
         << rate;
-    for (const std::size_t push : {1u, 159u, 10000u}) {
-      if (push == 1 && rate > 16000) continue;  // takes seconds under sanitizers
+    for (const std::size_t push : {159u, 10000u}) {
       EXPECT_EQ(shown(recognize(samples, rate, push, true)), whole);
       EXPECT_EQ(shown(recognize(samples, rate, push, false)), whole);  // all of it queued
     }
+    if (rate <= 16000) EXPECT_EQ(shown(recognize(samples, rate, 1, rate == 8000)), whole);  // takes seconds
   }
 }
 
@@ -86,10 +86,10 @@ TEST(Stream, TheClockIsExactForAnyMixtureOfRates) {
   Clock clock;
   for (int i = 0; i < 44100; ++i) clock.advance(1, 44100);
   EXPECT_EQ(clock.position(), 16000);
-  for (int i = 0; i < 3 * 44100 * 48; ++i) clock.advance(1, i % 3 == 0 ? 44100 : i % 3 == 1 ? 48000 : 22050);
-  EXPECT_EQ(clock.position(), 16000 + 48 * 16000 + std::llround(44.1 * 16000) + 2 * 48 * 16000);
+  for (int i = 0; i < 3 * 44100 * 4; ++i) clock.advance(1, i % 3 == 0 ? 44100 : i % 3 == 1 ? 48000 : 22050);
+  EXPECT_EQ(clock.position(), 16000 + 4 * 16000 + 4 * 14700 + 2 * 4 * 16000);
   clock.advance(std::int64_t{1} << 40, 16000);
-  EXPECT_EQ(clock.position(), 16000 * 145 + 705600 + (std::int64_t{1} << 40));
+  EXPECT_EQ(clock.position(), 16000 * 13 + 58800 + (std::int64_t{1} << 40));
   Clock odd;  // so many divisors that a rest is rounded now and then, 342 times, which must not add up
   double seconds = 0.0;
   for (int rate = 1000; rate < 2000; ++rate) {
