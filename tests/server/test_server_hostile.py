@@ -301,14 +301,14 @@ def num_files(server: RunningServer) -> int:
 # ---- nonsense ----
 
 
-def test_odd_bytes(server: RunningServer) -> None:
+def test_odd_bytes_get_an_error(server: RunningServer) -> None:
     noise = random.Random(0)
     for _ in range(20):
         data = noise.randbytes(noise.randrange(1, 3000))
-        for client in (tcp(server.port, data + b"\r\n\r\n"), tcp(wyoming_port(server), data + b"\n")):
-            with client:
+        for port, end, answer in ((server.port, b"\r\n\r\n", b"HTTP/1.1 400 "), (wyoming_port(server), b"\n", b"{")):
+            with tcp(port, data + end) as client:
                 client.shutdown(socket.SHUT_WR)
-                rest(client)
+                assert rest(client).startswith(answer)
 
 
 @pytest.mark.parametrize(
