@@ -53,7 +53,9 @@ TEST(Stream, EventsDoNotDependOnHowAudioIsCutNorOnWhenTheNetworkRuns) {
       EXPECT_EQ(shown(recognize(samples, rate, push, true)), whole);
       EXPECT_EQ(shown(recognize(samples, rate, push, false)), whole);  // all of it queued
     }
-    if (rate <= 16000) EXPECT_EQ(shown(recognize(samples, rate, 1, rate == 8000)), whole);  // takes seconds
+    if (rate <= 16000) {  // takes seconds
+      EXPECT_EQ(shown(recognize(samples, rate, 1, rate == 8000)), whole);
+    }
   }
 }
 
