@@ -1,8 +1,9 @@
-"""Model files at the door of libasr_stream: damaged, hostile or of another kind, they are refused in one line."""
+"""Model files given to libasr_stream: damaged, hostile or of another kind, they are refused in one line."""
 
 from __future__ import annotations
 
 import re
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +91,20 @@ def test_a_model_without_decoder_does_not_rescore(library: Any, tiny_onnx: Path)
     assert caught.value.status == INVALID
 
 
-def test_another_graph_is_refused(library: Any, tiny_onnx: Path) -> None:
+def resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+
+
+def test_another_graph_is_refused_and_its_session_released(library: Any, tiny_onnx: Path) -> None:
     proto = onnx_format.load(tiny_onnx)
     proto.graph.input[0].name = "audio"
     for node in proto.graph.node:
         node.input[:] = ["audio" if name == "x" else name for name in node.input]
-    expect_damaged(library, proto.SerializeToString(), "no model of asr-stream: its graph takes audio, num_valid,")
+    data, before = proto.SerializeToString(), 0.0
+    for i in range(26):  # each of them a session of ONNX Runtime, of 2 MB
+        expect_damaged(library, data, "no model of asr-stream: its graph takes audio, num_valid,")
+        before = before if i > 5 else resident_mb()
+    assert resident_mb() - before < 15
     proto = onnx_format.load(tiny_onnx)
     proto.opset_import[0].version = 9999
     expect_damaged(
