@@ -1,4 +1,4 @@
-"""Damaged and hostile model files: one line at every door, and nothing read that the file points to."""
+"""Damaged and hostile model files: one line from every command, and nothing read that the file points to."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from onnx import TensorProto, helper
 from asr._core import ONNX_OPSET, read_onnx_properties
 from asr.runtime.onnx_model import bundled_model
 
-# Every file of a folder at the doors that Python has. What is printed past Python shows on the process's own stderr.
-DOORS = """
+# Every file of a folder, by each way that Python has to open one. What is printed past Python shows on stderr.
+OPEN_ALL = """
 import contextlib, io, json, sys
 from pathlib import Path
 import asr.cli, asr.streaming.terminal.cli
 from asr.runtime.onnx_model import ModelError, OnnxModel
 
-def said(main, arguments):
+def run(main, arguments):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main(arguments)
     return status, err.getvalue()
 
-heard = {}
+outcomes = {}
 for number, path in enumerate(sorted(Path(sys.argv[1]).glob("*.onnx"))):
     try:
         OnnxModel(path)
         opened = ""
     except ModelError as error:
         opened = str(error)
-    inspected = said(asr.cli.main, ["inspect", str(path)])
+    inspected = run(asr.cli.main, ["inspect", str(path)])
     streamed = inspected[0], ""
     if opened and number % 4 == 0:
-        streamed = said(asr.streaming.terminal.cli.main, ["--sample", "--model", str(path)])
-    heard[path.name] = opened, *inspected, *streamed
-print(json.dumps(heard))
+        streamed = run(asr.streaming.terminal.cli.main, ["--sample", "--model", str(path)])
+    outcomes[path.name] = opened, *inspected, *streamed
+print(json.dumps(outcomes))
 """
 
 
-def at_the_doors(folder: Path) -> dict[str, bool]:
+def opened_everywhere(folder: Path) -> dict[str, bool]:
     """Whether `asr inspect` refused each file; every refusal has been one line that names the file and the way out."""
-    done = subprocess.run([sys.executable, "-c", DOORS, str(folder)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", OPEN_ALL, str(folder)], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     refused = {}
     for name, (opened, inspected, said, streamed, complained) in json.loads(done.stdout).items():
@@ -66,7 +66,7 @@ def test_a_file_cut_off_at_every_64th_is_refused(tmp_path: Path) -> None:
     whole = bundled_model().read_bytes()
     for part in range(64):
         (tmp_path / f"{part:02}.onnx").write_bytes(whole[: len(whole) * part // 64])
-    refused = at_the_doors(tmp_path)
+    refused = opened_everywhere(tmp_path)
     assert len(refused) == 64 and all(refused.values())
 
 
@@ -74,7 +74,7 @@ def test_random_bytes_are_refused(tmp_path: Path) -> None:
     source = random.Random(0)
     for number in range(64):
         (tmp_path / f"{number:02}.onnx").write_bytes(source.randbytes(int(1.22**number)))
-    refused = at_the_doors(tmp_path)
+    refused = opened_everywhere(tmp_path)
     assert len(refused) == 64 and all(refused.values())
 
 
@@ -87,7 +87,7 @@ def test_flipped_bits_of_the_metadata_are_refused_or_harmless(tiny_onnx: Path, t
         spans = ((begin, decoder), (decoder, end), (end, len(whole)))
         damaged[source.randrange(*spans[number % 3])] ^= 1 << source.randrange(8)
         (tmp_path / f"{number:02}.onnx").write_bytes(damaged)
-    refused = at_the_doors(tmp_path)
+    refused = opened_everywhere(tmp_path)
     assert len(refused) == 64 and sum(refused.values()) > 30
 
 
@@ -99,7 +99,7 @@ def test_every_metadata_key_is_needed_and_read(tiny_onnx: Path, tmp_path: Path) 
         for damage, value in (("missing", None), ("odd", "?\x1b[2J\n")):
             helper.set_model_props(graph, {k: v for k, v in (keys | {key: value}).items() if v is not None})
             onnx.save(graph, tmp_path / f"{damage}-{key}.onnx")
-    refused = at_the_doors(tmp_path)
+    refused = opened_everywhere(tmp_path)
     # Any license will do, and files from before `batch_invariant` lack it.
     assert {name for name, was in refused.items() if not was} == {"odd-license.onnx", "missing-batch_invariant.onnx"}
 
@@ -133,7 +133,7 @@ def test_other_opsets_and_data_outside_the_file_are_refused(tiny_onnx: Path, tmp
         onnx.save(graph, folder / f"opset-{version}.onnx")
         with pytest.raises(ValueError, match=f"opset is {version}, .* {ONNX_OPSET}"):
             read_onnx_properties(graph.SerializeToString())
-    refused = at_the_doors(folder)
+    refused = opened_everywhere(folder)
     assert len(refused) == 8 and all(refused.values())
 
 
@@ -201,7 +201,7 @@ def test_control_flow_and_functions_are_refused(tiny_onnx: Path, tmp_path: Path)
     with pytest.raises(ValueError, match="defines functions of its own"):
         read_onnx_properties(function.SerializeToString())
     onnx.save(loop, tmp_path / "loop.onnx")
-    assert at_the_doors(tmp_path) == {"loop.onnx": True}
+    assert opened_everywhere(tmp_path) == {"loop.onnx": True}
 
 
 def _field(number: int, data: bytes) -> bytes:

@@ -101,9 +101,9 @@ def test_words_equal_the_text(pieces: list[str]) -> None:
     tokens = ["<blk>", "<unk>", "<sos/eos>", "▁", "▁A", "B", "▁CD", "'"]
     found = words(spoken([tokens.index(piece) for piece in pieces]), tokens)
     assert " ".join(word.word for word in found) == detokenize(pieces)
-    heard = [i for i, piece in enumerate(pieces) if piece != "▁"]
+    letters = [i for i, piece in enumerate(pieces) if piece != "▁"]
     assert [round(word.start_s / 0.4) for word in found] == [
-        i for i in heard if i == heard[0] or pieces[i].startswith("▁") or pieces[i - 1] == "▁"
+        i for i in letters if i == letters[0] or pieces[i].startswith("▁") or pieces[i - 1] == "▁"
     ]
 
 

@@ -30,7 +30,7 @@ PAUSE_S = 1.0
 
 @dataclass
 class Client:
-    """Speaks on and on; connects again whenever it is told to. Each message waits for the reply to the one before."""
+    """Speaks on and on; connects again whenever the server asks for it. Each message waits for the reply to the one before."""
 
     url: str
     audio: np.ndarray

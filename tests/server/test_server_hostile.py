@@ -188,9 +188,9 @@ def test_a_session_that_idles_has_its_final_and_the_reason(server: RunningServer
     with connect(f"{server.ws_url}/vosk") as client:
         client.send(AT_16K)
         client.send(sample[:32000].tobytes())
-        heard = json.loads(client.recv(60))["partial"]
+        recognized = json.loads(client.recv(60))["partial"]
         final = json.loads(client.recv(60))["text"]
-        assert heard and final.startswith(heard.split()[0])
+        assert recognized and final.startswith(recognized.split()[0])
         with pytest.raises(ConnectionClosed) as end:
             client.recv(60)
     assert end.value.rcvd is not None
@@ -368,30 +368,30 @@ def test_sigterm_sends_every_final(sample: np.ndarray) -> None:
         waits: ClientConnection = stack.enter_context(connect(f"{server.ws_url}/vosk"))
         waits.send(AT_16K)
         waits.send(sample[:32000].tobytes())
-        heard = json.loads(waits.recv(60))["partial"]
+        recognized = json.loads(waits.recv(60))["partial"]
         speaks = stack.enter_context(websocket(server, frame(TEXT, AT_16K.encode())))
         assistant = stack.enter_context(
             tcp(wyoming_port(server), event("audio-chunk", sample[:32000].tobytes(), **FORMAT))
         )
-        told = bytearray()
+        received = bytearray()
 
         def speak() -> None:
             with suppress(OSError):
                 while True:
                     speaks.sendall(frame(BINARY, sample[:3200].tobytes()))
 
-        def hear() -> None:
+        def receive() -> None:
             with suppress(OSError):
                 while piece := speaks.recv(65536):
-                    told.extend(piece)
+                    received.extend(piece)
 
-        threads = [threading.Thread(target=speak), threading.Thread(target=hear)]
+        threads = [threading.Thread(target=speak), threading.Thread(target=receive)]
         for thread in threads:
             thread.start()
-        wait_until(lambda: told.count(b"partial") > 20)
+        wait_until(lambda: received.count(b"partial") > 20)
         server.process.send_signal(signal.SIGTERM)
         final = json.loads(waits.recv(60))["text"]
-        assert heard and final.startswith(heard.split()[0])
+        assert recognized and final.startswith(recognized.split()[0])
         with pytest.raises(ConnectionClosed) as end:
             waits.recv(60)
         assert end.value.rcvd is not None
@@ -400,6 +400,6 @@ def test_sigterm_sends_every_final(sample: np.ndarray) -> None:
         assert b'"transcript"' in said and final.split()[0].encode() in said
         for thread in threads:
             thread.join(60)
-        assert b'"text"' in told and b"the server is about to end" in told
+        assert b'"text"' in received and b"the server is about to end" in received
         assert server.process.wait(60) == 0
     assert "Traceback" not in "\n".join(server.log), server.log

@@ -88,14 +88,14 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     # The second connection began in the silence after the first final's last word, and went on without a hole.
     sent = [np.fromfile(tmp_path / f"{i}.s16", np.int16) for i in (0, 1)]
     recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
-    heard = [[event for event in recognize(recognizer, samples) if isinstance(event, Final)] for samples in sent]
+    recognized = [[event for event in recognize(recognizer, samples) if isinstance(event, Final)] for samples in sent]
     begins = [k for k in range(0, len(sent[0]), 1600) if np.array_equal(sent[0][k:], sent[1][: len(sent[0]) - k])]
     assert len(begins) == 1
     start_s = begins[0] / 16000
-    assert 0.2 <= start_s - heard[0][0].end <= 0.5
+    assert 0.2 <= start_s - recognized[0][0].end <= 0.5
 
     # Each connection's audio is the text that Python finds in it, on the page and in what is saved.
-    expected = [shifted(heard[0][0], 0.0), *(shifted(final, start_s) for final in heard[1])]
+    expected = [shifted(recognized[0][0], 0.0), *(shifted(final, start_s) for final in recognized[1])]
     assert seen["finals"] == [final.text for final in expected]
     assert len(seen["finals"]) == 2
     assert (tmp_path / "saved.text").read_text() == "".join(f"{final.text}\n" for final in expected)

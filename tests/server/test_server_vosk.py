@@ -162,8 +162,8 @@ def test_a_phrase_list_is_all_that_is_recognized_until_it_is_empty(server: Runni
     listed = '{"config": {"sample_rate": 16000, "phrase_list": ["play some jazz", "stop the music", "[unk]"]}}'
     free = '{"config": {"phrase_list": []}}'
     replies = converse(server.ws_url, listed, *spoken, free, *spoken, EOF)
-    heard = [reply["text"] for reply in replies if reply.get("text")]
-    assert len(heard) == 2 and heard[0] == "stop the music" != heard[1]
+    recognized = [reply["text"] for reply in replies if reply.get("text")]
+    assert len(recognized) == 2 and recognized[0] == "stop the music" != recognized[1]
     other = pieces(np.concatenate([speech("she walked to the sea"), PAUSE]), 65536)
     assert "[unk]" in text(converse(server.ws_url, listed, *other, EOF))
 

@@ -1,4 +1,4 @@
-"""The doors of the recognizer: its options, its errors, its events as dictionaries, and what it imports."""
+"""The interface of the recognizer: its options, its errors, its events as dictionaries, and what it imports."""
 
 from __future__ import annotations
 

@@ -61,9 +61,9 @@ def test_words_go_where_the_focus_is_and_the_microphone_is_closed_in_pauses(
         process.send_signal(signal.SIGINT)
         error = process.communicate(timeout=60)[1].decode()
         assert (process.returncode, error) == (0, "")
-        heard = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
-        finals = [event["text"] for event in heard if event["type"] == "final"]
-        assert finals and {event["type"] for event in heard} == {"partial", "final"}
+        recognized = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+        finals = [event["text"] for event in recognized if event["type"] == "final"]
+        assert finals and {event["type"] for event in recognized} == {"partial", "final"}
         assert first.text and second.text
         assert first.text + second.text == "".join(f"{text} " for text in finals)
         assert display.num_keys_pressed == 0
@@ -119,11 +119,11 @@ def test_captions_go_on_where_typing_or_the_microphone_fails(
         while dictation.step():
             pass
         dictation.finish()
-    heard = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
-    assert paused_at == 45 * 1600  # what was in the ring is heard, and the pause takes no time
-    assert any(event["type"] == "final" and event["end"] * 16000 <= paused_at for event in heard)
-    assert any(event["type"] == "final" and event["start"] * 16000 > paused_at for event in heard)
-    errors = [event["text"] for event in heard if event["type"] == "error"]
+    recognized = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    assert paused_at == 45 * 1600  # what was in the ring is recognized, and the pause takes no time
+    assert any(event["type"] == "final" and event["end"] * 16000 <= paused_at for event in recognized)
+    assert any(event["type"] == "final" and event["start"] * 16000 > paused_at for event in recognized)
+    errors = [event["text"] for event in recognized if event["type"] == "error"]
     assert errors[:2] == [
         "typing has stopped, captions go on: xdotool: no such display; to try again: asr-stream toggle, twice",
         "there is no microphone",

@@ -52,8 +52,8 @@ def test_finals_are_written_and_errors_are_reported(
 ) -> None:
     with Output(format) as output:
         show(output, *EVENTS)
-    told = "asr-stream: trouble\nasr-stream: 0.500 s of audio were lost at 2.00 s\n"
-    assert capsys.readouterr() == (written, told)
+    reported = "asr-stream: trouble\nasr-stream: 0.500 s of audio were lost at 2.00 s\n"
+    assert capsys.readouterr() == (written, reported)
     assert not output.failed and not output.wants_partials
 
 

@@ -372,8 +372,8 @@ def test_an_output_file_is_not_emptied_unasked(
         with pytest.raises(SystemExit) as exit:
             main(command)
         assert exit.value.code == 2
-        told = f"{taken} is there already: add --append or --overwrite, or choose another --output"
-        assert told in capsys.readouterr().err and taken.read_text() == "yesterday\n"
+        expected = f"{taken} is there already: add --append or --overwrite, or choose another --output"
+        assert expected in capsys.readouterr().err and taken.read_text() == "yesterday\n"
         assert main([*command, "--append"]) == 0
         added = taken.read_text()
         assert added.startswith("yesterday\n") and len(added) > 20

@@ -109,7 +109,7 @@ def test_a_process_that_is_killed_while_it_types_leaves_no_key_pressed(window: W
 
 
 def test_a_tool_that_fails_stops_typing_and_nothing_else(tmp_path: Path) -> None:
-    """It is told once, and tried again after `resume`."""
+    """Its failure is reported once, and tried again after `resume`."""
     ok, typed = tmp_path / "ok", tmp_path / "typed"
     tool = TypingTool("xdotool", ("sh", "-c", f'cat >> {typed}; test -e {ok} || {{ echo "Can\'t open" >&2; exit 1; }}'))
     typing = TypingThread(tool)
