@@ -30,7 +30,7 @@ PAUSE_S = 1.0
 
 @dataclass
 class Client:
-    """Speaks on and on; connects again whenever the server asks for it. Each message waits for the reply to the one before."""
+    """Speaks on and on; connects again whenever the server asks for it. Each message waits for the reply before it."""
 
     url: str
     audio: np.ndarray
