@@ -205,6 +205,12 @@ class NgramLm:
     @property
     def num_ngrams(self) -> list[int]:
         """Number of n-grams of order 1, 2, ..."""
+    def level(
+        self, order: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """The n-grams of an order as the file has them, (count,) each: last word, natural log-probability and back-off
+        weight, and how many n-grams of the next order begin with it. ValueError for an order that it does not have.
+        """
 
 @final
 class G2p:
