@@ -239,13 +239,14 @@ void bind_endpointer(py::module_& m) {
       .def(
           "update",
           [](const Endpointer& self, std::int64_t num_frames, std::int64_t num_trailing_silence_frames,
-             bool has_speech, bool word_begins, double end_log_prob, std::int64_t num_words, std::int64_t pause) {
-            const EndpointCues cues{end_log_prob, num_words, pause};
+             bool has_speech, bool word_begins, double end_log_prob, std::int64_t num_words, std::int64_t pause,
+             std::optional<double> end_log_odds) {
+            const EndpointCues cues{end_log_prob, num_words, pause, end_log_odds};
             return name(self.update(num_frames, num_trailing_silence_frames, has_speech, word_begins, cues));
           },
           py::kw_only(), "num_frames"_a, "num_trailing_silence_frames"_a, "has_speech"_a, "word_begins"_a = false,
           "end_log_prob"_a = EndpointCues::kUsualEndLogProb, "num_words"_a = EndpointCues::kManyWords + 0,
-          "longest_pause_frames"_a = 0)
+          "longest_pause_frames"_a = 0, "end_log_odds"_a = py::none())
       .def_property_readonly("silence_after_speech_s",
                              [](const Endpointer& self) { return self.options().silence_after_speech_s; })
       .def_property_readonly("silence_without_speech_s",
