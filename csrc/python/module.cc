@@ -52,7 +52,7 @@ py::tuple ring_read(CaptureBuffer& buffer, std::int64_t max_samples) {
     throw py::value_error("max_samples must not be negative, got " + std::to_string(max_samples));
   }
   const ExclusiveUse::Scope scope(buffer.consumer, "RingBuffer.read");
-  // An array for what is there now, at least 1 so that an empty ring can tell of a gap at its end.
+  // An array for what is there now, at least 1 so that an empty ring can report a gap at its end.
   const std::size_t count =
       std::min(static_cast<std::size_t>(max_samples), std::max<std::size_t>(1, buffer.ring.num_available()));
   py::array_t<float> samples(static_cast<py::ssize_t>(count));

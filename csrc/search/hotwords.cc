@@ -94,8 +94,9 @@ std::map<std::string, float> Hotwords::pronounced(const std::map<std::string, fl
       }
     }
     if (result.empty()) {
-      throw std::invalid_argument("hotword '" + word + "' cannot be pronounced: the language model does not know it and " +
-                                  (g2p ? "its pronouncing model cannot read it" : "has no model that pronounces new words") +
+      throw std::invalid_argument("hotword '" + word + "' cannot be pronounced: the language model does not know it " +
+                                  (g2p ? "and its pronouncing model cannot read it"
+                                       : "and has no model that pronounces new words") +
                                   "; write it as known words that are pronounced so");
     }
     return result;

@@ -313,8 +313,8 @@ std::vector<double> NgramLm::pair_shares(bool of_pronunciations) const {
     if (words_[i].front() == '<') continue;  // a mark
     std::vector<std::string_view> forms{words_[i]};
     if (of_pronunciations) forms = pronunciations(static_cast<std::int32_t>(i));
-    const double probability =
-        std::exp(static_cast<double>(unigram_log_probs_[i])) / static_cast<double>(std::max<std::size_t>(forms.size(), 1));
+    const auto num_forms = static_cast<double>(std::max<std::size_t>(forms.size(), 1));
+    const double probability = std::exp(static_cast<double>(unigram_log_probs_[i])) / num_forms;
     for (const std::string_view form : forms) {
       std::size_t before = ' ';
       for (const char letter : form) {

@@ -13,6 +13,7 @@
 
 #include "search/ctc_prefix_beam_search.h"
 #include "search/lm_fusion.h"
+#include "search/look_ahead.h"
 
 namespace asr_stream {
 namespace {
@@ -113,6 +114,26 @@ TEST(NgramLm, TheLexiconHoldsEverySpelling) {
   EXPECT_FLOAT_EQ(lexicon.best_log_prob(ab), -2.0f);
   EXPECT_EQ(lexicon.child(ab, 'B'), Lexicon::kNone);
   EXPECT_EQ(lexicon.child(Lexicon::kRoot, 'C'), Lexicon::kNone);
+}
+
+TEST(LookAhead, OfAWordWithManyPronunciationsTheFirstCount) {
+  const NgramLm lm = small_lm();
+  std::vector<std::string> ways;
+  for (char c = 'a'; c < 'a' + 20; ++c) ways.push_back(std::string(1, c));
+  std::vector<Lexicon::Entry> entries{{"z", kB}};
+  for (const std::string& way : ways) entries.push_back({way, kAb});
+  const std::vector<float> log_probs(kNumWords, -1.0f);
+  const Lexicon lexicon(entries, log_probs.data());
+  const LookAhead look_ahead(lm, lexicon);
+  const auto all = look_ahead.continuations(kA);  // A AB, A B
+  EXPECT_EQ(all.end - all.begin, 16u + 1);
+  const auto begin_with = [&](const std::string& byte) {
+    const std::int32_t child = lexicon.child(Lexicon::kRoot, static_cast<std::uint8_t>(byte[0]));
+    const auto range = look_ahead.narrow(all, Lexicon::kRoot, child);
+    return range.end - range.begin;
+  };
+  for (std::size_t i = 0; i < ways.size(); ++i) EXPECT_EQ(begin_with(ways[i]), i < 16 ? 1u : 0u) << ways[i];
+  EXPECT_EQ(begin_with("z"), 1u);
 }
 
 TEST_P(Versions, EveryCutIsRefused) {
