@@ -205,6 +205,12 @@ class NgramLm:
     @property
     def num_ngrams(self) -> list[int]:
         """Number of n-grams of order 1, 2, ..."""
+    def level(
+        self, order: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """The n-grams of an order as the file has them, (count,) each: last word, natural log-probability and back-off
+        weight, and how many n-grams of the next order begin with it. ValueError for an order that it does not have.
+        """
 
 @final
 class G2p:
@@ -471,6 +477,7 @@ class Endpointer:
         end_log_prob: float = -3.0,
         num_words: int = 6,
         longest_pause_frames: int = 0,
+        end_log_odds: float | None = None,
     ) -> Literal["silence_after_speech", "silence_without_speech", "max_utterance"] | None:
         """The rule that ends the utterance now, or None. Counts are encoder frames since the utterance began.
 
@@ -478,7 +485,8 @@ class Endpointer:
         word; from 1.25 times its limit for the next word also; to 1.5 times its limit.
         `silence_after_speech` waits longer where the language model expects no end of the sentence (end_log_prob:
         natural log P(</s>)), after few words, and 1.5 times as long as the speaker has paused before
-        (longest_pause_frames).
+        (longest_pause_frames). With end_log_odds, of the network for punctuation that the sentence is over, these count
+        less, and the pause once.
         ValueError unless 0 <= num_trailing_silence_frames <= num_frames.
         """
 

@@ -81,7 +81,9 @@ NumberTables make() {
              {"square kilometres", " km²"}, {"square meters", " m²"}, {"square metres", " m²"},
              {"square centimeters", " cm²"}, {"cubic meters", " m³"}, {"cubic metres", " m³"},
              {"cubic centimeters", " cm³"}, {"per square kilometer", " /km²"}, {"per square meter", " /m²"},
-             {"hectares", " ha"}, {"hectare", " ha"}, {"lumens", " lm"}, {"milliamps", " mA"}, {"decibels", " dB"}};
+             {"hectares", " ha"}, {"hectare", " ha"}, {"lumens", " lm"}, {"milliamps", " mA"}, {"decibels", " dB"},
+             {"horsepower", " hp"}, {"astronomical units", " au"}, {"cubic decimeters", " dm³"},
+             {"cubic deci meters", " dm³"}, {"kilograms force per square centimeter", " kgf/cm²"}};
   const struct { const char *prefix, *symbol; } prefixes[] = {
       {"", ""}, {"kilo", "k"}, {"mega", "M"}, {"giga", "G"}, {"milli", "m"}, {"centi", "c"}, {"deci", "d"},
       {"micro", "µ"}, {"nano", "n"}, {"tera", "T"}, {"peta", "P"}};

@@ -63,7 +63,7 @@ export interface RecognizerOptions {
   /** Language model of the beam searches, a file from `asr lm`; null (the default) for none. */
   lm?: string | URL | Uint8Array | ArrayBuffer | null;
   lmWeights?: LmWeights;
-  /** Model for case and punctuation, a file of `asr export`; null (the default) for none. */
+  /** Model for case and punctuation, and for endpoints, a file of `asr export`; null (the default) for none. */
   punctuation?: string | URL | Uint8Array | ArrayBuffer | null;
   /**
    * Audio per step, a multiple of 40 in [40, 5120], default that of the model file (640 as a rule); text appears once

@@ -23,11 +23,10 @@ export class Recognizer {
     const contract = core.contract();
     const values = checked(options, contract);
     const ort = values.ort ?? (await defaultRuntime());
-    const withPunctuation = values.punctuation !== null && values.text !== "plain";
     const [modelBytes, lmBytes, punctuationBytes] = await Promise.all([
       read(values.model, "the model"),
       values.lm === null ? null : read(values.lm, "the language model"),
-      withPunctuation ? read(values.punctuation, "the model for punctuation") : null,
+      values.punctuation === null ? null : read(values.punctuation, "the model for punctuation"),
     ]);
     const lm = lmBytes && new core.NgramLm(lmBytes);
     let punctuation = null;
