@@ -181,7 +181,8 @@ TEST(Stream, AFailureShowsTheWordsThatWaitForPunctuationAsTheyAreRecognized) {
   text->punctuation = std::make_shared<PunctuationMetadata>();
   options->text = text;
   options->second_pass = false;
-  options->chunk_size = 100;  // an utterance, and the beginning of the next one
+  options->endpointer.silence_after_speech_s = 0.5;  // whatever the words
+  options->chunk_size = 100;                         // an utterance, and the beginning of the next one
   Stream stream(options);
   const std::vector<float> samples = utterances(66000);
   stream.accept(samples.data(), samples.size());
