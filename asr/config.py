@@ -186,32 +186,12 @@ class AugmentConfig:
     """Probability that such a silence is digital zero instead of the utterance's noise floor."""
 
     def __post_init__(self) -> None:
-        drawn = (
-            "noise_probability",
-            "offset_probability",
-            "concat_probability",
-            "silence_probability",
-            "digital_silence_probability",
-        )
-        for name in ("probability", "max_time_fraction", *drawn):
-            _require(0 <= getattr(self, name) <= 1, f"augment.{name}", getattr(self, name), "in [0, 1]")
-        _require(
-            0 <= self.max_frequency_warp <= 0.5, "augment.max_frequency_warp", self.max_frequency_warp, "in [0, 0.5]"
-        )
-        _require(-20 <= self.min_snr_db <= 60, "augment.min_snr_db", self.min_snr_db, "in [-20, 60]")
-        _require(0 <= self.max_freq_bins <= 80, "augment.max_freq_bins", self.max_freq_bins, "in [0, 80]")
-        _require(0.1 <= self.max_pause_s <= 60, "augment.max_pause_s", self.max_pause_s, "in [0.1, 60]")
-        _require(0 <= self.max_silence_s <= 60, "augment.max_silence_s", self.max_silence_s, "in [0, 60]")
-        for name in (
-            "num_freq_masks",
-            "num_time_masks",
-            "max_time_frames",
-            "time_warp",
-            "max_gain_db",
-            "max_response_db",
-            "max_offset_frames",
-        ):
-            _require(getattr(self, name) >= 0, f"augment.{name}", getattr(self, name), "at least 0")
+        limits = {"max_freq_bins": 80, "max_frequency_warp": 0.5, "max_pause_s": 60, "max_silence_s": 60}
+        for name, value in dataclasses.asdict(self).items():
+            lowest = {"min_snr_db": -20, "max_pause_s": 0.1}.get(name, 0)
+            highest = 1 if name.endswith(("probability", "fraction")) else limits.get(name)
+            allowed = f"at least {lowest}" if highest is None else f"in [{lowest}, {highest}]"
+            _require(value >= lowest and (highest is None or value <= highest), f"augment.{name}", value, allowed)
 
 
 @dataclass(frozen=True)
