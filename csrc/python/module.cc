@@ -208,8 +208,8 @@ void bind_ctc(py::module_& m) {
                                                       recombine};
              return std::make_unique<Beam>("CtcPrefixBeamSearch", options, std::move(lm));
            }),
-           py::kw_only(), "beam_size"_a = kBeamSize, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0, "beam_threshold"_a = 0.0,
-           "recombine"_a = false, "lm"_a = nullptr);
+           py::kw_only(), "beam_size"_a = kBeamSize, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0,
+           "beam_threshold"_a = 0.0, "recombine"_a = false, "lm"_a = nullptr);
   bind_search_methods<CtcPrefixBeamSearch>(beam);
 
   py::class_<Phrases, std::shared_ptr<Phrases>>(m, "Phrases")
