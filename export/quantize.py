@@ -34,7 +34,9 @@ def quantize(graph: onnx.ModelProto) -> onnx.ModelProto:
     out = onnx.ModelProto()
     out.CopyFrom(graph)
     matrices = {i.name: to_array(i) for i in graph.graph.initializer if i.data_type == onnx.TensorProto.FLOAT}
-    rewriter = _Rewriter({name: node.op_type for node in graph.graph.node for name in node.output})
+    inferred = onnx.shape_inference.infer_shapes(graph).graph.value_info
+    two_axes = {value.name for value in inferred if len(value.type.tensor_type.shape.dim) == 2}
+    rewriter = _Rewriter({name: node.op_type for node in graph.graph.node for name in node.output}, two_axes)
     for node in graph.graph.node:
         if node.op_type == "MatMul" and node.input[1] in matrices:
             rewriter.multiply(node.input[0], node.input[1], matrices[node.input[1]], node.output[0])
@@ -47,11 +49,12 @@ def quantize(graph: onnx.ModelProto) -> onnx.ModelProto:
 class _Rewriter:
     """Nodes of the new graph in their order, and its new constants. A value that is there already is not made again."""
 
-    def __init__(self, operators: dict[str, str]) -> None:
-        """operators: which one makes a value."""
+    def __init__(self, operators: dict[str, str], two_axes: set[str]) -> None:
+        """operators: which one makes a value. two_axes: the values that are known to be matrices already."""
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, onnx.TensorProto] = {}
         self._operators = operators
+        self._two_axes = two_axes
         self._made: set[str] = set()
 
     def multiply(self, rows: str, weight: str, matrix: np.ndarray, product: str) -> None:
@@ -59,7 +62,10 @@ class _Rewriter:
         depth, width = matrix.shape
         is_signed = self._operators.get(rows) not in NON_NEGATIVE
         zero = self._constant(f"zero_point_{128 * is_signed}", np.uint8(128 * is_signed))
-        flat = self._node("Reshape", [rows, self._constant(f"rows_of_{depth}", np.array([-1, depth]))], f"{rows}_rows")
+        flat = rows
+        if rows not in self._two_axes:
+            shape = self._constant(f"rows_of_{depth}", np.array([-1, depth]))
+            flat = self._node("Reshape", [rows, shape], f"{rows}_rows")
         magnitude = self._node("Abs", [flat], f"{rows}_abs") if is_signed else flat
         last = self._constant("last", np.array([-1]))
         largest = self._node("ReduceMax", [magnitude, last], f"{rows}_max", keepdims=0)
@@ -78,7 +84,11 @@ class _Rewriter:
         inputs = [small, self._constant(f"{weight}_quantized", integers), zero]
         sums = self._node("MatMulInteger", inputs, f"{product}_sums")
         scaled = self._node("DequantizeLinear", [sums, scale], f"{product}_by_row", axis=0)
-        result = self._node("Mul", [scaled, self._constant(f"{weight}_scale", columns)], f"{product}_rows")
+        column_scale = self._constant(f"{weight}_scale", columns)
+        if flat == rows:
+            self._node("Mul", [scaled, column_scale], product)
+            return
+        result = self._node("Mul", [scaled, column_scale], f"{product}_rows")
         lead = self._node("Shape", [rows], f"{rows}_lead", start=0, end=-1)
         shape = [lead, self._constant(f"width_{width}", np.array([width]))]
         shape = self._node("Concat", shape, f"{product}_shape", axis=0)
