@@ -111,7 +111,7 @@ def _tables(rotation: Rotation, size: int, num_heads: int, scale: float) -> Rota
 
 
 def _rotate(x: Tensor, tables: Rotation) -> Tensor:
-    """asr.model.positions.rotate of (..., S, num_heads, 2, head_dim / 2), the sign of the sines being in their table."""
+    """asr.model.positions.rotate of (..., S, num_heads, 2, head_dim / 2); their table holds the sign of the sines."""
     first, second = x.chunk(2, dim=-2)
     return x * tables[0] + torch.cat((second, first), dim=-2) * tables[1]
 

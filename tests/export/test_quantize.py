@@ -55,6 +55,18 @@ def test_rows_of_one_matrix_are_not_reshaped() -> None:
     assert run(quantized, x[7:8]).tobytes() == run(quantized, x)[7].tobytes()
 
 
+def test_rows_of_a_known_range_share_a_scale() -> None:
+    exact, quantized = product(), quantize(product(), {"rows": 4.0})
+    x = np.random.default_rng(1).standard_normal((5, 16, K)).astype(np.float32)
+    x[2, 3, 0] = 9.0
+    found, expected = run(quantized, x), run(exact, np.clip(x, -4.0, 4.0))
+    errors = np.linalg.norm(found - expected, axis=-1) / np.linalg.norm(expected, axis=-1)
+    assert 1e-4 < errors.max() < 0.03
+    for n in range(5):
+        assert run(quantized, x[n : n + 1]).tobytes() == found[n].tobytes()
+    assert "ReduceMax" not in {node.op_type for node in quantized.graph.node}
+
+
 def test_the_bundled_file_gives_a_stream_the_same_bits_alone_and_in_batches() -> None:
     """Over chunks with a cache, in any place of the batch, beside streams that are louder, shorter or at their end."""
     model = OnnxModel(bundled_model("int8"))
