@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--silence-ms", default="500-1600,500,800,1200", metavar="MS-MS,...", help="bounds; one: fixed")
     parser.add_argument("--pause-s", type=float, default=0.0, metavar="S", help="put behind each utterance (default 0)")
     parser.add_argument("--max-utterance-s", default="20", metavar="S,...")
+    parser.add_argument("--no-punctuation", action="store_true", help="without the network for punctuation")
     args = parser.parse_args()
 
     aligner = OnnxModel(args.aligner or bundled_model("float32"))
@@ -90,6 +91,7 @@ def main() -> None:
             recognizer = Recognizer(
                 args.model,
                 chunk_ms=160,
+                punctuation=None if args.no_punctuation else "auto",
                 second_pass=False,
                 silence_after_speech_s=float(silence_ms.split("-")[-1]) / 1000,
                 min_silence_after_speech_s=float(silence_ms.split("-")[0]) / 1000,

@@ -59,8 +59,8 @@ struct DecoderScoring {
   std::int64_t num_frames;
 };
 
-// PunctuationUnits: one run of the network for case and punctuation, which a stream asks for (stream.h), a segment
-// never.
+// PunctuationUnits: one run of the network for case and punctuation. A segment asks it whether a sentence is over, a
+// stream for the text that it shows (stream.h).
 using Work = std::variant<EncoderStep, DecoderScoring, PunctuationUnits>;
 
 struct Event {
@@ -109,6 +109,10 @@ class Segment {
   // Answers a DecoderScoring: log-probabilities (N,).
   void scored(const std::vector<float>& scores);
 
+  // Answers PunctuationUnits: (num_units, kNumMarks) probabilities. Another number, such as none, leaves open whether the
+  // sentence is over.
+  void punctuated(const std::vector<float>& mark_probs);
+
   // What happened since the last call, oldest first.
   std::vector<Event> take_events();
 
@@ -152,7 +156,9 @@ class Segment {
   void report_partial();
   const std::vector<std::string>& search_tokens() const noexcept;
   std::int64_t likeliest_token() const;
-  EndpointRule endpoint(bool word_begins) const;
+  EndpointRule endpoint(bool word_begins, const Hypothesis* best) const;
+  std::optional<Hypothesis> best_in_silence() const;
+  bool request_punctuation(const Hypothesis& best);
   EndpointCues cues(const Hypothesis& best) const;
   std::size_t num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
                          const Hypothesis& letters) const;
@@ -181,6 +187,13 @@ class Segment {
   std::size_t num_stable_ = 0;        // of it
   EndpointRule endpoint_ = EndpointRule::kNone;
   Pauses pauses_;
+  // What the network for punctuation says of these words; without log-odds: it is being asked, or has failed.
+  struct SentenceEnd {
+    std::vector<std::string> words;
+    std::optional<double> log_odds;
+  };
+  std::optional<SentenceEnd> sentence_end_;
+  bool continues_ = false;  // the utterance goes on with a sentence, after a forced cut
   std::vector<float> encoder_out_;  // (num_frames, dim) of the utterance, for the decoder: of the pass that is last
   std::int64_t dim_ = 0;
 

@@ -134,6 +134,12 @@ void Stream::scored(const std::vector<float>& scores) {
 void Stream::punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs) {
   const Work* work = this->work();
   if (!work || !std::holds_alternative<PunctuationUnits>(*work)) throw std::logic_error("no punctuation was asked for");
+  if (!punctuation_) {
+    return guarded([&] {
+      segment_->punctuated(mark_probs);
+      go_on();
+    });
+  }
   guarded([&] {
     const auto& units = std::get<PunctuationUnits>(*work);
     const auto of_words = [&units](const std::vector<float>& probs, std::size_t width) {
@@ -153,6 +159,12 @@ void Stream::punctuated(const std::vector<float>& mark_probs, const std::vector<
 void Stream::not_punctuated(const std::string& reason) {
   const Work* work = this->work();
   if (!work || !std::holds_alternative<PunctuationUnits>(*work)) throw std::logic_error("no punctuation was asked for");
+  if (!punctuation_) {  // the words of the final will need it too, and an event says so then
+    return guarded([&] {
+      segment_->punctuated({});
+      go_on();
+    });
+  }
   guarded([&] {
     show_as_recognized(reason);
     go_on();

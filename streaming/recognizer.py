@@ -59,7 +59,7 @@ class Recognizer:
     provider: "cpu" | "cuda".
     text: "formatted": numbers in digits, case and punctuation, of English words; or "plain": words alone.
     punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one.
-        Without one formatted text is in small letters.
+        Without one formatted text is in small letters. Endpoints depend on it, however text is shown.
     mask: words and phrases that are not to be shown, a list, or a file with one a line: their letters become stars.
     silence_after_speech_s, min_silence_after_speech_s: the longest and the shortest silence that ends an utterance:
         the recognized words decide between them. Equal: a fixed silence.
@@ -121,6 +121,8 @@ class Recognizer:
             variant.__dict__["onnx"] = self.onnx
             if not changes.keys() - {"text", "punctuation", "mask"}:
                 variant.__dict__["fusion"] = self.fusion
+            if "punctuation" not in changes:
+                variant.__dict__["punctuator"] = self.punctuator
             if "lm" not in changes and changes.get("search", self.search) != "greedy" and self.language_model:
                 variant.__dict__["language_model"] = self.language_model
         variant.__init__(**{each.name: getattr(self, each.name) for each in fields(self)} | changes)  # type: ignore[misc]
@@ -210,10 +212,8 @@ class Recognizer:
 
     @cached_property
     def punctuator(self) -> Punctuation | None:
-        """The model for case and punctuation; None: text is plain, or shown without."""
+        """The model for case and punctuation, which endpoints depend on too."""
         check_text(self.text)
-        if self.text == "plain":
-            return None
         model = bundled_punctuation() if self.punctuation == "auto" else self.punctuation
         if model is None or isinstance(model, Punctuation):
             return model

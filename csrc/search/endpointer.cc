@@ -14,13 +14,19 @@ namespace {
 // did; after two or more blanks, nearly as many tokens went on with a word as ended one.
 constexpr std::int64_t kPauseFrames = 6;
 
-// Seconds of silence that end an utterance. Chosen on the pauses of 456 utterances of `dev`, `dev_nonnative` and
-// `dev_cv`.
-constexpr double kSilenceS = 0.2;
-constexpr double kSilencePerNatS = 0.16;  // for each nat by which the end of the sentence is unlikely
+// Seconds of silence that end an utterance: what each cue adds.
+struct SilenceWeights {
+  double base_s;
+  double per_nat_s;       // by which the language model does not expect the end of the sentence
+  double per_log_odds_s;  // that the sentence is over, less
+  double few_words_s;
+  double per_pause;  // of the longest pause so far: who has paused so long pauses again
+};
+// Chosen on the pauses of 456 and of 245 utterances of `dev`, `dev_nonnative` and `dev_cv`.
+constexpr SilenceWeights kWithoutPunctuation{0.2, 0.16, 0.0, 0.32, 1.5};
+constexpr SilenceWeights kWithPunctuation{0.8, 0.1, 0.15, 0.2, 1.0};
 constexpr double kLikelyEndLogProb = -1.5, kUnlikelyEndLogProb = -6.0;
-constexpr double kSilenceOfFewWordsS = 0.32;
-constexpr double kSilencePerPause = 1.5;  // a speaker who has paused so long pauses again
+constexpr double kLikelyEndLogOdds = 3.0, kUnlikelyEndLogOdds = -4.0;
 
 void check_positive(double seconds, const char* what) {
   if (!(seconds > 0.0)) {
@@ -58,13 +64,20 @@ Endpointer::Endpointer(const EndpointerOptions& options) : options_(options) {
 
 std::int64_t Endpointer::silence_frames(const EndpointCues& cues) const noexcept {
   if (std::isinf(options_.silence_after_speech_s)) return silence_after_speech_frames_;
+  const SilenceWeights& weights = cues.end_log_odds ? kWithPunctuation : kWithoutPunctuation;
   const double end_log_prob = std::clamp(cues.end_log_prob, kUnlikelyEndLogProb, kLikelyEndLogProb);
+  const double end_log_odds = std::clamp(cues.end_log_odds.value_or(0.0), kUnlikelyEndLogOdds, kLikelyEndLogOdds);
   const auto num_words = static_cast<double>(std::min(cues.num_words, EndpointCues::kManyWords));
-  const double seconds = kSilenceS - kSilencePerNatS * end_log_prob +
-                         kSilenceOfFewWordsS * std::log((EndpointCues::kManyWords + 0.5) / (num_words + 0.5));
-  const double pause = kSilencePerPause * static_cast<double>(cues.longest_pause_frames);
+  const double seconds = weights.base_s - weights.per_nat_s * end_log_prob - weights.per_log_odds_s * end_log_odds +
+                         weights.few_words_s * std::log((EndpointCues::kManyWords + 0.5) / (num_words + 0.5));
+  const double pause = weights.per_pause * static_cast<double>(cues.longest_pause_frames);
   return std::clamp(std::max(to_frames(seconds, options_.frame_s), static_cast<std::int64_t>(pause)),
                     min_silence_after_speech_frames_, silence_after_speech_frames_);
+}
+
+bool Endpointer::depends_on_cues() const noexcept {
+  return min_silence_after_speech_frames_ < silence_after_speech_frames_ &&
+         !std::isinf(options_.silence_after_speech_s);
 }
 
 EndpointRule Endpointer::update(std::int64_t num_frames, std::int64_t num_trailing_silence_frames, bool has_speech,

@@ -1,9 +1,10 @@
 // Rule-based endpointing. The silence that ends an utterance depends on its words, as in semantic endpointing (Bijwadia
-// et al. 2022; Shi et al. 2023, arXiv 2305.12450): it is short where the language model expects the end of the
-// sentence, and longer where it does not, after few words, and where the speaker has paused before.
+// et al. 2022; Shi et al. 2023, arXiv 2305.12450): it is short where the network for punctuation and the language model
+// expect the end of the sentence, and longer where they do not, after few words, and where the speaker has paused before.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "contract.h"
 
@@ -29,6 +30,8 @@ struct EndpointCues {
   double end_log_prob = kUsualEndLogProb;  // log P(</s>) of the language model, after these words
   std::int64_t num_words = kManyWords;
   std::int64_t longest_pause_frames = 0;   // between two tokens
+  // Of the network for punctuation, that the sentence is over; none: without a network.
+  std::optional<double> end_log_odds = std::nullopt;
 };
 
 // Immutable; safe to share between threads. A duration of infinity switches its rule off.
@@ -39,6 +42,8 @@ class Endpointer {
 
   // Frames of silence that end an utterance with speech; the highest number: none do.
   std::int64_t silence_frames(const EndpointCues& cues) const noexcept;
+  // Whether the cues count at all: else the silence is fixed, or there is none.
+  bool depends_on_cues() const noexcept;
   // Below so many frames of silence the cues do not count.
   std::int64_t min_silence_frames() const noexcept { return min_silence_after_speech_frames_; }
 

@@ -99,7 +99,7 @@ std::shared_ptr<const TextOptions> text_options(bool formatted, const std::vecto
   options->formatted = formatted && is_english;
   options->is_english = is_english;
   if (mask) options->mask = std::make_shared<const WordMask>(*mask);
-  if (options->formatted) options->punctuation = std::move(punctuation);
+  if (is_english) options->punctuation = std::move(punctuation);
   return options;
 }
 
@@ -166,7 +166,7 @@ const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std:
 
   // Case and punctuation of what is not shown for good.
   run_.reset();
-  if (!options_->punctuation || draft_.tokens.empty()) return nullptr;
+  if (!options_->formatted || !options_->punctuation || draft_.tokens.empty()) return nullptr;
   const std::size_t before = std::min(options_->punctuation->left_context, kPartialContext);
   draft_.first = shown_.size() > before ? shown_.size() - before : 0;
   run_.emplace();

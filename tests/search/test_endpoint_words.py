@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from asr import _core
-from asr._core import EncoderStep, NgramLm
+from asr._core import (
+    NUM_CASES,
+    NUM_MARKS,
+    PUNCTUATION_TYPE,
+    PUNCTUATION_VERSION,
+    EncoderStep,
+    NgramLm,
+    PunctuationMetadata,
+    PunctuationUnits,
+    special_features,
+)
 from asr.lm.packed import pack, read_arpa
 from asr.runtime.search import LmWeights
 
@@ -36,13 +48,26 @@ def frames(*parts: str | int) -> list[int]:
 class StreamRun:
     """Runs a stream, a frame at a time, with the audio and the network's answers for `ids`."""
 
-    def __init__(self, ids: list[int], with_lm: bool = True, second_pass: bool = False, **endpoints: float) -> None:
+    def __init__(
+        self,
+        ids: list[int],
+        with_lm: bool = True,
+        second_pass: bool = False,
+        sentence_end: float | str | None = None,
+        **endpoints: float,
+    ) -> None:
+        """sentence_end: what a network for punctuation says of the last word, "broken", or None: there is none."""
+        self.sentence_end = sentence_end
+        self.asked: list[PunctuationUnits] = []
         self.finals: list[tuple[str, int]] = []
         """Text, and the frame before which it came."""
         self.words: list[list[tuple[str, float, float, float]]] = []
         self.second_passes: list[tuple[int, int]] = []
         """Their first and last frame."""
         self.ids = np.array(ids)
+        properties = {"model_type": PUNCTUATION_TYPE, "format_version": str(PUNCTUATION_VERSION)}
+        properties |= {"look_ahead": "2", "left_context": "3", "mixed_case": "{}"}
+        network = None if sentence_end is None else PunctuationMetadata(properties)
         defaults = {name: _core.OPTION_RANGES[name][3] for name in _core.OPTION_RANGES if "silence" in name}
         self.stream = _core.Stream(
             _core.SegmentOptions(
@@ -55,8 +80,8 @@ class StreamRun:
                     language_model() if with_lm else None, TOKENS
                 ),
                 rescore_ctc_weight=0.5,
-                max_utterance_s=20.0,
-                **defaults | endpoints,
+                text=_core.text_options(formatted=False, tokens=list(SPEECH), punctuation=network),
+                **{"max_utterance_s": 20.0} | defaults | endpoints,
             )
         )
         # The level of the audio of a frame says which one it is.
@@ -68,7 +93,11 @@ class StreamRun:
             num_frames = self._work(num_frames)
 
     def _work(self, num_frames: int) -> int:
-        while isinstance(step := self.stream.work(), EncoderStep):
+        while (step := self.stream.work()) is not None:
+            if isinstance(step, PunctuationUnits):
+                self._punctuate(step)
+                continue
+            assert isinstance(step, EncoderStep)
             count = (step.num_frames - 3) // 4
             start = self.stream.num_frames - count if step.second_pass else num_frames
             if step.second_pass:
@@ -84,6 +113,21 @@ class StreamRun:
                     self.words.append(words)
         return num_frames
 
+    def _punctuate(self, units: PunctuationUnits) -> None:
+        self.asked.append(units)
+        if isinstance(self.sentence_end, str):
+            self.stream.not_punctuated(self.sentence_end)
+            return
+        marks = np.zeros((len(units.pauses), NUM_MARKS), np.float32)
+        marks[:, 0] = 1.0
+        marks[units.first_word + units.num_words - 1] = (
+            1 - self.sentence_end,
+            0,
+            self.sentence_end / 2,
+            self.sentence_end / 2,
+        )
+        self.stream.punctuated(marks, np.zeros((len(units.pauses), NUM_CASES), np.float32))
+
 
 def silence(ids: list[int], **options: object) -> int:
     """Frames of silence that ended the only utterance of `ids`."""
@@ -97,6 +141,39 @@ def test_a_finished_sentence_ends_sooner_than_an_unfinished_one() -> None:
     assert silence(finished) == 13  # 0.5 s
     assert silence(unfinished) == 29  # 0.2 s and 0.16 s for each of 5.8 nats
     assert silence(finished, with_lm=False) == silence(unfinished, with_lm=False) == 17
+
+
+def test_the_network_for_punctuation_says_whether_the_sentence_is_over() -> None:
+    words = frames("AAAAAAA")
+    assert silence(words, with_lm=False, sentence_end=1 / (1 + math.exp(-3))) == 17  # 0.65 s
+    assert silence(words, with_lm=False, sentence_end=0.5) == 28
+    assert silence(words, with_lm=False, sentence_end=0.0) == 40
+    assert silence(words, with_lm=False, sentence_end="broken") == silence(words, with_lm=False) == 17
+    assert silence(words, sentence_end=1.0) == 14  # the language model expects the end, too
+    assert silence(frames("AAAAAAB"), sentence_end=1.0) == 24
+
+
+def test_the_network_is_asked_once_in_a_pause_that_may_end_the_utterance() -> None:
+    run = StreamRun(frames("AAAAAAA", 12, "AA", 14, "A", 60), sentence_end=0.3)
+    assert [text for text, _ in run.finals] == ["a a a a a a a a a a"]  # plain text
+    assert [units.num_words for units in run.asked] == [9, 10]  # 12 frames are less than the least silence
+    after = [special.tolist() for special in special_features_of("sentence", "end")]
+    for units in run.asked:
+        assert [units.features[0].tolist(), units.features[-1].tolist()] == after
+        assert units.pauses[units.first_word + 7] > units.pauses[units.first_word + 6]  # that of 12 frames
+    assert not StreamRun(frames("AAAAAAA", 60), sentence_end=0.3, min_silence_after_speech_s=1.6).asked  # a fixed one
+
+
+def test_the_network_knows_that_a_sentence_goes_on_after_a_forced_cut() -> None:
+    run = StreamRun(frames("A" * 20, 8, "A", 30, "A", 40), sentence_end=0.9, max_utterance_s=2.0)
+    assert [len(text.split()) for text, _ in run.finals] == [20, 1, 1]
+    first_units = [units.features[0].tolist() for units in run.asked]
+    continues, sentence = (special.tolist() for special in special_features_of("continues", "sentence"))
+    assert first_units == [continues, sentence]
+
+
+def special_features_of(*units: str) -> list[np.ndarray]:
+    return [np.array(special_features(unit)) for unit in units]  # type: ignore[arg-type]
 
 
 def test_few_words_are_waited_for() -> None:
@@ -121,19 +198,30 @@ def test_who_has_paused_is_waited_for() -> None:
 
 def test_a_pause_that_has_cut_an_unfinished_sentence_is_waited_for_the_next_time() -> None:
     cut = StreamRun(frames("AAAAAAB", 32, "AAAAAAA", 60))
-    assert [text for text, _ in cut.finals] == ["A A A A A A B", "A A A A A A A"]
+    assert [text for text, _ in cut.finals] == ["a a a a a a b", "a a a a a a a"]
     first, second = (frame for _, frame in cut.finals)
     assert first == len(frames("AAAAAAB")) + 29
     assert second == len(frames("AAAAAAB", 32, "AAAAAAA")) + 40  # 1.5 times 32, but at most 1.6 s
     whole = StreamRun(frames("AAAAAAA", 32, "AAAAAAA", 60))  # a sentence is over: what follows is another one
     assert whole.finals[1][1] == len(frames("AAAAAAA", 32, "AAAAAAA")) + 13
+    later = StreamRun(frames("AAAAAAB", 70, "AAAAAAA", 60))  # and so it is after 2.4 s
+    assert later.finals[1][1] == len(frames("AAAAAAB", 70, "AAAAAAA")) + 13
+
+
+@pytest.mark.parametrize(("silence", "expected"), [(50, 19), (50 + 125, 13)])
+def test_half_of_a_pause_is_expected_in_the_next_utterance_but_not_after_silence(silence: int, expected: int) -> None:
+    first = frames("AAAAAAB", 26, "AAAAAAA")
+    second = frames("AAAAAAA")
+    run = StreamRun([*first, *[0] * silence, *second, *[0] * 60])
+    ends = [frame for _, frame in run.finals]
+    assert ends == [len(first) + 39, len(first) + silence + len(second) + expected]
 
 
 @pytest.mark.parametrize(("pause", "context"), [(40, True), (70, False)])
 def test_the_second_pass_attends_to_the_speech_just_before(pause: int, context: bool) -> None:
     first, second = frames("AAAAAAB"), frames("BBAAA")
     run = StreamRun([*first, *[0] * pause, *second, *[0] * 60], second_pass=True)
-    assert [text for text, _ in run.finals] == ["A A A A A A B", "B B A A A"]
+    assert [text for text, _ in run.finals] == ["a a a a a a b", "b b a a a"]
     ends = [frame for _, frame in run.finals]
     assert run.second_passes == [(0, ends[0]), (0 if context else ends[0], ends[1])]
     # Its words are those of the utterance alone, at their times.
@@ -145,3 +233,6 @@ def test_the_context_of_the_second_pass_is_bounded() -> None:
     run = StreamRun(frames("A" * 70, 30, "A" * 70, 60), second_pass=True)
     (_, end), (begin, _) = run.second_passes
     assert end - begin == 125  # 5 s
+    run = StreamRun(frames("A" * 70, 30, "A" * 230, 60), second_pass=True, max_utterance_s=40.0)
+    _, (begin, end) = run.second_passes
+    assert end - begin == 750  # 30 s with the utterance

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -36,8 +40,29 @@ def recording(rng: np.random.Generator, num_frames: int) -> tuple[np.ndarray, li
     return ids, words
 
 
-def recognize(ids: np.ndarray, second_pass: bool) -> list[tuple[str, str, list[tuple[str, float]]]]:
-    """(endpoint, text, words with their start) of each final, with `ids` as the network's answers."""
+MALLINFO = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+
+
+class _MallInfo(ctypes.Structure):
+    _fields_: ClassVar = [(name, ctypes.c_size_t) for name in MALLINFO]
+
+
+def bytes_in_use() -> int:
+    """That glibc's malloc has given out, mapped ones included."""
+    libc = ctypes.CDLL(None)
+    libc.mallinfo2.restype = _MallInfo
+    gc.collect()
+    info = libc.mallinfo2()
+    return int(info.uordblks + info.hblkhd)
+
+
+def recognize(
+    ids: np.ndarray, second_pass: bool, in_use: list[int] | None = None
+) -> list[tuple[str, str, list[tuple[str, float]]]]:
+    """(endpoint, text, words with their start) of each final, with `ids` as the network's answers.
+
+    in_use: gets the bytes in use after every ten minutes.
+    """
     stream = _core.Stream(
         _core.SegmentOptions(
             tokens=TOKENS,
@@ -69,6 +94,8 @@ def recognize(ids: np.ndarray, second_pass: bool) -> list[tuple[str, str, list[t
         for type, text, _, _, words, _, endpoint, *_ in stream.take_events():
             if type == "final":
                 finals.append((endpoint, text, [(word[0], word[1]) for word in words]))
+        if in_use is not None and number % 600 == 599:
+            in_use.append(bytes_in_use())
     return finals
 
 
@@ -84,3 +111,11 @@ def test_each_word_is_there_once_and_in_its_place(second_pass: bool) -> None:
     frames = [frame for frame, _ in words]
     after_pause = [i for i in range(1, len(words)) if frames[i] - frames[i - 1] > PAUSE]
     assert len(after_pause) > 20 and max(abs(late[i]) for i in after_pause) < 1e-6
+
+
+def test_memory_does_not_grow_with_the_recording() -> None:
+    in_use: list[int] = []
+    recognize(recording(np.random.default_rng(1), 25 * 3600)[0], True, in_use)
+    assert len(in_use) == 6
+    # What is kept of an utterance of 30 s is 1 MB of features; those of ten minutes are 19 MB.
+    assert max(in_use[1:]) - in_use[0] < 2e6

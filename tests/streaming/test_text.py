@@ -22,21 +22,24 @@ from asr.streaming.work import compute
 
 @pytest.fixture(scope="module")
 def plain() -> Recognizer:
-    return Recognizer(text="plain")
+    return Recognizer(text="plain", punctuation=None)
 
 
 @pytest.fixture(scope="module")
 def formatted(plain: Recognizer) -> Recognizer:
-    return plain.with_options(text="formatted", punctuation=None)
+    return plain.with_options(text="formatted")
 
 
 def texts(events: list[Event]) -> list[str]:
     return [event.text for event in events if isinstance(event, (Partial, Final))]
 
 
+@pytest.mark.parametrize("punctuation", [None, "auto"])
 def test_raw_text_is_what_plain_text_is_made_of(
-    plain: Recognizer, formatted: Recognizer, conversation: np.ndarray
+    plain: Recognizer, conversation: np.ndarray, punctuation: str | None
 ) -> None:
+    plain = plain.with_options(punctuation=punctuation)
+    formatted = plain.with_options(text="formatted")
     for one, other in zip(recognize(plain, conversation), recognize(formatted, conversation), strict=True):
         assert (one.raw, one.raw_words, one.start, one.end) == (other.raw, other.raw_words, other.start, other.end)
         assert one.raw == " ".join(word.word for word in one.raw_words)

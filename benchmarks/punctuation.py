@@ -1,0 +1,139 @@
+"""Marks on recognized words: python benchmarks/punctuation.py data/train_sp.jsonl.gz --cased libritts-cased.txt
+
+--cased: sentences with case and marks, one a line, such as the transcripts of LibriTTS. Utterances that one of them or
+more lie in are recognized, and the marks of these sentences compared with those that the network for punctuation sets:
+
+- reference: on the words of the transcript, an utterance at a time, pauses unknown,
+- recognized: on the words of the finals, a final at a time, pauses unknown,
+- with pauses: the same with the pauses before them.
+
+A mark counts behind the word that stands for that of the reference, right or wrong; one behind any other word of the
+sentence is false. WER: of the finals of all the utterances. F1 and the punctuation error rate: docs/text.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jiwer
+import numpy as np
+from command import new_parser, progress, show, utterances
+
+from asr import Recognizer
+from asr.evaluation.wer import count_errors
+from asr.punctuation.corpus import NONE, UNKNOWN_CASE, Corpus, CorpusReader
+from asr.punctuation.evaluate import Labels, Scores
+from asr.runtime.punctuation import Punctuation
+from asr.runtime.search import Word
+from asr.runtime.shown_text import bundled_punctuation
+from asr.streaming import Final
+
+MIN_WORDS = 4
+"""Shorter sentences may lie in an utterance by chance."""
+
+
+def read_cased(path: Path) -> dict[str, list[tuple[list[str], list[int]]]]:
+    """The words in capitals and the marks of each line, by their first words."""
+    found: dict[str, list[tuple[list[str], list[int]]]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        reader = CorpusReader()
+        reader.add(line)
+        if len(reader) >= MIN_WORDS:
+            corpus: Corpus = reader.corpus()
+            words = [corpus.vocabulary[word].upper() for word in corpus.words]
+            found.setdefault(" ".join(words[:MIN_WORDS]), []).append((words, corpus.marks.tolist()))
+    return found
+
+
+def known_marks(words: Sequence[str], cased: dict[str, list[tuple[list[str], list[int]]]]) -> list[int | None]:
+    """The mark after each word of a transcript; None where no line has it."""
+    marks: list[int | None] = [None] * len(words)
+    for start in range(len(words) - MIN_WORDS + 1):
+        for line, line_marks in cased.get(" ".join(words[start : start + MIN_WORDS]), []):
+            if list(words[start : start + len(line)]) == line:
+                marks[start : start + len(line)] = line_marks
+    return marks
+
+
+def compare(scores: Scores, words: Sequence[str], wanted: Sequence[int | None], found: list[tuple[str, int]]) -> None:
+    """Adds the marks of `found`, words and what follows each, against those of the transcript that are known."""
+    at_word: list[int | None] = [None] * len(words)
+    extra: list[tuple[int, int]] = []
+    if found:
+        spoken = " ".join(word for word, _ in found)
+        for piece in jiwer.process_words(" ".join(words), spoken).alignments[0]:
+            for i in range(piece.hyp_end_idx - piece.hyp_start_idx):
+                if piece.type == "insert":
+                    extra.append((piece.ref_start_idx, piece.hyp_start_idx + i))
+                else:
+                    at_word[piece.ref_start_idx + i] = piece.hyp_start_idx + i
+    pairs = []
+    for index, mark in zip(at_word, wanted, strict=True):
+        if mark is not None:
+            pairs.append((NONE if index is None else found[index][1], mark))
+    pairs += [(found[index][1], NONE) for at, index in extra if 0 < at < len(words) and wanted[at] is not None]
+    if pairs:
+        marks = np.array(pairs, np.int64)
+        unknown = np.full(len(marks), UNKNOWN_CASE, np.int64)
+        scores.add(Labels(marks[:, 0], unknown), Labels(marks[:, 1], unknown))
+
+
+def answered(punctuation: Punctuation, words: Sequence[Word], with_pauses: bool) -> list[tuple[str, int]]:
+    """The words and the likeliest mark after each."""
+    texts = [word.word.lower() for word in words]
+    pauses = [0.0, *(max(0.0, b.start_s - a.end_s) for a, b in pairwise(words))]
+    marks = punctuation.answer(texts, pauses if with_pauses else None).mark_probs.argmax(-1)
+    return [(word.word, int(mark)) for word, mark in zip(words, marks, strict=True)]
+
+
+def row(name: str, scores: Scores) -> dict[str, Any]:
+    marks = {f"{mark}_f1": score.f1 for mark, score in scores.marks.items()}
+    return {"text": name, "words": scores.num_words, **marks, "per": scores.mark_error_rate}
+
+
+def main() -> None:
+    parser = new_parser(__doc__)
+    parser.add_argument("--cased", type=Path, required=True, metavar="FILE", help="sentences with case and marks")
+    parser.add_argument("--punctuation", type=Path, metavar="FILE", help="default: the bundled network")
+    args = parser.parse_args()
+
+    cased = read_cased(args.cased)
+    number, args.num_utterances = args.num_utterances, None
+    texts: set[str] = set()
+    chosen = []
+    for cut in utterances(args):  # speeds and noises of an utterance are further copies
+        text = cut.supervisions[0].text
+        marks = known_marks(text.split(), cased)
+        if text not in texts and any(mark is not None for mark in marks):
+            chosen.append((cut, text.split(), marks))
+        texts.add(text)
+    chosen = chosen[:number]
+    if not chosen:
+        parser.error(f"no transcript of {args.data} has a sentence of {args.cased} in it")
+
+    path = args.punctuation or bundled_punctuation()
+    assert path is not None
+    punctuation = Punctuation(path)
+    recognizer = Recognizer(args.model, text="plain", punctuation=punctuation)
+    scores = {name: Scores() for name in ("reference", "recognized", "with pauses")}
+    hypotheses = []
+    for cut, words, marks in progress(chosen, "recognizing"):
+        reference = [Word(word, 0.0, 0.0, 1.0) for word in words]
+        compare(scores["reference"], words, marks, answered(punctuation, reference, False))
+        stream = recognizer.stream()
+        stream.accept_waveform(cut.load_audio()[0])
+        stream.finish()
+        finals = [event.raw_words for event in stream.events() if isinstance(event, Final)]
+        for name in ("recognized", "with pauses"):
+            found = [pair for final in finals for pair in answered(punctuation, final, name == "with pauses")]
+            compare(scores[name], words, marks, found)
+        hypotheses.append(" ".join(word.word for final in finals for word in final))
+    wer = count_errors([" ".join(words) for _, words, _ in chosen], hypotheses).rate
+    show([row(name, each) | {"wer": 0.0 if name == "reference" else wer} for name, each in scores.items()], args)
+
+
+if __name__ == "__main__":
+    main()
