@@ -3,9 +3,8 @@
 The numbers are those of AsrModel.step, to rounding; the parity gate compares them. What differs is how the work is cut:
 
 - Frames of all streams are rows of one matrix, so that a product and its bias are one operator of ONNX Runtime.
-- The cached keys of all layers are rotated at once, and split into heads at once. A layer rotates its queries and new
-  keys together, with the scale of the scores in the table of the queries.
-- The caches are moved on once, with the new frames of all layers.
+- A layer rotates its queries and the keys of its window at once, with the scale of the scores in the table of the
+  queries.
 """
 
 from __future__ import annotations
@@ -58,34 +57,30 @@ def step(model: AsrModel, features: Tensor, num_valid: Tensor, cache: EncoderCac
     num_valid = num_valid // SUBSAMPLING
     bias = encoder.positions.bias(step_mask(cache.num_frames, num_valid, size, num_new))
 
-    # Heads are pairs of halves, which the rotation swaps. They become one axis after every transposition: ONNX Runtime
-    # would merge that with the transposition of the keys in the product, which then moves number by number.
-    pairs = (num_heads, 2, dim // num_heads // 2)
-    keys, values = (past.unflatten(-1, pairs) for past in (cache.keys, cache.values))
+    # Heads are pairs of halves, which the rotation swaps.
+    pairs, scale = (num_heads, 2, dim // num_heads // 2), (dim // num_heads) ** -0.5
+    # (N, 1, C, *pairs) of each layer
+    past_keys, past_values = (past.unflatten(-1, pairs).split(1, dim=1) for past in (cache.keys, cache.values))
     rotation = encoder.positions.rotation(size + num_new, x.device)
-    scale = (dim // num_heads) ** -0.5
-    tables = None
-    if rotation is not None:
-        of_past, tables = _tables(rotation, size, num_heads, scale)
-        keys = _rotate(keys, of_past)
-    # (1, N, num_heads, C, head_dim) of each layer
-    past_keys, past_values = (past.permute(1, 0, 3, 2, 4, 5).flatten(-2).split(1) for past in (keys, values))
+    tables = None if rotation is None else _tables(rotation, size, num_heads, scale)
 
     x = x.flatten(0, 1)
-    rows = []
+    new_keys, new_values = [], []
     for index, layer in enumerate(encoder.layers):
         past = (past_keys[index], past_values[index])
 
         def attend(y: Tensor, layer: EncoderLayer = layer, past: tuple[Tensor, Tensor] = past) -> Tensor:
-            rows.append(layer.attention.qkv(y))
-            qkv = rows[-1].reshape(num_streams, num_new, 3 * num_heads, *pairs[1:])
-            qkv = (qkv if tables is None else _rotate(qkv, tables)).transpose(1, 2)
-            qkv = qkv.reshape(1, num_streams, 3 * num_heads, num_new, 2 * pairs[2])
-            query, key, value = qkv.split(num_heads, dim=2)
+            qkv = layer.attention.qkv(y).reshape(num_streams, 1, num_new, 3 * num_heads, *pairs[1:])
+            query, key, value = qkv.split(num_heads, dim=3)
             query = query * scale if tables is None else query
-            key, value = (torch.cat(pair, dim=3) for pair in zip(past, (key, value), strict=True))
+            window = torch.cat((past[0], key, query), dim=2)
+            new_keys.append(window[:, :, num_new : num_new + size])
+            window = window if tables is None else _rotate(window, tables)
+            key, query = _by_head(window).split((size + num_new, num_new), dim=2)
+            value = torch.cat((past[1], value), dim=2)
+            new_values.append(value[:, :, num_new:])
             weights = (query @ key.transpose(-1, -2) + bias).softmax(-1)
-            return layer.attention.out((weights @ value).transpose(2, 3).reshape(num_streams * num_new, dim))
+            return layer.attention.out((weights @ _by_head(value)).transpose(1, 2).reshape(num_streams * num_new, dim))
 
         x = layer.attention_residual(x, attend)
         x = layer.feed_forward_residual(x, layer.feed_forward)
@@ -93,33 +88,34 @@ def step(model: AsrModel, features: Tensor, num_valid: Tensor, cache: EncoderCac
             x = encoder._condition(x, model.ctc(encoder.final_norm(x)))
 
     x = encoder.final_norm(x)
-    new = torch.cat(rows).reshape(len(rows), num_streams, num_new, 3 * dim).transpose(0, 1)
-    new_cache = EncoderCache(
-        torch.cat((cache.keys, new[..., dim : 2 * dim]), dim=2)[:, :, num_new:],
-        torch.cat((cache.values, new[..., 2 * dim :]), dim=2)[:, :, num_new:],
-        cache.num_frames + num_valid,
-    )
+    keys, values = (torch.cat(new, dim=1).flatten(3) for new in (new_keys, new_values))
     heads_of_model = (model.ctc,) if model.phone_ctc is None else (model.ctc, model.phone_ctc)
     log_probs, *phones = (
         head(x).log_softmax(-1).reshape(num_streams, num_new, head.out_features) for head in heads_of_model
     )
+    new_cache = EncoderCache(keys, values, cache.num_frames + num_valid)
     return Step(log_probs, x.reshape(num_streams, num_new, dim), new_cache, tuple(phones))
 
 
-def _tables(rotation: Rotation, size: int, num_heads: int, scale: float) -> tuple[Rotation, Rotation]:
-    """What `_rotate` multiplies with: the cached keys (C, num_heads, 2, head_dim / 2), and queries, keys and values of
-    the chunk (c, 3 x num_heads, 2, head_dim / 2). Queries are scaled as well; values stay as they are."""
+def _tables(rotation: Rotation, size: int, num_heads: int, scale: float) -> Rotation:
+    """What `_rotate` multiplies with, (C + 2c, num_heads, 2, head_dim / 2) each: keys of the window, then queries of
+    the chunk, which are scaled as well."""
     cos, sin = (table.unflatten(-1, (1, 2, -1)) for table in rotation)
     sin = torch.cat((-sin[..., :1, :], sin[..., 1:, :]), dim=-2)
-    past, chunk = [], []
-    for table, of_values in ((cos, 1.0), (sin, 0.0)):
-        past.append(table[:size].repeat(1, num_heads, 1, 1))
-        new = table[size:].repeat(1, num_heads, 1, 1)
-        chunk.append(torch.cat((new * scale, new, torch.full_like(new, of_values)), dim=1))
-    return (past[0], past[1]), (chunk[0], chunk[1])
+    cos, sin = (torch.cat((table, table[size:] * scale)).repeat(1, num_heads, 1, 1) for table in (cos, sin))
+    return cos, sin
 
 
 def _rotate(x: Tensor, tables: Rotation) -> Tensor:
-    """asr.model.positions.rotate of (..., T, num_heads, 2, head_dim / 2), the sign of the sines being in their table."""
+    """asr.model.positions.rotate of (..., S, num_heads, 2, head_dim / 2); their table holds the sign of the sines."""
     first, second = x.chunk(2, dim=-2)
     return x * tables[0] + torch.cat((second, first), dim=-2) * tables[1]
+
+
+def _by_head(x: Tensor) -> Tensor:
+    """(N, 1, S, num_heads, 2, head_dim / 2) -> (N, num_heads, S, head_dim).
+
+    Halves are joined after the transposition: ONNX Runtime merges two transpositions in a row, and with that of the
+    keys in their product it would be one that moves number by number.
+    """
+    return x.transpose(2, 3).reshape(x.shape[0], x.shape[3], x.shape[2], 2 * x.shape[5])

@@ -6,8 +6,8 @@
   gives samples in ±32768 to the filterbank, so that the features are shifted back in the graph, and floored
   where those of samples in ±1 are.
 
-Both are AsrModel.step as asr.export.encoder arranges it, traced. The runtime steps whole chunks only: a ragged tail is the business of its
-client, which sends some silence after the last sample.
+Both are AsrModel.step as asr.export.encoder arranges it, traced. The runtime steps whole chunks only: a ragged tail
+is the business of its client, which sends some silence after the last sample.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from asr.export.encoder import step, with_products
 from asr.export.graph import ExportError, require_relative, trace
 from asr.export.parity import MAX_DIVERGENCE, MAX_ERROR, MAX_RELATIVE_ERROR, Case, chunks, hold, speech_like, step_torch
 from asr.export.quantize import quantize
+from asr.export.ranges import ranges_behind_norms
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.files import replacing
 from asr.model.encoder import EncoderCache
@@ -289,7 +290,9 @@ def write_gated(
     metadata = {p.key: p.value for p in graph.metadata_props} | ({"license": license} if license else {})
     # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
     for rounded in (False, True) if int8 else (False,):
-        graph = _with_metadata(quantize(graph) if rounded else graph, metadata)
+        if rounded:
+            graph = quantize(graph, ranges_behind_norms(graph, model, run, cases[0]))
+        graph = _with_metadata(graph, metadata)
         with open(part, "wb") as file:
             file.write(graph.SerializeToString(deterministic=True))
             file.flush()

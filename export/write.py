@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import torch
 
 from asr.export.graph import ExportError, decoder_graph, output_path, step_graph
-from asr.export.parity import ParityReport, check_parity
+from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, chunks
 from asr.export.quantize import halve, quantize
+from asr.export.ranges import ranges_behind_norms
 from asr.files import replacing
 from asr.model.model import AsrModel
 from asr.runtime.metadata import ModelMetadata
-from asr.runtime.onnx_model import ModelError, OnnxModel
+from asr.runtime.onnx_model import INPUTS, OUTPUTS, ModelError, OnnxModel
 from asr.training.checkpoint import Checkpoint
 
 
@@ -74,9 +76,22 @@ def export_model(
         parity = _write_and_check(model, graph, decoder, metadata, part)
         if int8:
             on_progress("quantizing, and comparing the int8 file with PyTorch")
-            graph, metadata = quantize(graph), replace(metadata, quantization="int8")
+            ranges = ranges_behind_norms(graph, model, _run, CASES[0])
+            graph, metadata = quantize(graph, ranges), replace(metadata, quantization="int8")
             parity = _write_and_check(model, graph, quantize(decoder), metadata, part)
         return ExportReport(path, part.stat().st_size, len(graph.graph.node), parity)
+
+
+def _run(session: Any, features: FloatArray, case: Case) -> None:
+    """Steps a session of the step graph through features (N, T, 80)."""
+    num_frames = np.full(len(features), features.shape[1])
+    sizes = {"N": len(features), "C": case.left_context}
+    cache = [
+        np.zeros([sizes.get(size, size) for size in value.shape], np.int64 if "int64" in value.type else np.float32)
+        for value in session.get_inputs()[2:]
+    ]
+    for chunk, num_valid in chunks(features, num_frames, case):
+        cache = session.run(OUTPUTS[2:], dict(zip(INPUTS, (chunk, num_valid, *cache), strict=True)))
 
 
 def _write_and_check(

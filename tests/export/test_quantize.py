@@ -16,12 +16,12 @@ from asr.runtime.onnx_model import OnnxModel, bundled_model
 K, M = 96, 40
 
 
-def product(before: str = "Neg", seed: int = 0) -> onnx.ModelProto:
-    """y (N, T, M) = before(x) (N, T, K) x weights"""
+def product(before: str = "Neg", seed: int = 0, lead: tuple[str, ...] = ("N", "T")) -> onnx.ModelProto:
+    """y (*lead, M) = before(x) (*lead, K) x weights"""
     weights = np.random.default_rng(seed).standard_normal((K, M)).astype(np.float32)
     weights[:, 3] = 0
     nodes = [helper.make_node(before, ["x"], ["rows"]), helper.make_node("MatMul", ["rows", "w"], ["y"])]
-    tensors = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", "T", s]) for n, s in (("x", K), ("y", M))]
+    tensors = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [*lead, s]) for n, s in (("x", K), ("y", M))]
     graph = helper.make_graph(nodes, "product", tensors[:1], tensors[1:], [from_array(weights, "w")])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", ONNX_OPSET)], ir_version=10)
 
@@ -46,6 +46,25 @@ def test_a_row_is_close_and_does_not_depend_on_others(before: str) -> None:
     for n in range(5):
         assert run(quantized, x[n : n + 1]).tobytes() == found[n].tobytes()
         assert run(quantized, x[n : n + 1, 3:4]).tobytes() == found[n, 3].tobytes()
+
+
+def test_rows_of_one_matrix_are_not_reshaped() -> None:
+    quantized, x = quantize(product(lead=("R",))), activations(80)
+    assert not {node.op_type for node in quantized.graph.node} & {"Reshape", "Concat"}
+    assert run(quantized, x).tobytes() == run(quantize(product()), x.reshape(5, 16, K)).tobytes()
+    assert run(quantized, x[7:8]).tobytes() == run(quantized, x)[7].tobytes()
+
+
+def test_rows_of_a_known_range_share_a_scale() -> None:
+    exact, quantized = product(), quantize(product(), {"rows": 4.0})
+    x = np.random.default_rng(1).standard_normal((5, 16, K)).astype(np.float32)
+    x[2, 3, 0] = 9.0
+    found, expected = run(quantized, x), run(exact, np.clip(x, -4.0, 4.0))
+    errors = np.linalg.norm(found - expected, axis=-1) / np.linalg.norm(expected, axis=-1)
+    assert 1e-4 < errors.max() < 0.03
+    for n in range(5):
+        assert run(quantized, x[n : n + 1]).tobytes() == found[n].tobytes()
+    assert "ReduceMax" not in {node.op_type for node in quantized.graph.node}
 
 
 def test_the_bundled_file_gives_a_stream_the_same_bits_alone_and_in_batches() -> None:

@@ -1,0 +1,88 @@
+"""How large activations become behind norms: an int8 product takes such rows in steps of one size (see
+asr.export.quantize). Their magnitudes vary little, by a factor of two between most rows and the largest one.
+"""
+
+from __future__ import annotations
+
+import wave
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+
+import asr
+from asr._core import Fbank
+from asr.export.parity import Case, speech_like
+from asr.features import SUBSAMPLING
+from asr.model.model import AsrModel
+
+SAMPLE = Path(asr.__file__).parent / "samples" / "sample.wav"
+MARGIN = 1.25
+"""Range of an activation over the largest value that the examples have; what is beyond is clipped."""
+
+Array = npt.NDArray[Any]
+
+
+def ranges_behind_norms(
+    graph: onnx.ModelProto, model: AsrModel, run: Callable[[Any, Array, Case], object], case: Case
+) -> dict[str, float]:
+    """The range of each result of a norm that a constant matrix is multiplied with, by its name.
+
+    Products of the CTC heads are left out: rows that are not finite must show in the results.
+
+    run: steps a session of `graph` through features (1, T, 80) by the chunks of a case, as asr.export.sherpa.Runner.
+    case: its chunk and left context are used.
+    """
+    norms = {node.output[0] for node in graph.graph.node if node.op_type == "LayerNormalization"}
+    constants = {tensor.name for tensor in graph.graph.initializer}
+    products = [node for node in graph.graph.node if node.op_type == "MatMul" and node.input[1] in constants]
+    names = sorted({node.input[0] for node in products if "ctc." not in node.input[1]} & norms)
+    recorder = Recorder(graph, names)
+    for features in _examples(model):
+        num_chunks = len(features) // (SUBSAMPLING * case.chunk_size) - 1
+        run(recorder, features[None], case._replace(batch_size=1, num_chunks=num_chunks))
+    return {name: MARGIN * value for name, value in recorder.largest.items()}
+
+
+class Recorder:
+    """A session of a graph, as ONNX Runtime's, which notes the largest magnitude of inner values."""
+
+    def __init__(self, graph: onnx.ModelProto, names: Sequence[str]) -> None:
+        """names: of the inner values."""
+        self.largest = dict.fromkeys(names, 1e-12)
+        probe = onnx.ModelProto()
+        probe.CopyFrom(graph)
+        probe.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in names)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        data = probe.SerializeToString()
+        self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+    def get_inputs(self) -> list[Any]:
+        return self._session.get_inputs()
+
+    def get_outputs(self) -> list[Any]:
+        return [output for output in self._session.get_outputs() if output.name not in self.largest]
+
+    def run(self, outputs: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
+        outputs = [output.name for output in self.get_outputs()] if outputs is None else outputs
+        values = self._session.run([*outputs, *self.largest], feeds)
+        for name, value in zip(self.largest, values[len(outputs) :], strict=True):
+            self.largest[name] = max(self.largest[name], float(np.abs(value).max(initial=0.0)))
+        return values[: len(outputs)]
+
+
+def _examples(model: AsrModel) -> Iterator[Array]:
+    """Features (T, 80) float32: the sample of speech that comes with the package, and noise as loud as the training."""
+    with wave.open(str(SAMPLE)) as file:
+        samples = np.frombuffer(file.readframes(file.getnframes()), np.int16)
+    fbank = Fbank()
+    fbank.accept_waveform(samples)
+    fbank.input_finished()
+    yield fbank.get_frames(0, fbank.num_frames_ready)
+    yield from speech_like(model, Case(2, 16, 0, 12), seed=0)[0]
