@@ -5,6 +5,7 @@ The numbers are those of AsrModel.step, to rounding; the parity gate compares th
 - Frames of all streams are rows of one matrix, so that a product and its bias are one operator of ONNX Runtime.
 - A layer rotates its queries and the keys of its window at once, with the scale of the scores in the table of the
   queries.
+- The caches are moved on once, with the new frames of all layers.
 """
 
 from __future__ import annotations
@@ -65,22 +66,21 @@ def step(model: AsrModel, features: Tensor, num_valid: Tensor, cache: EncoderCac
     tables = None if rotation is None else _tables(rotation, size, num_heads, scale)
 
     x = x.flatten(0, 1)
-    new_keys, new_values = [], []
+    rows = []
     for index, layer in enumerate(encoder.layers):
         past = (past_keys[index], past_values[index])
 
         def attend(y: Tensor, layer: EncoderLayer = layer, past: tuple[Tensor, Tensor] = past) -> Tensor:
-            qkv = layer.attention.qkv(y).reshape(num_streams, 1, num_new, 3 * num_heads, *pairs[1:])
+            rows.append(layer.attention.qkv(y))
+            qkv = rows[-1].reshape(num_streams, 1, num_new, 3 * num_heads, *pairs[1:])
             query, key, value = qkv.split(num_heads, dim=3)
             query = query * scale if tables is None else query
             window = torch.cat((past[0], key, query), dim=2)
-            new_keys.append(window[:, :, num_new : num_new + size])
             window = window if tables is None else _rotate(window, tables)
             key, query = _by_head(window).split((size + num_new, num_new), dim=2)
-            value = torch.cat((past[1], value), dim=2)
-            new_values.append(value[:, :, num_new:])
+            value = _by_head(torch.cat((past[1], value), dim=2))
             weights = (query @ key.transpose(-1, -2) + bias).softmax(-1)
-            return layer.attention.out((weights @ _by_head(value)).transpose(1, 2).reshape(num_streams * num_new, dim))
+            return layer.attention.out((weights @ value).transpose(1, 2).reshape(num_streams * num_new, dim))
 
         x = layer.attention_residual(x, attend)
         x = layer.feed_forward_residual(x, layer.feed_forward)
@@ -88,12 +88,16 @@ def step(model: AsrModel, features: Tensor, num_valid: Tensor, cache: EncoderCac
             x = encoder._condition(x, model.ctc(encoder.final_norm(x)))
 
     x = encoder.final_norm(x)
-    keys, values = (torch.cat(new, dim=1).flatten(3) for new in (new_keys, new_values))
+    new = torch.cat(rows).reshape(len(rows), num_streams, num_new, 3 * dim).transpose(0, 1)
+    new_cache = EncoderCache(
+        torch.cat((cache.keys, new[..., dim : 2 * dim]), dim=2)[:, :, num_new:],
+        torch.cat((cache.values, new[..., 2 * dim :]), dim=2)[:, :, num_new:],
+        cache.num_frames + num_valid,
+    )
     heads_of_model = (model.ctc,) if model.phone_ctc is None else (model.ctc, model.phone_ctc)
     log_probs, *phones = (
         head(x).log_softmax(-1).reshape(num_streams, num_new, head.out_features) for head in heads_of_model
     )
-    new_cache = EncoderCache(keys, values, cache.num_frames + num_valid)
     return Step(log_probs, x.reshape(num_streams, num_new, dim), new_cache, tuple(phones))
 
 
