@@ -71,8 +71,9 @@ js:
 
 dist: dist-sdist dist-wheels dist-npm dist-c
 
+# SDIST_OPTIONS are more options of `python -m build`.
 dist-sdist: $(VENV)/dist.stamp
-	$(BIN)/python -m build --sdist --outdir $(DIST) .
+	$(BIN)/python -m build --sdist $(SDIST_OPTIONS) --outdir $(DIST) .
 
 # auditwheel names the oldest glibc that will do. WHEEL_OPTIONS are more options of `pip wheel`.
 dist-wheels: $(VENV)/dist.stamp

@@ -53,7 +53,7 @@ OPTION_RANGES: dict[str, tuple[float, bool, float, float]]
 class RingBuffer:
     """Bounded queue of float32 samples from one producer thread to one consumer thread.
 
-    A full ring drops the new samples and counts them. `read` tells of the loss where it happened, so that times stay
+    A full ring drops the new samples and counts them. `read` reports the loss where it happened, so that times stay
     true. Neither side ever waits for the other.
     """
 
@@ -79,8 +79,8 @@ class RingBuffer:
 
         The stream must deliver interleaved float32 input with `num_channels` channels, of which `channel` is kept.
         No Python runs in the callback. Both addresses are valid as long as this object: close the stream first.
-        Where PortAudio says that audio was lost before the callback, `read` tells of a gap of what is missing by the
-        clock, if that is 100 ms or more.
+        Where PortAudio reports that audio was lost before the callback, `read` returns a gap of what is missing by
+        the clock, if that is 100 ms or more.
         ValueError unless 0 <= channel < num_channels <= 1024 and sample_rate > 0, in Hz.
         """
 
@@ -205,6 +205,12 @@ class NgramLm:
     @property
     def num_ngrams(self) -> list[int]:
         """Number of n-grams of order 1, 2, ..."""
+    def level(
+        self, order: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """The n-grams of an order as the file has them, (count,) each: last word, natural log-probability and back-off
+        weight, and how many n-grams of the next order begin with it. ValueError for an order that it does not have.
+        """
 
 @final
 class G2p:
@@ -370,7 +376,7 @@ class CtcPrefixBeamSearch:
     ) -> None:
         """ValueError unless 1 <= beam_size <= 1024 and beam_threshold >= 0.
 
-        `lm` takes part in choosing the hypotheses. `recombine`: of those that it cannot tell apart any more, which
+        `lm` takes part in choosing the hypotheses. `recombine`: of those that it cannot distinguish any more, which
         end in the same token, the best is kept alone. `beam_threshold`: what scores so much less than the best is
         dropped; 0 drops nothing.
 
@@ -519,9 +525,6 @@ def spell(text: str, tokens: list[str]) -> list[int]:
 def format_numbers(words: list[str]) -> list[tuple[str, int, int]]:
     """English words, in lower case, with the numbers among them in digits: (text, first, last) of every shown token,
     which stands for the words `first` to `last`. Every word is in one token, in order. See csrc/text/numbers.h."""
-
-def num_settled_words(words: list[str]) -> int:
-    """How many leading words `format_numbers` shows the same whatever follows `words`."""
 
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int:
     """See `asr.runtime.search.rescore`."""
@@ -793,7 +796,7 @@ class PunctuationUnits:
 
 @final
 class PunctuationMetadata:
-    """What the file of a network for punctuation says about itself."""
+    """Metadata of a punctuation network."""
 
     def __init__(self, properties: dict[str, str]) -> None:
         """ValueError naming the entry that is damaged."""

@@ -147,8 +147,8 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    """SpecAugment (Park et al. 2019), gain, and how utterances are placed in time. `asr prepare --speeds
-    --noisy-copies` makes speed perturbation, rooms and noise."""
+    """SpecAugment (Park et al. 2019), voices, microphones, and how utterances are placed in time. `asr prepare --speeds
+    --noisy-copies` makes speed perturbation, rooms and recorded noise."""
 
     probability: float = 0.9
     """Probability of applying SpecAugment's masks to an utterance, and of a time warp."""
@@ -162,6 +162,14 @@ class AugmentConfig:
     """Largest displacement of the time warp in feature frames; 0 disables it."""
     max_gain_db: float = 25.0
     """Largest random gain, up or down. CMVN is global, so the model must learn quiet microphones from data."""
+    max_frequency_warp: float = 0.0
+    """Largest change of the length of the vocal tract, up or down: 0.1 is 10 %."""
+    max_response_db: float = 0.0
+    """Largest gain, up or down, of the random microphone of an utterance."""
+    noise_probability: float = 0.0
+    """Probability of adding stationary noise to an utterance."""
+    min_snr_db: float = 5.0
+    """The signal-to-noise ratio is drawn from here to 30 dB above."""
     offset_probability: float = 0.5
     """Probability of shifting an utterance relative to the chunk boundaries: by noise floor inserted before it, or by
     dropping some of its leading silence."""
@@ -178,9 +186,19 @@ class AugmentConfig:
     """Probability that such a silence is digital zero instead of the utterance's noise floor."""
 
     def __post_init__(self) -> None:
-        drawn = ("offset_probability", "concat_probability", "silence_probability", "digital_silence_probability")
+        drawn = (
+            "noise_probability",
+            "offset_probability",
+            "concat_probability",
+            "silence_probability",
+            "digital_silence_probability",
+        )
         for name in ("probability", "max_time_fraction", *drawn):
             _require(0 <= getattr(self, name) <= 1, f"augment.{name}", getattr(self, name), "in [0, 1]")
+        _require(
+            0 <= self.max_frequency_warp <= 0.5, "augment.max_frequency_warp", self.max_frequency_warp, "in [0, 0.5]"
+        )
+        _require(-20 <= self.min_snr_db <= 60, "augment.min_snr_db", self.min_snr_db, "in [-20, 60]")
         _require(0 <= self.max_freq_bins <= 80, "augment.max_freq_bins", self.max_freq_bins, "in [0, 80]")
         _require(0.1 <= self.max_pause_s <= 60, "augment.max_pause_s", self.max_pause_s, "in [0.1, 60]")
         _require(0 <= self.max_silence_s <= 60, "augment.max_silence_s", self.max_silence_s, "in [0, 60]")
@@ -190,6 +208,7 @@ class AugmentConfig:
             "max_time_frames",
             "time_warp",
             "max_gain_db",
+            "max_response_db",
             "max_offset_frames",
         ):
             _require(getattr(self, name) >= 0, f"augment.{name}", getattr(self, name), "at least 0")

@@ -109,7 +109,7 @@ class LibraryError(Exception):
 
 
 class CLibrary:
-    """libasr_stream by ctypes; asr_stream.h says what everything means."""
+    """libasr_stream by ctypes; asr_stream.h documents it."""
 
     def __init__(self, path: str | Path) -> None:
         self.c = ctypes.CDLL(str(path))

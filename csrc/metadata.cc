@@ -46,7 +46,8 @@ template <typename Number>
 bool parse(const std::string& text, Number& number) {
   std::istringstream stream(text);
   stream.imbue(std::locale::classic());
-  return !text.empty() && (stream >> std::noskipws >> number) && stream.peek() == std::istringstream::traits_type::eof();
+  return !text.empty() && (stream >> std::noskipws >> number) &&
+         stream.peek() == std::istringstream::traits_type::eof();
 }
 
 bool same(const std::string& text, const std::string& wanted) {
@@ -76,8 +77,8 @@ class Entries {
   }
 
   [[noreturn]] void throw_damaged(const char* key, const std::string& allowed) const {
-    throw std::invalid_argument(std::string("metadata key ") + key + " is " + shown(text(key)) + ", it must be " + allowed +
-                           ": " + kExportAgain);
+    throw std::invalid_argument(std::string("metadata key ") + key + " is " + shown(text(key)) +
+                                ", it must be " + allowed + ": " + kExportAgain);
   }
 
  private:

@@ -1,7 +1,7 @@
 """ONNX graphs of PyTorch modules: the step of the encoder and that of the decoder.
 
-Both graphs are AsrModel's own code, traced. What is added here: named dynamic dimensions, and no traces of the
-machine that exported. Standard operators only.
+The decoder's is AsrModel's own code, traced, and the encoder's that of asr.export.encoder. What is added here: named
+dynamic dimensions, and no traces of the machine that exported. Standard operators only.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from asr._core import ONNX_OPSET
+from asr.export.encoder import step, with_products
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model.decoder import DecoderCache, sentence_scores
 from asr.model.encoder import EncoderCache
@@ -58,16 +59,14 @@ class StepGraph(nn.Module):
 
     def __init__(self, model: AsrModel) -> None:
         super().__init__()
-        self.model = model
+        self.model = with_products(model)
 
     def forward(
         self, x: Tensor, num_valid: Tensor, key_cache: Tensor, value_cache: Tensor, num_frames: Tensor
     ) -> tuple[Tensor, ...]:
         """Inputs and outputs as in asr.runtime.onnx_model.step_tensors."""
-        cache = EncoderCache(key_cache, value_cache, num_frames)
-        log_probs, encoder_out, new = self.model.step(x, num_valid, cache)
-        phones = (self.model.phone_log_probs(encoder_out),) if self.model.phone_ctc is not None else ()
-        return log_probs, encoder_out, new.keys, new.values, new.num_frames, *phones
+        out = step(self.model, x, num_valid, EncoderCache(key_cache, value_cache, num_frames))
+        return out.log_probs, out.encoder_out, *out.cache, *out.phone_log_probs
 
 
 class DecoderGraph(nn.Module):

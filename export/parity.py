@@ -7,8 +7,8 @@ streams that go on. Then both score sentences with the decoder, the file as a wh
 float32 must agree number by number, with a model whose matrices have been rounded to what the file stores
 (float16). int8 cannot: its activations are rounded to 256 steps of the range of each frame. There the gate bounds
 what the rounding does to the posteriors (Kullback-Leibler divergence) and, because a model without training has
-near-uniform posteriors that hide damage, to the encoder's output (relative error). These bounds tell broken weights
-from rounding; the graph itself is checked in float32 before it is quantized. What int8 costs in words is for `asr
+near-uniform posteriors that hide damage, to the encoder's output (relative error). These bounds distinguish broken
+weights from rounding; the graph itself is checked in float32 before it is quantized. What int8 costs in words is for `asr
 evaluate` to say.
 """
 

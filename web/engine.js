@@ -174,7 +174,8 @@ class Engine {
       const text = `[${lostS.toFixed(0)} s were not recognized: the server was away for too long]`;
       this.#page.show([{ type: "gap", text, start: startS - lostS, end: startS, words: [] }], this.#reply.receivedAt);
     }
-    this.#socket.send(JSON.stringify({ config: { sample_rate: this.#sampleRate, words: 1, num_stable: 1, text: "default" } }));
+    const config = { sample_rate: this.#sampleRate, words: 1, num_stable: 1, text: "default" };
+    this.#socket.send(JSON.stringify({ config }));
     this.#page.figure("connection", "open");
     this.#page.status(this.#endedAt ? "Recognizing the last words …" : "Listening.");
     this.#send();

@@ -12,7 +12,8 @@ export async function decode(file) {
     // A context of that rate resamples what it decodes.
     buffer = await new OfflineAudioContext(1, 1, SAMPLE_RATE).decodeAudioData(await file.arrayBuffer());
   } catch {
-    return { error: `${file.name} cannot be read: it is no audio or video, or of a kind that this browser does not know.` };
+    const why = "it is no audio or video, or of a kind that this browser does not know";
+    return { error: `${file.name} cannot be read: ${why}.` };
   }
   const samples = buffer.getChannelData(0);
   for (let channel = 1; channel < buffer.numberOfChannels; channel++) {

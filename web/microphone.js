@@ -58,7 +58,8 @@ export class Microphone {
 }
 
 async function microphoneStream(deviceId) {
-  // The recognizer was trained on speech as it is. Chromium turns gain control off with echo cancellation, Firefox does not.
+  // The recognizer was trained on speech as it is. Chromium turns gain control off with echo cancellation, Firefox does
+  // not.
   const audio = { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: false };
   if (deviceId) {
     try {

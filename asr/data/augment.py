@@ -3,7 +3,8 @@
 - `arrange` changes the rows of a batch, equally for all views: time warp, shifts relative to the chunk boundaries,
   concatenation of two or three utterances, long silences. A model trained only on short utterances that begin with
   their first word deletes words in long audio and after silence.
-- `view` augments one row and keeps its length: gain, frequency and time masks (SpecAugment, Park et al. 2019).
+- `view` augments one row and keeps its length: voice, microphone, noise (`asr.data.spectral`), gain, frequency and time
+  masks (SpecAugment, Park et al. 2019).
 
 Added frames are drawn from the quietest frames of the same utterance, so that room and microphone match. `asr prepare`
 augments waveforms (speed, rooms, noise), because training reads stored features.
@@ -21,11 +22,11 @@ from lhotse.dataset.signal_transforms import mask_along_axis_optimized, time_war
 from torch import Tensor
 
 from asr.config import AugmentConfig
+from asr.data.spectral import NEPERS_PER_DB, add_noise, random_response, warp_frequencies
 from asr.features import FRAME_SHIFT_S
 
 LOG_FLOOR = math.log(torch.finfo(torch.float32).eps)
 """The feature of digital silence."""
-_NEPERS_PER_DB = math.log(10) / 10  # of a power spectrum
 
 _QUIET_SHARE = 0.05  # of the frames are the noise floor
 _MIN_QUIET_FRAMES = 10
@@ -65,11 +66,16 @@ class Augmenter:
         return [Example(self._shifted(row.features, limit), row.text) for row in rows]
 
     def view(self, features: Tensor) -> Tensor:
-        """(T, 80) -> (T, 80), with a random gain and masks; digital silence is unchanged."""
+        """(T, 80) -> (T, 80), with another voice, microphone, noise, gain, and masks; digital silence is unchanged."""
         config = self.config
-        gain = random.uniform(-1, 1) * config.max_gain_db * _NEPERS_PER_DB
+        if config.max_frequency_warp:
+            features = warp_frequencies(features, 1 + random.uniform(-1, 1) * config.max_frequency_warp)
         is_digital = features <= LOG_FLOOR + 0.01  # stored in half precision
-        features = torch.where(is_digital, features, (features + gain).clamp(min=LOG_FLOOR))
+        change = random.uniform(-1, 1) * config.max_gain_db * NEPERS_PER_DB + random_response(config.max_response_db)
+        features = torch.where(is_digital, features, (features + change).clamp(min=LOG_FLOOR))
+        if random.random() < config.noise_probability:
+            noisy = add_noise(features, random.uniform(config.min_snr_db, config.min_snr_db + 30))
+            features = torch.where(is_digital.all(1, keepdim=True), features, noisy)
         if random.random() > config.probability:
             return features
         mean = float(features.mean())

@@ -119,7 +119,7 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
 
 
 def _is_cut_off_wav(log: str) -> bool:
-    # libsndfile shortens a truncated WAV in silence and tells only in its log of the header.
+    # libsndfile shortens a truncated WAV in silence and reports it only in its log of the header.
     # Programs that write into a pipe state the largest possible number, because they do not know the length.
     sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", log, re.MULTILINE)
     return sizes is not None and int(sizes[2]) < int(sizes[1]) < 0x7FFFF000
@@ -161,7 +161,7 @@ def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Pre
     duration_s = audio.num_file_samples / audio.file_rate
     stated_s = utterance.duration_s
     if stated_s is not None and abs(duration_s - stated_s) > 0.5 + 0.05 * stated_s:
-        detail = f"the manifest says {stated_s:.2f} s, the file holds {duration_s:.2f} s"
+        detail = f"the manifest states {stated_s:.2f} s, the file holds {duration_s:.2f} s"
         return [refusal("duration differs", detail)]
     if duration_s < options.min_duration_s:
         return [refusal("too short", f"{duration_s:.2f} s")]

@@ -127,8 +127,11 @@ def estimate(orders: list[Order]) -> Model:
 
 
 def packed_bytes(order: int) -> list[int]:
-    """Bytes of an n-gram of order 1, 2, ... in the packed file; the highest order has no backoff, no continuations."""
-    return [9] * (order - 1) + [4]
+    """Bytes of an n-gram of order 1, 2, ... in the packed file; the highest order has no backoff, no continuations.
+
+    The words of n-grams take two bytes in the mean; the spelling of words does not count.
+    """
+    return [6, *[5] * (order - 2), 3][:order]
 
 
 def losses(model: Model, sizes: Sequence[int]) -> list[np.ndarray]:

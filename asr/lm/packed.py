@@ -2,18 +2,22 @@
 
 The file is little-endian and has no padding; `asr._core.NgramLm` reads it and checks every length:
 
-    "ASRNGRAM", u32 version = 1, or 2 with pronunciations, u32 order, u32 number of n-grams of each order,
+    "ASRNGRAM", u32 version = 3, or 4 with pronunciations, u32 order, u32 number of n-grams of each order,
     u32 size, and that many bytes: the words in UTF-8, ascending by their bytes, one a line, <s>, </s> and <unk>
         among them. A word is its place in this list.
     order 1:   f32 log-probability of each word
     order > 1: the n-grams lie sorted by their words, so that those that continue the same (n-1)-gram lie side by
-        side. u32 for each (n-1)-gram and one more: index of the first n-gram that continues it. u24 last word of
-        each n-gram, then its log-probability, quantized.
+        side. For each (n-1)-gram how many n-grams continue it; then for each n-gram its last word: how many words are
+        likelier alone, or as likely and before it. Varints: 7 bits a byte, the lowest first, all but the last byte
+        of a number with the highest bit set. Then the log-probability of each n-gram, quantized.
     every order but the last: back-off weight of each n-gram, quantized
-    version 2 only:
+    version 4 only:
         u32 size, and that many bytes: the names of the phones, one a line, 1 to 128
         for each word: u8 number of pronunciations, and for each u8 length and that many u8, phones by their place
         u32 size, and that many bytes: the model that pronounces other words (csrc/search/g2p.h); 0 for none
+
+Versions 1 and 2, without and with pronunciations, are read too. For order > 1 they have, in place of the varints, u32
+for each (n-1)-gram and one more: index of the first n-gram that continues it; and u24 last word of each n-gram.
 
 Log-probabilities are natural. Quantized numbers are f32 low, f32 step and a byte each: low + step * byte.
 Runs without PyTorch.
@@ -25,7 +29,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +39,7 @@ BUNDLED = Path(__file__).parents[1] / "models" / "english.lm"
 """Words of English novels and read speech, upper case."""
 
 MAGIC = b"ASRNGRAM"
+VERSION = 3
 MAX_PHONES = 128
 MAX_PRONUNCIATIONS = 255
 """Most pronunciations of a word, and most phones of one."""
@@ -161,8 +165,9 @@ def pack(
     """
     text = "\n".join(words).encode()
     order, base = len(levels), len(words)
-    heads = [MAGIC, _u32(1, order, *(len(level.words) for level in levels), len(text)), text]
+    heads = [MAGIC, _u32(VERSION, order, *(len(level.words) for level in levels), len(text)), text]
     sections: list[bytes] = []
+    rank = np.empty(0, np.int64)  # of each word among all by their log-probabilities
     keys: list[npt.NDArray[np.int64]] = []  # of each order: index of the beginning * base + last word, ascending
     for n, level in enumerate(levels, 1):
         beginning = level.words[:, 0] if n > 1 else np.zeros(len(level.words), np.int64)
@@ -181,10 +186,12 @@ def pack(
         if (np.diff(keys[-1]) == 0).any():
             raise LmError(f"one of the {n}-grams is listed twice")
         if n > 1:
-            sections.append(_u32(*np.searchsorted(keys[-1], base * np.arange(len(keys[-2]) + 1))))
-            sections.append(_u24(level.words[sort, -1]))
-        natural = math.log(10) * level.log_probs[sort]
-        sections.append(natural.astype("<f4").tobytes() if n == 1 else _quantized(natural))
+            sections.append(_varints(np.diff(np.searchsorted(keys[-1], base * np.arange(len(keys[-2]) + 1)))))
+            sections.append(_varints(rank[level.words[sort, -1]]))
+        natural = (math.log(10) * level.log_probs[sort]).astype("<f4")
+        if n == 1:
+            rank = np.argsort(np.argsort(-natural, kind="stable"))
+        sections.append(natural.tobytes() if n == 1 else _quantized(natural))
         if n < order:
             sections.append(_quantized(math.log(10) * level.backoffs[sort]))
     packed = b"".join(heads + sections)
@@ -194,39 +201,21 @@ def pack(
 def unpack(packed: bytes) -> tuple[list[str], list[Ngrams]]:
     """Words, ascending by their bytes, and n-grams: what was packed, up to quantization. LmError for a damaged file."""
     try:
-        counts = NgramLm(np.frombuffer(packed, np.uint8)).num_ngrams
+        lm = NgramLm(np.frombuffer(packed, np.uint8))
     except ValueError as error:
         raise LmError(str(error)) from error
-    at = len(MAGIC) + 4 * (2 + len(counts))
-
-    def take(dtype: str, count: int) -> npt.NDArray[Any]:
-        nonlocal at
-        values = np.frombuffer(packed, dtype, count, at)
-        at += values.nbytes
-        return values
-
-    def dequantized(count: int) -> npt.NDArray[np.float32]:
-        low, step = take("<f4", 2)
-        values: npt.NDArray[np.float32] = low + step * take("u1", count).astype(np.float32)
-        return values
-
-    text = take("u1", int(take("<u4", 1)[0]))
+    size_at = len(MAGIC) + 4 * (2 + len(lm.num_ngrams))
+    size = int(np.frombuffer(packed, "<u4", 1, size_at)[0])
+    words = packed[size_at + 4 : size_at + 4 + size].decode().split("\n")
     levels: list[Ngrams] = []
     ngrams = np.empty((1, 0), np.int64)
-    for n, count in enumerate(counts, 1):
-        last = np.arange(count)
-        if n > 1:
-            starts = take("<u4", len(ngrams) + 1).astype(np.int64)
-            ngrams = np.repeat(ngrams, starts[1:] - starts[:-1], axis=0)
-            last = take("u1", 3 * count).reshape(-1, 3) @ np.array([1, 1 << 8, 1 << 16])
-        else:
-            ngrams = np.repeat(ngrams, count, axis=0)
-        ngrams = np.concatenate((ngrams, last[:, None]), axis=1)
-        log_probs = take("<f4", count) if n == 1 else dequantized(count)
-        backoffs = dequantized(count) if n < len(counts) else np.zeros(count, np.float32)
-        ln10 = np.float32(math.log(10))
-        levels.append(Ngrams(ngrams, log_probs / ln10, backoffs / ln10))
-    return text.tobytes().decode().split("\n"), levels
+    num_children = np.array([len(words)])
+    for n in range(1, len(lm.num_ngrams) + 1):
+        last, log_probs, backoffs, children = lm.level(n)
+        ngrams = np.concatenate((np.repeat(ngrams, num_children, axis=0), last[:, None]), axis=1)
+        num_children = children
+        levels.append(Ngrams(ngrams, log_probs / np.float32(math.log(10)), backoffs / np.float32(math.log(10))))
+    return words, levels
 
 
 def with_pronunciations(
@@ -262,16 +251,24 @@ def with_pronunciations(
                 section += bytes([len(variant), *(numbers[phone] for phone in variant)])
             except KeyError as error:
                 raise LmError(f"{word} is pronounced with {error}, which is none of the phones") from None
-    version_1 = packed[len(MAGIC) + 4 : len(packed) - old.pronunciations_size]
-    return MAGIC + _u32(2) + version_1 + bytes(section) + _u32(len(g2p)) + g2p
+    version = int(np.frombuffer(packed, "<u4", 1, len(MAGIC))[0])
+    rest = packed[len(MAGIC) + 4 : len(packed) - old.pronunciations_size]
+    return MAGIC + _u32(version + version % 2) + rest + bytes(section) + _u32(len(g2p)) + g2p
 
 
 def _u32(*values: int) -> bytes:
     return np.array(values, "<u4").tobytes()
 
 
-def _u24(values: npt.NDArray[np.int64]) -> bytes:
-    return np.ascontiguousarray(values.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3]).tobytes()
+def _varints(values: npt.NDArray[np.int64]) -> bytes:
+    """Numbers below 2^28, 7 bits a byte."""
+    sizes = 1 + sum((values >= 1 << bits).astype(np.int64) for bits in (7, 14, 21))
+    places = np.cumsum(sizes) - sizes
+    out = np.empty(int(sizes.sum()), np.uint8)
+    for k in range(4):
+        some = sizes > k
+        out[places[some] + k] = values[some] >> 7 * k & 0x7F | (sizes[some] > k + 1) << 7
+    return out.tobytes()
 
 
 def _quantized(values: npt.NDArray[np.float32]) -> bytes:

@@ -128,8 +128,8 @@ void ModelStream::answer(const Work& work) {
       result = model_->step(*step, cache);
     });
     const auto& metadata = model_->metadata();
-    stream_.stepped(result.log_probs, (step->num_frames - kFeatureOverlap) / kSubsampling, metadata.vocab_size(), result.phone_log_probs,
-                    metadata.num_phone_tokens(), result.encoder_out, metadata.dim);
+    stream_.stepped(result.log_probs, (step->num_frames - kFeatureOverlap) / kSubsampling, metadata.vocab_size(),
+                    result.phone_log_probs, metadata.num_phone_tokens(), result.encoder_out, metadata.dim);
   } else if (const auto* units = std::get_if<PunctuationUnits>(&work)) {
     PunctuationModel::Answer answer;
     try {

@@ -216,7 +216,10 @@ const float* Tensor::floats(const Shape& shape, const char* what) const {
 
 Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
                  std::vector<const char*> inputs, std::vector<const char*> outputs)
-    : runtime_(runtime), inputs_(std::move(inputs)), outputs_(std::move(outputs)), session_(nullptr, runtime.api().ReleaseSession) {
+    : runtime_(runtime),
+      inputs_(std::move(inputs)),
+      outputs_(std::move(outputs)),
+      session_(nullptr, runtime.api().ReleaseSession) {
   try {
     open(onnx, num_threads);
   } catch (const std::runtime_error& error) {
@@ -255,8 +258,8 @@ std::vector<Tensor> Session::run(std::initializer_list<const Tensor*> inputs) co
   std::vector<const ort::Value*> values;
   for (const Tensor* tensor : inputs) values.push_back(tensor->get());
   std::vector<ort::Value*> results(outputs_.size(), nullptr);
-  runtime_.check(runtime_.api().Run(session_.get(), nullptr, inputs_.data(), values.data(), values.size(), outputs_.data(),
-                                    outputs_.size(), results.data()));
+  runtime_.check(runtime_.api().Run(session_.get(), nullptr, inputs_.data(), values.data(), values.size(),
+                                    outputs_.data(), outputs_.size(), results.data()));
   std::vector<Tensor> outputs;
   outputs.reserve(results.size());
   for (ort::Value* result : results) outputs.emplace_back(runtime_, result);

@@ -19,10 +19,7 @@
 #include "search/endpointer.h"
 #include "python/exclusive.h"
 #include "frontend/fbank.h"
-#include "search/g2p.h"
-#include "search/hotwords.h"
 #include "search/lm_fusion.h"
-#include "search/ngram_lm.h"
 #include "onnx_file.h"
 #include "search/phrases.h"
 #include "search/spelling.h"
@@ -55,7 +52,7 @@ py::tuple ring_read(CaptureBuffer& buffer, std::int64_t max_samples) {
     throw py::value_error("max_samples must not be negative, got " + std::to_string(max_samples));
   }
   const ExclusiveUse::Scope scope(buffer.consumer, "RingBuffer.read");
-  // An array for what is there now, at least 1 so that an empty ring can tell of a gap at its end.
+  // An array for what is there now, at least 1 so that an empty ring can report a gap at its end.
   const std::size_t count =
       std::min(static_cast<std::size_t>(max_samples), std::max<std::size_t>(1, buffer.ring.num_available()));
   py::array_t<float> samples(static_cast<py::ssize_t>(count));
@@ -229,100 +226,6 @@ void bind_ctc(py::module_& m) {
   bind_search_methods<CtcPhraseSearch>(closed);
 }
 
-void bind_lm(py::module_& m) {
-  py::class_<NgramLm, std::shared_ptr<NgramLm>>(m, "NgramLm")
-      .def(py::init([](const py::object& data) {
-             const py::array array = require_bytes(data, "data");
-             const auto* bytes = static_cast<const std::uint8_t*>(array.data());
-             const auto size = static_cast<std::size_t>(array.size());
-             const py::gil_scoped_release release;
-             return std::make_shared<NgramLm>(bytes, size);
-           }),
-           "data"_a)
-      .def(
-          "log_probs",
-          [](const NgramLm& lm, const std::vector<std::string>& words) {
-            std::vector<float> result;
-            NgramLm::State state = lm.begin();
-            for (const std::string& word : words) result.push_back(lm.advance(state, lm.find(word)));
-            result.push_back(lm.advance(state, lm.end_of_sentence()));
-            return result;
-          },
-          "words"_a)
-      .def("__contains__",
-           [](const NgramLm& lm, const std::string& word) { return lm.find(word) != lm.unknown(); })
-      .def_property_readonly("phones", &NgramLm::phones)
-      .def(
-          "pronunciations",
-          [](const NgramLm& lm, const std::string& word) {
-            std::vector<std::vector<std::string>> result;
-            const std::int32_t number = lm.find(word);
-            if (number == lm.unknown()) return result;
-            for (const std::string_view bytes : lm.pronunciations(number)) {
-              result.emplace_back();
-              for (const char byte : bytes) {
-                result.back().push_back(lm.phones()[static_cast<std::uint8_t>(byte) - NgramLm::kFirstPhone]);
-              }
-            }
-            return result;
-          },
-          "word"_a)
-      .def_property_readonly("pronunciations_size", &NgramLm::pronunciations_size)
-      .def_property_readonly("g2p",
-                             [](const NgramLm& lm) {
-                               return py::bytes(reinterpret_cast<const char*>(lm.g2p().first), lm.g2p().second);
-                             })
-      .def_property_readonly("num_ngrams", [](const NgramLm& lm) {
-        std::vector<std::size_t> counts;
-        for (std::size_t n = 1; n <= lm.order(); ++n) counts.push_back(lm.num_ngrams(n));
-        return counts;
-      });
-
-  py::class_<G2p, std::shared_ptr<G2p>>(m, "G2p")
-      .def(py::init([](const py::object& data) {
-             const py::array array = require_bytes(data, "data");
-             const auto* bytes = static_cast<const std::uint8_t*>(array.data());
-             auto g2p = std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
-             py::cast(g2p->phones());  // UnicodeDecodeError, a ValueError, for names that are no UTF-8
-             return g2p;
-           }),
-           "data"_a)
-      .def_property_readonly("phones", &G2p::phones)
-      .def(
-          "pronounce",
-          [](const G2p& g2p, const std::string& word, int num_best) {
-            std::vector<std::pair<std::vector<std::int32_t>, double>> result;
-            for (G2p::Pronunciation& p : g2p.pronounce(word, num_best)) {
-              result.emplace_back(std::move(p.phones), p.log_prob);
-            }
-            return result;
-          },
-          "word"_a, "num_best"_a = 1);
-
-  py::class_<Hotwords, std::shared_ptr<Hotwords>>(m, "Hotwords")
-      .def(py::init([](std::string_view list, const std::vector<std::string>& tokens, float boost,
-                       std::shared_ptr<const NgramLm> lm) {
-             return std::make_shared<Hotwords>(list, tokens, boost, lm.get());
-           }),
-           "list"_a, "tokens"_a, "boost"_a = kHotwordBoost, "lm"_a = nullptr);
-
-  constexpr LmFusionOptions defaults;
-  py::class_<LmFusion, std::shared_ptr<LmFusion>>(m, "LmFusion")
-      .def(py::init([](std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens, float weight,
-                       float word_bonus, float oov_penalty, float prior_weight,
-                       std::shared_ptr<const Hotwords> hotwords, const std::vector<std::string>& phones) {
-             const LmFusionOptions options{weight, word_bonus, oov_penalty, prior_weight};
-             const py::gil_scoped_release release;  // the lexicon may have to be built
-             return std::make_shared<LmFusion>(std::move(lm), tokens, options, std::move(hotwords), phones);
-           }),
-           "lm"_a, "tokens"_a, py::kw_only(), "weight"_a = defaults.weight, "word_bonus"_a = defaults.word_bonus,
-           "oov_penalty"_a = defaults.oov_penalty, "prior_weight"_a = defaults.prior_weight, "hotwords"_a = nullptr,
-           "phones"_a = std::vector<std::string>())
-      .def_property_readonly("over_phones", &LmFusion::over_phones)
-      .def_property_readonly("tokens", &LmFusion::tokens)
-      .def("text", [](const LmFusion& fusion, std::int32_t word) { return std::string(fusion.text(word)); }, "word"_a);
-}
-
 void bind_endpointer(py::module_& m) {
   py::class_<Endpointer>(m, "Endpointer")
       .def(py::init([](double after_speech, double min_after_speech, double without_speech, double max_utterance,
@@ -376,6 +279,7 @@ void bind_onnx_file(py::module_& m) {
 }  // namespace
 
 void bind_contract(py::module_& m);     // contract.cc
+void bind_lm(py::module_& m);           // lm.cc
 void bind_punctuation(py::module_& m);  // punctuation.cc
 void bind_segment(py::module_& m);      // segment.cc
 void bind_text(py::module_& m);         // text.cc

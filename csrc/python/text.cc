@@ -54,14 +54,6 @@ void bind_text(py::module_& m) {
         return tokens;
       },
       "words"_a);
-  m.def(
-      "num_settled_words",
-      [](const std::vector<std::string>& words) {
-        std::size_t num_settled = 0;
-        const std::vector<ShownToken> tokens = format_numbers(words, 0, words.size(), &num_settled);
-        return num_settled ? tokens[num_settled - 1].last + 1 : 0;
-      },
-      "words"_a);
   m.attr("DEFAULT_TEXT") = kFormattedText ? "formatted" : "plain";
   py::class_<TextOptions, std::shared_ptr<TextOptions>>(m, "TextOptions");
   m.def(

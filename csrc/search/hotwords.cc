@@ -75,8 +75,8 @@ std::map<std::string, float> Hotwords::pronounced(const std::map<std::string, fl
       for (const std::string_view bytes : lm.pronunciations(number)) result.emplace_back(bytes);
     }
     if (!result.empty()) return result;
-    if (!g2p && lm.g2p().second) {
-      g2p = std::make_unique<const G2p>(lm.g2p().first, lm.g2p().second);
+    if (!g2p && !lm.g2p().empty()) {
+      g2p = std::make_unique<const G2p>(lm.g2p().data(), lm.g2p().size());
       for (const std::string& phone : g2p->phones()) {
         const auto found = std::find(lm.phones().begin(), lm.phones().end(), phone);
         if (found == lm.phones().end()) {
@@ -94,8 +94,9 @@ std::map<std::string, float> Hotwords::pronounced(const std::map<std::string, fl
       }
     }
     if (result.empty()) {
-      throw std::invalid_argument("hotword '" + word + "' cannot be pronounced: the language model does not know it and " +
-                                  (g2p ? "its pronouncing model cannot read it" : "has no model that pronounces new words") +
+      throw std::invalid_argument("hotword '" + word + "' cannot be pronounced: the language model does not know it " +
+                                  (g2p ? "and its pronouncing model cannot read it"
+                                       : "and has no model that pronounces new words") +
                                   "; write it as known words that are pronounced so");
     }
     return result;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -12,7 +13,7 @@ namespace asr_stream {
 namespace {
 
 constexpr char kMagic[] = "ASRNGRAM";
-constexpr std::uint32_t kVersion = 2;  // 1: without pronunciations
+constexpr std::uint32_t kVersion = 4;  // odd ones have no pronunciations; 1 and 2 have n-grams in words of fixed size
 constexpr std::uint32_t kMaxWords = 1u << 24;
 constexpr std::uint32_t kMaxNgrams = 1u << 30;
 
@@ -29,7 +30,7 @@ class NgramLm::Reader {
   Reader(const std::uint8_t* data, std::size_t size) : next_(data), left_(size) {}
 
   const std::uint8_t* take(std::size_t count, const char* what) {
-    if (count > left_) throw_damaged(std::string("it ends within its ") + what);
+    require(count, what);
     const std::uint8_t* start = next_;
     next_ += count;
     left_ -= count;
@@ -40,6 +41,17 @@ class NgramLm::Reader {
     const std::uint8_t* b = take(4, what);
     return static_cast<std::uint32_t>(b[0]) | static_cast<std::uint32_t>(b[1]) << 8 |
            static_cast<std::uint32_t>(b[2]) << 16 | static_cast<std::uint32_t>(b[3]) << 24;
+  }
+
+  // In 7 bits a byte, the lowest first, all but the last with their highest bit set.
+  std::uint32_t varint(const char* what) {
+    std::uint32_t value = 0;
+    for (int shift = 0; shift < 28; shift += 7) {
+      const std::uint8_t byte = *take(1, what);
+      value |= (byte & 0x7fu) << shift;
+      if (byte < 0x80) return value;
+    }
+    throw_damaged(std::string(what) + " are too large");
   }
 
   std::uint32_t number(const char* what, std::uint32_t low, std::uint32_t high) {
@@ -59,6 +71,10 @@ class NgramLm::Reader {
     return value;
   }
 
+  void require(std::size_t count, const char* what) const {
+    if (count > left_) throw_damaged(std::string("it ends within its ") + what);
+  }
+
   std::size_t left() const { return left_; }
 
  private:
@@ -66,51 +82,15 @@ class NgramLm::Reader {
   std::size_t left_;
 };
 
-NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) : data_(data, data + size) {
-  Reader reader(data_.data(), data_.size());
+NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) {
+  Reader reader(data, size);
   if (std::memcmp(reader.take(8, "beginning"), kMagic, 8) != 0) throw_damaged("it begins with other bytes");
   const std::uint32_t version = reader.number("version", 1, kVersion);
   levels_.resize(reader.number("order", 1, kMaxOrder));
   for (Level& level : levels_) level.count = reader.number("number of n-grams", 0, kMaxNgrams);
-  const std::size_t num_words = levels_[0].count;
-  if (num_words < 3 || num_words > kMaxWords) throw_damaged(std::to_string(num_words) + " words");
-
-  const std::size_t text_size = reader.number("size of words");
-  const std::string_view text(reinterpret_cast<const char*>(reader.take(text_size, "words")), text_size);
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find('\n', start), text.size());
-    const std::string_view word = text.substr(start, end - start);
-    if (word.empty() || (!words_.empty() && words_.back() >= word)) throw_damaged("its words are not in order");
-    words_.push_back(word);
-    start = end + 1;
-  }
-  if (words_.size() != num_words) throw_damaged("it has another number of words than it says");
-
-  const auto read_quantized = [&](std::size_t count, const char* what) {
-    Quantized table;
-    table.low = reader.real(what);
-    table.step = reader.real(what);
-    table.codes = reader.take(count, what);
-    return table;
-  };
-  for (std::size_t n = 1; n <= order(); ++n) {
-    Level& level = levels_[n - 1];
-    if (n == 1) {
-      unigram_log_probs_.resize(num_words);
-      for (float& value : unigram_log_probs_) value = reader.real("unigram log-probabilities");
-    } else {
-      Level& parents = levels_[n - 2];
-      const std::uint8_t* index = reader.take(4 * (parents.count + 1), "index");
-      Reader numbers(index, 4 * (parents.count + 1));
-      parents.first_child.resize(parents.count + 1);
-      for (std::uint32_t& first : parents.first_child) first = numbers.number("index");
-      level.words = reader.take(3 * level.count, "n-grams");
-      check_children(parents, level);
-      level.log_probs = read_quantized(level.count, "log-probabilities");
-    }
-    if (n < order()) level.backoffs = read_quantized(level.count, "back-off weights");
-  }
-  if (version > 1) read_pronunciations(reader);
+  read_words(reader);
+  read_ngrams(reader, version > 2);
+  if (version % 2 == 0) read_pronunciations(reader);
   if (reader.left() != 0) throw_damaged(std::to_string(reader.left()) + " bytes too many");
 
   const auto require = [this](std::string_view word) {
@@ -122,6 +102,74 @@ NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) : data_(data, data 
   end_of_sentence_ = require("</s>");
   begin_.contexts.fill(-1);
   if (order() > 1) begin_.contexts[0] = require("<s>");
+}
+
+void NgramLm::read_words(Reader& reader) {
+  const std::size_t num_words = levels_[0].count;
+  if (num_words < 3 || num_words > kMaxWords) throw_damaged(std::to_string(num_words) + " words");
+  const std::size_t text_size = reader.number("size of words");
+  text_.assign(reinterpret_cast<const char*>(reader.take(text_size, "words")), text_size);
+  const std::string_view text = text_;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    const std::string_view word = text.substr(start, end - start);
+    if (word.empty() || (!words_.empty() && words_.back() >= word)) throw_damaged("its words are not in order");
+    words_.push_back(word);
+    start = end + 1;
+  }
+  if (words_.size() != num_words) throw_damaged("it has another number of words than it says");
+}
+
+void NgramLm::read_ngrams(Reader& reader, bool compact) {
+  const auto read_quantized = [&](std::size_t count, const char* what) {
+    Quantized table;
+    table.low = reader.real(what);
+    table.step = reader.real(what);
+    const std::uint8_t* codes = reader.take(count, what);
+    table.codes.assign(codes, codes + count);
+    return table;
+  };
+  std::vector<std::uint32_t> by_rank(words_.size());
+  for (std::size_t n = 1; n <= order(); ++n) {
+    Level& level = levels_[n - 1];
+    if (n == 1) {
+      unigram_log_probs_.resize(words_.size());
+      for (float& value : unigram_log_probs_) value = reader.real("unigram log-probabilities");
+      std::iota(by_rank.begin(), by_rank.end(), 0u);
+      std::stable_sort(by_rank.begin(), by_rank.end(), [this](std::uint32_t a, std::uint32_t b) {
+        return unigram_log_probs_[a] > unigram_log_probs_[b];
+      });
+    } else {
+      Level& parents = levels_[n - 2];
+      // A damaged number of n-grams must not make this allocate more than a multiple of the file's size.
+      reader.require(compact ? parents.count + level.count : 4 * (parents.count + 1) + 3 * level.count, "n-grams");
+      parents.first_child.resize(parents.count + 1);
+      for (std::size_t i = 0; i <= parents.count; ++i) {
+        std::uint32_t& first = parents.first_child[i];
+        if (compact) {
+          first = i == 0 ? 0 : parents.first_child[i - 1] + reader.varint("numbers of n-grams");
+          if (first > level.count) throw_damaged("a broken index");
+        } else {
+          first = reader.number("index");
+        }
+      }
+      if (compact) {
+        level.words.reserve(3 * level.count);
+        for (std::size_t i = 0; i < level.count; ++i) {
+          const std::uint32_t rank = reader.varint("words of n-grams");
+          if (rank >= by_rank.size()) throw_damaged("n-grams of words that it does not have");
+          const std::uint32_t word = by_rank[rank];
+          for (int shift = 0; shift < 24; shift += 8) level.words.push_back(static_cast<std::uint8_t>(word >> shift));
+        }
+      } else {
+        const std::uint8_t* words = reader.take(3 * level.count, "n-grams");
+        level.words.assign(words, words + 3 * level.count);
+      }
+      check_children(parents, level);
+      level.log_probs = read_quantized(level.count, "log-probabilities");
+    }
+    if (n < order()) level.backoffs = read_quantized(level.count, "back-off weights");
+  }
 }
 
 void NgramLm::read_pronunciations(Reader& reader) {
@@ -139,27 +187,33 @@ void NgramLm::read_pronunciations(Reader& reader) {
   if (phones_.empty() || phones_.size() > kMaxPhones) throw_damaged(std::to_string(phones_.size()) + " phones");
 
   pronunciations_.reserve(words_.size());
+  const auto copy = [&](std::size_t size) {
+    const std::uint8_t* bytes = reader.take(size, "pronunciations");
+    pronunciation_bytes_.insert(pronunciation_bytes_.end(), bytes, bytes + size);
+    return bytes;
+  };
   for (std::size_t word = 0; word < words_.size(); ++word) {
-    const std::uint8_t* count = reader.take(1, "pronunciations");
-    pronunciations_.push_back(static_cast<std::uint32_t>(count - data_.data()));
-    for (int i = 0; i < *count; ++i) {
-      const std::size_t length = *reader.take(1, "pronunciations");
+    pronunciations_.push_back(static_cast<std::uint32_t>(pronunciation_bytes_.size()));
+    for (int left = *copy(1); left > 0; --left) {
+      const std::size_t length = *copy(1);
       if (length == 0) throw_damaged("a pronunciation without phones");
-      const std::uint8_t* begin = reader.take(length, "pronunciations");
-      for (std::uint8_t* phone = data_.data() + (begin - data_.data()); phone != begin + length; ++phone) {
+      copy(length);
+      for (auto phone = pronunciation_bytes_.end() - static_cast<std::ptrdiff_t>(length);
+           phone != pronunciation_bytes_.end(); ++phone) {
         if (*phone >= phones_.size()) throw_damaged("phone " + std::to_string(*phone));
         *phone = static_cast<std::uint8_t>(*phone + kFirstPhone);
       }
     }
   }
-  g2p_.second = reader.number("size of the pronouncing model");
-  g2p_.first = reader.take(g2p_.second, "pronouncing model");
+  const std::size_t g2p_size = reader.number("size of the pronouncing model");
+  const std::uint8_t* g2p = reader.take(g2p_size, "pronouncing model");
+  g2p_.assign(g2p, g2p + g2p_size);
 }
 
 std::vector<std::string_view> NgramLm::pronunciations(std::int32_t word) const {
   std::vector<std::string_view> result;
   if (pronunciations_.empty()) return result;
-  const std::uint8_t* next = data_.data() + pronunciations_[static_cast<std::size_t>(word)];
+  const std::uint8_t* next = pronunciation_bytes_.data() + pronunciations_[static_cast<std::size_t>(word)];
   for (int left = *next++; left > 0; --left) {
     const std::size_t length = *next++;
     result.emplace_back(reinterpret_cast<const char*>(next), length);
@@ -259,8 +313,8 @@ std::vector<double> NgramLm::pair_shares(bool of_pronunciations) const {
     if (words_[i].front() == '<') continue;  // a mark
     std::vector<std::string_view> forms{words_[i]};
     if (of_pronunciations) forms = pronunciations(static_cast<std::int32_t>(i));
-    const double probability =
-        std::exp(static_cast<double>(unigram_log_probs_[i])) / static_cast<double>(std::max<std::size_t>(forms.size(), 1));
+    const auto num_forms = static_cast<double>(std::max<std::size_t>(forms.size(), 1));
+    const double probability = std::exp(static_cast<double>(unigram_log_probs_[i])) / num_forms;
     for (const std::string_view form : forms) {
       std::size_t before = ' ';
       for (const char letter : form) {

@@ -33,7 +33,7 @@ class NgramLm {
   struct Quantized {
     float low = 0.0f;
     float step = 0.0f;
-    const std::uint8_t* codes = nullptr;
+    std::vector<std::uint8_t> codes;
 
     float operator[](std::size_t i) const noexcept { return low + step * static_cast<float>(codes[i]); }
   };
@@ -43,7 +43,20 @@ class NgramLm {
     std::array<std::int32_t, kMaxOrder - 1> contexts;
   };
 
-  // `data`, `size`: the whole file; copied. Throws std::invalid_argument for anything that is not one, to the byte.
+  // The n-grams of one order. Unigrams have their log-probabilities, and all words, in order.
+  struct Level {
+    std::size_t count = 0;
+    std::vector<std::uint8_t> words;  // last word of each, 3 bytes, little-endian
+    Quantized log_probs;
+    Quantized backoffs;                      // not of the highest order
+    std::vector<std::uint32_t> first_child;  // count + 1; not of the highest order
+
+    std::int32_t word(std::size_t i) const noexcept {
+      return words[3 * i] | words[3 * i + 1] << 8 | words[3 * i + 2] << 16;
+    }
+  };
+
+  // `data`, `size`: the whole file; not needed afterwards. Throws std::invalid_argument for anything that is not one, to the byte.
   NgramLm(const std::uint8_t* data, std::size_t size);
 
   State begin() const noexcept { return begin_; }  // at the beginning of a sentence
@@ -66,7 +79,7 @@ class NgramLm {
   // Bytes of the file that are about pronunciations; 0: none.
   std::size_t pronunciations_size() const noexcept { return pronunciations_size_; }
   // The file of the model that pronounces other words; of size 0: none.
-  std::pair<const std::uint8_t*, std::size_t> g2p() const noexcept { return g2p_; }
+  const std::vector<std::uint8_t>& g2p() const noexcept { return g2p_; }
 
   // How often each byte follows each other one, [before][byte], in a text of words as likely as they are alone, with a
   // space around every word: of spellings, or of pronunciations. Shares of all pairs.
@@ -85,38 +98,29 @@ class NgramLm {
   }
   std::int32_t bigram_word(std::uint32_t bigram) const noexcept { return levels_[1].word(bigram); }
   const Quantized& bigram_log_probs() const noexcept { return levels_[1].log_probs; }
+  const Level& level(std::size_t order) const { return levels_.at(order - 1); }
   float backoff(std::int32_t word) const noexcept { return levels_[0].backoffs[static_cast<std::size_t>(word)]; }
   std::size_t num_words() const noexcept { return unigram_log_probs_.size(); }
   std::size_t order() const noexcept { return levels_.size(); }
   std::size_t num_ngrams(std::size_t order) const { return levels_.at(order - 1).count; }
 
  private:
-  // The n-grams of one order. Unigrams have their log-probabilities, and all words, in order.
-  struct Level {
-    std::size_t count = 0;
-    const std::uint8_t* words = nullptr;  // last word of each, 3 bytes, little-endian
-    Quantized log_probs;
-    Quantized backoffs;                        // not of the highest order
-    std::vector<std::uint32_t> first_child;    // count + 1; not of the highest order
-
-    std::int32_t word(std::size_t i) const noexcept {
-      return words[3 * i] | words[3 * i + 1] << 8 | words[3 * i + 2] << 16;
-    }
-  };
-
   std::int32_t find_child(std::size_t order, std::int32_t context, std::int32_t word) const noexcept;
   void check_children(const Level& parents, const Level& level) const;
 
   class Reader;
+  void read_words(Reader& reader);
+  void read_ngrams(Reader& reader, bool compact);
   void read_pronunciations(Reader& reader);
 
-  std::vector<std::uint8_t> data_;
-  std::vector<std::string_view> words_;  // in data_
+  std::string text_;
+  std::vector<std::string_view> words_;  // in text_
   std::vector<float> unigram_log_probs_;
   std::vector<Level> levels_;
   std::vector<std::string> phones_;
-  std::vector<std::uint32_t> pronunciations_;  // num_words: where those of each word begin in data_
-  std::pair<const std::uint8_t*, std::size_t> g2p_{nullptr, 0};
+  std::vector<std::uint8_t> pronunciation_bytes_;
+  std::vector<std::uint32_t> pronunciations_;  // num_words: where those of each word begin in these
+  std::vector<std::uint8_t> g2p_;
   std::size_t pronunciations_size_ = 0;
   mutable std::once_flag lexicon_once_, phone_lexicon_once_;
   mutable std::unique_ptr<const Lexicon> lexicon_, phone_lexicon_;

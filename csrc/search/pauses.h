@@ -25,8 +25,7 @@ class Pauses {
 
   // Whether `hypothesis` begins soon after the utterance before.
   bool follows(const Hypothesis& hypothesis) const {
-    return speech_end_ >= 0 && !hypothesis.tokens.empty() &&
-           hypothesis.start_frames[0] - speech_end_ <= kLongestInTurn;
+    return !hypothesis.tokens.empty() && hypothesis.start_frames[0] - speech_end_ <= kLongestInTurn;
   }
 
   // The utterance of `hypothesis` has ended.
@@ -43,8 +42,8 @@ class Pauses {
   static constexpr std::int64_t kLongestInTurn = 60;  // 2.4 s: after a longer one the words before are of no concern
 
   std::int64_t expected_ = 0;
-  std::int64_t speech_end_ = -1;  // end of the last token of the utterance before; -1: there is none
-  bool was_finished_ = true;        // as a sentence
+  std::int64_t speech_end_ = -kLongestInTurn - 1;  // end of the last token of the utterance before; now: long ago
+  bool was_finished_ = true;  // as a sentence
 };
 
 }  // namespace asr_stream

@@ -71,8 +71,10 @@ NumberTables make() {
   t.units = {{"percent", "%"}, {"per cent", "%"}, {"degrees celsius", "°C"}, {"degrees centigrade", "°C"},
              {"degrees fahrenheit", "°F"}, {"degree celsius", "°C"}, {"degree fahrenheit", "°F"},
              {"miles per hour", " mph"}, {"mile per hour", " mph"}, {"m p h", " mph"}, {"m p g", " mpg"},
-             {"miles per gallon", " mpg"}, {"c c", " cc"}, {"k m", " km"}, {"c m", " cm"}, {"m m", " mm"}, {"k g", " kg"},
-             {"square feet", " sq ft"}, {"square foot", " sq ft"}, {"square miles", " sq mi"}, {"square mile", " sq mi"},
+             {"miles per gallon", " mpg"},
+             {"c c", " cc"}, {"k m", " km"}, {"c m", " cm"}, {"m m", " mm"}, {"k g", " kg"},
+             {"square feet", " sq ft"}, {"square foot", " sq ft"}, {"square miles", " sq mi"},
+             {"square mile", " sq mi"},
              {"frames per second", " fps"}, {"beats per minute", " bpm"}, {"r p m", " rpm"}, {"p s i", " psi"},
              {"kilometers per hour", " km/h"}, {"kilometres per hour", " km/h"}, {"kilometer per hour", " km/h"},
              {"meters per second", " m/s"}, {"metres per second", " m/s"}, {"square kilometers", " km²"},
@@ -101,7 +103,8 @@ NumberTables make() {
     }
   }
   t.counted = {"second", "seconds", "minute", "minutes", "hour",  "hours", "day",   "days",   "week", "weeks",  "month",
-               "months", "year",    "years",  "mile",    "miles", "foot",  "feet",  "inch",   "inches", "yards", "acres",
+               "months", "year",    "years",  "mile",    "miles", "foot",  "feet",  "inch",   "inches", "yards",
+               "acres",
                "ounces", "tons",    "people", "men",     "women", "times", "pages", "points", "degrees", "dozen"};
   t.range = {"to", "or"};
   t.between = {"between"};
@@ -110,10 +113,11 @@ NumberTables make() {
                    "apartment", "suite", "zip", "dial", "bus", "model"};
   for (const char* known :
        {"dvd", "cd", "tv", "pc", "fbi", "cia", "usa", "us", "uk", "eu", "un", "nasa", "nba", "nfl", "nhl", "mlb", "bbc", "cnn",
-        "abc", "nbc", "cbs", "ibm", "gps", "usb", "atm", "ceo", "cfo", "cto", "hr", "pr", "vip", "mba", "ai", "it", "id",
-        "ip", "iq", "iv", "ac", "dc", "dj", "gpu", "cpu", "api", "url", "html", "http", "pdf", "faq", "diy", "dna", "rna",
-        "hiv", "aids", "mri", "er", "ok", "pm", "am", "la", "nyc", "aol", "msn", "ssn", "irs", "epa", "fda", "nato", "aaa",
-        "cs", "aka", "xyz", "css", "fyi", "sql", "irc", "ira", "iou", "ios", "iso", "isp", "suv", "rv", "ufo", "lgbt", "npr", "ncaa", "mit", "ucla", "nypd", "lapd"}) {
+        "abc", "nbc", "cbs", "ibm", "gps", "usb", "atm", "ceo", "cfo", "cto", "hr", "pr", "vip", "mba", "ai", "it",
+        "id", "ip", "iq", "iv", "ac", "dc", "dj", "gpu", "cpu", "api", "url", "html", "http", "pdf", "faq", "diy",
+        "dna", "rna", "hiv", "aids", "mri", "er", "ok", "pm", "am", "la", "nyc", "aol", "msn", "ssn", "irs", "epa",
+        "fda", "nato", "aaa", "cs", "aka", "xyz", "css", "fyi", "sql", "irc", "ira", "iou", "ios", "iso", "isp", "suv",
+        "rv", "ufo", "lgbt", "npr", "ncaa", "mit", "ucla", "nypd", "lapd"}) {
     std::string shown = known;
     for (char& c : shown) c = static_cast<char>(c - 'a' + 'A');
     t.initials[known] = shown;
@@ -123,11 +127,12 @@ NumberTables make() {
   t.initials["eg"] = "e.g.";
   t.pronoun = {"i"};
   t.pronoun_verbs = {"am", "was", "wasn't", "have", "haven't", "had", "hadn't", "do", "don't", "did", "didn't", "can", "can't",
-                     "could", "couldn't", "will", "won't", "would", "wouldn't", "should", "shouldn't", "may", "might", "must",
-                     "think", "thought", "mean", "meant", "guess", "know", "knew", "want", "wanted", "wanna", "need", "needed",
-                     "feel", "felt", "like", "liked", "love", "loved", "just", "really", "actually", "never", "always", "also",
-                     "say", "said", "tell", "told", "see", "saw", "get", "got", "remember", "believe", "hope", "wish", "go",
-                     "went", "use", "used", "try", "tried", "live", "lived", "work", "still", "probably", "definitely"};
+                     "could", "couldn't", "will", "won't", "would", "wouldn't", "should", "shouldn't", "may", "might",
+                     "must", "think", "thought", "mean", "meant", "guess", "know", "knew", "want", "wanted", "wanna",
+                     "need", "needed", "feel", "felt", "like", "liked", "love", "loved", "just", "really", "actually",
+                     "never", "always", "also", "say", "said", "tell", "told", "see", "saw", "get", "got", "remember",
+                     "believe", "hope", "wish", "go", "went", "use", "used", "try", "tried", "live", "lived", "work",
+                     "still", "probably", "definitely"};
   t.determiners = {"the", "an", "this", "that", "my", "your", "his", "her", "its", "our", "their", "some", "any", "no"};
   t.phrases = {{"nine eleven", "9/11"}, {"twenty four seven", "24/7"}, {"fifty fifty", "50-50"},
                {"s and p five hundred", "S&P 500"}};
@@ -139,9 +144,12 @@ NumberTables make() {
                          "dev", "us", "ca", "au", "in", "jp", "ch", "it", "es", "nl", "biz", "mil", "me", "abc"};
   t.never_local = {"look", "looking", "me", "us", "it", "them", "him", "her", "you", "available", "found", "online",
                    "site", "website", "is", "are", "was", "were", "out", "up", "over", "visit", "here", "there", "more",
-                   "page", "one", "find", "works", "work", "working", "read", "people", "address", "or", "and", "the", "this", "that",
-                   "an", "from", "of", "in", "into", "on", "for", "with", "by", "to", "about", "like", "got", "get", "have", "has",
-                   "had", "use", "using", "called", "as", "so", "then", "but", "not", "just", "new", "old", "every", "my", "your", "his", "our", "their", "big", "early", "late"};
+                   "page", "one", "find", "works", "work", "working", "read", "people", "address", "or", "and", "the",
+                   "this", "that",
+                   "an", "from", "of", "in", "into", "on", "for", "with", "by", "to", "about", "like", "got", "get",
+                   "have", "has",
+                   "had", "use", "using", "called", "as", "so", "then", "but", "not", "just", "new", "old", "every",
+                   "my", "your", "his", "our", "their", "big", "early", "late"};
   t.address_marks = {{"dot", "."}, {"dash", "-"}, {"hyphen", "-"}, {"underscore", "_"}};
   t.slash = {"slash"};
   t.colon = {"colon"};

@@ -1,7 +1,7 @@
 // Words as they are shown: masked words, numbers, case and punctuation, in this order, of one utterance after another.
 //
-// What was shown as stable in a partial stays as long as the words under it do, and what a partial costs depends on what
-// is new in it. Nothing of an utterance reaches the next one but that a sentence goes on after a forced cut.
+// What was shown as stable in a partial stays as long as the words under it do, and what a partial costs depends on
+// what is new in it. Nothing of an utterance reaches the next one but that a sentence goes on after a forced cut.
 //
 // The network for case and punctuation is run by the owner, where a partial or a final asks for it:
 //
@@ -70,8 +70,8 @@ class TextFormatter {
   const PunctuationRun* partial(const std::vector<Word>& words, std::size_t num_stable);
   // is_cut: the speaker goes on.
   const PunctuationRun* final(const std::vector<Word>& words, bool is_cut);
-  // The probabilities (num_words, kNumMarks) and (num_words, kNumCases) of the run's words; none where there was no run.
-  // std::invalid_argument for another number.
+  // The probabilities (num_words, kNumMarks) and (num_words, kNumCases) of the run's words; none where there was no
+  // run. std::invalid_argument for another number.
   ShownText shown(const std::vector<float>& mark_probs = {}, const std::vector<float>& case_probs = {});
   void reset();  // what follows is another text
 
@@ -100,7 +100,8 @@ class TextFormatter {
   std::optional<PunctuationRun> run_;  // of the draft
 };
 
-// "HELLO" in small letters: ASCII and, by their code points, Latin, Greek and Cyrillic letters. "i", "i'm" get a capital.
+// "HELLO" in small letters: ASCII and, by their code points, Latin, Greek and Cyrillic letters. "i", "i'm" get a
+// capital.
 std::string plain_case(const std::string& word);
 
 }  // namespace asr_stream

@@ -24,7 +24,9 @@ Shown Rules::letters(std::size_t i) const {
   for (; spoken.is_letter(end); ++end) run += spoken.word(end);
   if (run.empty()) return {};
   const auto is_known = [&](const std::string& text) { return tables.initials.count(text) != 0; };
-  if (run.size() > 2 && is_word_letter(run[0]) && is_known(run.substr(1)) && !is_known(run)) return {{run.substr(0, 1), i, i}};
+  if (run.size() > 2 && is_word_letter(run[0]) && is_known(run.substr(1)) && !is_known(run)) {
+    return {{run.substr(0, 1), i, i}};
+  }
   if (run.size() > 2 && is_word_letter(run.back()) && is_known(run.substr(0, run.size() - 1)) && !is_known(run)) {
     run.pop_back();
     --end;
@@ -38,7 +40,8 @@ Shown Rules::letters(std::size_t i) const {
   if (spoken.is(i, tables.pronoun) && run.find_first_not_of(run[0]) == std::string::npos) return {};  // "i i think"
   if (run.size() == 2 && is_article && is_known(run) && !is_pronoun && !is_named) return {};  // "a c program"
   const bool goes_on = spoken.is(end, tables.range) || spoken.is(end, tables.conjunction);
-  if (run.size() == 2 && goes_on && spoken.is_letter(end + 1) && !is_word_letter(spoken.word(end + 1)[0]) && !is_known(run)) {
+  if (run.size() == 2 && goes_on && spoken.is_letter(end + 1) && !is_word_letter(spoken.word(end + 1)[0]) &&
+      !is_known(run)) {
     return {};  // "x y or z"
   }
   std::string ending;
@@ -55,7 +58,8 @@ Shown Rules::letters(std::size_t i) const {
   if (ending.empty() && text.back() != '.' && !(run.size() == 1 && is_word_letter(run[0]))) {
     Amount amount;
     const SpokenNumbers::DigitString string = spoken.digit_string(end);
-    const bool is_string = !string.digits.empty() && string.num_singles == string.num_atoms && !spoken.is(end, tables.zeros);
+    const bool is_string =
+        !string.digits.empty() && string.num_singles == string.num_atoms && !spoken.is(end, tables.zeros);
     if (is_string && !spoken.is(string.end, tables.point) && !is_counted(string.end)) {
       return {{text + string.digits, i, string.end - 1}};
     }
@@ -69,8 +73,8 @@ Shown Rules::letters(std::size_t i) const {
   return {{text, i, end - 1}};
 }
 
-// A name between the dots of an address: a word, or letters and digits; number of words, 0: none. of_domain: letters may
-// go on with a word ("g mail").
+// A name between the dots of an address: a word, or letters and digits; number of words, 0: none. of_domain: letters
+// may go on with a word ("g mail").
 std::size_t Rules::label(std::size_t i, std::string& text, bool of_domain) const {
   const std::size_t begin = i;
   text.clear();
@@ -93,7 +97,8 @@ std::size_t Rules::label(std::size_t i, std::string& text, bool of_domain) const
   const std::string& word = spoken.word(i);
   const bool is_mark = spoken.is(i, tables.at) || tables.address_marks.count(word) || spoken.is(i, tables.slash) ||
                        spoken.is(i, tables.colon) || word.empty();
-  if (!is_mark && word.find('\'') == std::string::npos && (text.empty() || (of_domain && !spoken.is(i, tables.top_level_domains)))) {
+  const bool may_begin = text.empty() || (of_domain && !spoken.is(i, tables.top_level_domains));
+  if (!is_mark && word.find('\'') == std::string::npos && may_begin) {
     if (tables.never_local.count(word) && !(of_domain && spoken.is(i, tables.top_level_domains))) return 0;
     text += word;
     ++i;

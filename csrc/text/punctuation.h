@@ -3,7 +3,7 @@
 //
 // The network sees one unit a word. A unit is kNumWordFeatures rows of one table, whose sum stands for the word: the
 // whole word hashed twice, so that two words hardly ever share both rows (Svenstrup et al. 2017, "Hash Embeddings"),
-// and parts of it, which tell names and endings of words that were never seen. So there is no list of words.
+// and parts of it, which reveal names and endings of words that were never seen. So there is no list of words.
 #pragma once
 
 #include <array>
@@ -47,7 +47,8 @@ inline constexpr std::int32_t kNumPauseClasses = 8;
 WordFeatures word_features(std::string_view word);
 WordFeatures special_features(SpecialUnit unit);
 
-// Class of the pause before a word, which is rounded to milliseconds; of NaN, 0. std::invalid_argument for a negative one.
+// Class of the pause before a word, which is rounded to milliseconds; of NaN, 0. std::invalid_argument for a negative
+// one.
 std::int32_t pause_class(double pause_s);
 
 // What the network reads, row by row, and where its answer for the first word stands.
@@ -58,17 +59,17 @@ struct PunctuationUnits {
   std::size_t num_words;
 };
 
-// The units of words that a sentence begins with or goes on with, or, as SpecialUnit::kNone, whose beginning is left out.
-// pauses_s: the pause before each word in seconds, NaN where unknown; empty for all unknown. That before the first word
-// of all does not count. complete: the speaker has ended behind the last word. std::invalid_argument for another number
-// of pauses than words, or a negative one.
+// The units of words that a sentence begins with or goes on with, or, as SpecialUnit::kNone, whose beginning is left
+// out. pauses_s: the pause before each word in seconds, NaN where unknown; empty for all unknown. That before the first
+// word of all does not count. complete: the speaker has ended behind the last word. std::invalid_argument for another
+// number of pauses than words, or a negative one.
 PunctuationUnits punctuation_units(const std::vector<std::string>& words, const std::vector<double>& pauses_s,
                                    SpecialUnit beginning, bool complete);
 
 // How words are written whose case is mixed: mcdonald -> McDonald. Keys are in small letters.
 using MixedCase = std::unordered_map<std::string, std::string>;
 
-// What the file of a network says about itself: the schema is that of asr/runtime/punctuation.py.
+// Metadata of a network: the schema is that of asr/runtime/punctuation.py.
 struct PunctuationMetadata {
   std::size_t look_ahead = 0;    // words behind a word that its mark and case depend on
   std::size_t left_context = 0;  // words before it
@@ -78,7 +79,8 @@ struct PunctuationMetadata {
 // std::invalid_argument naming the entry that is damaged.
 PunctuationMetadata read_punctuation_metadata(const std::map<std::string, std::string>& properties);
 
-// In small letters, or with a capital at the beginning; of letters up to U+00FF and Greek and Cyrillic ones, others stay.
+// In small letters, or with a capital at the beginning; of letters up to U+00FF and Greek and Cyrillic ones, others
+// stay.
 std::string to_lower(std::string_view text);
 std::string capitalized(std::string_view word);
 
@@ -92,12 +94,11 @@ struct PunctuationContext {
 
 // The words as they are shown, one for each word given.
 //
-// words: in small letters. One with a capital, a digit or a sign that is not an apostrophe keeps its letters: an earlier
-// step wrote it so. mark_probs (words.size(), kNumMarks), case_probs (words.size(), kNumCases): the most likely is taken.
-// The first word of a sentence is capitalized; behind "?" the network decides, because speech may be quoted there. A
-// full stop of a word's own (p.m.) also ends a sentence.
-// certainties: or null; the probability of each word that is shown, by what the network says of it and of the words
-// before it.
+// words: in small letters. One with a capital, a digit or a sign that is not an apostrophe keeps its letters: an
+// earlier step wrote it so. mark_probs (words.size(), kNumMarks), case_probs (words.size(), kNumCases): the most likely
+// is taken. The first word of a sentence is capitalized; behind "?" the network decides, because speech may be quoted
+// there. A full stop of a word's own (p.m.) also ends a sentence.
+// certainties: or null; the probability of each word that is shown, by the network, for it and for the words before it.
 // std::invalid_argument for probabilities of another number of words.
 std::vector<std::string> punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                                    const std::vector<float>& case_probs, const MixedCase& mixed,

@@ -1,4 +1,4 @@
-// What the file of a network for punctuation says about itself.
+// Metadata of a punctuation network.
 #include <algorithm>
 #include <stdexcept>
 #include <string>

@@ -11,7 +11,8 @@
 namespace asr_stream {
 
 // Words of one stretch of text, in lower case, and what they are in a language. Reads; it decides nothing about whether
-// a number should be written in digits. Positions are indices of words; what begins at one ends before `end`. For one thread.
+// a number should be written in digits. Positions are indices of words; what begins at one ends before `end`. For one
+// thread.
 class SpokenNumbers {
  public:
   struct Integer {

@@ -72,7 +72,8 @@ bool Rules::relative_time(std::size_t i, Shown& shown) const {
   i += 1 + n;
   const bool has_half_of_day = half_of_day(i) != 0;
   if (is_counted(i) || spoken.is_number(i) || spoken.is(i, tables.point)) return false;
-  if (!is_past && !has_half_of_day && !(says_minutes && (spoken.word(i).empty() || tables.roles.count(spoken.word(i))))) {
+  const bool is_followed = !spoken.word(i).empty() && !tables.roles.count(spoken.word(i));
+  if (!is_past && !has_half_of_day && (!says_minutes || is_followed)) {
     return false;  // "from ten to eleven", "a quarter to one man"
   }
   if (!is_past) {

@@ -1,6 +1,7 @@
 // The C++ core in JavaScript: language model, options, streams and the contract, as js/src uses them.
 //
-// Arrays are copied between JavaScript and C++. JavaScript frees what it makes by `.delete()`. A C++ exception becomes an Error.
+// Arrays are copied between JavaScript and C++. JavaScript frees what it makes by `.delete()`. A C++ exception becomes
+// an Error.
 #include "contract.h"
 #include "metadata.h"
 #include "onnx_file.h"
@@ -175,7 +176,9 @@ void stepped(Stream& self, const val& log_probs, const val& encoder_out, int num
   const bool has_phones = !phone_log_probs.isNull();
   const std::vector<float> rows = to_vector<float>(log_probs), vectors = to_vector<float>(encoder_out),
                            phones = has_phones ? to_vector<float>(phone_log_probs) : std::vector<float>();
-  const auto width = [num_frames](const std::vector<float>& v) { return static_cast<std::int64_t>(v.size()) / num_frames; };
+  const auto width = [num_frames](const std::vector<float>& values) {
+    return static_cast<std::int64_t>(values.size()) / num_frames;
+  };
   guarded([&] {
     self.stepped(rows.data(), num_frames, width(rows), has_phones ? phones.data() : nullptr, width(phones),
                  vectors.data(), width(vectors));

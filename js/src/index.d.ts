@@ -154,20 +154,21 @@ export interface Stream {
   /**
    * Continues with `samples`, mono, of any length; resolves to what happened. sampleRate: whole Hz in [1000, 768000],
    * default 16000; anything else is resampled. Samples that are not finite count as silence and cause an error
-   * event. Throws TypeError, RangeError, and Error after `finish`. Rejects with StreamError when the network cannot be run.
+   * event. Throws TypeError, RangeError, and Error after `finish`. Rejects with StreamError when the network cannot be
+   * run.
    */
   accept(samples: Float32Array | Int16Array, sampleRate?: number): Promise<StreamEvent[]>;
   /** Reports that `numSamples` of audio were lost here: ends the utterance, reports a gap. */
   gap(numSamples: number, sampleRate?: number): Promise<StreamEvent[]>;
-  /** Reports the end of the audio: the rest is decoded, the last utterance reported, and memory freed. Twice is once. */
+  /** Reports the end: the rest is decoded, the last utterance reported, and memory freed. Twice is once. */
   finish(): Promise<StreamEvent[]>;
   /** Frees a stream's memory without its last words. Not needed after `finish`. */
   close(): void;
 }
 
 /**
- * The network could not be run. The stream cannot be used any more: every later call rejects with the same reason. `cause`: the
- * network's error.
+ * The network could not be run. The stream cannot be used any more: every later call rejects with the same reason.
+ * `cause`: the network's error.
  */
 export class StreamError extends Error {
   /** What happened before the failure: what the call would have resolved to. Of later calls empty. */

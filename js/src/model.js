@@ -16,7 +16,9 @@ function readMetadata(core, bytes, name, isDecoder) {
     return core.readMetadata(bytes, isDecoder);
   } catch (error) {
     const { message } = error;
-    if (message.startsWith("metadata key") || message.startsWith("it is no model")) throw new ModelError(`${name}: ${message}`);
+    if (message.startsWith("metadata key") || message.startsWith("it is no model")) {
+      throw new ModelError(`${name}: ${message}`);
+    }
     throw new ModelError(`${name} is not an ONNX file, or it is damaged: ${message}; ${GET_ANEW}`);
   }
 }
@@ -140,7 +142,8 @@ export async function openSession(ort, bytes, options, name, inputs, outputs) {
     throw new ModelError(`${name} is not an ONNX file, or it is damaged: ${reason}; ${GET_ANEW}`, { cause: error });
   }
   // A decoder gives more than is used here.
-  if (String(session.inputNames) !== String(inputs) || String(session.outputNames.slice(0, outputs.length)) !== String(outputs)) {
+  const found = session.outputNames.slice(0, outputs.length);
+  if (String(session.inputNames) !== String(inputs) || String(found) !== String(outputs)) {
     throw new ModelError(
       `${name} is none of asr-stream: its graph takes ${session.inputNames.join(", ")} and gives ` +
         `${session.outputNames.join(", ")}; \`asr export\` writes one`,

@@ -24,6 +24,6 @@ export async function read(source, what) {
   } catch (error) {
     throw new Error(`${what} ${source} cannot be loaded: ${error.message}`, { cause: error });
   }
-  if (!response.ok) throw new Error(`${what} ${source} cannot be loaded: the server says ${response.status}`);
+  if (!response.ok) throw new Error(`${what} ${source} cannot be loaded: the server answers ${response.status}`);
   return new Uint8Array(await response.arrayBuffer());
 }

@@ -12,8 +12,9 @@ const LM_WEIGHTS = ["weight", "wordBonus", "oovPenalty", "priorWeight"];
 
 const DEFAULTS = { lm: null, punctuation: null, lmWeights: {}, search: "rescore", sessionOptions: {} };
 const OPTIONS = [
-  "model", ...Object.keys(DEFAULTS), "chunkMs", "leftContextMs", "secondPass", "beamSize", "silenceAfterSpeechS", "minSilenceAfterSpeechS",
-  "silenceWithoutSpeechS", "maxUtteranceS", "hotwords", "hotwordBoost", "phrases", "unknownCost", "text", "mask", "ort",
+  "model", ...Object.keys(DEFAULTS), "chunkMs", "leftContextMs", "secondPass", "beamSize",
+  "silenceAfterSpeechS", "minSilenceAfterSpeechS", "silenceWithoutSpeechS", "maxUtteranceS", "hotwords", "hotwordBoost",
+  "phrases", "unknownCost", "text", "mask", "ort",
 ]; // the defaults of the others stand in csrc/contract.h, and those of chunkMs and leftContextMs in the model file
 
 export class Recognizer {
@@ -150,7 +151,8 @@ function check(condition, name, value, allowed) {
 
 // step: what the value is a multiple of, or undefined. `range`: of csrc/contract.h.
 function checkRange(name, value, { low, withLow, high }, step) {
-  const isRight = typeof value === "number" && (withLow ? value >= low : value > low) && value <= high && !(value % step);
+  const isAbove = withLow ? value >= low : value > low;
+  const isRight = typeof value === "number" && isAbove && value <= high && !(value % step);
   const kind = step === 1 ? "a whole number " : step ? `a multiple of ${step} ` : "";
   check(isRight, name, value, `${kind}in ${withLow ? "[" : "("}${low}, ${high}]`);
 }

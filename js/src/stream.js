@@ -1,5 +1,5 @@
-// A stream: one source of audio, of any sample rate. All but the network is in C++ (csrc/stream.h), which asks for work;
-// the network that answers it runs here.
+// A stream: one source of audio, of any sample rate. All but the network is in C++ (csrc/stream.h), which asks for
+// work; the network that answers it runs here.
 
 const PIECE_S = 10; // so that a long recording is not held several times
 

@@ -3,7 +3,7 @@
 //     node server_page.mjs live PYTHON SPEECH.wav FINALS.json FOLDER
 //         SPEECH.wav, two utterances, as the microphone; what was sent and saved, and FINALS as SRT, in FOLDER
 //     node server_page.mjs pages PYTHON SPEECH.wav TALK FOLDER
-//         overlay: /?overlay with SPEECH.wav as the microphone: what one sees of it, without any key or click; overlay.png
+// overlay: /?overlay with SPEECH.wav as the microphone: what one sees of it, without any key or click; overlay.png
 //         in FOLDER. file: TALK dropped on the page, and then chosen; what was sent and saved in FOLDER
 //     node server_page.mjs screenshot PYTHON SPEECH.wav PICTURE.png [WIDTH HEIGHT light|dark]
 import { spawn } from "node:child_process";

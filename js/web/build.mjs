@@ -1,7 +1,8 @@
 // Puts the page together: page/, a folder for any web server of files. It is the server's page with an engine that
 // recognizes in the browser.
 //
-//     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm] [--punctuation FILE.onnx] [--output page]     by default the bundled ones
+//     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm] [--punctuation FILE.onnx] [--output page]
+// The files are the bundled ones by default.
 import { createHash } from "node:crypto";
 import { cp, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";

@@ -1,5 +1,5 @@
-// Recognition in the browser: by a worker, so that the page never has to wait for it. In place of the server's engine.js,
-// see app.js.
+// Recognition in the browser: by a worker, so that the page never has to wait for it. In place of the server's
+// engine.js, see app.js.
 
 const MODEL = "model.onnx", LM = "language.lm", PUNCTUATION = "punctuation.onnx"; // beside this file
 

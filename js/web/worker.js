@@ -87,7 +87,8 @@ function concatenated(blocks) {
 async function download(url, what, report) {
   const response = await fetch(url).catch(() => null);
   if (!response?.ok) {
-    throw new Error(`${what} ${url} cannot be loaded: ${response ? `the server says ${response.status}` : "no answer"}`);
+    const why = response ? `the server answers ${response.status}` : "no answer";
+    throw new Error(`${what} ${url} cannot be loaded: ${why}`);
   }
   const pieces = [];
   let numBytes = 0;

@@ -63,7 +63,7 @@ def read_blocks(
     try:
         with _open(path, raw_rate is not None, stopped) as (sources, whole):
             for source in sources:
-                for samples, sample_rate in _read(source, name, raw_rate, block_s, max_s - done_s):
+                for samples, sample_rate in _read(source, name, raw_rate, block_s, done_s, max_s):
                     done_s += len(samples) / sample_rate
                     if done_s > max_s:
                         raise AudioFileError(f"{name} lasts more than {max_s:g} s; at most {max_s:g} s are taken")
@@ -105,9 +105,12 @@ def name_of(path: str | Path | IO[bytes]) -> str:
 
 
 def _read(
-    source: Any, name: str, raw_rate: int | None, block_s: float, max_s: float
+    source: Any, name: str, raw_rate: int | None, block_s: float, done_s: float, max_s: float
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """The blocks of one recording; an error after the last one where it is shorter than its header says."""
+    """The blocks of one recording, of which `done_s` of audio were read before, in seconds, and at most `max_s` may be.
+
+    Raises AudioFileError before the first block where the header states more, and after the last one where it is less.
+    """
     from asr.streaming.audio.sequential_file import SequentialFile
 
     num_frames = 0
@@ -115,8 +118,8 @@ def _read(
         promised, sample_rate = file.frames, file.samplerate
         if isinstance(source, _Pipe) or promised >= UNKNOWN_FRAMES or (file.format == "MP3" and not _is_exact(source)):
             promised = 0
-        elif promised > max_s * sample_rate:
-            raise AudioFileError(f"{name} lasts {promised / sample_rate:.0f} s; at most {max_s:g} s are taken")
+        elif (length_s := done_s + promised / sample_rate) > max_s:
+            raise AudioFileError(f"{name} lasts {length_s:.0f} s; at most {max_s:g} s are taken")
         block_size = max(1, min(int(block_s * sample_rate), MAX_BLOCK_SIZE // file.channels))
         while len(block := file.read(block_size, dtype="float32", always_2d=True)):
             num_frames += len(block)

@@ -8,7 +8,7 @@ replicas, where it stays. Ray's own behavior with WebSockets, and what is done a
 
 - An open WebSocket counts as a request, and Ray lets a replica have five: the rest would wait in the handshake without
   an answer. Here it may have more than `max_sessions`, so that the replica itself refuses with 503.
-- Ray tells a replica that it must end only after its last request. `drain` reads Ray's mark instead and stops the
+- Ray notifies a replica of its end only after its last request. `drain` reads Ray's mark instead and stops the
   server at once: sessions send their finals and close with 1001, and clients connect again, to another replica.
 - Prometheus would see one replica, at random, behind `/metrics`. `export_metrics` gives the numbers of each to Ray,
   which exports those of all replicas.

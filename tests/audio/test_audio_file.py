@@ -180,6 +180,15 @@ def test_no_more_than_max_s_is_read_whatever_the_header_has(sample: np.ndarray, 
         assert len(samples) <= 2.0 * 16000 and "at most 2 s are taken" in trouble
 
 
+def test_recordings_one_after_the_other_are_bounded_together(sample: np.ndarray, tmp_path: Path) -> None:
+    path, one = tmp_path / "a.ogg", encode(sample[:32000], "ogg")
+    path.write_bytes(one + one)
+    samples, trouble = read(path, max_s=3.0)  # the second one states its length: nothing of it is read
+    assert len(samples) == 32000 and trouble == f"{path} lasts 4 s; at most 3 s are taken"
+    samples, trouble = read(path, max_s=4.5)
+    assert len(samples) == 64000 and trouble == ""
+
+
 def test_a_pipe_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audio_file, "MAX_PIPED", 1 << 20)
     reader, writer = os.pipe()

@@ -41,7 +41,7 @@ def run(virtual_microphone: VirtualMicrophone, code: str, *arguments: str) -> st
 
 @pytest.mark.parametrize(
     ("ways", "seconds"),
-    [((), 1), (("held-interpreter",), 8), (("python-callback",), 1)],
+    [((), 1), (("held-interpreter",), 5), (("python-callback",), 1)],
     ids=["free", "held-interpreter", "python-callback"],
 )
 def test_not_a_sample_is_lost_or_changed(

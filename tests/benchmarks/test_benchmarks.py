@@ -45,7 +45,7 @@ def run(name: str, *arguments: str) -> str:
     ],
 )
 def test_a_benchmark_prints_its_numbers(name: str, arguments: list[str], printed: str) -> None:
-    output = run(name, *arguments)
+    output = run_here(name, *arguments)
     assert re.search(printed, output), output
 
 

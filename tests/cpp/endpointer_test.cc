@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace asr_stream {
 namespace {
@@ -15,6 +16,15 @@ TEST(Endpointer, RulesFireAtTheirFrame) {
   EXPECT_EQ(endpointer.update(100, 17, true), EndpointRule::kSilenceAfterSpeech);
   EXPECT_EQ(endpointer.update(124, 124, false), EndpointRule::kNone);
   EXPECT_EQ(endpointer.update(125, 125, false), EndpointRule::kSilenceWithoutSpeech);
+}
+
+TEST(Endpointer, ASpeakerWhoPausesIsGivenHalfAsLongAgain) {
+  const Endpointer endpointer(EndpointerOptions{});
+  EndpointCues cues;
+  for (const auto& [longest, silence] : {std::pair(11, 17), {12, 18}, {20, 30}, {26, 39}, {27, 40}, {60, 40}}) {
+    cues.longest_pause_frames = longest;
+    EXPECT_EQ(endpointer.silence_frames(cues), silence);
+  }
 }
 
 TEST(Endpointer, LongUtteranceWaitsForAPause) {

@@ -13,6 +13,7 @@
 
 #include "search/ctc_prefix_beam_search.h"
 #include "search/lm_fusion.h"
+#include "search/look_ahead.h"
 
 namespace asr_stream {
 namespace {
@@ -45,31 +46,48 @@ class Writer {
 
 enum Words : std::uint32_t { kEnd, kBegin, kUnknown, kA, kAb, kB, kNumWords };
 
-// Bigrams: <s> A (-0.5), A AB (-1), A B (-1.5); trigram: <s> A AB (-0.25).
-std::vector<std::uint8_t> small_file() {
+// Bigrams: <s> A (-0.5), A AB (-1), A B (-1.5); trigram: <s> A AB (-0.25). In versions 2 and 4 A is pronounced P.
+std::vector<std::uint8_t> small_file(std::uint32_t version) {
   const std::string text = "</s>\n<s>\n<unk>\nA\nAB\nB";
   Writer w;
-  w.text("ASRNGRAM").number(1).number(3).number(kNumWords).number(3).number(1);
+  w.text("ASRNGRAM").number(version).number(3).number(kNumWords).number(3).number(1);
   w.number(static_cast<std::uint32_t>(text.size())).text(text);
   for (const float log_prob : {-3.0f, -99.0f, -4.0f, -1.0f, -2.0f, -2.5f}) w.real(log_prob);
   w.real(-0.5f).real(0.1f);  // back-off: -0.5 + 0.1 * code
   for (const std::uint8_t code : {5, 1, 5, 2, 5, 5}) w.code(code);
-  for (const std::uint32_t first : {0u, 0u, 1u, 1u, 3u, 3u, 3u}) w.number(first);
-  w.word(kA).word(kAb).word(kB);
+  if (version < 3) {
+    for (const std::uint32_t first : {0u, 0u, 1u, 1u, 3u, 3u, 3u}) w.number(first);
+    w.word(kA).word(kAb).word(kB);
+  } else {
+    for (const std::uint8_t count : {0, 1, 0, 2, 0, 0}) w.code(count);
+    w.code(0).code(0x81).code(0).code(2);  // the second is 1 in two bytes
+  }
   w.real(-1.5f).real(0.5f).code(2).code(1).code(0);
   w.real(-0.75f).real(0.25f).code(1).code(3).code(3);
-  for (const std::uint32_t first : {0u, 1u, 1u, 1u}) w.number(first);
-  w.word(kAb).real(-0.25f).real(0.0f).code(0);
+  if (version < 3) {
+    for (const std::uint32_t first : {0u, 1u, 1u, 1u}) w.number(first);
+    w.word(kAb);
+  } else {
+    for (const std::uint8_t count : {1, 0, 0}) w.code(count);
+    w.code(1);
+  }
+  w.real(-0.25f).real(0.0f).code(0);
+  if (version % 2 == 0) {
+    w.number(1).text("P").code(0).code(0).code(0).code(1).code(1).code(0).code(0).code(0).number(0);
+  }
   return w.bytes;
 }
 
-NgramLm small_lm() {
-  const auto bytes = small_file();
+class Versions : public testing::TestWithParam<std::uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(NgramLm, Versions, testing::Range(1u, 5u));
+
+NgramLm small_lm(std::uint32_t version = 3) {
+  const auto bytes = small_file(version);
   return NgramLm(bytes.data(), bytes.size());
 }
 
-TEST(NgramLm, FollowsTheLongestContextAndBacksOff) {
-  const NgramLm lm = small_lm();
+TEST_P(Versions, FollowsTheLongestContextAndBacksOff) {
+  const NgramLm lm = small_lm(GetParam());
   NgramLm::State state = lm.begin();
   EXPECT_FLOAT_EQ(lm.advance(state, kA), -0.5f);
   EXPECT_FLOAT_EQ(lm.advance(state, kAb), -0.25f);        // trigram
@@ -81,6 +99,8 @@ TEST(NgramLm, FollowsTheLongestContextAndBacksOff) {
   EXPECT_FLOAT_EQ(lm.advance(state, kB), -0.4f - 2.5f);   // weight of <s>
   EXPECT_EQ(lm.find("AB"), static_cast<std::int32_t>(kAb));
   EXPECT_EQ(lm.find("ABC"), lm.unknown());
+  EXPECT_EQ(lm.phones().size(), GetParam() % 2 == 0 ? 1u : 0u);
+  EXPECT_EQ(lm.pronunciations(kA).size(), lm.phones().size());
 }
 
 TEST(NgramLm, TheLexiconHoldsEverySpelling) {
@@ -96,8 +116,28 @@ TEST(NgramLm, TheLexiconHoldsEverySpelling) {
   EXPECT_EQ(lexicon.child(Lexicon::kRoot, 'C'), Lexicon::kNone);
 }
 
-TEST(NgramLm, EveryCutIsRefused) {
-  auto bytes = small_file();
+TEST(LookAhead, OfAWordWithManyPronunciationsTheFirstCount) {
+  const NgramLm lm = small_lm();
+  std::vector<std::string> ways;
+  for (char c = 'a'; c < 'a' + 20; ++c) ways.push_back(std::string(1, c));
+  std::vector<Lexicon::Entry> entries{{"z", kB}};
+  for (const std::string& way : ways) entries.push_back({way, kAb});
+  const std::vector<float> log_probs(kNumWords, -1.0f);
+  const Lexicon lexicon(entries, log_probs.data());
+  const LookAhead look_ahead(lm, lexicon);
+  const auto all = look_ahead.continuations(kA);  // A AB, A B
+  EXPECT_EQ(all.end - all.begin, 16u + 1);
+  const auto begin_with = [&](const std::string& byte) {
+    const std::int32_t child = lexicon.child(Lexicon::kRoot, static_cast<std::uint8_t>(byte[0]));
+    const auto range = look_ahead.narrow(all, Lexicon::kRoot, child);
+    return range.end - range.begin;
+  };
+  for (std::size_t i = 0; i < ways.size(); ++i) EXPECT_EQ(begin_with(ways[i]), i < 16 ? 1u : 0u) << ways[i];
+  EXPECT_EQ(begin_with("z"), 1u);
+}
+
+TEST_P(Versions, EveryCutIsRefused) {
+  auto bytes = small_file(GetParam());
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     // An allocation of exactly this size: the address sanitizer sees a read past it.
     const std::unique_ptr<std::uint8_t[]> cut(new std::uint8_t[size]);
@@ -108,8 +148,29 @@ TEST(NgramLm, EveryCutIsRefused) {
   EXPECT_THROW(NgramLm(bytes.data(), bytes.size()), std::invalid_argument);
 }
 
-TEST(NgramLm, AnyDamageIsRefusedOrHarmless) {
-  const auto bytes = small_file();
+TEST(NgramLm, RefusesNumbersThatTheFileCannotHold) {
+  const auto good = small_file(3);
+  const auto refused = [&](std::size_t at, std::vector<std::uint8_t> bytes, const char* message) {
+    auto damaged = good;
+    std::copy(bytes.begin(), bytes.end(), damaged.begin() + static_cast<std::ptrdiff_t>(at));
+    try {
+      const NgramLm lm(damaged.data(), damaged.size());
+      ADD_FAILURE() << "accepted: " << message;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+    }
+  };
+  const std::size_t counts = 8 + 4 * 6 + 21 + 4 * kNumWords + 8 + kNumWords;  // of bigrams
+  const std::size_t words = counts + kNumWords;
+  refused(20, {0xff, 0xff, 0xff, 0x3f}, "ends within its n-grams");  // a gigabyte of bigrams
+  refused(counts + 1, {9}, "a broken index");
+  refused(counts, {0xff, 0xff, 0xff, 0xff}, "numbers of n-grams are too large");
+  refused(words, {kNumWords}, "n-grams of words that it does not have");
+  refused(words + 3, {0}, "n-grams out of order");
+}
+
+TEST_P(Versions, AnyDamageIsRefusedOrHarmless) {
+  const auto bytes = small_file(GetParam());
   std::mt19937 random(1);
   int refused = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -132,7 +193,7 @@ TEST(NgramLm, AnyDamageIsRefusedOrHarmless) {
 }
 
 TEST(LmFusion, SearchesInThreadsShareOneModel) {
-  const auto bytes = small_file();
+  const auto bytes = small_file(3);
   const auto lm = std::make_shared<const NgramLm>(bytes.data(), bytes.size());
   const auto fusion = std::make_shared<const LmFusion>(
       lm, std::vector<std::string>{"", "\xE2\x96\x81", "A", "B"}, LmFusionOptions{0.5f, 0.5f, 2.0f, 0.3f});

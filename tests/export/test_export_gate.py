@@ -31,7 +31,8 @@ from asr.training.checkpoint import Checkpoint
 )
 def test_every_kind_of_model_passes_the_gate(changes: dict[str, object], tmp_path: Path) -> None:
     # What more layers carry in their caches is tested in test_export.py.
-    checkpoint = make_checkpoint(dataclasses.replace(SMALL, decoder_layers=1, **changes))  # type: ignore[arg-type]
+    changes |= {"encoder_layers": 1, "decoder_layers": 1}
+    checkpoint = make_checkpoint(dataclasses.replace(SMALL, **changes))  # type: ignore[arg-type]
     report = export_model(checkpoint, tmp_path / "model.onnx")
     assert report.parity.max_error < 1e-4 and report.parity.num_chunks >= 50
     model, phones = OnnxModel(tmp_path / "model.onnx"), changes.get("phones", SMALL.phones)

@@ -276,7 +276,7 @@ def test_the_page_reports_errors_in_a_sentence(page: Path) -> None:
     assert said.pop("truncated model").startswith(truncated)
     assert said == {
         "no WebAssembly": "This browser has no WebAssembly, which recognition needs: use a newer one, or allow it.",
-        "no model": "The model model.onnx cannot be loaded: the server says 404.",
+        "no model": "The model model.onnx cannot be loaded: the server answers 404.",
         "truncated language model": "Not a language model of asr-stream, or a damaged one: it ends within its "
         "version; write it again with `asr lm`.",
         "no microphone": "There is no microphone: plug one in, and start again.",

@@ -172,11 +172,11 @@ def toy_text(path: Path, num_sentences: int, seed: int) -> Path:
 @pytest.mark.parametrize("order", [2, 3, 4])
 def test_a_trained_model_is_a_distribution_in_every_context(order: int, tmp_path: Path) -> None:
     text = toy_text(tmp_path / "train.txt", 3000, 0)
-    for megabytes in ("1", "0.0015"):  # all n-grams; few of them
+    for megabytes in ("1", "0.0009"):  # all n-grams; few of them
         out = tmp_path / f"{megabytes}.lm"
         command = ["lm", "train", str(text), "--order", str(order), "--num-words", "35", "--megabytes", megabytes]
         assert main([*command, "-o", str(out)]) == 0
-    whole, pruned = (load_lm(tmp_path / f"{m}.lm") for m in ("1", "0.0015"))
+    whole, pruned = (load_lm(tmp_path / f"{m}.lm") for m in ("1", "0.0009"))
     assert pruned.num_ngrams[-1] < 0.8 * whole.num_ngrams[-1]
     vocabulary = [*sorted({w for w in text.read_text().split() if w in whole}), "UNSEEN"]
     assert len(vocabulary) == 36
@@ -218,7 +218,7 @@ def test_pruning_keeps_to_the_size_asked_for_at_any_order(order: str, tmp_path: 
         assert main([*command, "-o", str(tmp_path / "words.lm")]) == 0
         size = (tmp_path / "words.lm").stat().st_size
         assert size < 1000 * kilobytes + 1000  # the heading and spellings
-        assert order == "2" or size > 1000 * kilobytes  # all 2-grams are less
+        assert order == "2" or size > 700 * kilobytes  # all 2-grams are less; words of so few take one byte, not two
 
 
 def test_marks_in_the_text_are_unknown_words(tmp_path: Path) -> None:

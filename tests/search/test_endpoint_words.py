@@ -81,7 +81,7 @@ class StreamRun:
                 ),
                 rescore_ctc_weight=0.5,
                 text=_core.text_options(formatted=False, tokens=list(SPEECH), punctuation=network),
-                **defaults | {"max_utterance_s": 20.0} | endpoints,
+                **{"max_utterance_s": 20.0} | defaults | endpoints,
             )
         )
         # The level of the audio of a frame says which one it is.
@@ -204,6 +204,17 @@ def test_a_pause_that_has_cut_an_unfinished_sentence_is_waited_for_the_next_time
     assert second == len(frames("AAAAAAB", 32, "AAAAAAA")) + 40  # 1.5 times 32, but at most 1.6 s
     whole = StreamRun(frames("AAAAAAA", 32, "AAAAAAA", 60))  # a sentence is over: what follows is another one
     assert whole.finals[1][1] == len(frames("AAAAAAA", 32, "AAAAAAA")) + 13
+    later = StreamRun(frames("AAAAAAB", 70, "AAAAAAA", 60))  # and so it is after 2.4 s
+    assert later.finals[1][1] == len(frames("AAAAAAB", 70, "AAAAAAA")) + 13
+
+
+@pytest.mark.parametrize(("silence", "expected"), [(50, 19), (50 + 125, 13)])
+def test_half_of_a_pause_is_expected_in_the_next_utterance_but_not_after_silence(silence: int, expected: int) -> None:
+    first = frames("AAAAAAB", 26, "AAAAAAA")
+    second = frames("AAAAAAA")
+    run = StreamRun([*first, *[0] * silence, *second, *[0] * 60])
+    ends = [frame for _, frame in run.finals]
+    assert ends == [len(first) + 39, len(first) + silence + len(second) + expected]
 
 
 @pytest.mark.parametrize(("pause", "context"), [(40, True), (70, False)])
@@ -222,3 +233,6 @@ def test_the_context_of_the_second_pass_is_bounded() -> None:
     run = StreamRun(frames("A" * 70, 30, "A" * 70, 60), second_pass=True)
     (_, end), (begin, _) = run.second_passes
     assert end - begin == 125  # 5 s
+    run = StreamRun(frames("A" * 70, 30, "A" * 230, 60), second_pass=True, max_utterance_s=40.0)
+    _, (begin, end) = run.second_passes
+    assert end - begin == 750  # 30 s with the utterance

@@ -5,8 +5,8 @@
 //
 // Frames come with the clock. The frame of device time n counts: n % (2^23 - 1) + 1 in the upper 24 bits of a signed
 // 32-bit sample, negative in every second channel; so whoever captures it can tell every frame that was lost. A reader
-// that falls behind by a buffer gets an overrun (-EPIPE), after which the card goes on with the frame of the moment. The
-// card is plugged in while the file `plug` exists.
+// that falls behind by a buffer gets an overrun (-EPIPE), after which the card goes on with the frame of the moment.
+// The card is plugged in while the file `plug` exists.
 #include <alsa/asoundlib.h>
 #include <alsa/pcm_external.h>
 #include <stdint.h>
