@@ -248,7 +248,8 @@ EndpointRule Segment::endpoint(bool word_begins, const Hypothesis* best) const {
 // The words before a silence that may end the utterance; none: it may not.
 std::optional<Hypothesis> Segment::best_in_silence() const {
   const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, searches_.search);
-  if (num_blanks >= num_frames_ - utterance_start_ || num_blanks < endpointer_.min_silence_frames()) return std::nullopt;
+  const bool has_speech = num_blanks < num_frames_ - utterance_start_;
+  if (!has_speech || num_blanks < endpointer_.min_silence_frames()) return std::nullopt;
   return hypotheses(searches_, 1).front();
 }
 
