@@ -23,6 +23,7 @@ import numpy as np
 from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
+from asr.data.cuts import evenly_spread
 from asr.evaluation.wer import count_errors
 from asr.punctuation.corpus import NONE, UNKNOWN_CASE, Corpus, CorpusReader
 from asr.punctuation.evaluate import Labels, Scores
@@ -110,7 +111,7 @@ def main() -> None:
         if text not in texts and any(mark is not None for mark in marks):
             chosen.append((cut, text.split(), marks))
         texts.add(text)
-    chosen = chosen[:number]
+    chosen = evenly_spread(chosen, number)
     if not chosen:
         parser.error(f"no transcript of {args.data} has a sentence of {args.cased} in it")
 

@@ -1,12 +1,9 @@
 #include "segment.h"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
-
-#include "text/formatter.h"
 
 namespace asr_stream {
 
@@ -144,20 +141,6 @@ void Segment::scored(const std::vector<float>& scores) {
   proceed();
 }
 
-void Segment::punctuated(const std::vector<float>& mark_probs) {
-  const auto* units = work_ ? std::get_if<PunctuationUnits>(work_.get()) : nullptr;
-  if (!units) throw std::logic_error("no punctuation was asked for");
-  if (mark_probs.size() == units->pauses.size() * kNumMarks) {
-    const float* marks = &mark_probs[(units->first_word + units->num_words - 1) * kNumMarks];
-    const double over = static_cast<double>(marks[static_cast<std::size_t>(Mark::kPeriod)]) +
-                        static_cast<double>(marks[static_cast<std::size_t>(Mark::kQuestion)]);
-    constexpr double kLeast = 1e-6;
-    sentence_end_->log_odds = std::log(std::max(over, kLeast) / std::max(1.0 - over, kLeast));
-  }
-  work_.reset();
-  proceed();
-}
-
 std::vector<Event> Segment::take_events() { return std::exchange(events_, {}); }
 
 void Segment::proceed() {
@@ -235,52 +218,6 @@ std::int64_t Segment::likeliest_token() const {
   const auto num_tokens = static_cast<std::int64_t>(search_tokens().size());
   const auto row = (over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_).begin() + chunk_searched_ * num_tokens;
   return std::max_element(row, row + num_tokens) - row;
-}
-
-// Whether the utterance ends before the next frame.
-EndpointRule Segment::endpoint(bool word_begins, const Hypothesis* best) const {
-  const std::int64_t length = num_frames_ - utterance_start_;
-  if (!length) return EndpointRule::kNone;
-  const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, searches_.search);
-  return endpointer_.update(length, num_blanks, num_blanks < length, word_begins, best ? cues(*best) : EndpointCues{});
-}
-
-// The words before a silence that may end the utterance; none: it may not.
-std::optional<Hypothesis> Segment::best_in_silence() const {
-  const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, searches_.search);
-  if (num_blanks >= num_frames_ - utterance_start_ || num_blanks < endpointer_.min_silence_frames()) return std::nullopt;
-  return hypotheses(searches_, 1).front();
-}
-
-// Asks whether the sentence is over behind these words, once.
-bool Segment::request_punctuation(const Hypothesis& best) {
-  const bool has_network = options_->text && options_->text->punctuation;
-  if (!has_network || options_->phrases || !endpointer_.depends_on_cues()) return false;
-  const std::vector<Word> found = words_of(best, letters(searches_), 0);
-  if (found.empty()) return false;
-  std::vector<std::string> texts;
-  std::vector<double> pauses_s;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    texts.push_back(to_lower(found[i].text));
-    pauses_s.push_back(i ? std::max(0.0, found[i].start_s - found[i - 1].end_s) : 0.0);
-  }
-  if (sentence_end_ && sentence_end_->words == texts) return false;
-  work_ = std::make_unique<const Work>(
-      punctuation_units(texts, pauses_s, continues_ ? SpecialUnit::kContinues : SpecialUnit::kSentence, true));
-  sentence_end_ = SentenceEnd{std::move(texts), std::nullopt};
-  return true;
-}
-
-EndpointCues Segment::cues(const Hypothesis& best) const {
-  EndpointCues cues;
-  cues.longest_pause_frames = pauses_.longest(best);
-  if (options_->phrases) return cues;  // one of them is complete, however short
-  if (const auto* search = std::get_if<CtcPrefixBeamSearch>(&searches_.search)) {
-    if (const auto log_prob = search->sentence_end_log_prob()) cues.end_log_prob = *log_prob;
-  }
-  if (sentence_end_) cues.end_log_odds = sentence_end_->log_odds;
-  cues.num_words = static_cast<std::int64_t>(words_of(best, letters(searches_), 0).size());
-  return cues;
 }
 
 void Segment::end_utterance() {

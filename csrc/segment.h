@@ -109,8 +109,8 @@ class Segment {
   // Answers a DecoderScoring: log-probabilities (N,).
   void scored(const std::vector<float>& scores);
 
-  // Answers PunctuationUnits: (num_units, kNumMarks) probabilities. Another number, such as none, leaves open whether the
-  // sentence is over.
+  // Answers PunctuationUnits: (num_units, kNumMarks) probabilities. Another number, such as none, leaves open whether
+  // the sentence is over.
   void punctuated(const std::vector<float>& mark_probs);
 
   // What happened since the last call, oldest first.

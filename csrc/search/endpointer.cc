@@ -24,7 +24,7 @@ struct SilenceWeights {
 };
 // Chosen on the pauses of 456 and of 245 utterances of `dev`, `dev_nonnative` and `dev_cv`.
 constexpr SilenceWeights kWithoutPunctuation{0.2, 0.16, 0.0, 0.32, 1.5};
-constexpr SilenceWeights kWithPunctuation{0.8, 0.1, 0.15, 0.2, 1.0};
+constexpr SilenceWeights kWithPunctuation{0.72, 0.1, 0.15, 0.2, 1.0};
 constexpr double kLikelyEndLogProb = -1.5, kUnlikelyEndLogProb = -6.0;
 constexpr double kLikelyEndLogOdds = 3.0, kUnlikelyEndLogOdds = -4.0;
 

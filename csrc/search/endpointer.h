@@ -1,6 +1,7 @@
 // Rule-based endpointing. The silence that ends an utterance depends on its words, as in semantic endpointing (Bijwadia
-// et al. 2022; Shi et al. 2023, arXiv 2305.12450): it is short where the network for punctuation and the language model
-// expect the end of the sentence, and longer where they do not, after few words, and where the speaker has paused before.
+// et al. 2022; Shi et al. 2023, arXiv 2305.12450): it is short where the network for punctuation and the language
+// model expect the end of the sentence, and longer where they do not, after few words, and where the speaker has paused
+// before.
 #pragma once
 
 #include <cstdint>

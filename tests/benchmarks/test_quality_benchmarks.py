@@ -219,3 +219,29 @@ def test_the_final_of_a_turn_is_the_last_one_and_comes_after_its_words() -> None
     assert row["first_partial_ms_p50"] == pytest.approx(500)
     assert (row["word_ms_p50"], row["word_ms_p99"]) == (pytest.approx(200, abs=1), pytest.approx(396, abs=1))
     assert row["unstable"] == pytest.approx(1 / 3, abs=0.001)
+
+
+def test_marks_on_recognized_words(
+    readings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = "The good man walked slowly down the road, and the children ran after him."
+    (tmp_path / "cased.txt").write_text(f"No sentence of any recording here.\n{sentence}\n", encoding="utf-8")
+    rows = run("punctuation", readings, ["--cased", str(tmp_path / "cased.txt")], monkeypatch, capsys)
+    assert [row["text"] for row in rows] == ["reference", "recognized", "with pauses"]
+    assert rows[0]["words"] == len(sentence.split())  # the second speaker reads the same
+    assert all(row["period_f1"] == 1 for row in rows)
+    assert 0 < rows[1]["wer"] < 0.5
+
+
+def test_marks_belong_to_the_words_that_stand_for_those_of_the_reference() -> None:
+    punctuation = load_benchmark("punctuation")
+    words, wanted = ["A", "B", "C", "D", "E"], [0, 1, 2, 0, None]
+    scores = punctuation.Scores()
+    punctuation.compare(scores, words, wanted, [("A", 0), ("X", 1), ("C", 2), ("D", 0), ("E", 2)])
+    assert (scores.num_words, scores.num_marks, scores.num_mark_errors) == (4, 2, 0)
+    # A missing word has no mark, one that was not spoken may have a false one.
+    punctuation.compare(scores, words, wanted, [("A", 0), ("Y", 1), ("B", 1), ("D", 0), ("E", 2)])
+    assert (scores.num_words, scores.num_marks, scores.num_mark_errors) == (9, 5, 2)
+    assert punctuation.known_marks("X A B C D".split(), {"A B C D": [("A B C D".split(), [0, 1, 0, 2])]}) == [
+        None, 0, 1, 0, 2,
+    ]  # fmt: skip

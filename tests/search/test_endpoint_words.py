@@ -96,17 +96,17 @@ class StreamRun:
         while (step := self.stream.work()) is not None:
             if isinstance(step, PunctuationUnits):
                 self._punctuate(step)
-                continue
-            assert isinstance(step, EncoderStep)
-            count = (step.num_frames - 3) // 4
-            start = self.stream.num_frames - count if step.second_pass else num_frames
-            if step.second_pass:
-                self.second_passes.append((start, self.stream.num_frames))
             else:
-                num_frames += count
-            log_probs = np.full((count, len(TOKENS)), -12.0, np.float32)
-            log_probs[np.arange(count), self.ids[start : start + count]] = 0.0
-            self.stream.stepped(log_probs, np.zeros((count, 2), np.float32))
+                assert isinstance(step, EncoderStep)
+                count = (step.num_frames - 3) // 4
+                start = self.stream.num_frames - count if step.second_pass else num_frames
+                if step.second_pass:
+                    self.second_passes.append((start, self.stream.num_frames))
+                else:
+                    num_frames += count
+                log_probs = np.full((count, len(TOKENS)), -12.0, np.float32)
+                log_probs[np.arange(count), self.ids[start : start + count]] = 0.0
+                self.stream.stepped(log_probs, np.zeros((count, 2), np.float32))
             for type, text, _, _, words, *_ in self.stream.take_events():
                 if type == "final":
                     self.finals.append((text, self.stream.num_frames))
@@ -145,12 +145,12 @@ def test_a_finished_sentence_ends_sooner_than_an_unfinished_one() -> None:
 
 def test_the_network_for_punctuation_says_whether_the_sentence_is_over() -> None:
     words = frames("AAAAAAA")
-    assert silence(words, with_lm=False, sentence_end=1 / (1 + math.exp(-3))) == 17  # 0.65 s
-    assert silence(words, with_lm=False, sentence_end=0.5) == 28
+    assert silence(words, with_lm=False, sentence_end=1 / (1 + math.exp(-3))) == 15  # 0.57 s
+    assert silence(words, with_lm=False, sentence_end=0.5) == 26
     assert silence(words, with_lm=False, sentence_end=0.0) == 40
     assert silence(words, with_lm=False, sentence_end="broken") == silence(words, with_lm=False) == 17
-    assert silence(words, sentence_end=1.0) == 14  # the language model expects the end, too
-    assert silence(frames("AAAAAAB"), sentence_end=1.0) == 24
+    assert silence(words, sentence_end=1.0) == 13  # the language model expects the end, too
+    assert silence(frames("AAAAAAB"), sentence_end=1.0) == 22
 
 
 def test_the_network_is_asked_once_in_a_pause_that_may_end_the_utterance() -> None:
