@@ -56,8 +56,8 @@ class NgramLm {
     }
   };
 
-  // `data`, `size`: the whole file; not needed afterwards. Throws std::invalid_argument for anything that is not one, to
-  // the byte.
+  // `data`, `size`: the whole file; not needed afterwards. Throws std::invalid_argument for anything that is not one,
+  // to the byte.
   NgramLm(const std::uint8_t* data, std::size_t size);
 
   State begin() const noexcept { return begin_; }  // at the beginning of a sentence

@@ -94,8 +94,8 @@ typedef struct asr_model_options {
   int32_t reserved;             /* 0 */
   asr_log_callback log;         /* NULL: none. It must outlive the model and its streams. */
   void *log_user_data;
-  const char *punctuation_path; /* model for case and punctuation, a file of `asr export`, on which endpoints depend too;
-                                   NULL: none, and formatted text is in small letters */
+  const char *punctuation_path; /* model for case and punctuation, a file of `asr export`, on which endpoints
+                                   depend too; NULL: none, and formatted text is in small letters */
   const void *punctuation_data; /* or that file's bytes; needed during the call only */
   size_t punctuation_size;
 } asr_model_options;
