@@ -187,7 +187,7 @@ class Segment {
   std::size_t num_stable_ = 0;        // of it
   EndpointRule endpoint_ = EndpointRule::kNone;
   Pauses pauses_;
-  // What the network for punctuation says of these words; without log-odds: it is being asked, or has failed.
+  // The answer of the network for punctuation for these words; without log-odds: it is awaited, or has failed.
   struct SentenceEnd {
     std::vector<std::string> words;
     std::optional<double> log_odds;

@@ -136,8 +136,9 @@ void NgramLm::read_ngrams(Reader& reader, bool compact) {
       unigram_log_probs_.resize(words_.size());
       for (float& value : unigram_log_probs_) value = reader.real("unigram log-probabilities");
       std::iota(by_rank.begin(), by_rank.end(), 0u);
-      std::stable_sort(by_rank.begin(), by_rank.end(), [this](std::uint32_t a, std::uint32_t b) {
-        return unigram_log_probs_[a] > unigram_log_probs_[b];
+      std::sort(by_rank.begin(), by_rank.end(), [this](std::uint32_t a, std::uint32_t b) {
+        const float difference = unigram_log_probs_[a] - unigram_log_probs_[b];
+        return difference > 0.0f || (difference == 0.0f && a < b);
       });
     } else {
       Level& parents = levels_[n - 2];
