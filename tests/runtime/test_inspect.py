@@ -103,9 +103,10 @@ def _fill(value: float) -> Callable[[onnx.ModelProto, dict[str, str]], None]:
 
 
 def _no_softmax(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
-    last = next(node for node in graph.graph.node if node.output[0] == "log_probs")
-    last.op_type = "Identity"
-    del last.attribute[:]
+    for node in graph.graph.node:
+        if node.op_type == "LogSoftmax":
+            node.op_type = "Identity"
+            del node.attribute[:]
 
 
 def _no_cache(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
