@@ -193,7 +193,7 @@ def test_a_failure_is_the_same_in_three_languages(
     options = {"chunk_ms": 320}
     streams = (
         Recognizer(model, lm=BUNDLED, text="plain", punctuation=None, **options).stream(),
-        library.model(model, lm_path=BUNDLED).stream(text=1, **options),
+        library.model(model, lm_path=BUNDLED, punctuation_path=None).stream(text=1, **options),
     )
     for stream in streams:
         events, errors = [], []
