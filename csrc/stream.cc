@@ -159,7 +159,7 @@ void Stream::punctuated(const std::vector<float>& mark_probs, const std::vector<
 void Stream::not_punctuated(const std::string& reason) {
   const Work* work = this->work();
   if (!work || !std::holds_alternative<PunctuationUnits>(*work)) throw std::logic_error("no punctuation was asked for");
-  if (!punctuation_) {  // the words of the final will need it too, and an event says so then
+  if (!punctuation_) {  // the final will need it too, and its event names the failure
     return guarded([&] {
       segment_->punctuated({});
       go_on();

@@ -56,7 +56,7 @@ class StreamRun:
         sentence_end: float | str | None = None,
         **endpoints: float,
     ) -> None:
-        """sentence_end: what a network for punctuation says of the last word, "broken", or None: there is none."""
+        """sentence_end: answer of a network for punctuation for the last word, "broken", or None: there is none."""
         self.sentence_end = sentence_end
         self.asked: list[PunctuationUnits] = []
         self.finals: list[tuple[str, int]] = []
