@@ -186,7 +186,8 @@ class AugmentConfig:
     """Probability that such a silence is digital zero instead of the utterance's noise floor."""
 
     def __post_init__(self) -> None:
-        limits = {"max_freq_bins": 80, "max_frequency_warp": 0.5, "max_pause_s": 60, "max_silence_s": 60}
+        limits = {"max_freq_bins": 80, "max_frequency_warp": 0.5}
+        limits |= {"max_pause_s": 60, "max_silence_s": 60, "min_snr_db": 60}
         for name, value in dataclasses.asdict(self).items():
             lowest = {"min_snr_db": -20, "max_pause_s": 0.1}.get(name, 0)
             highest = 1 if name.endswith(("probability", "fraction")) else limits.get(name)

@@ -71,8 +71,10 @@ class Augmenter:
         if config.max_frequency_warp:
             features = warp_frequencies(features, 1 + random.uniform(-1, 1) * config.max_frequency_warp)
         is_digital = features <= LOG_FLOOR + 0.01  # stored in half precision
-        change = random.uniform(-1, 1) * config.max_gain_db * NEPERS_PER_DB + random_response(config.max_response_db)
-        features = torch.where(is_digital, features, (features + change).clamp(min=LOG_FLOOR))
+        changed = features + random.uniform(-1, 1) * config.max_gain_db * NEPERS_PER_DB
+        if config.max_response_db:
+            changed = changed + random_response(config.max_response_db)
+        features = torch.where(is_digital, features, changed.clamp(min=LOG_FLOOR))
         if random.random() < config.noise_probability:
             noisy = add_noise(features, random.uniform(config.min_snr_db, config.min_snr_db + 30))
             features = torch.where(is_digital.all(1, keepdim=True), features, noisy)

@@ -204,9 +204,7 @@ def unpack(packed: bytes) -> tuple[list[str], list[Ngrams]]:
         lm = NgramLm(np.frombuffer(packed, np.uint8))
     except ValueError as error:
         raise LmError(str(error)) from error
-    size_at = len(MAGIC) + 4 * (2 + len(lm.num_ngrams))
-    size = int(np.frombuffer(packed, "<u4", 1, size_at)[0])
-    words = packed[size_at + 4 : size_at + 4 + size].decode().split("\n")
+    words = _words(packed, lm)
     levels: list[Ngrams] = []
     ngrams = np.empty((1, 0), np.int64)
     num_children = np.array([len(words)])
@@ -233,13 +231,9 @@ def with_pronunciations(
     numbers = {phone: number for number, phone in enumerate(phones)}
     if not 1 <= len(numbers) == len(phones) <= MAX_PHONES or any(not phone or "\n" in phone for phone in phones):
         raise LmError(f"phones must be 1 to {MAX_PHONES} different names, got {len(phones)}")
-    order = len(old.num_ngrams)
-    size_at = len(MAGIC) + 4 * (2 + order)
-    text_at = size_at + 4
-    text_size = int(np.frombuffer(packed, "<u4", 1, size_at)[0])
     names = "\n".join(phones).encode()
     section = bytearray(_u32(len(names)) + names)
-    for word in packed[text_at : text_at + text_size].decode().split("\n"):
+    for word in _words(packed, old):
         variants = list(dict.fromkeys(map(tuple, pronunciations.get(word, ()))))
         if len(variants) > MAX_PRONUNCIATIONS:
             raise LmError(f"{word} has {len(variants)} pronunciations; at most {MAX_PRONUNCIATIONS} can be packed")
@@ -254,6 +248,13 @@ def with_pronunciations(
     version = int(np.frombuffer(packed, "<u4", 1, len(MAGIC))[0])
     rest = packed[len(MAGIC) + 4 : len(packed) - old.pronunciations_size]
     return MAGIC + _u32(version + version % 2) + rest + bytes(section) + _u32(len(g2p)) + g2p
+
+
+def _words(packed: bytes, lm: NgramLm) -> list[str]:
+    """The words of a file that `lm` has checked."""
+    size_at = len(MAGIC) + 4 * (2 + len(lm.num_ngrams))
+    size = int(np.frombuffer(packed, "<u4", 1, size_at)[0])
+    return packed[size_at + 4 : size_at + 4 + size].decode().split("\n")
 
 
 def _u32(*values: int) -> bytes:

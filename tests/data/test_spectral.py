@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from asr.config import AugmentConfig
+from asr.config import AugmentConfig, ConfigError
 from asr.data.augment import LOG_FLOOR, Augmenter
 from asr.data.spectral import NEPERS_PER_DB, add_noise, random_response, warp_frequencies
 from asr.features import SAMPLE_RATE, fbank
@@ -107,3 +107,9 @@ def test_the_share_of_noisy_utterances_is_the_probability() -> None:
     augmenter = Augmenter(replace(OFF, noise_probability=0.3))
     features = tone(700.0, 0.1)
     assert sum(not torch.equal(augmenter.view(features), features) for _ in range(500)) == pytest.approx(150, abs=40)
+
+
+@pytest.mark.parametrize("value", [-21.0, 61.0, float("inf"), float("nan")])
+def test_ratios_beyond_reason_are_refused(value: float) -> None:
+    with pytest.raises(ConfigError, match=r"augment.min_snr_db = .* must be in \[-20, 60\]"):
+        AugmentConfig(min_snr_db=value)
