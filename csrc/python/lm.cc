@@ -21,6 +21,11 @@ namespace {
 
 using namespace pybind11::literals;
 
+std::uint32_t num_children(const NgramLm::Level& level, std::size_t i) {
+  const auto [begin, end] = level.children[i];
+  return end - begin;
+}
+
 py::tuple level(const NgramLm& lm, std::size_t order) {
   if (order < 1 || order > lm.order()) {
     throw py::value_error("order is " + std::to_string(order) + "; expected 1 to " + std::to_string(lm.order()));
@@ -32,10 +37,10 @@ py::tuple level(const NgramLm& lm, std::size_t order) {
   for (std::size_t i = 0; i < level.count; ++i) {
     const auto k = static_cast<py::ssize_t>(i);
     const auto word = static_cast<std::int32_t>(i);
-    words.mutable_at(k) = order == 1 ? word : level.word(i);
+    words.mutable_at(k) = order == 1 ? word : level.words[i];
     log_probs.mutable_at(k) = order == 1 ? lm.unigram_log_prob(word) : level.log_probs[i];
     backoffs.mutable_at(k) = order < lm.order() ? level.backoffs[i] : 0.0f;
-    children.mutable_at(k) = order < lm.order() ? level.first_child[i + 1] - level.first_child[i] : 0;
+    children.mutable_at(k) = order < lm.order() ? num_children(level, i) : 0;
   }
   return py::make_tuple(std::move(words), std::move(log_probs), std::move(backoffs), std::move(children));
 }

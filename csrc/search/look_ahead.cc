@@ -26,12 +26,11 @@ LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : lm_(lm), lexic
     const auto [first, last] = places_of(k);
     count += last - first;
   }
-  first_.reserve(num_words + 1);
-  places_.reserve(count);
+  ranges_.reserve(num_words);
+  places_ = PackedNumbers(static_cast<std::uint32_t>(lexicon.num_places()), count);
   codes_.reserve(count);
   std::vector<std::pair<std::uint32_t, std::uint8_t>> sorted;
   for (std::size_t context = 0; context < num_words; ++context) {
-    first_.push_back(static_cast<std::uint32_t>(places_.size()));
     sorted.clear();
     const auto [begin, end] = lm.bigrams(static_cast<std::int32_t>(context));
     for (std::uint32_t k = begin; k < end; ++k) {
@@ -39,21 +38,20 @@ LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : lm_(lm), lexic
       for (std::uint32_t i = first; i < last; ++i) sorted.emplace_back(places[i], lm.bigram_log_probs().codes[k]);
     }
     std::sort(sorted.begin(), sorted.end());
+    ranges_.push_back(static_cast<std::uint32_t>(sorted.size()));
     for (const auto& [place, code] : sorted) {
       places_.push_back(place);
       codes_.push_back(code);
     }
   }
-  first_.push_back(static_cast<std::uint32_t>(places_.size()));
 }
 
 LookAhead::Range LookAhead::narrow(Range range, std::int32_t parent, std::int32_t child) const noexcept {
   if (range.begin == range.end) return range;
-  const auto begin = places_.begin() + range.begin, end = places_.begin() + range.end;
-  const auto low = std::lower_bound(begin, end, lexicon_.first_place(child));
+  const std::size_t begin = places_.lower_bound(range.begin, range.end, lexicon_.first_place(child));
   const bool is_last = child + 1 == lexicon_.first_child(parent) + lexicon_.num_children(parent);
-  const auto high = is_last ? end : std::lower_bound(low, end, lexicon_.first_place(child + 1));
-  return {static_cast<std::uint32_t>(low - places_.begin()), static_cast<std::uint32_t>(high - places_.begin())};
+  const std::size_t end = is_last ? range.end : places_.lower_bound(begin, range.end, lexicon_.first_place(child + 1));
+  return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
 }
 
 float LookAhead::best_log_prob(Range range) const noexcept {

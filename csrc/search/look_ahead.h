@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "search/lexicon.h"
+#include "search/packed_numbers.h"
 
 namespace asr_stream {
 
@@ -28,7 +29,8 @@ class LookAhead {
   LookAhead(const NgramLm& lm, const Lexicon& lexicon);
 
   Range continuations(std::int32_t word) const noexcept {
-    return {first_[static_cast<std::size_t>(word)], first_[static_cast<std::size_t>(word) + 1]};
+    const auto [begin, end] = ranges_[static_cast<std::size_t>(word)];
+    return {begin, end};
   }
   // Of those that begin with the bytes of `parent`, those that begin with the bytes of `child`, one of its children.
   Range narrow(Range range, std::int32_t parent, std::int32_t child) const noexcept;
@@ -41,9 +43,9 @@ class LookAhead {
 
   const NgramLm& lm_;
   const Lexicon& lexicon_;
-  std::vector<std::uint32_t> first_;   // of each word's continuations
-  std::vector<std::uint32_t> places_;  // of the continuations in the lexicon, ascending within each word's
-  std::vector<std::uint8_t> codes_;    // their quantized log-probabilities
+  PackedRanges ranges_;              // each word's continuations
+  PackedNumbers places_;             // of the continuations in the lexicon, ascending within each word's
+  std::vector<std::uint8_t> codes_;  // their quantized log-probabilities
 };
 
 }  // namespace asr_stream

@@ -94,9 +94,9 @@ NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) {
   if (reader.left() != 0) throw_damaged(std::to_string(reader.left()) + " bytes too many");
 
   const auto require = [this](std::string_view word) {
-    const auto found = std::lower_bound(words_.begin(), words_.end(), word);
-    if (found == words_.end() || *found != word) throw_damaged("no word " + std::string(word));
-    return static_cast<std::int32_t>(found - words_.begin());
+    const std::int32_t found = find_word(word);
+    if (found < 0) throw_damaged("no word " + std::string(word));
+    return found;
   };
   unknown_ = require("<unk>");
   end_of_sentence_ = require("</s>");
@@ -108,16 +108,25 @@ void NgramLm::read_words(Reader& reader) {
   const std::size_t num_words = levels_[0].count;
   if (num_words < 3 || num_words > kMaxWords) throw_damaged(std::to_string(num_words) + " words");
   const std::size_t text_size = reader.number("size of words");
-  text_.assign(reinterpret_cast<const char*>(reader.take(text_size, "words")), text_size);
-  const std::string_view text = text_;
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find('\n', start), text.size());
-    const std::string_view word = text.substr(start, end - start);
-    if (word.empty() || (!words_.empty() && words_.back() >= word)) throw_damaged("its words are not in order");
-    words_.push_back(word);
+  const auto* text = reinterpret_cast<const char*>(reader.take(text_size, "words"));
+  text_.reserve(text_size + 1);
+  text_.assign(text, text_size);
+  word_starts_.reserve(std::min(num_words, text_size) + 1);
+  if (!text_.empty() && text_.back() != '\n') text_.push_back('\n');
+  word_starts_.push_back(0);
+  std::string_view before;
+  for (std::size_t start = 0; start < text_.size();) {
+    const std::size_t end = text_.find('\n', start);
+    const std::string_view word(text_.data() + start, end - start);
+    if (word.empty() || (start > 0 && before >= word)) throw_damaged("its words are not in order");
+    if (word_starts_.size() > num_words) break;
+    before = word;
     start = end + 1;
+    word_starts_.push_back(static_cast<std::uint32_t>(start));
   }
-  if (words_.size() != num_words) throw_damaged("it has another number of words than it says");
+  if (word_starts_.back() != text_.size() || word_starts_.size() != num_words + 1) {
+    throw_damaged("it has another number of words than it says");
+  }
 }
 
 void NgramLm::read_ngrams(Reader& reader, bool compact) {
@@ -129,11 +138,11 @@ void NgramLm::read_ngrams(Reader& reader, bool compact) {
     table.codes.assign(codes, codes + count);
     return table;
   };
-  std::vector<std::uint32_t> by_rank(words_.size());
+  std::vector<std::uint32_t> by_rank(num_words());
   for (std::size_t n = 1; n <= order(); ++n) {
     Level& level = levels_[n - 1];
     if (n == 1) {
-      unigram_log_probs_.resize(words_.size());
+      unigram_log_probs_.resize(level.count);
       for (float& value : unigram_log_probs_) value = reader.real("unigram log-probabilities");
       std::iota(by_rank.begin(), by_rank.end(), 0u);
       std::sort(by_rank.begin(), by_rank.end(), [this](std::uint32_t a, std::uint32_t b) {
@@ -144,27 +153,29 @@ void NgramLm::read_ngrams(Reader& reader, bool compact) {
       Level& parents = levels_[n - 2];
       // A damaged number of n-grams must not make this allocate more than a multiple of the file's size.
       reader.require(compact ? parents.count + level.count : 4 * (parents.count + 1) + 3 * level.count, "n-grams");
-      parents.first_child.resize(parents.count + 1);
-      for (std::size_t i = 0; i <= parents.count; ++i) {
-        std::uint32_t& first = parents.first_child[i];
-        if (compact) {
-          first = i == 0 ? 0 : parents.first_child[i - 1] + reader.varint("numbers of n-grams");
-          if (first > level.count) throw_damaged("a broken index");
-        } else {
-          first = reader.number("index");
-        }
+      parents.children.reserve(parents.count);
+      std::uint32_t begin = compact ? 0 : reader.number("index", 0, 0);
+      for (std::size_t i = 0; i < parents.count; ++i) {
+        const std::uint32_t end = compact ? begin + reader.varint("numbers of n-grams") : reader.number("index");
+        if (end < begin || end > level.count) throw_damaged("a broken index");
+        parents.children.push_back(end - begin);
+        begin = end;
       }
-      if (compact) {
-        level.words.reserve(3 * level.count);
-        for (std::size_t i = 0; i < level.count; ++i) {
+      if (begin != level.count) throw_damaged("a broken index");
+      const auto highest_word = static_cast<std::uint32_t>(num_words() - 1);
+      level.words = PackedNumbers(highest_word, level.count);
+      for (std::size_t i = 0; i < level.count; ++i) {
+        std::uint32_t word;
+        if (compact) {
           const std::uint32_t rank = reader.varint("words of n-grams");
-          if (rank >= by_rank.size()) throw_damaged("n-grams of words that it does not have");
-          const std::uint32_t word = by_rank[rank];
-          for (int shift = 0; shift < 24; shift += 8) level.words.push_back(static_cast<std::uint8_t>(word >> shift));
+          word = rank <= highest_word ? by_rank[rank] : rank;
+        } else {
+          const std::uint8_t* b = reader.take(3, "n-grams");
+          word = static_cast<std::uint32_t>(b[0]) | static_cast<std::uint32_t>(b[1]) << 8 |
+                 static_cast<std::uint32_t>(b[2]) << 16;
         }
-      } else {
-        const std::uint8_t* words = reader.take(3 * level.count, "n-grams");
-        level.words.assign(words, words + 3 * level.count);
+        if (word > highest_word) throw_damaged("n-grams of words that it does not have");
+        level.words.push_back(word);
       }
       check_children(parents, level);
       level.log_probs = read_quantized(level.count, "log-probabilities");
@@ -187,13 +198,13 @@ void NgramLm::read_pronunciations(Reader& reader) {
   }
   if (phones_.empty() || phones_.size() > kMaxPhones) throw_damaged(std::to_string(phones_.size()) + " phones");
 
-  pronunciations_.reserve(words_.size());
+  pronunciations_.reserve(num_words());
   const auto copy = [&](std::size_t size) {
     const std::uint8_t* bytes = reader.take(size, "pronunciations");
     pronunciation_bytes_.insert(pronunciation_bytes_.end(), bytes, bytes + size);
     return bytes;
   };
-  for (std::size_t word = 0; word < words_.size(); ++word) {
+  for (std::size_t word = 0; word < num_words(); ++word) {
     pronunciations_.push_back(static_cast<std::uint32_t>(pronunciation_bytes_.size()));
     for (int left = *copy(1); left > 0; --left) {
       const std::size_t length = *copy(1);
@@ -224,16 +235,20 @@ std::vector<std::string_view> NgramLm::pronunciations(std::int32_t word) const {
 }
 
 const Lexicon& NgramLm::lexicon() const {
-  std::call_once(lexicon_once_,
-                 [this] { lexicon_ = std::make_unique<const Lexicon>(words_, unigram_log_probs_.data()); });
+  std::call_once(lexicon_once_, [this] {
+    std::vector<std::string_view> words;
+    words.reserve(num_words());
+    for (std::size_t i = 0; i < num_words(); ++i) words.push_back(word(static_cast<std::int32_t>(i)));
+    lexicon_ = std::make_unique<const Lexicon>(words, unigram_log_probs_.data());
+  });
   return *lexicon_;
 }
 
 const Lexicon& NgramLm::phone_lexicon() const {
   std::call_once(phone_lexicon_once_, [this] {
     std::vector<Lexicon::Entry> entries;
-    entries.reserve(words_.size());
-    for (std::size_t i = 0; i < words_.size(); ++i) {
+    entries.reserve(num_words());
+    for (std::size_t i = 0; i < num_words(); ++i) {
       const auto word = static_cast<std::int32_t>(i);
       for (const std::string_view bytes : pronunciations(word)) entries.push_back({bytes, word});
     }
@@ -251,35 +266,21 @@ const LookAhead* NgramLm::look_ahead(bool of_pronunciations) const {
   return look_ahead.get();
 }
 
-// The continuations of each context lie within the level and are sorted by their last word, each once.
+// The continuations of each context are sorted by their last word, each once.
 void NgramLm::check_children(const Level& parents, const Level& level) const {
-  if (parents.first_child.front() != 0 || parents.first_child.back() != level.count) throw_damaged("a broken index");
   for (std::size_t i = 0; i < parents.count; ++i) {
-    const std::uint32_t first = parents.first_child[i], last = parents.first_child[i + 1];
-    if (first > last || last > level.count) throw_damaged("a broken index");
-    std::int32_t previous = -1;
-    for (std::uint32_t k = first; k < last; ++k) {
-      const std::int32_t word = level.word(k);
-      if (word <= previous || static_cast<std::size_t>(word) >= words_.size()) throw_damaged("n-grams out of order");
-      previous = word;
+    const auto [first, last] = parents.children[i];
+    for (std::uint32_t k = first; k + 1 < last; ++k) {
+      if (level.words[k] >= level.words[k + 1]) throw_damaged("n-grams out of order");
     }
   }
 }
 
 std::int32_t NgramLm::find_child(std::size_t order, std::int32_t context, std::int32_t word) const noexcept {
-  const auto& first_child = levels_[order - 1].first_child;
-  const Level& level = levels_[order];
-  std::uint32_t low = first_child[static_cast<std::size_t>(context)];
-  const std::uint32_t end = first_child[static_cast<std::size_t>(context) + 1];
-  for (std::uint32_t high = end; low < high;) {
-    const std::uint32_t middle = low + (high - low) / 2;
-    if (level.word(middle) < word) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low < end && level.word(low) == word ? static_cast<std::int32_t>(low) : -1;
+  const auto [begin, end] = levels_[order - 1].children[static_cast<std::size_t>(context)];
+  const PackedNumbers& words = levels_[order].words;
+  const std::size_t found = words.lower_bound(begin, end, static_cast<std::uint32_t>(word));
+  return found < end && words[found] == static_cast<std::uint32_t>(word) ? static_cast<std::int32_t>(found) : -1;
 }
 
 float NgramLm::advance(State& state, std::int32_t word) const noexcept {
@@ -303,16 +304,30 @@ float NgramLm::advance(State& state, std::int32_t word) const noexcept {
 }
 
 std::int32_t NgramLm::find(std::string_view word) const noexcept {
-  const auto found = std::lower_bound(words_.begin(), words_.end(), word);
-  return found != words_.end() && *found == word ? static_cast<std::int32_t>(found - words_.begin()) : unknown_;
+  const std::int32_t found = find_word(word);
+  return found < 0 ? unknown_ : found;
+}
+
+std::int32_t NgramLm::find_word(std::string_view word) const noexcept {
+  std::int32_t low = 0, high = static_cast<std::int32_t>(num_words());
+  while (low < high) {
+    const std::int32_t middle = low + (high - low) / 2;
+    if (this->word(middle) < word) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < static_cast<std::int32_t>(num_words()) && this->word(low) == word ? low : -1;
 }
 
 std::vector<double> NgramLm::pair_shares(bool of_pronunciations) const {
   std::vector<double> shares(256 * 256);
   double sum = 0.0;
-  for (std::size_t i = 0; i < words_.size(); ++i) {
-    if (words_[i].front() == '<') continue;  // a mark
-    std::vector<std::string_view> forms{words_[i]};
+  for (std::size_t i = 0; i < num_words(); ++i) {
+    const std::string_view spelling = word(static_cast<std::int32_t>(i));
+    if (spelling.front() == '<') continue;  // a mark
+    std::vector<std::string_view> forms{spelling};
     if (of_pronunciations) forms = pronunciations(static_cast<std::int32_t>(i));
     const auto num_forms = static_cast<double>(std::max<std::size_t>(forms.size(), 1));
     const double probability = std::exp(static_cast<double>(unigram_log_probs_[i])) / num_forms;

@@ -19,6 +19,7 @@
 
 #include "search/lexicon.h"
 #include "search/look_ahead.h"
+#include "search/packed_numbers.h"
 
 namespace asr_stream {
 
@@ -46,14 +47,10 @@ class NgramLm {
   // The n-grams of one order. Unigrams have their log-probabilities, and all words, in order.
   struct Level {
     std::size_t count = 0;
-    std::vector<std::uint8_t> words;  // last word of each, 3 bytes, little-endian
+    PackedNumbers words;  // last word of each
     Quantized log_probs;
-    Quantized backoffs;                      // not of the highest order
-    std::vector<std::uint32_t> first_child;  // count + 1; not of the highest order
-
-    std::int32_t word(std::size_t i) const noexcept {
-      return words[3 * i] | words[3 * i + 1] << 8 | words[3 * i + 2] << 16;
-    }
+    Quantized backoffs;     // not of the highest order
+    PackedRanges children;  // of each, in the next level; not of the highest order
   };
 
   // `data`, `size`: the whole file; not needed afterwards. Throws std::invalid_argument for anything that is not one,
@@ -66,7 +63,10 @@ class NgramLm {
   float advance(State& state, std::int32_t word) const noexcept;
 
   std::int32_t find(std::string_view word) const noexcept;  // unknown() for a word that is not in the vocabulary
-  std::string_view word(std::int32_t word) const noexcept { return words_[static_cast<std::size_t>(word)]; }
+  std::string_view word(std::int32_t word) const noexcept {
+    const std::uint32_t* const start = word_starts_.data() + word;
+    return std::string_view(text_.data() + start[0], start[1] - start[0] - 1);
+  }
   std::int32_t unknown() const noexcept { return unknown_; }
   std::int32_t end_of_sentence() const noexcept { return end_of_sentence_; }
   float unigram_log_prob(std::int32_t word) const noexcept {
@@ -94,18 +94,20 @@ class NgramLm {
 
   // Of order 2 or higher: the bigrams that begin with `word`, from the first to before the last, and what they are.
   std::pair<std::uint32_t, std::uint32_t> bigrams(std::int32_t word) const noexcept {
-    const auto& first = levels_[0].first_child;
-    return {first[static_cast<std::size_t>(word)], first[static_cast<std::size_t>(word) + 1]};
+    return levels_[0].children[static_cast<std::size_t>(word)];
   }
-  std::int32_t bigram_word(std::uint32_t bigram) const noexcept { return levels_[1].word(bigram); }
+  std::int32_t bigram_word(std::uint32_t bigram) const noexcept {
+    return static_cast<std::int32_t>(levels_[1].words[bigram]);
+  }
   const Quantized& bigram_log_probs() const noexcept { return levels_[1].log_probs; }
   const Level& level(std::size_t order) const { return levels_.at(order - 1); }
   float backoff(std::int32_t word) const noexcept { return levels_[0].backoffs[static_cast<std::size_t>(word)]; }
-  std::size_t num_words() const noexcept { return unigram_log_probs_.size(); }
+  std::size_t num_words() const noexcept { return levels_[0].count; }
   std::size_t order() const noexcept { return levels_.size(); }
   std::size_t num_ngrams(std::size_t order) const { return levels_.at(order - 1).count; }
 
  private:
+  std::int32_t find_word(std::string_view word) const noexcept;  // -1: it is not in the vocabulary
   std::int32_t find_child(std::size_t order, std::int32_t context, std::int32_t word) const noexcept;
   void check_children(const Level& parents, const Level& level) const;
 
@@ -114,8 +116,8 @@ class NgramLm {
   void read_ngrams(Reader& reader, bool compact);
   void read_pronunciations(Reader& reader);
 
-  std::string text_;
-  std::vector<std::string_view> words_;  // in text_
+  std::string text_;                        // of the words, with a character behind each
+  std::vector<std::uint32_t> word_starts_;  // of each word in `text_`, and the end
   std::vector<float> unigram_log_probs_;
   std::vector<Level> levels_;
   std::vector<std::string> phones_;
