@@ -5,7 +5,8 @@ The numbers are those of AsrModel.step, to rounding; the parity gate compares th
 - Frames of all streams are rows of one matrix, so that a product and its bias are one operator of ONNX Runtime.
 - A layer rotates its queries and the keys of its window at once, with the scale of the scores in the table of the
   queries.
-- The caches are moved on once, with the new frames of all layers.
+- The caches are moved on once, with the new frames of all layers. Of a chunk that is longer than a cache, as the whole
+  utterance of a second pass is, only those frames are kept until then.
 """
 
 from __future__ import annotations
@@ -65,14 +66,15 @@ def step(model: AsrModel, features: Tensor, num_valid: Tensor, cache: EncoderCac
     rotation = encoder.positions.rotation(size + num_new, x.device)
     tables = None if rotation is None else _tables(rotation, size, num_heads, scale)
 
+    num_kept = torch.sym_min(num_new, size)
     x = x.flatten(0, 1)
-    rows = []
+    projected = []
     for index, layer in enumerate(encoder.layers):
         past = (past_keys[index], past_values[index])
 
         def attend(y: Tensor, layer: EncoderLayer = layer, past: tuple[Tensor, Tensor] = past) -> Tensor:
-            rows.append(layer.attention.qkv(y))
-            qkv = rows[-1].reshape(num_streams, 1, num_new, 3 * num_heads, *pairs[1:])
+            qkv = layer.attention.qkv(y).reshape(num_streams, 1, num_new, 3 * num_heads, *pairs[1:])
+            projected.append(qkv)
             query, key, value = qkv.split(num_heads, dim=3)
             query = query * scale if tables is None else query
             window = torch.cat((past[0], key, query), dim=2)
@@ -88,17 +90,22 @@ def step(model: AsrModel, features: Tensor, num_valid: Tensor, cache: EncoderCac
             x = encoder._condition(x, model.ctc(encoder.final_norm(x)))
 
     x = encoder.final_norm(x)
-    new = torch.cat(rows).reshape(len(rows), num_streams, num_new, 3 * dim).transpose(0, 1)
-    new_cache = EncoderCache(
-        torch.cat((cache.keys, new[..., dim : 2 * dim]), dim=2)[:, :, num_new:],
-        torch.cat((cache.values, new[..., 2 * dim :]), dim=2)[:, :, num_new:],
-        cache.num_frames + num_valid,
-    )
     heads_of_model = (model.ctc,) if model.phone_ctc is None else (model.ctc, model.phone_ctc)
     log_probs, *phones = (
         head(x).log_softmax(-1).reshape(num_streams, num_new, head.out_features) for head in heads_of_model
     )
-    return Step(log_probs, x.reshape(num_streams, num_new, dim), new_cache, tuple(phones))
+    encoder_out = x.reshape(num_streams, num_new, dim)
+    # ONNX Runtime computes what has no order of its own from the end of the graph. With the caches at the end and the
+    # layers in them from last to first, the frames of a layer are cut as soon as they are there, and the others do not
+    # wait in memory for the last layer.
+    newest = [qkv[:, :, num_new - num_kept :] for qkv in reversed(projected)]
+    new = torch.cat(newest[::-1], dim=1).reshape(num_streams, len(newest), num_kept, 3 * dim)
+    new_cache = EncoderCache(
+        torch.cat((cache.keys, new[..., dim : 2 * dim]), dim=2)[:, :, num_kept:],
+        torch.cat((cache.values, new[..., 2 * dim :]), dim=2)[:, :, num_kept:],
+        cache.num_frames + num_valid,
+    )
+    return Step(log_probs, encoder_out, new_cache, tuple(phones))
 
 
 def _tables(rotation: Rotation, size: int, num_heads: int, scale: float) -> Rotation:

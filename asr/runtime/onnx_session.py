@@ -60,6 +60,7 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int) -> Any
         # Its fallback prints, and tries a damaged file twice.
         session = onnxruntime.InferenceSession(data, options, providers=[(wanted, settings)], enable_fallback=0)
         _ = [node.name for node in (*session.get_inputs(), *session.get_outputs())]  # which may be no UTF-8
+        session._model_bytes = None  # else it keeps the file, to be opened again with other providers
     except Exception as error:  # ONNX Runtime raises its own kinds, RuntimeError, and more on odd bytes
         raise _failure(f"{name} is damaged", error) from error
     if wanted not in session.get_providers():  # it falls back to the CPU without an error

@@ -19,6 +19,7 @@ from asr._core import DECODER_INPUTS, DECODER_OUTPUTS
 from asr.evaluation.engine import open_engine
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_model import Cache, ModelError, OnnxModel, bundled_model
+from asr.runtime.onnx_session import open_session
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=6)
@@ -52,6 +53,13 @@ PLAIN = ModelMetadata(tokens=("<blk>", "<unk>", "<sos/eos>", "A"), num_layers=2,
 @pytest.fixture(scope="module")
 def model(tiny_onnx: Path) -> OnnxModel:
     return OnnxModel(tiny_onnx)
+
+
+def test_a_session_does_not_keep_the_file(tiny_onnx: Path) -> None:
+    data = tiny_onnx.read_bytes()
+    before = sys.getrefcount(data)
+    session = open_session(data, "it", "cpu", 1)
+    assert session.get_inputs() and sys.getrefcount(data) == before
 
 
 @given(metadata)
