@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -156,16 +157,16 @@ LmFusion::Path LmFusion::advance(const Path& path, std::int32_t token) const {
       finish_word(next);
       continue;
     }
-    if (!std::exchange(next.in_word, true) && look_ahead_) {
-      next.continuations = look_ahead_->continuations(next.state.contexts[0]);
-    }
+    const bool begins = !std::exchange(next.in_word, true);
     if (hotwords_) next.hotword = hotwords_->advance(next.hotword, byte);
     if (!lm_) continue;
     next.letters += letter_gains_[std::exchange(next.last, byte)][byte];
     if (next.node == Lexicon::kNone) continue;
     const std::int32_t parent = std::exchange(next.node, lexicon_->child(next.node, byte));
     if (look_ahead_ && next.node != Lexicon::kNone) {
-      next.continuations = look_ahead_->narrow(next.continuations, parent, next.node);
+      const std::int32_t context = next.state.contexts[0];
+      next.continuations = begins ? look_ahead_->begin(context, next.node)
+                                  : look_ahead_->narrow(context, next.continuations.range, parent, next.node);
     }
   }
   estimate(next);
@@ -177,20 +178,35 @@ void LmFusion::estimate(Path& path) const {
   if (!lm_ || !path.in_word) return;
   const bool known = path.node != Lexicon::kNone, hot = hotwords_ && hotwords_->matches(path.hotword);
   float log_prob = lm_->unigram_log_prob(lm_->unknown());
-  if (known) {
-    log_prob = lexicon_->best_log_prob(path.node);
-    if (look_ahead_) {
-      log_prob += lm_->backoff(path.state.contexts[0]);
-      if (path.continuations.begin < path.continuations.end) {
-        log_prob = std::max(log_prob, look_ahead_->best_log_prob(path.continuations));
-      }
-    }
-    if (hot) log_prob = std::max(log_prob, hotword_log_prob_);
-  } else if (hot) {
-    log_prob = hotword_log_prob_;
+  if (known) log_prob = known_log_prob(path.state.contexts[0], path.node, path.continuations.best_log_prob);
+  if (hot) log_prob = known ? std::max(log_prob, hotword_log_prob_) : hotword_log_prob_;
+  path.pending = pending(log_prob, known || hot ? path.letters : -options_.oov_penalty);
+}
+
+// Of the likeliest word at `node` or behind it, after `context`.
+float LmFusion::known_log_prob(std::int32_t context, std::int32_t node, float best_continuation) const {
+  const float alone = lexicon_->best_log_prob(node);
+  return look_ahead_ ? std::max(alone + lm_->backoff(context), best_continuation) : alone;
+}
+
+float LmFusion::pending(float log_prob, float letters) const {
+  return options_.weight * log_prob + options_.word_bonus + letters;
+}
+
+float LmFusion::highest_score(const Path& path, std::int32_t token) const {
+  const std::string& spelling = spellings_[static_cast<std::size_t>(token)];
+  if (!over_phones_ || hotwords_) return std::numeric_limits<float>::infinity();
+  const auto byte = static_cast<std::uint8_t>(spelling.back());
+  const std::int32_t context = path.state.contexts[0];
+  const std::int32_t node = path.node == Lexicon::kNone ? Lexicon::kNone : lexicon_->child(path.node, byte);
+  if (node == Lexicon::kNone) {
+    return path.finished + pending(lm_->unigram_log_prob(lm_->unknown()), -options_.oov_penalty);
   }
-  path.pending = options_.weight * log_prob + options_.word_bonus;
-  path.pending += known || hot ? path.letters : -options_.oov_penalty;
+  float best = path.continuations.best_log_prob;  // inside a word: a longer beginning has no better ones
+  if (look_ahead_ && !path.in_word) {
+    best = look_ahead_->begin(context, node).best_log_prob;
+  }
+  return path.finished + pending(known_log_prob(context, node, best), path.letters + letter_gains_[path.last][byte]);
 }
 
 bool LmFusion::is_known(std::int32_t word) const noexcept {

@@ -49,7 +49,7 @@ class LmFusion {
   struct Path {
     NgramLm::State state;
     std::int32_t node;     // of the lexicon; kNone: the word under way is outside it
-    LookAhead::Range continuations;  // of the word before, those that the incomplete word can still become
+    LookAhead::Continuations continuations;  // of the word before, those that the incomplete word can still become
     std::int32_t hotword;  // node of the hotwords
     bool in_word;
     std::uint8_t last;  // letter or phone of the word under way; a space before it
@@ -87,6 +87,8 @@ class LmFusion {
   // The context that `words` leave after `before`, or at the beginning of a sentence.
   NgramLm::State context_after(const NgramLm::State* before, const std::vector<std::string_view>& words) const;
   Path advance(const Path& path, std::int32_t token) const;
+  // At least the score of that, by less work. Of a token that begins a word, `path` has finished the word before.
+  float highest_score(const Path& path, std::int32_t token) const;
   // At the end of an utterance: completes the last word, and the sentence, unless it may be only a pause.
   Ending finish(const Path& path) const;
   // log P(</s>) where the word under way ends. Needs a language model.
@@ -129,6 +131,8 @@ class LmFusion {
   void finish_word(Path& path) const;
   void finish_word(Path& path, std::int32_t word) const;
   void estimate(Path& path) const;
+  float pending(float log_prob, float letters) const;
+  float known_log_prob(std::int32_t context, std::int32_t node, float best_continuation) const;
 
   std::shared_ptr<const NgramLm> lm_;
   std::shared_ptr<const Hotwords> hotwords_;

@@ -1,6 +1,7 @@
 #include "search/look_ahead.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <utility>
 
@@ -8,7 +9,16 @@
 
 namespace asr_stream {
 
-LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : lm_(lm), lexicon_(lexicon) {
+namespace {
+
+std::uint64_t next_id() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : id_(next_id()), lm_(lm), lexicon_(lexicon) {
   const std::size_t num_words = lm.num_words();
   // Where each word lies in the lexicon.
   std::vector<std::uint32_t> first_place(num_words + 1, 0), places(lexicon.num_places());
@@ -46,25 +56,46 @@ LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : lm_(lm), lexic
   }
 }
 
-LookAhead::Range LookAhead::narrow(Range range, std::int32_t parent, std::int32_t child) const noexcept {
-  if (range.begin == range.end) return range;
+LookAhead::Remembered& LookAhead::remembered(std::int32_t word, std::int32_t child) const noexcept {
+  thread_local std::vector<Remembered> table;
+  if (table.empty()) table.resize(kNumRemembered);
+  const auto hash = static_cast<std::uint32_t>(word) * 2654435761u ^ static_cast<std::uint32_t>(child) * 2246822519u;
+  return table[(hash ^ hash >> 15) % kNumRemembered];
+}
+
+LookAhead::Continuations LookAhead::begin(std::int32_t word, std::int32_t child) const noexcept {
+  Remembered& place = remembered(word, child);
+  if (!remembers(place, word, child)) {
+    const auto [begin, end] = ranges_[static_cast<std::size_t>(word)];
+    place = {id_, word, child, find({begin, end}, Lexicon::kRoot, child)};
+  }
+  return place.continuations;
+}
+
+LookAhead::Continuations LookAhead::narrow(std::int32_t word, Range range, std::int32_t parent,
+                                           std::int32_t child) const noexcept {
+  if (range.begin == range.end) return {};
+  Remembered& place = remembered(word, child);
+  if (!remembers(place, word, child)) place = {id_, word, child, find(range, parent, child)};
+  return place.continuations;
+}
+
+LookAhead::Continuations LookAhead::find(Range range, std::int32_t parent, std::int32_t child) const noexcept {
   const std::size_t begin = places_.lower_bound(range.begin, range.end, lexicon_.first_place(child));
   const bool is_last = child + 1 == lexicon_.first_child(parent) + lexicon_.num_children(parent);
   const std::size_t end = is_last ? range.end : places_.lower_bound(begin, range.end, lexicon_.first_place(child + 1));
-  return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
-}
-
-float LookAhead::best_log_prob(Range range) const noexcept {
-  const NgramLm::Quantized& table = lm_.bigram_log_probs();
+  if (begin == end) return {};
   // Bytes are compared, sixteen at a time: common words have thousands of continuations.
   constexpr std::size_t kLanes = 16;
   std::uint8_t best[kLanes] = {};
-  std::uint32_t i = range.begin;
-  for (; i + kLanes <= range.end; i += kLanes) {
+  std::size_t i = begin;
+  for (; i + kLanes <= end; i += kLanes) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) best[lane] = std::max(best[lane], codes_[i + lane]);
   }
-  for (; i < range.end; ++i) best[0] = std::max(best[0], codes_[i]);
-  return table.low + table.step * static_cast<float>(*std::max_element(best, best + kLanes));
+  for (; i < end; ++i) best[0] = std::max(best[0], codes_[i]);
+  const NgramLm::Quantized& table = lm_.bigram_log_probs();
+  return {{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)},
+          table.low + table.step * static_cast<float>(*std::max_element(best, best + kLanes))};
 }
 
 }  // namespace asr_stream

@@ -6,7 +6,9 @@
 // the order of the lexicon, and a longer beginning is a narrower range of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "search/lexicon.h"
@@ -25,22 +27,39 @@ class LookAhead {
     std::uint32_t end = 0;
   };
 
+  struct Continuations {
+    Range range;
+    float best_log_prob = -std::numeric_limits<float>::infinity();  // of their bigrams; none: minus infinity
+  };
+
   // `lm`: of order 2 or higher. Both must outlive this.
   LookAhead(const NgramLm& lm, const Lexicon& lexicon);
 
-  Range continuations(std::int32_t word) const noexcept {
-    const auto [begin, end] = ranges_[static_cast<std::size_t>(word)];
-    return {begin, end};
-  }
-  // Of those that begin with the bytes of `parent`, those that begin with the bytes of `child`, one of its children.
-  Range narrow(Range range, std::int32_t parent, std::int32_t child) const noexcept;
-  // The highest log-probability of the bigrams in `range`, which must not be empty.
-  float best_log_prob(Range range) const noexcept;
+  // The continuations of `word` that begin with the byte of `child`, a child of the lexicon's root.
+  Continuations begin(std::int32_t word, std::int32_t child) const noexcept;
+  // Of `range`, continuations of `word` that begin with the bytes of `parent`, those that begin with the bytes of
+  // `child`, one of its children.
+  Continuations narrow(std::int32_t word, Range range, std::int32_t parent, std::int32_t child) const noexcept;
 
  private:
   // Of a word with more pronunciations, the first: else a small file could take much memory.
   static constexpr std::uint32_t kMaxPlaces = 16;
 
+  // A search asks for the same again and again: each thread remembers some, of any look-ahead, in 256 KB.
+  struct alignas(32) Remembered {
+    std::uint64_t owner = 0;
+    std::int32_t word = 0, child = 0;
+    Continuations continuations;
+  };
+  static constexpr std::size_t kNumRemembered = 8192;
+
+  Remembered& remembered(std::int32_t word, std::int32_t child) const noexcept;
+  bool remembers(const Remembered& place, std::int32_t word, std::int32_t child) const noexcept {
+    return place.child == child && place.word == word && place.owner == id_;
+  }
+  Continuations find(Range range, std::int32_t parent, std::int32_t child) const noexcept;
+
+  const std::uint64_t id_;  // in this process
   const NgramLm& lm_;
   const Lexicon& lexicon_;
   PackedRanges ranges_;              // each word's continuations

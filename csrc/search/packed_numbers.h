@@ -39,13 +39,11 @@ class PackedNumbers {
 
   // The first place in [begin, end), whose numbers ascend, with `number` or more; `end` where there is none.
   std::size_t lower_bound(std::size_t begin, std::size_t end, std::uint32_t number) const noexcept {
-    while (begin < end) {
-      const std::size_t middle = begin + (end - begin) / 2;
-      if ((*this)[middle] < number) {
-        begin = middle + 1;
-      } else {
-        end = middle;
-      }
+    for (std::size_t length = end - begin; length > 0;) {  // without branches that cannot be foreseen
+      const std::size_t half = length / 2;
+      const bool is_behind = (*this)[begin + half] < number;
+      begin += is_behind ? half + 1 : 0;
+      length = is_behind ? length - half - 1 : half;
     }
     return begin;
   }

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "search/ctc_prefix_beam_search.h"
@@ -125,15 +127,125 @@ TEST(LookAhead, OfAWordWithManyPronunciationsTheFirstCount) {
   const std::vector<float> log_probs(kNumWords, -1.0f);
   const Lexicon lexicon(entries, log_probs.data());
   const LookAhead look_ahead(lm, lexicon);
-  const auto all = look_ahead.continuations(kA);  // A AB, A B
-  EXPECT_EQ(all.end - all.begin, 16u + 1);
-  const auto begin_with = [&](const std::string& byte) {
+  const auto begin_with = [&](const std::string& byte) {  // of A AB and A B
     const std::int32_t child = lexicon.child(Lexicon::kRoot, static_cast<std::uint8_t>(byte[0]));
-    const auto range = look_ahead.narrow(all, Lexicon::kRoot, child);
+    const auto range = look_ahead.begin(kA, child).range;
     return range.end - range.begin;
   };
   for (std::size_t i = 0; i < ways.size(); ++i) EXPECT_EQ(begin_with(ways[i]), i < 16 ? 1u : 0u) << ways[i];
   EXPECT_EQ(begin_with("z"), 1u);
+}
+
+constexpr std::uint32_t kManyWords = 40, kFirstWord = 3;  // behind the marks
+const std::vector<std::string> kPhones{"P", "T", "K"};
+
+// Words of one to three phones, several of them alike, with bigrams at random.
+std::vector<std::uint8_t> random_file(std::mt19937& random) {
+  std::string text = "</s>\n<s>\n<unk>";
+  for (std::uint32_t i = kFirstWord; i < kManyWords; ++i) text += "\nW" + std::to_string(10 + i);
+  std::vector<std::vector<std::uint32_t>> following(kManyWords);
+  std::uint32_t num_bigrams = 0;
+  for (auto& words : following) {
+    for (std::uint32_t word = 0; word < kManyWords; ++word) {
+      if (random() % 4 == 0) words.push_back(word);
+    }
+    num_bigrams += static_cast<std::uint32_t>(words.size());
+  }
+  Writer w;
+  w.text("ASRNGRAM").number(2).number(2).number(kManyWords).number(num_bigrams);
+  w.number(static_cast<std::uint32_t>(text.size())).text(text);
+  for (std::uint32_t i = 0; i < kManyWords; ++i) w.real(-0.25f * static_cast<float>(4 + random() % 40));
+  w.real(-2.0f).real(0.125f);
+  for (std::uint32_t i = 0; i < kManyWords; ++i) w.code(static_cast<std::uint8_t>(random() % 20));
+  std::uint32_t first = 0;
+  for (const auto& words : following) {
+    w.number(first);
+    first += static_cast<std::uint32_t>(words.size());
+  }
+  w.number(first);
+  for (const auto& words : following) {
+    for (const std::uint32_t word : words) w.word(word);
+  }
+  w.real(-8.0f).real(0.0625f);
+  for (std::uint32_t i = 0; i < num_bigrams; ++i) w.code(static_cast<std::uint8_t>(random() % 120));
+  w.number(5).text("P\nT\nK");
+  for (std::uint32_t i = 0; i < kManyWords; ++i) {
+    const bool is_mark = i < kFirstWord;
+    w.code(is_mark ? 0 : 1);
+    if (is_mark) continue;
+    const std::uint32_t length = 1 + random() % 3;
+    w.code(static_cast<std::uint8_t>(length));
+    for (std::uint32_t k = 0; k < length; ++k) w.code(static_cast<std::uint8_t>(random() % 3));
+  }
+  w.number(0);
+  return w.bytes;
+}
+
+std::vector<std::shared_ptr<const NgramLm>> random_lms(std::mt19937& random, int count) {
+  std::vector<std::shared_ptr<const NgramLm>> lms;
+  for (int i = 0; i < count; ++i) {
+    const auto bytes = random_file(random);
+    lms.push_back(std::make_shared<const NgramLm>(bytes.data(), bytes.size()));
+  }
+  return lms;
+}
+
+// What a thread remembers of one model is not taken for another's.
+TEST(LookAhead, FindsTheLikeliestContinuationOfEachBeginning) {
+  std::mt19937 random(6);
+  const auto lms = random_lms(random, 3);
+  for (int i = 0; i < 3000; ++i) {
+    const NgramLm& lm = *lms[random() % lms.size()];
+    const Lexicon& lexicon = lm.phone_lexicon();
+    const LookAhead& look_ahead = *lm.look_ahead(true);
+    const auto context = static_cast<std::int32_t>(random() % kManyWords);
+    std::string beginning;
+    LookAhead::Continuations found;
+    for (std::int32_t node = Lexicon::kRoot; beginning.size() < 3;) {
+      beginning.push_back(static_cast<char>(NgramLm::kFirstPhone + random() % 3));
+      const std::int32_t parent = std::exchange(node, lexicon.child(node, static_cast<std::uint8_t>(beginning.back())));
+      if (node == Lexicon::kNone) break;
+      found = beginning.size() == 1 ? look_ahead.begin(context, node)
+                                    : look_ahead.narrow(context, found.range, parent, node);
+      float best = -INFINITY;
+      const auto [first, last] = lm.bigrams(context);
+      for (std::uint32_t k = first; k < last; ++k) {
+        for (const std::string_view way : lm.pronunciations(lm.bigram_word(k))) {
+          if (way.substr(0, beginning.size()) == beginning) best = std::max(best, lm.bigram_log_probs()[k]);
+        }
+      }
+      ASSERT_EQ(found.best_log_prob, best) << context;
+    }
+  }
+}
+
+TEST(LmFusion, NoExtensionScoresMoreThanItsBound) {
+  std::mt19937 random(7);
+  for (const auto& lm : random_lms(random, 5)) {
+    const LmFusion fusion(lm, {"", "a"}, {}, nullptr, kPhones);
+    LmFusion::Path path = fusion.begin();
+    int num_exact = 0;
+    for (int i = 0; i < 4000; ++i) {
+      if (i % 40 == 0) path = fusion.begin();
+      const auto token = static_cast<std::int32_t>(1 + random() % 6);
+      if (fusion.begins_word(token)) {
+        std::vector<LmFusion::Ending> endings;
+        fusion.endings(path, endings);
+        path = endings[random() % endings.size()].path;
+      } else if (!path.in_word) {
+        continue;
+      }
+      const LmFusion::Path next = fusion.advance(path, token);
+      const float bound = fusion.highest_score(path, token);
+      ASSERT_GE(bound, next.score());
+      if (fusion.begins_word(token)) {
+        ASSERT_EQ(bound, next.score());
+      }
+      num_exact += bound == next.score();
+      path = next;
+    }
+    EXPECT_GT(num_exact, 1000);
+  }
 }
 
 TEST_P(Versions, EveryCutIsRefused) {
