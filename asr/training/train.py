@@ -201,7 +201,7 @@ class Trainer:
             Batch(*(t.to(self.device, non_blocking=True) for t in batch[:6]), *batch[6:])  # type: ignore[call-arg,arg-type]
             for batch in batches
         ]
-        num_tokens = torch.stack([batch.target_lengths.sum() for batch in batches]).sum().float()
+        num_tokens = torch.stack([batch.num_tokens for batch in batches]).sum().float()
         if self.world_size > 1:  # the mean over processes: DDP averages gradients
             dist.all_reduce(num_tokens)
             num_tokens /= self.world_size
