@@ -163,15 +163,17 @@ def test_shards_keep_the_mark(noise: Path, tones: tuple[Path, Path], tmp_path: P
     assert plans((tones[0], tmp_path / "shards")) == plans((tones[0], noise))
 
 
-@pytest.mark.parametrize("units", ["tokenizer.kind=char", "tokenizer.kind=bpe"])
+@pytest.mark.parametrize(("units", "with_words"), [("char", True), ("bpe", False)])
 def test_training_and_validation_take_noise_beside_speech(
-    arguments: list[str], tones: tuple[Path, Path], noise: Path, tmp_path: Path, units: str
+    arguments: list[str], tones: tuple[Path, Path], noise: Path, tmp_path: Path, units: str, with_words: bool
 ) -> None:
     """Letters or pieces, with concatenation, consistency and validation."""
-    data = [f"data.train=[{tones[0]},{noise}]", f"data.valid=[{tones[1]},{noise}]"]
+    valid = [tones[1], noise] if with_words else [noise]
+    data = [f"data.train=[{tones[0]},{noise}]", f"data.valid=[{','.join(map(str, valid))}]"]
     more = ["augment.concat_probability=0.5", "augment.silence_probability=0.5", "loss.cr_ctc_weight=0.2"]
     steps = ["train.max_steps=6", "train.valid_every=6", "tokenizer.vocab_size=12"]
-    assert main([*arguments, *data, *more, *steps, units]) == 0
+    assert main([*arguments, *data, *more, *steps, f"tokenizer.kind={units}"]) == 0
     checkpoint = Checkpoint.load(checkpoint_path(tmp_path / "run", 6))
     assert all(value.isfinite().all() for value in checkpoint.weights.values())
-    assert set(checkpoint.training["history"][0]["wer"]) == {"full", "640ms", "320ms"}
+    rates = checkpoint.training["history"][0]["wer"].values()
+    assert len(rates) == 3 and all(0 <= rate < 100 for rate in rates)
