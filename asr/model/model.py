@@ -32,6 +32,18 @@ class Losses(NamedTuple):
     phone_ctc: Tensor
 
 
+class Step(NamedTuple):
+    """What `AsrModel.step` computes of a chunk of c encoder frames."""
+
+    log_probs: Tensor
+    """(N, c, vocab_size) float32"""
+    encoder_out: Tensor
+    """(N, c, dim)"""
+    cache: EncoderCache
+    phone_log_probs: Tensor | None
+    """(N, c, 1 + 2 x phones) float32, of a model with a phone head"""
+
+
 class AsrModel(nn.Module):
     """Joint CTC/attention model (Watanabe et al. 2017) with a streaming encoder."""
 
@@ -52,10 +64,15 @@ class AsrModel(nn.Module):
         encoder_out, lengths, _ = self.encoder(self.ctc, features, num_frames, chunk_size, left_context)
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, lengths
 
-    def step(self, features: Tensor, num_valid: Tensor, cache: EncoderCache) -> tuple[Tensor, Tensor, EncoderCache]:
-        """One chunk: (N, 4c + 3, 80), (N,), cache -> log_probs (N, c, V), encoder_out (N, c, dim), cache'."""
-        encoder_out, cache = self.encoder.step(self.ctc, features, num_valid, cache)
-        return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, cache
+    def step(self, features: Tensor, num_valid: Tensor, cache: EncoderCache) -> Step:
+        """One chunk: (N, 4c + 3, 80) float32, (N,) int64 valid feature frames, and the cache before it."""
+        rows, cache = self.encoder.step(self.ctc, features, num_valid, cache)
+        log_probs = self.ctc(rows).float().log_softmax(-1)
+        phones = None if self.phone_ctc is None else self.phone_log_probs(rows)
+        log_probs, encoder_out, phones = (
+            None if each is None else each.unflatten(0, (len(features), -1)) for each in (log_probs, rows, phones)
+        )
+        return Step(log_probs, encoder_out, cache, phones)
 
     def phone_log_probs(self, encoder_out: Tensor) -> Tensor:
         """Output of the phone head: encoder_out (N, T, dim) -> log_probs (N, T, 1 + 2 x phones) float32.
