@@ -14,11 +14,12 @@ from test_data import plans
 
 from asr.cli import main
 from asr.config import DataConfig
-from asr.data.batches import BatchSampler, Position, load_training_cuts
+from asr.data.batches import BatchPlan, BatchSampler, Position, SpeechDataset, load_training_cuts
 from asr.data.cuts import iterate_cuts, load_cuts, usable_cuts
 from asr.data.noise_alone import LEVELS_DB, NoiseAlone, draw_pieces
 from asr.data.noisy_room import power
 from asr.features import fbank
+from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, checkpoint_path
 
 
@@ -44,7 +45,7 @@ def noise(sounds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepare_noise(sounds, tmp_path_factory.mktemp("noise"))
 
 
-def test_pieces_are_marked_and_as_long_as_asked_for(noise: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pieces_are_marked_and_as_long_as_asked_for(noise: Path) -> None:
     cuts = list(iterate_cuts(noise))
     assert 72 <= sum(cut.duration for cut in cuts) < 76
     assert min(cut.duration for cut in cuts) < 1.5 and max(cut.duration for cut in cuts) > 3
@@ -64,9 +65,10 @@ def test_lhotse_plays_what_the_features_were_made_of(noise: Path) -> None:
 
 
 def test_preparing_again_gives_the_same_pieces_and_another_name_others(
-    noise: Path, sounds: Path, tmp_path: Path
+    noise: Path, sounds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     again, other = (prepare_noise(sounds, tmp_path, "--name", name) for name in ("kitchen", "other"))
+    assert f"0 words; {len(list(load_cuts(again)))} without speaker; " in capsys.readouterr().out
     pairs = list(zip(load_cuts(noise), load_cuts(again), strict=True))
     assert all(one.id == same.id and np.array_equal(one.load_features(), same.load_features()) for one, same in pairs)
     one, another = (next(iter(load_cuts(path))) for path in (noise, other.with_name("other.jsonl.gz")))
@@ -151,6 +153,12 @@ def test_noise_waits_until_the_model_writes(noise: Path, tones: tuple[Path, Path
         plans = list(BatchSampler(parts, config, 1, Position(epoch)))
         seen.append(sum("no_speech" in (cut.custom or {}) for plan in plans for cut in plan.cuts))
     assert seen == [0, len(list(iterate_cuts(noise)))]
+
+
+def test_a_piece_counts_as_one_token(noise: Path) -> None:
+    dataset = SpeechDataset(Tokenizer("char", ("<blk>", "<unk>", "<sos/eos>", "A")))
+    batch = dataset[BatchPlan(list(iterate_cuts(noise))[:3], 1, False, 2000)]
+    assert batch.target_lengths.tolist() == [0, 0, 0] and batch.num_tokens == 3
 
 
 def test_noise_without_speech_beside_it_trains_nothing(noise: Path) -> None:
