@@ -107,16 +107,19 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "Debian and Ubuntu: sudo apt-get install python3-venv python3-dev"; exit 1; }
 
+DONE := "Done. The command is $(abspath $(BIN))/asr-stream; after '. $(BIN)/activate' just asr-stream."
+
 # The stamps are made anew when the C++ or the dependencies change.
 $(VENV)/stream.stamp: $(BIN)/python $(CPP_SOURCES)
 	@echo "Installing asr-stream into $(VENV): the first time packages are loaded and the C++ core is built, 1 to 3 minutes ..."
 	@$(BIN)/pip install --quiet --editable .
-	@echo "Done. The command is $(abspath $(BIN))/asr-stream; after '. $(BIN)/activate' just asr-stream."
+	@echo $(DONE)
 	@touch $@
 
 $(VENV)/serve.stamp: $(BIN)/python $(CPP_SOURCES)
 	@echo "Installing asr-stream and its server into $(VENV), 1 to 3 minutes the first time ..."
 	@$(BIN)/pip install --quiet --editable '.[server]'
+	@echo $(DONE)
 	@touch $@ $(VENV)/stream.stamp
 
 # For the tests the C++ is built outside of a temporary environment: the wheel that tests/packaging makes is of the same

@@ -189,8 +189,8 @@ void Segment::search_chunk() {
     const bool is_over = chunk_searched_ == chunk_frames_;
     const std::int64_t token = is_over ? options_->beam.blank_id : likeliest_token();
     // A token may last for several frames: it begins a word in the first of them only.
-    const std::optional<Hypothesis> best = best_in_silence();
-    if (best && request_punctuation(*best)) return;
+    const std::optional<Transcript> best = best_in_silence();
+    if (best && request_punctuation(best->words)) return;
     endpoint_ = endpoint(token != last_token_ && begins_word(search_tokens()[static_cast<std::size_t>(token)]),
                          best ? &*best : nullptr);
     if (endpoint_ != EndpointRule::kNone) return end_utterance();
@@ -268,8 +268,8 @@ void Segment::report_final(const Hypothesis& hypothesis) {
     pauses_.clear();
     context_.reset();
   } else {
-    const Hypothesis best = hypotheses(searches_, 1).front();
-    pauses_.end(best, cues(best));
+    const Transcript best = transcript();
+    pauses_.end(best.hypothesis, cues(best));
   }
   if (!is_empty && options_->fusion && options_->fusion->has_lm()) {
     std::vector<std::string_view> texts;
@@ -340,6 +340,12 @@ void Segment::report_nonfinite() {
 
 Hypothesis Segment::letters(const Searches& searches) const {
   return over_phones() ? searches.letters.hypotheses().front() : Hypothesis{};
+}
+
+Segment::Transcript Segment::transcript() const {
+  Hypothesis best = hypotheses(searches_, 1).front();
+  std::vector<Word> words = words_of(best, letters(searches_), 0);
+  return {std::move(best), std::move(words)};
 }
 
 std::vector<Word> Segment::words_of(const Hypothesis& hypothesis, const Hypothesis& letters,

@@ -139,6 +139,12 @@ class Segment {
     CtcGreedySearch letters;
   };
 
+  // The best hypothesis of a search, and its words.
+  struct Transcript {
+    Hypothesis hypothesis;
+    std::vector<Word> words;
+  };
+
   const Searches& last_searches() const { return second_pass_searches_ ? *second_pass_searches_ : searches_; }
   Searches new_searches() const;  // of the utterance under way
   void begin_utterance(Searches& searches) const;
@@ -156,14 +162,15 @@ class Segment {
   void report_partial();
   const std::vector<std::string>& search_tokens() const noexcept;
   std::int64_t likeliest_token() const;
-  EndpointRule endpoint(bool word_begins, const Hypothesis* best) const;
-  std::optional<Hypothesis> best_in_silence() const;
-  bool request_punctuation(const Hypothesis& best);
-  EndpointCues cues(const Hypothesis& best) const;
+  EndpointRule endpoint(bool word_begins, const Transcript* best) const;
+  std::optional<Transcript> best_in_silence() const;
+  bool request_punctuation(const std::vector<Word>& words);
+  EndpointCues cues(const Transcript& best) const;
   std::size_t num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
                          const Hypothesis& letters) const;
   void report_nonfinite();
   Hypothesis letters(const Searches& searches) const;
+  Transcript transcript() const;  // of the utterance so far
   std::vector<Word> words_of(const Hypothesis& hypothesis, const Hypothesis& letters, std::int64_t first_frame) const;
   void report(Event::Type type, std::vector<Word> words, std::size_t num_stable = 0);
   double now() const { return start_s_ + static_cast<double>(num_frames_) * kEncoderFrameS; }

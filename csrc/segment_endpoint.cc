@@ -15,7 +15,7 @@
 namespace asr_stream {
 
 // Whether the utterance ends before the next frame.
-EndpointRule Segment::endpoint(bool word_begins, const Hypothesis* best) const {
+EndpointRule Segment::endpoint(bool word_begins, const Transcript* best) const {
   const std::int64_t length = num_frames_ - utterance_start_;
   if (!length) return EndpointRule::kNone;
   const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, searches_.search);
@@ -23,24 +23,22 @@ EndpointRule Segment::endpoint(bool word_begins, const Hypothesis* best) const {
 }
 
 // The words before a silence that may end the utterance; none: it may not.
-std::optional<Hypothesis> Segment::best_in_silence() const {
+std::optional<Segment::Transcript> Segment::best_in_silence() const {
   const std::int64_t num_blanks = std::visit([](const auto& s) { return s.num_trailing_blanks(); }, searches_.search);
   const bool has_speech = num_blanks < num_frames_ - utterance_start_;
   if (!has_speech || num_blanks < endpointer_.min_silence_frames()) return std::nullopt;
-  return hypotheses(searches_, 1).front();
+  return transcript();
 }
 
 // Asks whether the sentence is over behind these words, once.
-bool Segment::request_punctuation(const Hypothesis& best) {
+bool Segment::request_punctuation(const std::vector<Word>& words) {
   const bool has_network = options_->text && options_->text->punctuation;
-  if (!has_network || options_->phrases || !endpointer_.depends_on_cues()) return false;
-  const std::vector<Word> found = words_of(best, letters(searches_), 0);
-  if (found.empty()) return false;
+  if (!has_network || options_->phrases || !endpointer_.depends_on_cues() || words.empty()) return false;
   std::vector<std::string> texts;
   std::vector<double> pauses_s;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    texts.push_back(to_lower(found[i].text));
-    pauses_s.push_back(i ? std::max(0.0, found[i].start_s - found[i - 1].end_s) : 0.0);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    texts.push_back(to_lower(words[i].text));
+    pauses_s.push_back(i ? std::max(0.0, words[i].start_s - words[i - 1].end_s) : 0.0);
   }
   if (sentence_end_ && sentence_end_->words == texts) return false;
   work_ = std::make_unique<const Work>(
@@ -49,15 +47,15 @@ bool Segment::request_punctuation(const Hypothesis& best) {
   return true;
 }
 
-EndpointCues Segment::cues(const Hypothesis& best) const {
+EndpointCues Segment::cues(const Transcript& best) const {
   EndpointCues cues;
-  cues.longest_pause_frames = pauses_.longest(best);
+  cues.longest_pause_frames = pauses_.longest(best.hypothesis);
   if (options_->phrases) return cues;  // one of them is complete, however short
   if (const auto* search = std::get_if<CtcPrefixBeamSearch>(&searches_.search)) {
     if (const auto log_prob = search->sentence_end_log_prob()) cues.end_log_prob = *log_prob;
   }
   if (sentence_end_) cues.end_log_odds = sentence_end_->log_odds;
-  cues.num_words = static_cast<std::int64_t>(words_of(best, letters(searches_), 0).size());
+  cues.num_words = static_cast<std::int64_t>(best.words.size());
   return cues;
 }
 

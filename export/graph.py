@@ -1,11 +1,12 @@
 """ONNX graphs of PyTorch modules: the step of the encoder and that of the decoder.
 
-The decoder's is AsrModel's own code, traced, and the encoder's that of asr.export.encoder. What is added here: named
-dynamic dimensions, and no traces of the machine that exported. Standard operators only.
+Both are AsrModel's own code, traced. What is added here: named dynamic dimensions, and no traces of the machine that
+exported. Standard operators only.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
 import io
 import logging
@@ -21,7 +22,6 @@ import torch
 from torch import Tensor, nn
 
 from asr._core import ONNX_OPSET
-from asr.export.encoder import step, with_products
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model.decoder import DecoderCache, sentence_scores
 from asr.model.encoder import EncoderCache
@@ -54,6 +54,22 @@ def output_path(path: str | Path) -> Path:
     return path
 
 
+class Product(nn.Linear):
+    """nn.Linear as a product and a sum: of rows, the exporter would make one operator, which no pass here knows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight.t() + self.bias
+
+
+def with_products(model: AsrModel) -> AsrModel:
+    """A copy whose linear layers are `Product`s, as `AsrModel.step` wants it for an export."""
+    model = copy.deepcopy(model)
+    for module in model.modules():
+        if type(module) is nn.Linear:
+            module.__class__ = Product
+    return model
+
+
 class StepGraph(nn.Module):
     """`AsrModel.step` with the cache as three tensors."""
 
@@ -65,8 +81,9 @@ class StepGraph(nn.Module):
         self, x: Tensor, num_valid: Tensor, key_cache: Tensor, value_cache: Tensor, num_frames: Tensor
     ) -> tuple[Tensor, ...]:
         """Inputs and outputs as in asr.runtime.onnx_model.step_tensors."""
-        out = step(self.model, x, num_valid, EncoderCache(key_cache, value_cache, num_frames))
-        return out.log_probs, out.encoder_out, *out.cache, *out.phone_log_probs
+        out = self.model.step(x, num_valid, EncoderCache(key_cache, value_cache, num_frames))
+        phones = [] if out.phone_log_probs is None else [out.phone_log_probs]
+        return out.log_probs, out.encoder_out, *out.cache, *phones
 
 
 class DecoderGraph(nn.Module):
@@ -74,7 +91,7 @@ class DecoderGraph(nn.Module):
 
     def __init__(self, model: AsrModel) -> None:
         super().__init__()
-        self.decoder = model.decoder
+        self.decoder = with_products(model).decoder
 
     def forward(
         self, tokens: Tensor, token_lengths: Tensor, encoder_out: Tensor, previous: Tensor, *cache: Tensor

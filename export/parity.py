@@ -14,9 +14,9 @@ measured by `asr evaluate`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ import torch
 from asr.export.graph import ExportError
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model.encoder import EncoderCache
-from asr.model.model import AsrModel
+from asr.model.model import AsrModel, Step
 from asr.runtime.onnx_decoder import OnnxDecoder
 from asr.runtime.onnx_model import OnnxModel
 from asr.tokenizer import SOS_EOS_ID
@@ -171,13 +171,12 @@ def step_torch(
     model: AsrModel, features: FloatArray, num_frames: npt.NDArray[np.int64], case: Case
 ) -> tuple[list[Stream], tuple[npt.NDArray, ...]]:
     """Chunk by chunk through PyTorch: each stream's outputs, and the last cache."""
+
+    def step(chunk: FloatArray, num_valid: npt.NDArray[np.int64], cache: EncoderCache) -> Step:
+        return model.step(torch.from_numpy(chunk), torch.from_numpy(num_valid), cache)
+
     cache = model.encoder.init_cache(case.batch_size, case.left_context)
-    pieces = []
-    for chunk, num_valid in chunks(features, num_frames, case):
-        log_probs, encoder_out, cache = model.step(torch.from_numpy(chunk), torch.from_numpy(num_valid), cache)
-        phones = [model.phone_log_probs(encoder_out)] if model.phone_ctc is not None else []
-        pieces.append(([t.numpy() for t in (log_probs, encoder_out, *phones)], num_valid))
-    return _join(pieces), tuple(t.numpy() for t in EncoderCache(*cache))
+    return step_through(step, cache, features, num_frames, case)
 
 
 def step_onnx(
@@ -185,13 +184,19 @@ def step_onnx(
 ) -> tuple[list[Stream], tuple[npt.NDArray, ...]]:
     """The same through the file."""
     cache = onnx_model.init_cache(case.batch_size, case.left_context)
+    return step_through(onnx_model.step, cache, features, num_frames, case)
+
+
+def step_through(
+    step: Callable[..., Any], cache: Any, features: FloatArray, num_frames: npt.NDArray[np.int64], case: Case
+) -> tuple[list[Stream], tuple[npt.NDArray, ...]]:
+    """The same with any `step(chunk, num_valid, cache)` that returns what AsrModel.step does."""
     pieces = []
     for chunk, num_valid in chunks(features, num_frames, case):
-        output = onnx_model.step(chunk, num_valid, cache)
-        cache = output.cache
-        phones = [] if output.phone_log_probs is None else [output.phone_log_probs]
-        pieces.append(([output.log_probs, output.encoder_out, *phones], num_valid))
-    return _join(pieces), tuple(cache)
+        log_probs, encoder_out, cache, phones = step(chunk, num_valid, cache)
+        arrays = [np.asarray(array) for array in (log_probs, encoder_out, phones) if array is not None]
+        pieces.append((arrays, num_valid))
+    return _join(pieces), tuple(np.asarray(array) for array in cache)
 
 
 def chunks(

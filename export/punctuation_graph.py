@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asr._core import NUM_CASES, NUM_MARKS
+from asr.model.positions import rope_frequencies
 from asr.punctuation.model import Punctuator, PunctuatorLayer
 
 HIDDEN = -1e9
@@ -28,9 +29,8 @@ class PunctuatorGraph(nn.Module):
         self.features, self.project, self.norm, self.head = model.features, model.project.weight, model.norm, model.head
         self.layers = nn.ModuleList(_Layer(layer, config.num_heads) for layer in model.layers)
         self.register_buffer("pauses", model.pauses.weight.detach() + model.project.bias.detach())
-        rotation = model.positions.rotation(2, torch.device("cpu"))
-        assert rotation is not None
-        self.register_buffer("frequencies", torch.atan2(rotation[1][1], rotation[0][1]))
+        frequencies = rope_frequencies(config.dim // config.num_heads, torch.device("cpu"))
+        self.register_buffer("frequencies", frequencies.repeat(2))
         for look_ahead in set(config.look_ahead):
             self.register_buffer(f"bias_{look_ahead}", self._bias_of_distances(look_ahead))
 

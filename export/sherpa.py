@@ -6,7 +6,7 @@
   gives samples in ±32768 to the filterbank, so that the features are shifted back in the graph, and floored
   where those of samples in ±1 are.
 
-Both are AsrModel.step as asr.export.encoder arranges it, traced. The runtime steps whole chunks only: a ragged tail
+Both are AsrModel.step, traced. The runtime steps whole chunks only: a ragged tail
 is the business of its client, which sends some silence after the last sample.
 """
 
@@ -25,8 +25,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from asr.export.encoder import step, with_products
-from asr.export.graph import ExportError, require_relative, trace
+from asr.export.graph import ExportError, require_relative, trace, with_products
 from asr.export.parity import MAX_DIVERGENCE, MAX_ERROR, MAX_RELATIVE_ERROR, Case, chunks, hold, speech_like, step_torch
 from asr.export.quantize import quantize
 from asr.export.ranges import ranges_behind_norms
@@ -86,7 +85,7 @@ class ZipformerGraph(nn.Module):
         keys = torch.stack([layer[0].transpose(0, 1) for layer in layers], 1)
         values = torch.stack([torch.cat((layer[2], layer[3]), -1).transpose(0, 1) for layer in layers], 1)
         num_valid = torch.full_like(processed_lens, x.shape[1])
-        log_probs, _, new, _ = step(self.model, x, num_valid, EncoderCache(keys, values, processed_lens))
+        log_probs, _, new, _ = self.model.step(x, num_valid, EncoderCache(keys, values, processed_lens))
         out = [log_probs]
         for index, (_, nonlin, _, _, conv1, conv2) in enumerate(layers):
             first, second = new.values[:, index].transpose(0, 1).chunk(2, -1)
@@ -124,7 +123,7 @@ class WenetGraph(nn.Module):
         keys, values = (t.transpose(1, 2).flatten(2)[None] for t in attn_cache.chunk(2, -1))
         num_valid = torch.full_like(offset, x.shape[1])
         cache = EncoderCache(keys, values, offset - required_cache_size)
-        log_probs, _, new, _ = step(self.model, x, num_valid, cache)
+        log_probs, _, new, _ = self.model.step(x, num_valid, cache)
         halves = (t[0].unflatten(-1, (num_heads, -1)).transpose(1, 2) for t in (new.keys, new.values))
         return log_probs, torch.cat(tuple(halves), -1), conv_cache
 

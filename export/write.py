@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import torch
 
 from asr.export.graph import ExportError, decoder_graph, output_path, step_graph
-from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, chunks
+from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, step_through
 from asr.export.quantize import halve, quantize
 from asr.export.ranges import ranges_behind_norms
 from asr.files import replacing
@@ -76,22 +78,23 @@ def export_model(
         parity = _write_and_check(model, graph, decoder, metadata, part)
         if int8:
             on_progress("quantizing, and comparing the int8 file with PyTorch")
-            ranges = ranges_behind_norms(graph, model, _run, CASES[0])
+            ranges = ranges_behind_norms(graph, model, partial(_run, model), CASES[0])
             graph, metadata = quantize(graph, ranges), replace(metadata, quantization="int8")
             parity = _write_and_check(model, graph, quantize(decoder), metadata, part)
         return ExportReport(path, part.stat().st_size, len(graph.graph.node), parity)
 
 
-def _run(session: Any, features: FloatArray, case: Case) -> None:
-    """Steps a session of the step graph through features (N, T, 80)."""
-    num_frames = np.full(len(features), features.shape[1])
-    sizes = {"N": len(features), "C": case.left_context}
-    cache = [
-        np.zeros([sizes.get(size, size) for size in value.shape], np.int64 if "int64" in value.type else np.float32)
-        for value in session.get_inputs()[2:]
-    ]
-    for chunk, num_valid in chunks(features, num_frames, case):
-        cache = session.run(OUTPUTS[2:], dict(zip(INPUTS, (chunk, num_valid, *cache), strict=True)))
+def _run(model: AsrModel, session: Any, features: FloatArray, case: Case) -> None:
+    """Steps a session of the step graph of `model` through features (N, T, 80)."""
+
+    def step(chunk: FloatArray, num_valid: npt.NDArray[np.int64], cache: Sequence[npt.NDArray]) -> Sequence[Any]:
+        log_probs, encoder_out, *cache = session.run(
+            OUTPUTS, dict(zip(INPUTS, (chunk, num_valid, *cache), strict=True))
+        )
+        return log_probs, encoder_out, cache, None
+
+    cache = [tensor.numpy() for tensor in model.encoder.init_cache(len(features), case.left_context)]
+    step_through(step, cache, features, np.full(len(features), features.shape[1]), case)
 
 
 def _write_and_check(

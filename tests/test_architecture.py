@@ -124,3 +124,11 @@ def test_files_stay_readable() -> None:
             if path.suffix in (".py", ".h", ".cc"):
                 length = len(path.read_text(encoding="utf-8").splitlines())
                 assert length <= 400, f"{path} has {length} lines: it holds more than one idea"
+
+
+def test_lines_are_as_wide_as_those_of_python() -> None:
+    for folder in ("csrc", "js/csrc", "js/src", "js/tests", "js/examples", "tests"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".h", ".c", ".cc", ".js", ".mjs", ".ts"):
+                for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                    assert len(line) <= 120, f"{path}:{number} has {len(line)} columns"

@@ -15,17 +15,22 @@ import torch
 from torch import Tensor, nn
 
 from asr.config import ModelConfig
-from asr.model.layers import CrossAttention, FeedForward, LockedDropout, Residual, SelfAttention
+from asr.model.layers import (
+    CrossAttention,
+    FeedForward,
+    KeysValues,
+    LockedDropout,
+    Residual,
+    SelfAttention,
+    extended,
+    layers_of,
+)
 from asr.model.masks import length_mask
 from asr.model.positions import mask_bias, sinusoids
 from asr.tokenizer import SOS_EOS_ID
 
 IGNORE_ID = -1
 """Padding in target sequences."""
-
-
-KeysValues = tuple[Tensor, Tensor]
-"""Keys and values of one layer, (N, P or T, dim) each."""
 
 
 class DecoderCache(NamedTuple):
@@ -58,18 +63,18 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self, x: Tensor, causal_bias: Tensor, past: KeysValues | None, memory: KeysValues, memory_bias: Tensor
-    ) -> tuple[Tensor, KeysValues]:
-        """x (N, U, dim) -> output (N, U, dim), and keys and values (N, P + U, dim) of the past and these tokens."""
-        new = []
+    ) -> tuple[Tensor, Tensor]:
+        """x (N, U, dim), or its rows -> output of this shape, and queries, keys and values of these tokens."""
+        qkv = x
 
         def attend(y: Tensor) -> Tensor:
-            y, *keys_values = self.self_attention(y, causal_bias, None, *(past or (None, None)))
-            new.extend(keys_values)
+            nonlocal qkv
+            y, qkv = self.self_attention(y, causal_bias, None, past)
             return y
 
         x = self.residuals[0](x, attend)
-        x = self.residuals[1](x, lambda y: self.cross_attention(y, *memory, memory_bias))
-        return self.residuals[2](x, self.feed_forward), (new[0], new[1])
+        x = self.residuals[1](x, lambda y: self.cross_attention(y, causal_bias.shape[2], *memory, memory_bias))
+        return self.residuals[2](x, self.feed_forward), qkv
 
 
 class Decoder(nn.Module):
@@ -121,27 +126,28 @@ class Decoder(nn.Module):
         Returns:
             (N, U, vocab_size) logits of the token that follows each of them; the cache for the next step.
         """
-        past = list(zip(cache.keys.unbind(1), cache.values.unbind(1), strict=True))
+        past = layers_of(cache.keys, cache.values, self.config.num_heads)
         memory = list(zip(cache.memory_keys.unbind(1), cache.memory_values.unbind(1), strict=True))
-        logits, new = self._run(tokens, past, memory, torch.zeros(1, 1, 1, 1, device=tokens.device))
-        keys, values = (torch.stack(each, dim=1) for each in zip(*new, strict=True))
+        logits, qkv = self._run(tokens, past, memory, torch.zeros(1, 1, 1, 1, device=tokens.device))
+        keys, values = extended(cache.keys, cache.values, qkv)
         return logits, cache._replace(keys=keys, values=values)
 
     def _run(
         self, tokens: Tensor, past: Sequence[KeysValues] | None, memory: Sequence[KeysValues], memory_bias: Tensor
-    ) -> tuple[Tensor, list[KeysValues]]:
-        """Logits, and each layer's keys and values of the past and these tokens."""
-        num_past = past[0][0].shape[1] if past else 0
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Logits, and each layer's queries, keys and values of these tokens."""
+        num_past = past[0][0].shape[2] if past else 0
         position = torch.arange(tokens.shape[1], device=tokens.device) + num_past
         slot = torch.arange(num_past + tokens.shape[1], device=tokens.device)
         causal_bias = mask_bias(slot[None, :] <= position[:, None])[None, None]
         x = self.embedding(tokens) * math.sqrt(self.config.dim) + sinusoids(position, self.config.dim)
-        x = self.dropout(x)
+        # In a step the tokens of all hypotheses are rows, as the frames are in the encoder's.
+        x = x.flatten(0, 1) if past else self.dropout(x)
         new = []
         for index, layer in enumerate(self.layers):
-            x, keys_values = layer(x, causal_bias, past[index] if past else None, memory[index], memory_bias)
-            new.append(keys_values)
-        return self.out(self.final_norm(x)), new
+            x, qkv = layer(x, causal_bias, past[index] if past else None, memory[index], memory_bias)
+            new.append(qkv)
+        return self.out(self.final_norm(x)).reshape(*tokens.shape, -1), new
 
     def score(self, tokens: Tensor, token_lengths: Tensor, memory: Tensor, memory_lengths: Tensor) -> Tensor:
         """Log-probability of whole sentences, including EOS.

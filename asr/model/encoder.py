@@ -1,12 +1,14 @@
 """The streaming encoder: log-mel feature frames to one vector per 40 ms. The state is a value outside the module.
 
 `forward` (whole utterances with a chunk mask) and `step` (one chunk and a cache) run the same layers and compute the
-same numbers. Subsampling has no padding: n feature frames give n // 4 encoder frames, and encoder frame j depends on
+same numbers. The exported graphs are `step`, traced: it is written in the few large operators that ONNX Runtime is
+fastest with. Subsampling has no padding: n feature frames give n // 4 encoder frames, and encoder frame j depends on
 feature frames 4j .. 4j + 6. Frames beyond the end of the utterance are replaced by the global mean.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,7 +17,7 @@ from torch import Tensor, nn
 
 from asr.config import ModelConfig
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.model.layers import FeedForward, LockedDropout, Residual, SelfAttention
+from asr.model.layers import FeedForward, KeysValues, LockedDropout, Residual, SelfAttention, extended, layers_of
 from asr.model.masks import full_mask, length_mask, step_mask
 from asr.model.positions import Positions, Rotation
 
@@ -40,24 +42,18 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = Residual(config.dim, config.norm, config.dropout)
 
     def forward(
-        self,
-        x: Tensor,
-        bias: Tensor,
-        rotation: Rotation | None,
-        key_cache: Tensor | None,
-        value_cache: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        window: tuple[Tensor, Tensor] | None = None
+        self, x: Tensor, bias: Tensor, rotation: Rotation | None, past: KeysValues | None
+    ) -> tuple[Tensor, Tensor]:
+        """Arguments and results are those of SelfAttention."""
+        qkv = x
 
         def attend(y: Tensor) -> Tensor:
-            nonlocal window
-            y, *window = self.attention(y, bias, rotation, key_cache, value_cache)
+            nonlocal qkv
+            y, qkv = self.attention(y, bias, rotation, past)
             return y
 
         x = self.attention_residual(x, attend)
-        x = self.feed_forward_residual(x, self.feed_forward)
-        assert window is not None
-        return x, window[0], window[1]
+        return self.feed_forward_residual(x, self.feed_forward), qkv
 
 
 class Encoder(nn.Module):
@@ -113,15 +109,9 @@ class Encoder(nn.Module):
         missing = SUBSAMPLING * num_out + FEATURE_OVERLAP - features.shape[1]
         x = self._subsample(F.pad(features, (0, 0, 0, max(missing, 0))), num_frames)
         x = self.dropout(self.positions.add_absolute(x, torch.zeros_like(lengths)))
-        bias = self.positions.bias(full_mask(lengths, num_out, chunk_size, left_context))
-        rotation = self.positions.rotation(num_out, x.device)
-        inner = []
-        for number, layer in enumerate(self.layers, 1):
-            x, _, _ = layer(x, bias, rotation, None, None)
-            if number in self.inner_layers:
-                inner.append(head(self.final_norm(x)))
-                x = self._condition(x, inner[-1])
-        return self.final_norm(x), lengths, inner
+        mask = full_mask(lengths, num_out, chunk_size, left_context)
+        x, _, inner = self._run(head, x, mask, None, self.inner_layers)
+        return x, lengths, inner
 
     def init_cache(self, batch_size: int, left_context: int) -> EncoderCache:
         """The state before the first chunk: zeros, with `left_context` slots (at least 0) per layer."""
@@ -147,23 +137,35 @@ class Encoder(nn.Module):
             num_valid: (N,) int64 valid feature frames: 4c + 3, or fewer in a stream's last chunk, of which
                 num_valid // 4 encoder frames are valid.
         Returns:
-            (N, c, dim) and the cache for the next chunk.
+            The frames of all streams as rows, (N * c, dim), and the cache for the next chunk. Of rows, a product and
+            its bias are one operator of ONNX Runtime.
         """
         x = self._subsample(features, num_valid)
+        num_out = x.shape[1]
         num_new = num_valid // SUBSAMPLING
-        cache_size, num_out = cache.keys.shape[2], x.shape[1]
         x = self.positions.add_absolute(x, cache.num_frames)
-        bias = self.positions.bias(step_mask(cache.num_frames, num_new, cache_size, num_out))
-        rotation = self.positions.rotation(cache_size + num_out, x.device)
-        all_keys, all_values = [], []
-        for index, layer in enumerate(self.layers):
-            x, keys, values = layer(x, bias, rotation, cache.keys[:, index], cache.values[:, index])
-            all_keys.append(keys[:, num_out:])  # the newest cache_size frames
-            all_values.append(values[:, num_out:])
-            if index + 1 in self.config.condition_layers:
-                x = self._condition(x, head(self.final_norm(x)))
-        new_cache = EncoderCache(torch.stack(all_keys, 1), torch.stack(all_values, 1), cache.num_frames + num_new)
-        return self.final_norm(x), new_cache
+        mask = step_mask(cache.num_frames, num_new, cache.keys.shape[2], num_out)
+        past = layers_of(cache.keys.to(x.dtype), cache.values.to(x.dtype), self.config.num_heads)
+        x, qkv, _ = self._run(head, x.flatten(0, 1), mask, past, self.config.condition_layers)
+        keys, values = (each[:, :, num_out:] for each in extended(cache.keys, cache.values, qkv))
+        return x, EncoderCache(keys, values, cache.num_frames + num_new)
+
+    def _run(
+        self, head: nn.Module, x: Tensor, mask: Tensor, past: Sequence[KeysValues] | None, heads_at: Collection[int]
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """All layers: output; with a `past`, queries, keys and values of the new frames of each layer; and the logits
+        of `head` behind the layers `heads_at`, counted from 1."""
+        bias = self.positions.bias(mask)
+        rotation = self.positions.rotation(mask.shape[3], mask.shape[2], x)
+        new, inner = [], []
+        for number, layer in enumerate(self.layers, 1):
+            x, qkv = layer(x, bias, rotation, past[number - 1] if past else None)
+            if past:
+                new.append(qkv)
+            if number in heads_at:
+                inner.append(head(self.final_norm(x)))
+                x = self._condition(x, inner[-1])
+        return self.final_norm(x), new, inner
 
     def _condition(self, x: Tensor, logits: Tensor) -> Tensor:
         if not self.config.condition_layers:

@@ -1,19 +1,35 @@
 """The blocks of encoder and decoder: attention, feed-forward, and the residual around them.
 
-Training and streaming share one self-attention: it takes the keys and values of earlier frames (none in a full pass)
-and returns those of the window. Keys are cached before rotation, so that they can be rotated by their slot in a later
-window.
+Training, streaming and the exported graph share one self-attention: it takes the keys and values of earlier frames
+(none in a full pass) and returns those of the new ones. Keys are cached before rotation, so that they can be rotated by
+their slot in a later window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asr.model.positions import Rotation, rotate
+
+KeysValues = tuple[Tensor, Tensor]
+"""Keys and values of one layer."""
+
+
+def layers_of(keys: Tensor, values: Tensor, num_heads: int) -> list[KeysValues]:
+    """A cache, (N, num_layers, C, dim) each -> the past that SelfAttention of each layer takes."""
+    heads = (num_heads, 2, keys.shape[3] // num_heads // 2)
+    return list(zip(*(each.unflatten(-1, heads).split(1, dim=1) for each in (keys, values)), strict=True))
+
+
+def extended(keys: Tensor, values: Tensor, qkv: Sequence[Tensor]) -> KeysValues:
+    """The cache with what SelfAttention of each layer returned of T new frames: (N, num_layers, C + T, dim) each."""
+    dim = keys.shape[3]
+    new = torch.cat(list(qkv)).reshape(len(qkv), keys.shape[0], -1, 3 * dim).transpose(0, 1)
+    return torch.cat((keys, new[..., dim : 2 * dim]), dim=2), torch.cat((values, new[..., 2 * dim :]), dim=2)
 
 
 class LockedDropout(nn.Module):
@@ -36,7 +52,11 @@ class LockedDropout(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Multi-head attention of a chunk over the window [cache | chunk] (Vaswani et al. 2017)."""
+    """Multi-head attention of a chunk over the window [past | chunk] (Vaswani et al. 2017).
+
+    Heads are pairs of halves, which the rotation exchanges. The keys of the window are rotated together with the
+    queries: for a chunk an operator costs about as much to be called as to be computed, here and in the exported graph.
+    """
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -45,32 +65,30 @@ class SelfAttention(nn.Module):
         self.out = nn.Linear(dim, dim)
 
     def forward(
-        self,
-        x: Tensor,
-        bias: Tensor,
-        rotation: Rotation | None,
-        key_cache: Tensor | None,
-        value_cache: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self, x: Tensor, bias: Tensor, rotation: Rotation | None, past: KeysValues | None
+    ) -> tuple[Tensor, Tensor]:
         """
         Args:
-            x: (N, T, dim)
+            x: (N, T, dim), or its rows (N * T, dim)
             bias: (N or 1, 1 or num_heads, T, C + T) float32, added to the scores; -inf hides a slot.
-            rotation: cos and sin of the window's slots, (C + T, head_dim) each; None without rope.
-            key_cache, value_cache: (N, C, dim) of earlier frames, keys unrotated; None when there are none.
+            rotation: of the window and its queries (see Positions.rotation); None without rope.
+            past: keys, unrotated, and values of C earlier frames, (N, 1, C, num_heads, 2, head_dim / 2) each; None
+                when there are none.
         Returns:
-            output (N, T, dim); keys and values of the whole window, (N, C + T, dim) each.
+            output, of the shape of x; queries, keys and values of the new frames side by side, (..., 3 * dim).
         """
-        query, keys, values = self.qkv(x).chunk(3, dim=-1)
-        if key_cache is not None and value_cache is not None:
-            keys = torch.cat((key_cache.to(keys.dtype), keys), dim=1)
-            values = torch.cat((value_cache.to(values.dtype), values), dim=1)
-        q, k, v = (_split_heads(t, self.num_heads) for t in (query, keys, values))
-        if rotation is not None:
-            cos, sin = rotation
-            q = rotate(q, cos[-q.shape[2] :], sin[-q.shape[2] :])
-            k = rotate(k, cos, sin)
-        return self.out(_merge_heads(attend(q, k, v, bias))), keys, values
+        qkv, num_new = self.qkv(x), bias.shape[2]
+        heads = qkv.reshape(-1, 1, num_new, 3 * self.num_heads, 2, x.shape[-1] // self.num_heads // 2)
+        query, key, value = heads.split(self.num_heads, dim=3)
+        keys, values = ((key,), (value,)) if past is None else ((past[0], key), (past[1], value))
+        if rotation is None:
+            query = _by_head(query * (x.shape[-1] // self.num_heads) ** -0.5)
+            key = _by_head(torch.cat(keys, dim=2))
+        else:
+            window = _by_head(rotate(torch.cat((*keys, query), dim=2), rotation))
+            key, query = window.split((bias.shape[3], num_new), dim=2)
+        value = _by_head(torch.cat(values, dim=2))
+        return self.out(attend(query, key, value, bias).transpose(1, 2).reshape(x.shape)), qkv
 
 
 class CrossAttention(nn.Module):
@@ -88,10 +106,13 @@ class CrossAttention(nn.Module):
         keys, values = self.key_value(memory).chunk(2, dim=-1)
         return keys, values
 
-    def forward(self, x: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
-        """x (N, U, dim), keys and values (N or 1, T, dim), bias (N or 1, 1, 1, T) float32 -> (N, U, dim)"""
-        q, k, v = (_split_heads(t, self.num_heads) for t in (self.query(x), keys, values))
-        return self.out(_merge_heads(attend(q, k, v, bias)))
+    def forward(self, x: Tensor, num_tokens: int, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
+        """x (N, U, dim), or its rows (N * U, dim); num_tokens U; keys and values (N or 1, T, dim);
+        bias (N or 1, 1, 1, T) float32 -> the shape of x"""
+        heads = (self.num_heads, x.shape[-1] // self.num_heads)
+        query = self.query(x).reshape(-1, num_tokens, x.shape[-1]) * heads[1] ** -0.5
+        q, k, v = (t.unflatten(-1, heads).transpose(1, 2) for t in (query, keys, values))
+        return self.out(attend(q, k, v, bias).transpose(1, 2).reshape(x.shape))
 
 
 class FeedForward(nn.Module):
@@ -135,23 +156,21 @@ class Residual(nn.Module):
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
-    """Scaled dot-product attention of (N, num_heads, T or S, head_dim), with `bias` added to the scores.
+    """Dot-product attention of (N, num_heads, T or S, head_dim), the query scaled, with `bias` added to the scores.
 
     On a CPU, PyTorch's fused kernel takes six times as long as these three operations in a bf16 training step of short
     utterances (27 ms against 4.6 ms per layer). On a GPU the fused kernel is used.
     """
     bias = bias.to(query.dtype)
     if query.is_cuda:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2) + bias
-    return scores.softmax(-1) @ value
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=1.0)
+    return (query @ key.transpose(-1, -2) + bias).softmax(-1) @ value
 
 
-def _split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """(N, T, dim) -> (N, num_heads, T, head_dim)"""
-    return x.unflatten(-1, (num_heads, x.shape[-1] // num_heads)).transpose(1, 2)
+def _by_head(x: Tensor) -> Tensor:
+    """(N, 1, S, num_heads, 2, head_dim / 2) -> (N, num_heads, S, head_dim).
 
-
-def _merge_heads(x: Tensor) -> Tensor:
-    """(N, num_heads, T, head_dim) -> (N, T, dim)"""
-    return x.transpose(1, 2).flatten(-2)
+    Halves are joined after the transposition: ONNX Runtime merges two transpositions in a row, and with that of the
+    keys in their product it would be one that moves number by number.
+    """
+    return x.transpose(2, 3).reshape(x.shape[0], x.shape[3], x.shape[2], 2 * x.shape[5])

@@ -32,6 +32,18 @@ class Losses(NamedTuple):
     phone_ctc: Tensor
 
 
+class Step(NamedTuple):
+    """What `AsrModel.step` computes of a chunk of c encoder frames."""
+
+    log_probs: Tensor
+    """(N, c, vocab_size) float32"""
+    encoder_out: Tensor
+    """(N, c, dim)"""
+    cache: EncoderCache
+    phone_log_probs: Tensor | None
+    """(N, c, 1 + 2 x phones) float32, of a model with a phone head"""
+
+
 class AsrModel(nn.Module):
     """Joint CTC/attention model (Watanabe et al. 2017) with a streaming encoder."""
 
@@ -52,10 +64,15 @@ class AsrModel(nn.Module):
         encoder_out, lengths, _ = self.encoder(self.ctc, features, num_frames, chunk_size, left_context)
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, lengths
 
-    def step(self, features: Tensor, num_valid: Tensor, cache: EncoderCache) -> tuple[Tensor, Tensor, EncoderCache]:
-        """One chunk: (N, 4c + 3, 80), (N,), cache -> log_probs (N, c, V), encoder_out (N, c, dim), cache'."""
-        encoder_out, cache = self.encoder.step(self.ctc, features, num_valid, cache)
-        return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, cache
+    def step(self, features: Tensor, num_valid: Tensor, cache: EncoderCache) -> Step:
+        """One chunk: (N, 4c + 3, 80) float32, (N,) int64 valid feature frames, and the cache before it."""
+        rows, cache = self.encoder.step(self.ctc, features, num_valid, cache)
+        log_probs = self.ctc(rows).float().log_softmax(-1)
+        phones = None if self.phone_ctc is None else self.phone_log_probs(rows)
+        log_probs, encoder_out, phones = (
+            None if each is None else each.unflatten(0, (len(features), -1)) for each in (log_probs, rows, phones)
+        )
+        return Step(log_probs, encoder_out, cache, phones)
 
     def phone_log_probs(self, encoder_out: Tensor) -> Tensor:
         """Output of the phone head: encoder_out (N, T, dim) -> log_probs (N, T, 1 + 2 x phones) float32.
@@ -87,8 +104,8 @@ class AsrModel(nn.Module):
             num_frames: (N,) int64; targets: (N, U) int64 padded with IGNORE_ID; target_lengths: (N,) int64
             chunks: chunk size and left context of each view. The views of CR-CTC may differ in them; the view with
                 less context then learns from the other.
-            num_tokens: scalar, the divisor of the sums over the batch. Default: the tokens of this batch; in
-                data-parallel training the mean over all processes.
+            num_tokens: scalar, the divisor of the sums over the batch. Default: the tokens of this batch, at
+                least one for an utterance; in data-parallel training the mean over all processes.
             phones: (N, P) int64 phone tokens, padded with IGNORE_ID, of a model with a phone head;
                 phone_lengths: (N,) int64
             denominator: its log is added to the loss of the phone head with the weight `denominator_weight`
@@ -98,7 +115,7 @@ class AsrModel(nn.Module):
             *(self.encoder(self.ctc, x, n, *chunk) for x, n, chunk in views), strict=True
         )
         encoder_out, lengths = torch.cat(outputs), torch.cat(all_lengths)
-        scale = 1.0 / (target_lengths.sum() if num_tokens is None else num_tokens).clamp(min=1)
+        scale = 1.0 / (target_lengths.clamp(min=1).sum() if num_tokens is None else num_tokens).clamp(min=1)
         log_probs = self.ctc(encoder_out).float().log_softmax(-1)
         ctc = _ctc_loss(log_probs, lengths, targets, target_lengths)
         share = config.intermediate_ctc_weight

@@ -18,6 +18,7 @@ MAX_LEARNED_POSITIONS = 4096
 MAX_RELATIVE_DISTANCE = 128
 
 Rotation = tuple[Tensor, Tensor]
+"""The factors of `rotate`: cosines, and sines with their signs."""
 
 
 class Positions(nn.Module):
@@ -28,6 +29,7 @@ class Positions(nn.Module):
         super().__init__()
         self.kind = kind
         self.dim = dim
+        self.num_heads = num_heads
         self.head_dim = dim // num_heads
         if kind == "relative":
             self.relative_bias = nn.Parameter(torch.zeros(num_heads, 2 * MAX_RELATIVE_DISTANCE + 1))
@@ -53,14 +55,24 @@ class Positions(nn.Module):
             )
         return x + self.table[position].to(x.dtype)
 
-    def rotation(self, num_slots: int, device: torch.device) -> Rotation | None:
-        """cos and sin of the slots of an attention window, each (num_slots, head_dim) float32; rope only."""
+    def rotation(self, num_slots: int, num_queries: int, like: Tensor) -> Rotation | None:
+        """Factors of the keys of an attention window, then of the queries, which are its last slots; rope only.
+
+        Those of the queries are scaled as the scores are. The factors are the same for all heads, and repeated: ONNX
+        Runtime multiplies tensors of one shape fastest.
+        Returns (num_slots + num_queries, num_heads, 2, head_dim / 2) each, of the dtype and device of `like`.
+        """
         if self.kind != "rope":
             return None
-        half = self.head_dim // 2
-        inverse_wavelength = 10_000.0 ** (-torch.arange(half, device=device) / half)
-        angle = (torch.arange(num_slots, device=device)[:, None] * inverse_wavelength[None, :]).repeat(1, 2)
-        return angle.cos(), angle.sin()
+        slot = torch.arange(num_slots, device=like.device)
+        angle = slot[:, None, None, None] * rope_frequencies(self.head_dim, like.device)
+        cos, sin = angle.cos(), angle.sin()
+        scale = self.head_dim**-0.5
+        cos, sin = (
+            torch.cat((table, table[num_slots - num_queries :] * scale)).repeat(1, self.num_heads, 1, 1).to(like.dtype)
+            for table in (torch.cat((cos, cos), dim=-2), torch.cat((-sin, sin), dim=-2))
+        )
+        return cos, sin
 
     def bias(self, mask: Tensor) -> Tensor:
         """Attention bias: -inf where the mask hides a slot, else the relative bias or 0.
@@ -82,10 +94,16 @@ def mask_bias(mask: Tensor) -> Tensor:
     return torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, float("-inf"))
 
 
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding of x (N, num_heads, T, head_dim) by cos, sin (T, head_dim)."""
-    first, second = x.chunk(2, dim=-1)
-    return x * cos.to(x.dtype) + torch.cat((-second, first), dim=-1) * sin.to(x.dtype)
+def rope_frequencies(head_dim: int, device: torch.device) -> Tensor:
+    """(head_dim / 2,) float32, radians per slot."""
+    half = head_dim // 2
+    return 10_000.0 ** (-torch.arange(half, device=device) / half)
+
+
+def rotate(x: Tensor, rotation: Rotation) -> Tensor:
+    """Rotary embedding of x (..., num_heads, 2, head_dim / 2): a pair of numbers is one of each half of a head."""
+    first, second = x.chunk(2, dim=-2)
+    return x * rotation[0] + torch.cat((second, first), dim=-2) * rotation[1]
 
 
 def sinusoids(position: Tensor, dim: int) -> Tensor:

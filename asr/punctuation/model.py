@@ -66,7 +66,7 @@ class PunctuatorLayer(nn.Module):
         self.feed_forward_residual = Residual(config.dim, "pre", dropout=0.0)
 
     def forward(self, x: Tensor, bias: Tensor, rotation: Rotation | None) -> Tensor:
-        x = self.attention_residual(x, lambda y: self.attention(y, bias, rotation, None, None)[0])
+        x = self.attention_residual(x, lambda y: self.attention(y, bias, rotation, None)[0])
         return self.feed_forward_residual(x, self.feed_forward)
 
 
@@ -93,7 +93,7 @@ class Punctuator(nn.Module):
             Logits of the mark after each unit, (N, T, NUM_MARKS), and of its case, (N, T, NUM_CASES).
         """
         x = self.project(self.features(features).sum(2)) + self.pauses(pauses)
-        rotation = self.positions.rotation(x.shape[1], x.device)
+        rotation = self.positions.rotation(x.shape[1], x.shape[1], x)
         same = segments[:, :, None] == segments[:, None, :]
         distance = _distances(x.shape[1], x.device)
         biases: dict[int, Tensor] = {}

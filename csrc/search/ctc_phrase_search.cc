@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -12,6 +13,8 @@ namespace {
 
 // Nats below the best at which a state is dropped: more than a few letters without any evidence cost.
 constexpr double kThreshold = 40.0;
+// States that are kept at most, the best ones. Short lists never have as many.
+constexpr std::size_t kMaxStates = 4096;
 
 }  // namespace
 
@@ -52,16 +55,25 @@ void CtcPhraseSearch::advance_frame(const float* log_probs) {
   candidates_.clear();
   for (const State& state : states_) propose_stay(state, log_probs);
   double best = kNever;
-  for (const Candidate& candidate : candidates_) best = std::max({best, candidate.blank.score, candidate.token.score});
+  for (const Candidate& candidate : candidates_) best = std::max(best, candidate.score());
   for (const State& state : states_) propose_exits(state, log_probs, best - kThreshold);
-  for (const Candidate& candidate : candidates_) best = std::max({best, candidate.blank.score, candidate.token.score});
+  for (const Candidate& candidate : candidates_) best = std::max(best, candidate.score());
+
+  double lowest = best - kThreshold;
+  if (candidates_.size() > kMaxStates) {
+    scores_.clear();
+    for (const Candidate& candidate : candidates_) scores_.push_back(candidate.score());
+    const auto last_kept = scores_.begin() + (kMaxStates - 1);
+    std::nth_element(scores_.begin(), last_kept, scores_.end(), std::greater<>());
+    lowest = std::max(lowest, *last_kept);
+  }
 
   next_states_.clear();
   for (const Candidate& candidate : candidates_) {
     candidate_of_step_[static_cast<std::size_t>(candidate.step + 2)] = -1;
     // [unk] and silence stay possible, so that there is always something to end with.
-    const bool kept = candidate.step < 0 || std::max(candidate.blank.score, candidate.token.score) >= best - kThreshold;
-    if (!kept || std::isinf(std::max(candidate.blank.score, candidate.token.score))) continue;
+    const bool kept = candidate.step < 0 || candidate.score() >= lowest;
+    if (!kept || std::isinf(candidate.score())) continue;
     State state{candidate.step, extended(candidate.blank), {}};
     if (candidate.token.alignment != nullptr) {
       const std::int32_t token = candidate.step == kUnknown ? likeliest_ : token_at(candidate.step);

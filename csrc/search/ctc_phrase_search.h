@@ -1,6 +1,6 @@
 // Streaming CTC search over a grammar of phrases (see `Phrases`): token passing over their trie (Young et al. 1989,
 // "Token passing: a simple conceptual model for connected speech recognition systems"), with the best alignment of each
-// state (Viterbi).
+// state (Viterbi). The number of states is limited, so that the time for a frame is.
 //
 // Speech that no phrase covers goes to a garbage model, [unk], which follows the likeliest token of every frame and
 // pays a cost for each token (Bourlard et al. 1994, "Optimizing recognition and rejection performance in wordspotting
@@ -8,6 +8,7 @@
 // only at word boundaries.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -41,6 +42,7 @@ class CtcPhraseSearch {
 
   // For tests of memory and speed.
   std::size_t num_histories() const noexcept { return histories_.num_nodes(); }
+  std::size_t num_states() const noexcept { return states_.size(); }
 
  private:
   static constexpr double kNever = -std::numeric_limits<double>::infinity();
@@ -74,6 +76,8 @@ class CtcPhraseSearch {
   struct Candidate {
     std::int32_t step;
     Transition blank, token;
+
+    double score() const { return std::max(blank.score, token.score); }
   };
 
   void advance_frame(const float* log_probs);
@@ -102,6 +106,7 @@ class CtcPhraseSearch {
   std::int32_t likeliest_ = 0;   // token
   std::int32_t word_start_ = 0;  // the likeliest token that begins a word, or -1
   std::vector<Candidate> candidates_;
+  std::vector<double> scores_;
   std::vector<State> next_states_;
   std::vector<std::int32_t> candidate_of_step_;  // by step + 2: index in `candidates_`, or -1
 };

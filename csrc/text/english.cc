@@ -102,19 +102,18 @@ NumberTables make() {
       }
     }
   }
-  t.counted = {"second", "seconds", "minute", "minutes", "hour",  "hours", "day",   "days",   "week", "weeks",  "month",
-               "months", "year",    "years",  "mile",    "miles", "foot",  "feet",  "inch",   "inches", "yards",
-               "acres",
-               "ounces", "tons",    "people", "men",     "women", "times", "pages", "points", "degrees", "dozen"};
+  t.counted = {"second", "seconds", "minute", "minutes", "hour", "hours", "day", "days", "week", "weeks", "month",
+               "months", "year", "years", "mile", "miles", "foot", "feet", "inch", "inches", "yards", "acres", "ounces",
+               "tons", "people", "men", "women", "times", "pages", "points", "degrees", "dozen"};
   t.range = {"to", "or"};
   t.between = {"between"};
 
   t.number_cues = {"number", "code", "extension", "room", "flight", "pin", "route", "highway", "channel", "gate",
                    "apartment", "suite", "zip", "dial", "bus", "model"};
   for (const char* known :
-       {"dvd", "cd", "tv", "pc", "fbi", "cia", "usa", "us", "uk", "eu", "un", "nasa", "nba", "nfl", "nhl", "mlb", "bbc", "cnn",
-        "abc", "nbc", "cbs", "ibm", "gps", "usb", "atm", "ceo", "cfo", "cto", "hr", "pr", "vip", "mba", "ai", "it",
-        "id", "ip", "iq", "iv", "ac", "dc", "dj", "gpu", "cpu", "api", "url", "html", "http", "pdf", "faq", "diy",
+       {"dvd", "cd", "tv", "pc", "fbi", "cia", "usa", "us", "uk", "eu", "un", "nasa", "nba", "nfl", "nhl", "mlb", "bbc",
+        "cnn", "abc", "nbc", "cbs", "ibm", "gps", "usb", "atm", "ceo", "cfo", "cto", "hr", "pr", "vip", "mba", "ai",
+        "it", "id", "ip", "iq", "iv", "ac", "dc", "dj", "gpu", "cpu", "api", "url", "html", "http", "pdf", "faq", "diy",
         "dna", "rna", "hiv", "aids", "mri", "er", "ok", "pm", "am", "la", "nyc", "aol", "msn", "ssn", "irs", "epa",
         "fda", "nato", "aaa", "cs", "aka", "xyz", "css", "fyi", "sql", "irc", "ira", "iou", "ios", "iso", "isp", "suv",
         "rv", "ufo", "lgbt", "npr", "ncaa", "mit", "ucla", "nypd", "lapd"}) {
@@ -126,13 +125,13 @@ NumberTables make() {
   t.initials["ie"] = "i.e.";
   t.initials["eg"] = "e.g.";
   t.pronoun = {"i"};
-  t.pronoun_verbs = {"am", "was", "wasn't", "have", "haven't", "had", "hadn't", "do", "don't", "did", "didn't", "can", "can't",
-                     "could", "couldn't", "will", "won't", "would", "wouldn't", "should", "shouldn't", "may", "might",
-                     "must", "think", "thought", "mean", "meant", "guess", "know", "knew", "want", "wanted", "wanna",
-                     "need", "needed", "feel", "felt", "like", "liked", "love", "loved", "just", "really", "actually",
-                     "never", "always", "also", "say", "said", "tell", "told", "see", "saw", "get", "got", "remember",
-                     "believe", "hope", "wish", "go", "went", "use", "used", "try", "tried", "live", "lived", "work",
-                     "still", "probably", "definitely"};
+  t.pronoun_verbs = {"am", "was", "wasn't", "have", "haven't", "had", "hadn't", "do", "don't", "did", "didn't", "can",
+                     "can't", "could", "couldn't", "will", "won't", "would", "wouldn't", "should", "shouldn't", "may",
+                     "might", "must", "think", "thought", "mean", "meant", "guess", "know", "knew", "want", "wanted",
+                     "wanna", "need", "needed", "feel", "felt", "like", "liked", "love", "loved", "just", "really",
+                     "actually", "never", "always", "also", "say", "said", "tell", "told", "see", "saw", "get", "got",
+                     "remember", "believe", "hope", "wish", "go", "went", "use", "used", "try", "tried", "live",
+                     "lived", "work", "still", "probably", "definitely"};
   t.determiners = {"the", "an", "this", "that", "my", "your", "his", "her", "its", "our", "their", "some", "any", "no"};
   t.phrases = {{"nine eleven", "9/11"}, {"twenty four seven", "24/7"}, {"fifty fifty", "50-50"},
                {"s and p five hundred", "S&P 500"}};
@@ -140,16 +139,14 @@ NumberTables make() {
 
   t.at = {"at"};
   t.dot = {"dot"};
-  t.top_level_domains = {"com", "org", "net", "edu", "gov", "io", "ai", "info", "co", "uk", "de", "fr", "eu", "tv", "app",
-                         "dev", "us", "ca", "au", "in", "jp", "ch", "it", "es", "nl", "biz", "mil", "me", "abc"};
+  t.top_level_domains = {"com", "org", "net", "edu", "gov", "io", "ai", "info", "co", "uk", "de", "fr", "eu", "tv",
+                         "app", "dev", "us", "ca", "au", "in", "jp", "ch", "it", "es", "nl", "biz", "mil", "me", "abc"};
   t.never_local = {"look", "looking", "me", "us", "it", "them", "him", "her", "you", "available", "found", "online",
                    "site", "website", "is", "are", "was", "were", "out", "up", "over", "visit", "here", "there", "more",
                    "page", "one", "find", "works", "work", "working", "read", "people", "address", "or", "and", "the",
-                   "this", "that",
-                   "an", "from", "of", "in", "into", "on", "for", "with", "by", "to", "about", "like", "got", "get",
-                   "have", "has",
-                   "had", "use", "using", "called", "as", "so", "then", "but", "not", "just", "new", "old", "every",
-                   "my", "your", "his", "our", "their", "big", "early", "late"};
+                   "this", "that", "an", "from", "of", "in", "into", "on", "for", "with", "by", "to", "about", "like",
+                   "got", "get", "have", "has", "had", "use", "using", "called", "as", "so", "then", "but", "not",
+                   "just", "new", "old", "every", "my", "your", "his", "our", "their", "big", "early", "late"};
   t.address_marks = {{"dot", "."}, {"dash", "-"}, {"hyphen", "-"}, {"underscore", "_"}};
   t.slash = {"slash"};
   t.colon = {"colon"};

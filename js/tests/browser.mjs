@@ -126,7 +126,8 @@ async function errors(files) {
     await page.click("#listen");
     said["no microphone"] = await alert(page);
     await page.evaluate(() => {
-      navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException("Permission denied", "NotAllowedError"));
+      const denied = new DOMException("Permission denied", "NotAllowedError");
+      navigator.mediaDevices.getUserMedia = () => Promise.reject(denied);
     });
     await page.click("#listen");
     await page.waitForFunction((before) => ![before, ""].includes(document.getElementById("error").textContent),

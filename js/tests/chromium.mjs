@@ -37,7 +37,9 @@ export const text = (page, id) => page.locator(`#${id}`).textContent();
 
 // Until one may start; an error instead is thrown.
 export async function ready(page) {
-  await page.waitForFunction(() => !document.getElementById("listen").disabled || document.getElementById("error").textContent);
+  await page.waitForFunction(
+    () => !document.getElementById("listen").disabled || document.getElementById("error").textContent,
+  );
   if (await page.locator("#listen").isDisabled()) throw new Error(`the page says: ${await text(page, "error")}`);
 }
 

@@ -106,9 +106,11 @@ test("formatted text has small letters, masked words are stars, and raw text is 
   await by.close();
   assert.equal(shown.raw, plain.raw);
   assert.deepEqual(shown.rawWords, plain.rawWords);
-  assert.equal(shown.text, plain.raw.toLowerCase().replaceAll(/\bthe\b/g, "***").replace("walked slowly", "****** ******"));
+  const masked = plain.raw.toLowerCase().replaceAll(/\bthe\b/g, "***").replace("walked slowly", "****** ******");
+  assert.equal(shown.text, masked);
   assert.equal(shown.words.map(({ word }) => word).join(" "), shown.text);
-  await assert.rejects(Recognizer.load({ model, text: "pretty" }), /text is "pretty"; it must be one of formatted, plain/);
+  const message = /text is "pretty"; it must be one of formatted, plain/;
+  await assert.rejects(Recognizer.load({ model, text: "pretty" }), message);
 });
 
 test("what is amiss is said where it was written", async () => {
@@ -140,7 +142,8 @@ test("what is amiss is said where it was written", async () => {
 test("a model that is cut short is refused, wherever it is cut", async () => {
   for (let part = 0; part < 64; ++part) {
     const cut = model.subarray(0, Math.floor((model.length * part) / 64));
-    await assert.rejects(Recognizer.load({ model: cut }), (error) => error instanceof ModelError && damaged.test(error.message));
+    const isDamage = (error) => error instanceof ModelError && damaged.test(error.message);
+    await assert.rejects(Recognizer.load({ model: cut }), isDamage);
   }
   await assert.rejects(Recognizer.load({ model: model.subarray(0, model.length - 1) }), ModelError);
 });
@@ -201,7 +204,8 @@ test("a stream whose network fails says so from then on, and keeps the events be
   assert.ok(first instanceof StreamError && /recognition failed: the device is gone/.test(first.message));
   assert.ok(first.events.length > 0);
   assert.deepEqual(first.events, expected.slice(0, first.events.length));
-  rest.push(...(await Promise.allSettled([stream.accept(samples), stream.gap(1), stream.finish()])).map((r) => r.reason));
+  const late = await Promise.allSettled([stream.accept(samples), stream.gap(1), stream.finish()]);
+  rest.push(...late.map((call) => call.reason));
   for (const error of rest) {
     assert.ok(error instanceof StreamError && /this stream failed \(the device is gone\)/.test(error.message), error);
     assert.deepEqual(error.events, []);

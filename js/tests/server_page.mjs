@@ -16,7 +16,8 @@ import { alert, open, ready, speaking, speechWithPause, text } from "./chromium.
 const TOKEN = "a secret/of ours (=ü)";
 
 async function serve(python, { port = 0, token = "", options = [] } = {}) {
-  const server = spawn(python, ["-m", "asr.streaming.terminal.cli", "serve", "--port", port, "--threads", "1", ...options], {
+  const command = ["-m", "asr.streaming.terminal.cli", "serve", "--port", port, "--threads", "1", ...options];
+  const server = spawn(python, command, {
     stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, ASR_STREAM_TOKEN: token },
   });
   for await (const line of createInterface(server.stderr)) {
@@ -50,7 +51,8 @@ function keepPartials() {
   window.partials = [];
   new MutationObserver(() => {
     const partial = document.getElementById("partial");
-    if (partial?.textContent) window.partials.push([partial.querySelector("span")?.textContent ?? "", partial.textContent]);
+    const stable = partial?.querySelector("span")?.textContent ?? "";
+    if (partial?.textContent) window.partials.push([stable, partial.textContent]);
   }).observe(document, { subtree: true, childList: true });
 }
 
@@ -60,7 +62,8 @@ function watchLayout() {
   new PerformanceObserver((list) => {
     const sources = list.getEntries().flatMap((entry) => entry.sources.map(({ node }) => node));
     const moved = sources.map((node) => (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node));
-    window.moved.push(...moved.filter((node) => node && !node.closest("#captions")).map((node) => node.id || node.tagName));
+    const elsewhere = moved.filter((node) => node && !node.closest("#captions"));
+    window.moved.push(...elsewhere.map((node) => node.id || node.tagName));
   }).observe({ type: "layout-shift", buffered: true });
 }
 
@@ -133,7 +136,9 @@ async function live(python, wav, finalsFile, folder) {
     await page.selectOption("#device", { label: "Fake Audio Input 2" });
     await connected(4);
     await page.waitForFunction(() => document.getElementById("listen").textContent === "Stop listening");
-    const remembered = await page.evaluate(() => localStorage.getItem("device") === document.getElementById("device").value);
+    const remembered = await page.evaluate(
+      () => localStorage.getItem("device") === document.getElementById("device").value,
+    );
 
     // The server ends again, and this time for good: one may choose not to wait for it.
     await server.stop();
@@ -142,7 +147,9 @@ async function live(python, wav, finalsFile, folder) {
     await page.keyboard.press("Alt+KeyL");
     const givenUp = [await text(page, "status"), await alert(page)];
     const [moved, partials] = await page.evaluate(() => [window.moved, window.partials]);
-    return { partials, gone, during, over, full, latency, saved, cleared, finals, givenUp, remembered, moved, complaints };
+    return {
+      partials, gone, during, over, full, latency, saved, cleared, finals, givenUp, remembered, moved, complaints,
+    };
   } finally {
     await browser.close();
     await server.stop();
@@ -151,7 +158,8 @@ async function live(python, wav, finalsFile, folder) {
 
 async function pages(python, wav, talk, folder) {
   const server = await serve(python, { options: QUICK });
-  const { browser, context } = await open(speaking(wav), { viewport: { width: 1280, height: 720 }, colorScheme: "dark" });
+  const viewport = { width: 1280, height: 720 };
+  const { browser, context } = await open(speaking(wav), { viewport, colorScheme: "dark" });
   try {
     return {
       overlay: await overlay(await context.newPage(), server.url, folder),
@@ -171,7 +179,8 @@ async function overlay(page, url, folder) {
     const lines = box.clientHeight / parseFloat(style.lineHeight);
     const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 2;
     const shown = [...document.querySelectorAll("button, select, header, footer, time, #status")];
-    return { lines, atEnd, size: parseFloat(style.fontSize), controls: shown.filter((node) => node.checkVisibility()).length };
+    const controls = shown.filter((node) => node.checkVisibility()).length;
+    return { lines, atEnd, size: parseFloat(style.fontSize), controls };
   });
   await page.keyboard.press("Alt+KeyL");
   const listening = await page.locator("body.listening").count();

@@ -6,9 +6,11 @@
 #include <random>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "search/ctc_greedy_search.h"
+#include "search/ctc_phrase_search.h"
 #include "search/ctc_prefix_beam_search.h"
 
 namespace asr_stream {
@@ -252,6 +254,25 @@ TEST(CtcPrefixBeamSearch, MemoryIsThatOfTheHypotheses) {
     EXPECT_EQ(search.num_prefixes(), 0u);
     EXPECT_EQ(search.num_histories(), 0u);
   }
+}
+
+TEST(CtcPhraseSearch, AFrameOfALongListIsNoMoreWork) {
+  const std::vector<std::string> tokens = {"<blk>", "\xE2\x96\x81", "A", "B", "C", "D", "E", "F", "G", "H"};
+  const auto vocab_size = static_cast<int>(tokens.size());
+  std::string list;
+  for (int phrase = 0; phrase < 1 << 15; ++phrase) {  // all of five letters
+    for (int shift = 0; shift < 15; shift += 3) list += static_cast<char>('A' + (phrase >> shift) % 8);
+    list += '\n';
+  }
+  CtcPhraseSearch search(std::make_shared<Phrases>(list, tokens, 1.0f));
+  const std::vector<float> rows = random_log_probs(40, vocab_size, 0, 1.0f);
+  std::size_t most = 0;
+  for (int t = 0; t < 40; ++t) {
+    search.advance(&rows[static_cast<std::size_t>(t * vocab_size)], 1, vocab_size);
+    most = std::max(most, search.num_states());
+  }
+  EXPECT_GT(most, 4000u);
+  EXPECT_LE(most, 4100u);
 }
 
 }  // namespace

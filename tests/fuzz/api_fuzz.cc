@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 namespace {
@@ -85,7 +86,9 @@ struct Session {
     char list[17] = {};  // any text, hardly ever a good one
     if (const auto kind = bytes.take<std::uint8_t>() % 8; kind < 4) {
       static constexpr char kLetters[] = "AB'\n :\t.5[unk]\xE2\x96\x81\xFF";
-      for (std::size_t i = 0; i + 1 < sizeof list; ++i) list[i] = kLetters[bytes.take<std::uint8_t>() % sizeof kLetters];
+      for (char* letter = list; letter != std::end(list) - 1; ++letter) {
+        *letter = kLetters[bytes.take<std::uint8_t>() % sizeof kLetters];
+      }
       if (kind != 1) options.hotwords = list;
       if (kind != 0) options.phrases = list;
     }

@@ -54,7 +54,7 @@ def stream(
         num_valid = (num_frames - start).clamp(0, window)
         piece = features[:, start : start + window]
         piece = F.pad(piece, (0, 0, 0, window - piece.shape[1]), value=float("nan"))
-        log_probs, _, cache = model.step(piece, num_valid, cache)
+        log_probs, _, cache, _ = model.step(piece, num_valid, cache)
         for row, valid in enumerate(num_valid.tolist()):
             outputs[row].append(log_probs[row, : valid // 4])
     return [torch.cat(pieces) for pieces in outputs]
@@ -125,7 +125,7 @@ def test_no_ragged_tail_is_dropped(num_frames: int) -> None:
 def test_cache_counts_the_valid_frames_only() -> None:
     model = make_model()
     with torch.no_grad():
-        _, _, cache = model.step(speech(2, 35), torch.tensor([35, 22]), model.encoder.init_cache(2, 16))
+        cache = model.step(speech(2, 35), torch.tensor([35, 22]), model.encoder.init_cache(2, 16)).cache
     assert cache.num_frames.tolist() == [8, 5]
 
 
@@ -159,13 +159,13 @@ def test_streams_of_different_age_share_a_batch() -> None:
     with torch.no_grad():
         old_cache = model.encoder.init_cache(1, 16)
         for start in range(0, 160, 32):
-            _, _, old_cache = model.step(old[:, start : start + 35], torch.tensor([35]), old_cache)
+            old_cache = model.step(old[:, start : start + 35], torch.tensor([35]), old_cache).cache
         young_cache = model.encoder.init_cache(1, 16)
         gathered = type(old_cache)(*(torch.cat(pair) for pair in zip(old_cache, young_cache, strict=True)))
         pieces = torch.cat((old[:, 160:195], young[:, :35]))
-        together, _, scattered = model.step(pieces, torch.tensor([35, 35]), gathered)
+        together, _, scattered, _ = model.step(pieces, torch.tensor([35, 35]), gathered)
         for row, (piece, cache) in enumerate(((pieces[:1], old_cache), (pieces[1:], young_cache))):
-            alone, _, after = model.step(piece, torch.tensor([35]), cache)
+            alone, _, after, _ = model.step(piece, torch.tensor([35]), cache)
             assert (alone[0] - together[row]).abs().max() <= TOLERANCE
             assert after.num_frames[0] == scattered.num_frames[row]
 

@@ -1,0 +1,23 @@
+"""What `make` says on a fresh machine. What it does there is what .ci/run does."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("target", ["stream", "serve"])
+def test_set_up_ends_with_the_place_of_the_commands(target: str, tmp_path: Path) -> None:
+    commands = subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", "-C", str(ROOT), f"VENV={tmp_path}/venv", target],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    (place,) = (index for index, line in enumerate(commands) if "/venv/bin/asr-stream;" in line)
+    (install,) = (index for index, line in enumerate(commands) if "pip install" in line)
+    assert install < place and f"'. {tmp_path}/venv/bin/activate'" in commands[place]
