@@ -194,6 +194,8 @@ class Recognizer:
     def segment_options(self) -> SegmentOptions:
         """The options as the core takes them."""
         return SegmentOptions(
+            # Before the language model, whose opening returns the memory that is free by then.
+            text=text_options(self.text, self.onnx.tokens, self.mask, self.punctuator),
             tokens=output_symbols(self.onnx.tokens),
             chunk_size=self.chunk_size,
             second_pass=self.second_pass,
@@ -207,7 +209,6 @@ class Recognizer:
             min_silence_after_speech_s=self.min_silence_after_speech_s,
             silence_without_speech_s=self.silence_without_speech_s,
             max_utterance_s=self.max_utterance_s,
-            text=text_options(self.text, self.onnx.tokens, self.mask, self.punctuator),
         )
 
     @cached_property

@@ -285,7 +285,7 @@ class OnnxModel:
             raise ModelError(f"{name} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
         except ValueError as error:
             raise ModelError(f"{name} is damaged, or no model of asr-stream: {error}; {EXPORT_AGAIN}") from error
-        session = self._new_session(data, name)
+        session = self._new_session(data, name, arena=decoder_of is None or self._device != "cpu")
         given = (session.get_inputs() + optional_inputs(session), session.get_outputs())
         found = [[node.name for node in nodes] for nodes in given]
         if decoder_of and decoder_of.num_decoder_layers:

@@ -35,8 +35,11 @@ class ModelError(ValueError):
     """A file that is not a usable model, or a way of running it that this machine does not have."""
 
 
-def open_session(data: bytes, name: str, provider: str, num_threads: int) -> Any:
-    """The session of an ONNX file's bytes. `name` is what errors call it; ModelError where it cannot be had."""
+def open_session(data: bytes, name: str, provider: str, num_threads: int, arena: bool = True) -> Any:
+    """The session of an ONNX file's bytes. `name` is what errors call it; ModelError where it cannot be had.
+
+    arena: with memory of its own, which it takes in blocks of a doubling size and keeps.
+    """
     import onnxruntime
 
     wanted, settings = PROVIDERS[provider]
@@ -52,6 +55,7 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int) -> Any
     options.log_severity_level = 4  # what goes wrong is raised, not printed
     # It takes one block for each run, as long as the utterance: blocks of many lengths leave gaps, 10 MB in an hour.
     options.enable_mem_pattern = False
+    options.enable_cpu_mem_arena = arena
     # Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")

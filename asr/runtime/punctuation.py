@@ -49,7 +49,7 @@ class Punctuation:
             raise MetadataError(f"{self._name}: {error}") from error
         self.license = properties.get("license", "")
         """SPDX identifier of the weights' license; empty when none is stated."""
-        self._session = open_session(data, self._name, "cpu", num_threads)
+        self._session = open_session(data, self._name, "cpu", num_threads, arena=False)
         for kind, found, wanted in (
             ("inputs", self._session.get_inputs(), PUNCTUATION_INPUTS),
             ("outputs", self._session.get_outputs(), PUNCTUATION_OUTPUTS),

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 namespace asr_stream {
 
@@ -87,11 +84,6 @@ Lexicon::Lexicon(std::vector<Entry> entries, const float* log_probs) {
     nodes_[index] = node;
   }
   nodes_.shrink_to_fit();
-#ifdef __GLIBC__
-  std::vector<Sorted>().swap(sorted);
-  std::vector<Range>().swap(ranges);
-  malloc_trim(0);  // else glibc keeps what building took, 50 MB for the bundled language model
-#endif
 }
 
 Lexicon::Lexicon(const std::vector<std::string_view>& words, const float* log_probs)

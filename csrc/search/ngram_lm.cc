@@ -7,6 +7,9 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace asr_stream {
 
@@ -20,6 +23,13 @@ constexpr std::uint32_t kMaxNgrams = 1u << 30;
 [[noreturn]] void throw_damaged(const std::string& what) {
   throw std::invalid_argument("not a language model of asr-stream, or a damaged one: " + what +
                               "; write it again with `asr lm`");
+}
+
+// Else glibc keeps what building took, 50 MB for the lexicon of the bundled language model and 4 for its look-ahead.
+void return_free_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace
@@ -240,6 +250,7 @@ const Lexicon& NgramLm::lexicon() const {
     words.reserve(num_words());
     for (std::size_t i = 0; i < num_words(); ++i) words.push_back(word(static_cast<std::int32_t>(i)));
     lexicon_ = std::make_unique<const Lexicon>(words, unigram_log_probs_.data());
+    return_free_memory();
   });
   return *lexicon_;
 }
@@ -253,6 +264,7 @@ const Lexicon& NgramLm::phone_lexicon() const {
       for (const std::string_view bytes : pronunciations(word)) entries.push_back({bytes, word});
     }
     phone_lexicon_ = std::make_unique<const Lexicon>(std::move(entries), unigram_log_probs_.data());
+    return_free_memory();
   });
   return *phone_lexicon_;
 }
@@ -262,6 +274,7 @@ const LookAhead* NgramLm::look_ahead(bool of_pronunciations) const {
   auto& look_ahead = look_aheads_[of_pronunciations];
   std::call_once(look_ahead_once_[of_pronunciations], [&] {
     look_ahead = std::make_unique<const LookAhead>(*this, of_pronunciations ? phone_lexicon() : lexicon());
+    return_free_memory();
   });
   return look_ahead.get();
 }
