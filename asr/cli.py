@@ -49,6 +49,7 @@ EXAMPLES = """examples:
   asr record --out recordings
   asr prepare librispeech LibriSpeech --parts train-clean-100 dev-clean --out data
   asr prepare manifest recordings.tsv --out data
+  asr prepare noise sounds --out data --name noise_alone
   asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
   asr transcribe podcasts/ --out texts

@@ -195,7 +195,7 @@ def measure(commands: Commands, checkpoint: Checkpoint, run: Path, options: Sequ
             *("--chunk-ms", ",".join(chunks), "--search", search, "--json", str(run / f"{search}.json")),
         )
         rows = [line.split("\t") for line in texts.read_text(encoding="utf-8").splitlines()]
-        return {chunk: _character_error_rate([row[4:] for row in rows if row[1] == chunk]) for chunk in CHUNKS}
+        return {chunk: character_error_rate([row[4:] for row in rows if row[1] == chunk]) for chunk in CHUNKS}
 
     rates = character_errors("greedy", CHUNKS)
     words = json.loads((run / "greedy.json").read_text(encoding="utf-8"))["results"]
@@ -211,7 +211,7 @@ def measure(commands: Commands, checkpoint: Checkpoint, run: Path, options: Sequ
     }
 
 
-def _character_error_rate(texts: Sequence[Sequence[str]]) -> float:
+def character_error_rate(texts: Sequence[Sequence[str]]) -> float:
     """Of pairs of a reference and a hypothesis; a space is a character too."""
     spelled = [[" ".join(text.replace(" ", "_")) for text in pair] for pair in texts]
     return count_errors([r for r, _ in spelled], [h for _, h in spelled]).rate if spelled else float("nan")

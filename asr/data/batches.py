@@ -32,7 +32,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from asr.command import split_weight
 from asr.config import AugmentConfig, DataConfig
 from asr.data.augment import Augmenter, Example
-from asr.data.cuts import read_all, usable_cuts
+from asr.data.cuts import is_without_speech, read_all, usable_cuts
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS
 from asr.lexicon.phones import PhoneTokenizer
 from asr.model.decoder import IGNORE_ID
@@ -62,6 +62,12 @@ class Batch(NamedTuple):
     """The seed of dropout."""
     unreadable: tuple[Refusal, ...]
     """Utterances that are missing from the batch."""
+
+    @property
+    def num_tokens(self) -> Tensor:
+        """What the losses are divided by, () int64: one at least for an utterance, or noise alone would weigh as much
+        as a batch of words; 0 if nothing was readable."""
+        return self.target_lengths.clamp(min=1).sum() * (self.seconds > 0)
 
 
 class BatchPlan(NamedTuple):
@@ -97,9 +103,9 @@ def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], 
         kept, refused = usable_cuts(path, config.min_utterance_s, config.max_utterance_s)
         parts.append((CutSet.from_cuts(kept), fraction))
         left_out += refused
-    if not any(len(cuts) for cuts, _ in parts):
+    if all(is_without_speech(cut) for cuts, _ in parts for cut in cuts):
         raise ValueError(
-            f"no training data: data.train = {list(config.train)} holds no utterance of "
+            f"no training data: data.train = {list(config.train)} holds no utterance with words of "
             f"{config.min_utterance_s} to {config.max_utterance_s} s; run `asr prepare` first"
         )
     return parts, left_out
@@ -142,7 +148,10 @@ class BatchSampler(Sampler):
             cut
             for cuts, share in parts
             for cut in cuts
-            if cut.duration <= longest and _hash(f"{seed} {position.epoch} {cut.id}") < share * 2**32
+            # A network that does not write yet would learn from noise to write nothing at all.
+            if cut.duration <= longest
+            and not (warming_up and is_without_speech(cut))
+            and _hash(f"{seed} {position.epoch} {cut.id}") < share * 2**32
         )
         if not len(epoch_cuts):
             raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s")

@@ -7,6 +7,7 @@
   `pread` and one cast, so that a training loop does not notice it.
 - Sets too large for one file come as shards, a lhotse Shar directory written by `asr shard` (see
   `asr.data.shards`); its features are read in place, by the same reader.
+- A cut with the custom field `no_speech` holds noise alone: its text is "" (see `asr.data.noise_alone`).
 - Importing this module registers the extractor, the storage, the channel averaging, rooms and telephones with lhotse.
 """
 
@@ -28,7 +29,8 @@ from lhotse.features.base import register_extractor
 from lhotse.features.io import FeaturesReader, FeaturesWriter, register_reader, register_writer
 from torch import Tensor
 
-import asr.data.noisy_room  # with the next: registers the transforms that copies name
+import asr.data.noise_alone  # with the next: registers the transforms that manifests name
+import asr.data.noisy_room
 import asr.data.telephone  # noqa: F401
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
 from asr.tables import Refusal
@@ -206,14 +208,21 @@ def usable_cuts(path: str, min_s: float, max_s: float) -> tuple[list[Any], list[
 
 def _refusal(cut: Any, min_s: float, max_s: float) -> Refusal | None:
     reason, detail = "", f"{cut.duration:.2f} s, expected {min_s:g} to {max_s:g} s"
-    texts = [supervision.text or "" for supervision in cut.supervisions]
-    if len(texts) != 1 or not texts[0].strip():
+    texts = [supervision.text for supervision in cut.supervisions]
+    if is_without_speech(cut) and texts != [""]:
+        reason, detail = "text without speech", f"marked no_speech, but text is {texts}"
+    elif not is_without_speech(cut) and (len(texts) != 1 or not (texts[0] or "").strip()):
         reason, detail = "empty text", f"text is {texts}"
     elif cut.duration > max_s:
         reason = "too long"
     elif cut.duration < min_s:
         reason = "too short"
     return Refusal(cut.id, _features_path(cut), reason, detail) if reason else None
+
+
+def is_without_speech(cut: Any) -> bool:
+    """Whether the cut is marked as noise alone."""
+    return bool((cut.custom or {}).get("no_speech"))
 
 
 def _features_path(cut: Any) -> str:
@@ -268,6 +277,7 @@ class Summary:
     num_words: int = 0
     speakers: set[str] = field(default_factory=set)
     num_without_speaker: int = 0
+    num_without_words: int = 0
     # utterances by whole seconds of length, rounded down
     length_histogram: Counter[int] = field(default_factory=Counter)
 
@@ -279,6 +289,7 @@ class Summary:
         self.num_utterances += 1
         self.duration_s += duration_s
         self.num_words += len(text.split())
+        self.num_without_words += not text.split()
         self.length_histogram[int(duration_s)] += 1
         if speaker is None:
             self.num_without_speaker += 1

@@ -32,7 +32,7 @@ SNR_RANGE_DB = (5.0, 25.0)
 DIRECT_RATIO_RANGE_DB = (-6.0, 12.0)
 """Direct over reverberant energy of simulated rooms: from across the room to half an arm's length."""
 
-_PEAK = 0.99
+PEAK = 0.99
 _ONSET = 0.25  # of the largest tap: where the direct sound arrives, even when a reflection is louder
 _DIRECT = 40  # samples, 2.5 ms: what belongs to the direct sound
 
@@ -104,20 +104,18 @@ class NoisyRoom(AudioTransform):
         rng = np.random.default_rng(self.seed)
         response = simulated_room(rng) if self.room is None else read_sound(self.room)
         speech = reverberate(np.pad(samples[0], self.num_added), response)
-        speech_power = _power(speech) * len(speech) / max(samples.shape[1], 1)  # of the words, not of the margins
+        speech_power = power(speech) * len(speech) / max(samples.shape[1], 1)  # of the words, not of the margins
         if self.noise is None:
             noise = colored_noise(len(speech), rng)
-            reference = _power(noise)
+            reference = power(noise)
         else:
             recording = read_sound(self.noise)
-            # The place does not depend on the speech's length, which resamplers round in their own ways.
-            places = np.arange(int(rng.integers(len(recording))), len(recording) + len(speech))[: len(speech)]
-            noise = recording.take(places, mode="wrap")
-            reference = max(_power(noise), _power(recording) / 100)
+            noise = stretch(recording, len(speech), rng)
+            reference = max(power(noise), power(recording) / 100)
         gain = np.sqrt(speech_power / max(reference, 1e-20) / 10 ** (self.snr_db / 10))
         mixed = speech + np.float32(gain) * noise
         peak = np.abs(mixed).max(initial=0.0)
-        return (mixed if peak <= _PEAK else mixed * (_PEAK / peak)).astype(np.float32)[np.newaxis]
+        return (mixed if peak <= PEAK else mixed * (PEAK / peak)).astype(np.float32)[np.newaxis]
 
     def reverse_timestamps(
         self, offset: float, duration: float | None, sampling_rate: int | None
@@ -132,7 +130,7 @@ def reverberate(speech: np.ndarray, response: np.ndarray) -> np.ndarray:
     taps = np.abs(response)
     onset = int(np.argmax(taps >= _ONSET * taps.max()))
     wet = convolve1d(torch.from_numpy(speech), torch.from_numpy(response)).numpy()[onset : onset + len(speech)]
-    return wet * np.float32(np.sqrt(_power(speech) / max(_power(wet), 1e-20)))
+    return wet * np.float32(np.sqrt(power(speech) / max(power(wet), 1e-20)))
 
 
 def simulated_room(rng: np.random.Generator) -> np.ndarray:
@@ -157,7 +155,14 @@ def colored_noise(num_samples: int, rng: np.random.Generator) -> np.ndarray:
     spectrum = np.fft.rfft(rng.standard_normal(num_samples))
     frequency = np.fft.rfftfreq(num_samples, 1 / SAMPLE_RATE)
     noise = np.fft.irfft(spectrum * np.maximum(frequency, 50.0) ** (-exponent / 2), num_samples)
-    return (noise / np.sqrt(_power(noise))).astype(np.float32)
+    return (noise / np.sqrt(power(noise))).astype(np.float32)
+
+
+def stretch(recording: np.ndarray, num_samples: int, rng: np.random.Generator) -> np.ndarray:
+    """`num_samples` of a recording (any,) from a random place on; behind its end it begins again."""
+    # The place does not depend on the number, which resamplers round in their own ways.
+    places = np.arange(int(rng.integers(len(recording))), len(recording) + num_samples)[:num_samples]
+    return recording.take(places, mode="wrap")
 
 
 def find_sounds(folder: str | Path, what: str) -> tuple[str, ...]:
@@ -197,5 +202,6 @@ def read_sound(path: str) -> np.ndarray:
     return samples
 
 
-def _power(samples: np.ndarray) -> float:
+def power(samples: np.ndarray) -> float:
+    """Mean square of (num_samples,); 0 for none."""
     return float(np.mean(np.square(samples, dtype=np.float64))) if len(samples) else 0.0

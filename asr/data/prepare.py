@@ -23,7 +23,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from asr.command import interrupts_ignored
 from asr.cores import num_cores
@@ -37,8 +37,11 @@ from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 
 if TYPE_CHECKING:
     from asr.data.cuts import Summary
+    from asr.data.noise_alone import NoisePiece
     from asr.data.noisy_room import NoisyCopies
     from asr.data.telephone import TelephoneCopies
+
+Item: TypeAlias = "Utterance | NoisePiece | Refusal"
 
 _BATCH = 16  # utterances a worker takes at a time
 
@@ -54,7 +57,7 @@ class PrepareResult:
 
 
 def prepare(
-    utterances: Iterable[Utterance | Refusal],
+    utterances: Iterable[Item],
     out_dir: str | Path,
     name: str,
     options: PrepareOptions | None = None,
@@ -133,12 +136,10 @@ def prepare(
     return result
 
 
-def _normalized(
-    utterances: Iterable[Utterance | Refusal], options: PrepareOptions, result: PrepareResult
-) -> Iterator[Utterance | Refusal]:
+def _normalized(utterances: Iterable[Item], options: PrepareOptions, result: PrepareResult) -> Iterator[Item]:
     seen: set[str] = set()
     for utterance in utterances:
-        if isinstance(utterance, Refusal):
+        if not isinstance(utterance, Utterance):
             yield utterance
             continue
         if utterance.id in seen:
@@ -156,8 +157,14 @@ def _normalized(
             yield replace(utterance, text=normalized.text)
 
 
-def _prepare_batch(batch: Sequence[Utterance | Refusal], options: PrepareOptions) -> list[list[Prepared | Refusal]]:
-    return [[u] if isinstance(u, Refusal) else prepare_utterance(u, options) for u in batch]
+def _prepare_batch(batch: Sequence[Item], options: PrepareOptions) -> list[list[Prepared | Refusal]]:
+    return [_prepare_item(item, options) for item in batch]
+
+
+def _prepare_item(item: Item, options: PrepareOptions) -> list[Prepared | Refusal]:
+    if isinstance(item, Utterance):
+        return prepare_utterance(item, options)
+    return [item if isinstance(item, Refusal) else item.prepare()]
 
 
 def _start_worker() -> None:
@@ -167,9 +174,7 @@ def _start_worker() -> None:
     torch.set_num_threads(1)
 
 
-def _prepare_all(
-    utterances: Iterable[Utterance | Refusal], options: PrepareOptions
-) -> Generator[list[Prepared | Refusal]]:
+def _prepare_all(utterances: Iterable[Item], options: PrepareOptions) -> Generator[list[Prepared | Refusal]]:
     """Results in the order of `utterances`; a bounded number of them is under way at any time."""
     if options.num_jobs == 1:
         for utterance in utterances:
@@ -183,7 +188,7 @@ def _prepare_all(
         for _ in range(options.num_jobs):
             pool.submit(os.getpid)
     pending: deque[Future[list[list[Prepared | Refusal]]]] = deque()
-    batch: list[Utterance | Refusal] = []
+    batch: list[Item] = []
     try:
         for utterance in utterances:
             batch.append(utterance)
@@ -218,8 +223,13 @@ _CASES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `asr prepare`'s arguments on `parser`."""
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the data sets")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the data sets")
+    common.add_argument("--rir", type=Path, metavar="DIR", help="room impulse responses (default: simulated rooms)")
+    common.add_argument(
+        "--jobs", type=int, default=min(8, num_cores()), metavar="N", help="processes (default: %(default)s)"
+    )
+    shared = argparse.ArgumentParser(add_help=False, parents=[common])
     shared.add_argument(
         "--speeds",
         default="1.0",
@@ -234,7 +244,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: 1 with --noise, --rir or --margins, else 0)",
     )
     shared.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: colored noise)")
-    shared.add_argument("--rir", type=Path, metavar="DIR", help="room impulse responses (default: simulated rooms)")
     shared.add_argument(
         "--snr-db",
         default="5,25",
@@ -253,9 +262,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="further copies of each through a telephone line (300 to 3400 Hz at 8 kHz, G.711 or GSM); below 1: "
         "a copy of that share, e.g. 0.2. With noisy copies these have a room and noise too (default: none)",
-    )
-    shared.add_argument(
-        "--jobs", type=int, default=min(8, num_cores()), metavar="N", help="processes (default: %(default)s)"
     )
     shared.add_argument("--min-duration", type=float, default=0.1, metavar="S", help="default: 0.1 s")
     shared.add_argument("--max-duration", type=float, default=40.0, metavar="S", help="default: 40 s")
@@ -285,6 +291,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     table.add_argument("table", type=Path, metavar="FILE", help="columns found by name: path, text, speaker")
     table.add_argument("--audio-root", type=Path, metavar="DIR", help="where relative paths start")
     table.add_argument("--name", help="name of the data set (default: the file's)")
+    noise = kinds.add_parser(
+        "noise",
+        parents=[common],
+        help="recordings in which nobody speaks",
+        description="Pieces of recordings in which nobody speaks, at random levels, every second one in a room, every "
+        "second one with another recording or colored noise on top. Training on them beside speech teaches the model "
+        "to write nothing where there are no words.",
+        epilog="example: asr prepare noise kitchen_and_street --hours 1 --out data --name noise_alone",
+    )
+    noise.add_argument("folder", type=Path, metavar="DIR", help="recordings of noise, of music, of anything but speech")
+    noise.add_argument("--hours", type=float, default=1.0, metavar="H", help="of pieces (default: %(default)s)")
+    noise.add_argument(
+        "--lengths", default="2,12", metavar="LOW,HIGH", help="seconds of a piece (default: %(default)s)"
+    )
+    noise.add_argument("--name", help="name of the data set (default: the folder's); another one makes other pieces")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -299,22 +320,13 @@ def run(args: argparse.Namespace) -> int:
     if missing:
         raise ValueError(f"{' and '.join(missing)} not installed: pip install 'asr-stream[train]'")
     console = Console()
+    options = PrepareOptions(num_jobs=args.jobs) if args.kind == "noise" else _options(args)
+    sets: dict[str, list[Item]] = {}
     try:
-        speeds = tuple(float(factor) for factor in args.speeds.split(","))
-    except ValueError:
-        raise ValueError(f"--speeds is {args.speeds!r}; expected factors such as 0.9,1.0,1.1") from None
-    options = PrepareOptions(
-        normalizer=TextNormalizer(args.case, args.alphabet, args.outside),
-        speeds=speeds,
-        min_duration_s=args.min_duration,
-        max_duration_s=args.max_duration,
-        num_jobs=args.jobs,
-        noisy_copies=_noisy_copies(args),
-        telephone_copies=_telephone_copies(args),
-    )
-    sets: dict[str, list[Utterance | Refusal]] = {}
-    try:
-        if args.kind == "manifest":
+        if args.kind == "noise":
+            name = args.name or args.folder.resolve().name
+            sets[name] = list(_pieces(args, name))
+        elif args.kind == "manifest":
             sets[args.name or args.table.stem] = list(read_table(args.table, args.audio_root))
         else:
             for part in find_librispeech_parts(args.corpus, args.parts):
@@ -328,6 +340,31 @@ def run(args: argparse.Namespace) -> int:
         console.print("interrupted: data sets that were finished stay, the one under way is not written")
         return 130
     return 0
+
+
+def _options(args: argparse.Namespace) -> PrepareOptions:
+    try:
+        speeds = tuple(float(factor) for factor in args.speeds.split(","))
+    except ValueError:
+        raise ValueError(f"--speeds is {args.speeds!r}; expected factors such as 0.9,1.0,1.1") from None
+    return PrepareOptions(
+        normalizer=TextNormalizer(args.case, args.alphabet, args.outside),
+        speeds=speeds,
+        min_duration_s=args.min_duration,
+        max_duration_s=args.max_duration,
+        num_jobs=args.jobs,
+        noisy_copies=_noisy_copies(args),
+        telephone_copies=_telephone_copies(args),
+    )
+
+
+def _pieces(args: argparse.Namespace, name: str) -> Iterator[NoisePiece]:
+    from asr.data.noise_alone import draw_pieces
+    from asr.data.noisy_room import find_sounds
+
+    rooms = find_sounds(args.rir, "impulse response") if args.rir else ()
+    lengths_s = _two_numbers("--lengths", args.lengths, "2,12")
+    return draw_pieces(name, find_sounds(args.folder, "noise"), args.hours, lengths_s, rooms)
 
 
 def _noisy_copies(args: argparse.Namespace) -> NoisyCopies | None:

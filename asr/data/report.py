@@ -25,7 +25,8 @@ def print_report(result: PrepareResult, console: Console, normalizer: TextNormal
     console.print(
         f"[bold]{escape(str(result.manifest))}[/]: {summary.num_utterances} utterances, "
         f"{summary.hours:.2f} hours, {len(summary.speakers)} speakers, {summary.num_words} words"
-        + (f"; {summary.num_without_speaker} without speaker" if summary.num_without_speaker else ""),
+        + (f"; {summary.num_without_speaker} without speaker" if summary.num_without_speaker else "")
+        + (f"; {summary.num_without_words} without words" if summary.num_without_words else ""),
         soft_wrap=True,
     )
     console.print("length in seconds, utterances")

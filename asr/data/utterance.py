@@ -21,6 +21,7 @@ from asr.text import TextNormalizer
 
 if TYPE_CHECKING:
     import numpy as np
+    from lhotse import Recording
 
     from asr.data.noisy_room import NoisyCopies
     from asr.data.telephone import TelephoneCopies
@@ -137,12 +138,8 @@ def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Pre
     that cannot be used.
     """
     import numpy as np
-    from lhotse import Recording
-    from lhotse.audio import AudioSource
     from lhotse.augmentation import Speed
     from lhotse.utils import fastcopy
-
-    from asr.data.cuts import Downmix
 
     def refusal(reason: str, detail: str = "", id: str = utterance.id) -> Refusal:
         return Refusal(id, str(utterance.audio), reason, detail)
@@ -168,16 +165,7 @@ def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Pre
     if not audio.samples.any():
         return [refusal("digital silence", f"{duration_s:.2f} s")]
 
-    recording = Recording(
-        id=utterance.id,
-        sources=[AudioSource("file", [0], os.path.abspath(utterance.audio))],
-        sampling_rate=audio.file_rate,
-        num_samples=audio.num_file_samples,
-        duration=duration_s,
-        transforms=[Downmix()] if audio.num_channels > 1 else None,
-    )
-    if audio.file_rate != SAMPLE_RATE:
-        recording = recording.resample(SAMPLE_RATE)
+    recording = recording_of(utterance.id, utterance.audio, audio)
     results: list[Prepared | Refusal] = []
     for speed in options.speeds:
         copy, samples = recording, audio.samples
@@ -196,7 +184,7 @@ def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Pre
             detail = f"{needed} frames of 40 ms needed, {there} there"
             results.append(refusal("more tokens than frames", detail, copy.id))
             continue
-        results.append(_prepared(utterance, copy, samples))
+        results.append(prepared(utterance, copy, samples))
         for id, transforms in options.copies(copy.id):
             played = samples[np.newaxis]
             for transform in transforms:
@@ -212,11 +200,30 @@ def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Pre
             if made.duration > options.max_duration_s:
                 results.append(refusal("too long", f"{made.duration:.2f} s", id))
             else:
-                results.append(_prepared(utterance, made, played[0]))
+                results.append(prepared(utterance, made, played[0]))
     return results
 
 
-def _prepared(utterance: Utterance, recording: Any, samples: np.ndarray) -> Prepared:
+def recording_of(id: str, path: str | Path, audio: Audio) -> Recording:
+    """A file, as lhotse reads it: 16 kHz mono. audio: what `read_audio` decoded."""
+    from lhotse import Recording
+    from lhotse.audio import AudioSource
+
+    from asr.data.cuts import Downmix
+
+    recording = Recording(
+        id=id,
+        sources=[AudioSource("file", [0], os.path.abspath(path))],
+        sampling_rate=audio.file_rate,
+        num_samples=audio.num_file_samples,
+        duration=audio.num_file_samples / audio.file_rate,
+        transforms=[Downmix()] if audio.num_channels > 1 else None,
+    )
+    return recording if audio.file_rate == SAMPLE_RATE else recording.resample(SAMPLE_RATE)
+
+
+def prepared(utterance: Utterance, recording: Any, samples: np.ndarray) -> Prepared:
+    """The cut of a whole recording with the utterance's text, and the features of its samples, 16 kHz mono."""
     import numpy as np
     from lhotse import MonoCut, SupervisionSegment
 

@@ -104,8 +104,8 @@ class AsrModel(nn.Module):
             num_frames: (N,) int64; targets: (N, U) int64 padded with IGNORE_ID; target_lengths: (N,) int64
             chunks: chunk size and left context of each view. The views of CR-CTC may differ in them; the view with
                 less context then learns from the other.
-            num_tokens: scalar, the divisor of the sums over the batch. Default: the tokens of this batch; in
-                data-parallel training the mean over all processes.
+            num_tokens: scalar, the divisor of the sums over the batch. Default: the tokens of this batch, at
+                least one for an utterance; in data-parallel training the mean over all processes.
             phones: (N, P) int64 phone tokens, padded with IGNORE_ID, of a model with a phone head;
                 phone_lengths: (N,) int64
             denominator: its log is added to the loss of the phone head with the weight `denominator_weight`
@@ -115,7 +115,7 @@ class AsrModel(nn.Module):
             *(self.encoder(self.ctc, x, n, *chunk) for x, n, chunk in views), strict=True
         )
         encoder_out, lengths = torch.cat(outputs), torch.cat(all_lengths)
-        scale = 1.0 / (target_lengths.sum() if num_tokens is None else num_tokens).clamp(min=1)
+        scale = 1.0 / (target_lengths.clamp(min=1).sum() if num_tokens is None else num_tokens).clamp(min=1)
         log_probs = self.ctc(encoder_out).float().log_softmax(-1)
         ctc = _ctc_loss(log_probs, lengths, targets, target_lengths)
         share = config.intermediate_ctc_weight

@@ -29,6 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 from asr.config import Config, load_config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
+from asr.evaluation.wer import WordErrors
 from asr.model.denominator import Denominator
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, Losses, with_vocab
@@ -201,7 +202,7 @@ class Trainer:
             Batch(*(t.to(self.device, non_blocking=True) for t in batch[:6]), *batch[6:])  # type: ignore[call-arg,arg-type]
             for batch in batches
         ]
-        num_tokens = torch.stack([batch.target_lengths.sum() for batch in batches]).sum().float()
+        num_tokens = torch.stack([batch.num_tokens for batch in batches]).sum().float()
         if self.world_size > 1:  # the mean over processes: DDP averages gradients
             dist.all_reduce(num_tokens)
             num_tokens /= self.world_size
@@ -242,7 +243,7 @@ class Trainer:
         counts = torch.tensor([[getattr(e, n) for n in e.__dataclass_fields__] for e in errors.values()])
         if self.world_size > 1:
             dist.all_reduce(counts)
-        rates = {name: float(c[:3].sum() / c[3]) for name, c in zip(errors, counts, strict=True)}
+        rates = {name: WordErrors(*c).rate for name, c in zip(errors, counts.tolist(), strict=True)}
         self.history.append({"step": self.step, "audio_hours": self.audio_hours, "wer": rates})
         unit = "PER" if self.phone_tokenizer else "WER"
         progress.validated(self.step, rates, time.monotonic() - started, unit)

@@ -112,6 +112,7 @@ def test_silence_stands_in_for_a_batch_without_a_readable_utterance(tones: tuple
     batch = dataset[BatchPlan([cut], 1, True, 2000)]
     assert batch.seconds == 0 and batch.unreadable[0].id == cut.id and "nowhere" in batch.unreadable[0].detail
     assert batch.features.shape == (2, 40, 80) and batch.target_lengths.tolist() == [0, 0]
+    assert batch.num_tokens == 0, "it has no part in what the losses are divided by"
 
 
 START = Position()

@@ -112,6 +112,39 @@ def test_loss_of_the_phone_head(model: AsrModel, features: Tensor, denominator_w
     assert found.total.item() == pytest.approx((0.3 * others + 0.7 * found.phone_ctc).item(), rel=1e-5)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("with_words", [True, False])
+def test_losses_of_noise_alone(model: AsrModel, features: Tensor, with_words: bool) -> None:
+    """Blanks in every frame and the end from the decoder; it counts as one token, beside words or alone."""
+    torch.manual_seed(3)
+    with_phones = AsrModel(replace(model.config, phones=("A", "B"))).eval()
+    config = LossConfig(intermediate_ctc_weight=0.25, label_smoothing=0.0, denominator_weight=0.9)
+    denominator = Denominator([[3, 4, 4], [1]], 2)
+    rows = [[3, 4], []] if with_words else [[], []]
+    targets, lengths = torch.full((2, 2), IGNORE_ID), torch.tensor([len(tokens) for tokens in rows])
+    targets[0, : len(rows[0])] = torch.tensor(rows[0])
+    num_frames = torch.tensor(NUM_FRAMES)
+    found = with_phones.losses(
+        features, num_frames, targets, lengths, config, ((0, -1),), None, targets, lengths, denominator
+    )
+    expected = torch.zeros(3)
+    for row, tokens in enumerate(rows):
+        frames = num_frames[row : row + 1]
+        encoder_out, out_lengths, inner = with_phones.encoder(
+            with_phones.ctc, features[row : row + 1, : int(frames)], frames, 0, -1
+        )
+        heads = [(0.75, with_phones.ctc(encoder_out)), *((0.25 / len(inner), logits) for logits in inner)]
+        expected[0] += sum(w * ctc_by_hand(x.log_softmax(-1)[0].tolist(), tokens) for w, x in heads)
+        logits = with_phones.decoder(torch.tensor([[SOS_EOS_ID, *tokens]]), encoder_out, out_lengths)
+        expected[1] += cross_entropy_by_hand(logits[0].tolist(), tokens, 0.0)
+        log_probs = with_phones.phone_log_probs(encoder_out)
+        expected[2] += ctc_by_hand(log_probs[0].tolist(), tokens) + 0.9 * denominator(log_probs, out_lengths).item()
+    num_tokens = 3 if with_words else 2
+    assert torch.stack((found.ctc, found.attention, found.phone_ctc)).tolist() == pytest.approx(
+        (expected / num_tokens).tolist(), rel=1e-4
+    )
+
+
 def divergence(one: list[float], other: list[float]) -> float:
     """KL(one || other) of log-probabilities."""
     return sum(math.exp(p) * (p - q) for p, q in zip(one, other, strict=True))

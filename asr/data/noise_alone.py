@@ -1,0 +1,153 @@
+"""Noise alone: pieces of recordings in which nobody speaks, for the model to learn to write nothing there.
+
+`asr prepare noise` makes a data set of them. A piece has the text "" and the mark `no_speech`, by which training
+accepts it: without the mark an empty text is a fault of the transcripts.
+- A piece is a random stretch of a recording at a random level. Every second one is in a room, real or simulated; some
+  have a stretch of another recording on top, some colored noise.
+- Everything is drawn from the piece's id, which has the name of the data set: preparing again gives the same pieces.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from lhotse.augmentation import AudioTransform
+
+from asr.data.manifests import Utterance
+from asr.data.noisy_room import (
+    MAX_NOISE_S,
+    PEAK,
+    colored_noise,
+    power,
+    read_sound,
+    reverberate,
+    simulated_room,
+    stretch,
+)
+from asr.data.utterance import Prepared, prepared, read_audio, recording_of
+from asr.features import SAMPLE_RATE
+
+LENGTHS_S = (2.0, 12.0)
+LEVELS_DB = (-60.0, -20.0)
+"""Power of the whole recording, of full scale: from a quiet room to a noise as loud as speech."""
+ROOM_SHARE = 0.5
+MIXED_SHARE = 0.3
+COLORED_SHARE = 0.2
+MIXED_DB = (-10.0, 10.0)
+"""Power of the other recording, or of the colored noise, relative to the recording."""
+
+
+@dataclass
+class NoiseAlone(AudioTransform):
+    """A stretch of a recording, the same for the same fields.
+
+    level_db: power, of full scale, of the whole recording with what is on top; a quiet stretch of it stays quiet, and
+    all is less where it would clip. reverberant: in the room of the file `room`, simulated for None. mixed: file of the
+    other recording. mixed_db: its power, or that of colored noise for None, relative to the recording; None for nothing
+    on top.
+    """
+
+    seed: int
+    duration_s: float
+    level_db: float
+    reverberant: bool = False
+    room: str | None = None
+    mixed: str | None = None
+    mixed_db: float | None = None
+
+    @property
+    def num_samples(self) -> int:
+        """At 16 kHz."""
+        return round(self.duration_s * SAMPLE_RATE)
+
+    def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
+        """A whole recording, (1, any) float32 at 16 kHz -> (1, num_samples); ValueError naming an unusable file."""
+        if sampling_rate != SAMPLE_RATE or samples.shape[0] != 1:
+            raise ValueError(f"samples are {samples.shape} at {sampling_rate} Hz; expected one channel at 16000 Hz")
+        rng = np.random.default_rng(self.seed)
+        piece = _of_power_1(stretch(samples[0], self.num_samples, rng), power(samples[0]))
+        if self.mixed_db is not None:
+            if self.mixed is None:
+                other = colored_noise(self.num_samples, rng)
+            else:
+                recording = read_sound(self.mixed)
+                other = _of_power_1(stretch(recording, self.num_samples, rng), power(recording))
+            ratio = 10 ** (self.mixed_db / 10)
+            piece = (piece + np.float32(np.sqrt(ratio)) * other) / np.float32(np.sqrt(1 + ratio))
+        if self.reverberant:
+            piece = reverberate(piece, simulated_room(rng) if self.room is None else read_sound(self.room))
+        piece = piece * np.float32(10 ** (self.level_db / 20))
+        peak = np.abs(piece).max(initial=0.0)
+        return (piece if peak <= PEAK else piece * (PEAK / peak)).astype(np.float32)[np.newaxis]
+
+    def reverse_timestamps(
+        self, offset: float, duration: float | None, sampling_rate: int | None
+    ) -> tuple[float, float | None]:
+        if offset or duration is not None:
+            raise ValueError(f"{duration} s from {offset} s on of a piece of noise; expected all of it")
+        return offset, duration
+
+
+@dataclass(frozen=True)
+class NoisePiece:
+    """An utterance without words. audio: the recording that it is a piece of."""
+
+    id: str
+    audio: str
+    transform: NoiseAlone
+
+    def prepare(self) -> Prepared:
+        """The piece and its features, marked as without speech. ValueError for a file of noise that cannot be used."""
+        transform = self.transform
+        recording = recording_of(self.id, self.audio, read_audio(self.audio, MAX_NOISE_S))
+        recording.transforms = [*(recording.transforms or ()), transform]
+        recording.num_samples, recording.duration = transform.num_samples, transform.num_samples / SAMPLE_RATE
+        samples = transform(read_sound(self.audio)[np.newaxis], SAMPLE_RATE)[0]
+        one = prepared(Utterance(self.id, Path(self.audio), ""), recording, samples)
+        one.cut.no_speech = True
+        return one
+
+
+def draw_pieces(
+    name: str,
+    recordings: Sequence[str],
+    hours: float,
+    lengths_s: tuple[float, float] = LENGTHS_S,
+    rooms: Sequence[str] = (),
+) -> Iterator[NoisePiece]:
+    """Pieces of `recordings` of `hours` in all, for the data set `name`. rooms: impulse responses; none: simulate.
+
+    Raises ValueError for hours or lengths outside their range.
+    """
+    shortest, longest = lengths_s
+    if not 0 < hours <= 1000:
+        raise ValueError(f"{hours} hours of noise; expected above 0 and at most 1000")
+    if not 0.1 <= shortest <= longest <= 40:
+        raise ValueError(f"pieces of {shortest} to {longest} s; expected a range within 0.1 to 40 s")
+    total_s, number = 0.0, 0
+    while total_s < hours * 3600:
+        number += 1
+        piece_id = f"{name}_noise{number:06d}"
+        seed = zlib.crc32(piece_id.encode())
+        rng = np.random.default_rng(seed)
+        audio = str(rng.choice(recordings))
+        duration_s, level_db, mixed_db = (
+            round(float(rng.uniform(*bounds)), 2) for bounds in (lengths_s, LEVELS_DB, MIXED_DB)
+        )
+        reverberant = bool(rng.random() < ROOM_SHARE)
+        room = str(rng.choice(rooms)) if reverberant and rooms else None
+        on_top = rng.random()
+        mixed = str(rng.choice(recordings)) if on_top < MIXED_SHARE else None
+        nothing = on_top >= MIXED_SHARE + COLORED_SHARE
+        transform = NoiseAlone(seed, duration_s, level_db, reverberant, room, mixed, None if nothing else mixed_db)
+        yield NoisePiece(piece_id, audio, transform)
+        total_s += duration_s
+
+
+def _of_power_1(part: np.ndarray, whole: float) -> np.ndarray:
+    """A stretch of a recording whose power is `whole`, at the level at which that would be 1."""
+    return part / np.float32(np.sqrt(max(whole, 1e-20)))
