@@ -70,7 +70,7 @@ class AsrModel(nn.Module):
         log_probs = self.ctc(rows).float().log_softmax(-1)
         phones = None if self.phone_ctc is None else self.phone_log_probs(rows)
         log_probs, encoder_out, phones = (
-            None if each is None else each.unflatten(0, (len(features), -1)) for each in (log_probs, rows, phones)
+            None if each is None else each.unflatten(0, (features.shape[0], -1)) for each in (log_probs, rows, phones)
         )
         return Step(log_probs, encoder_out, cache, phones)
 
