@@ -753,8 +753,12 @@ def read_onnx_properties(data: bytes) -> dict[str, str]:
     """The metadata of an .onnx file, read without ONNX Runtime.
 
     ValueError, saying where or why, unless the file is whole, of opset ONNX_OPSET, and holds its weights itself:
-    nothing that it names outside itself is ever read.
+    nothing that it names outside itself is ever read. Where the file begins with the property "checksum", that must
+    be the one of all bytes behind the property.
     """
+
+def onnx_checksum(data: bytes) -> str:
+    """16 hexadecimal digits (see csrc/onnx_file.h)."""
 
 # Case and punctuation (csrc/text/punctuation.h).
 NUM_WORD_FEATURES: int

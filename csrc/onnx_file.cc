@@ -1,5 +1,6 @@
 #include "onnx_file.h"
 
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -51,6 +52,8 @@ void refuse_code(Message message, std::uint64_t field) {
   }
 }
 
+constexpr const char* kChecksum = "checksum";
+
 struct Field {
   std::uint64_t number;
   bool has_bytes;          // else it is a number
@@ -64,6 +67,9 @@ class ProtoReader {
 
   void read() {
     read(Message::kModel, 0, data_.size());
+    if (protected_from_ != 0 && properties[kChecksum] != onnx_checksum(data_.substr(protected_from_))) {
+      throw std::invalid_argument("its checksum is another: some byte has changed since it was written");
+    }
     if (opsets_ == std::vector<std::uint64_t>{kOnnxOpset}) return;
     std::string found;
     for (const std::uint64_t opset : opsets_) found += (found.empty() ? "" : " and ") + std::to_string(opset);
@@ -78,11 +84,13 @@ class ProtoReader {
     std::string_view first, second;  // the fields 1 and 2 that have bytes
     std::uint64_t version = 0;
     while (at < end) {
+      const bool is_first = at == 0;
       const Field field = next(at, end);
       if (field.has_bytes) {
         refuse_code(message, field.number);
         const Message inner = inside(message, field.number);
         if (inner != Message::kOther) read(inner, field.begin, field.end);
+        if (is_first && properties.count(kChecksum) != 0) protected_from_ = field.end;
         const std::string_view bytes = data_.substr(field.begin, field.end - field.begin);
         if (field.number == 1) first = bytes;
         if (field.number == 2) second = bytes;
@@ -135,6 +143,7 @@ class ProtoReader {
 
   std::string_view data_;
   std::vector<std::uint64_t> opsets_;
+  std::size_t protected_from_ = 0;  // by the checksum; 0: none
 };
 
 }  // namespace
@@ -143,6 +152,22 @@ std::map<std::string, std::string> read_onnx_properties(std::string_view onnx) {
   ProtoReader reader(onnx);
   reader.read();
   return std::move(reader.properties);
+}
+
+std::string onnx_checksum(std::string_view bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (std::size_t at = 0; at < bytes.size(); at += 8) {
+    std::uint64_t word = 0;
+    if (bytes.size() - at >= 8) {
+      std::memcpy(&word, bytes.data() + at, 8);
+    } else {
+      std::memcpy(&word, bytes.data() + at, bytes.size() - at);
+    }
+    hash = (hash ^ word) * 0x100000001b3;
+  }
+  std::string digits;
+  for (int shift = 60; shift >= 0; shift -= 4) digits += "0123456789abcdef"[hash >> shift & 15];
+  return digits;
 }
 
 }  // namespace asr_stream

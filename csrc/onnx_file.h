@@ -16,7 +16,12 @@ namespace asr_stream {
 inline constexpr std::uint64_t kOnnxOpset = 18;  // of the standard operators; part of format version 1
 
 // The metadata_props of a model. std::invalid_argument unless it is whole, of opset kOnnxOpset, without data outside
-// it, and without control flow and functions; the message says where or why.
+// it, and without control flow and functions; the message says where or why. Where the file begins with the property
+// "checksum", that is the one of all bytes behind this property: a program that writes the file anew puts it elsewhere.
 std::map<std::string, std::string> read_onnx_properties(std::string_view onnx);
+
+// 64-bit FNV-1a over words of 8 bytes, little-endian, the last one filled with zeros; 16 hexadecimal digits. Any change
+// within one word shows.
+std::string onnx_checksum(std::string_view bytes);
 
 }  // namespace asr_stream

@@ -82,8 +82,8 @@ class _Rewriter:
         integers = self._constant(f"{weight}_quantized", np.rint(matrix / columns).astype(np.int8))
         if rows in self._ranges:
             step = np.float32(self._ranges[rows] / levels)
-            small = [rows, self._constant(f"{rows}_step", step), zero]
-            small = self._node("QuantizeLinear", small, f"{rows}_quantized")
+            linear = [rows, self._constant(f"{rows}_step", step), zero]
+            small = self._node("QuantizeLinear", linear, f"{rows}_quantized")
             sums = self._node("MatMulInteger", [small, integers, zero], f"{product}_sums")
             sums = self._node("Cast", [sums], f"{product}_cast", to=onnx.TensorProto.FLOAT)
             scales = [self._one(), self._constant(f"{product}_columns", columns * step)]
@@ -113,8 +113,8 @@ class _Rewriter:
             return
         result = self._node("Mul", [scaled, column_scale], f"{product}_rows")
         lead = self._node("Shape", [rows], f"{rows}_lead", start=0, end=-1)
-        shape = [lead, self._constant(f"width_{width}", np.array([width]))]
-        shape = self._node("Concat", shape, f"{product}_shape", axis=0)
+        sizes = [lead, self._constant(f"width_{width}", np.array([width]))]
+        shape = self._node("Concat", sizes, f"{product}_shape", axis=0)
         self._node("Reshape", [result, shape], product, allowzero=1)  # of an utterance there may be 0 new frames
 
     def _one(self) -> str:

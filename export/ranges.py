@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 
 import asr
 from asr._core import Fbank
 from asr.export.parity import Case, speech_like
 from asr.features import SUBSAMPLING
 from asr.model.model import AsrModel
+from asr.runtime.onnx_session import open_session
 
 SAMPLE = Path(asr.__file__).parent / "samples" / "sample.wav"
 MARGIN = 1.25
@@ -57,11 +57,7 @@ class Recorder:
         probe = onnx.ModelProto()
         probe.CopyFrom(graph)
         probe.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in names)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 4
-        data = probe.SerializeToString()
-        self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        self._session = open_session(probe.SerializeToString(), "the exported graph", "cpu", 1)
 
     def get_inputs(self) -> list[Any]:
         return self._session.get_inputs()

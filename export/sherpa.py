@@ -33,6 +33,7 @@ from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAM
 from asr.files import replacing
 from asr.model.encoder import EncoderCache
 from asr.model.model import AsrModel
+from asr.runtime.onnx_session import open_session
 
 FloatArray = np.typing.NDArray[np.float32]
 Runner = Callable[[Any, FloatArray, Case], tuple[FloatArray, FloatArray, FloatArray]]
@@ -303,15 +304,10 @@ def write_gated(
 def _check(
     model: AsrModel, file: Path, cases: Sequence[Case], run: Runner, int8: bool, name: str
 ) -> tuple[float, float]:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
     max_error = relative_error = 0.0
     divergences = []
     try:
-        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        session = open_session(file.read_bytes(), name, "cpu", 1)
         for seed, case in enumerate(cases):
             features, _ = speech_like(model, case, seed)
             features = np.maximum(features, np.float32(FLOOR_LOG))  # as every filterbank's are

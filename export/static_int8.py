@@ -13,16 +13,14 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 from onnx.helper import make_node
 from onnx.numpy_helper import from_array, to_array
 
 from asr.export.quantize import MAX_WEIGHT, NON_NEGATIVE
+from asr.export.ranges import MARGIN, Recorder
 
 MIN_MATRIX = 4096
 """Elements of a matrix that is worth storing in 8 bits."""
-MARGIN = 1.25
-"""Range of an activation over the largest value that the examples have; what is beyond is clipped."""
 
 Array = npt.NDArray[np.generic]
 
@@ -36,7 +34,9 @@ def quantize_statically(graph: onnx.ModelProto, examples: Iterable[Mapping[str, 
         if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) == 2 and np.prod(tensor.dims) >= MIN_MATRIX
     }
     products = [node for node in graph.graph.node if node.op_type == "MatMul" and node.input[1] in matrices]
-    largest = _largest(graph, sorted({node.input[0] for node in products}), examples)
+    recorder = Recorder(graph, sorted({node.input[0] for node in products}))
+    for feeds in examples:
+        recorder.run(None, feeds)
     operators = {name: node.op_type for node in graph.graph.node for name in node.output}
 
     nodes: list[onnx.NodeProto] = []
@@ -46,7 +46,7 @@ def quantize_statically(graph: onnx.ModelProto, examples: Iterable[Mapping[str, 
         if node.op_type == "MatMul" and node.input[1] in matrices:
             rows, weight = node.input
             levels, zero = (255, 0) if operators[rows] in NON_NEGATIVE else (127, 128)
-            step = np.float32(MARGIN * largest[rows] / levels)
+            step = np.float32(MARGIN * recorder.largest[rows] / levels)
             integers, columns = _by_column(matrices[weight], MAX_WEIGHT)
             small = [rows, f"{rows}_step", f"{rows}_zero"]
             constants |= {small[1]: np.asarray(step), small[2]: np.asarray(zero, np.uint8)}
@@ -70,19 +70,6 @@ def quantize_statically(graph: onnx.ModelProto, examples: Iterable[Mapping[str, 
     graph.graph.node.extend(nodes)
     graph.graph.initializer.extend([*kept, *(from_array(value, name) for name, value in constants.items())])
     onnx.checker.check_model(graph, full_check=True)
-
-
-def _largest(graph: onnx.ModelProto, names: list[str], examples: Iterable[Mapping[str, Array]]) -> dict[str, float]:
-    """The largest magnitude of each value called so, over the examples."""
-    probe = onnx.ModelProto()
-    probe.CopyFrom(graph)
-    probe.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in names)
-    session = onnxruntime.InferenceSession(probe.SerializeToString(), providers=["CPUExecutionProvider"])
-    largest = dict.fromkeys(names, 1e-12)
-    for feeds in examples:
-        for name, values in zip(names, session.run(names, feeds), strict=True):
-            largest[name] = max(largest[name], float(np.abs(values).max()))
-    return largest
 
 
 def _by_column(matrix: Array, most: int) -> tuple[Array, Array]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import onnx
 import torch
 
+from asr._core import onnx_checksum
 from asr.export.graph import ExportError, decoder_graph, output_path, step_graph
 from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, step_through
 from asr.export.quantize import halve, quantize
@@ -103,8 +104,11 @@ def _write_and_check(
     metadata = replace(metadata, decoder_onnx=halve(decoder).SerializeToString(deterministic=True))
     halved = halve(graph)
     onnx.helper.set_model_props(halved, metadata.to_properties())
+    data = halved.SerializeToString(deterministic=True)
+    checksum = onnx.StringStringEntryProto(key="checksum", value=onnx_checksum(data))
     with open(path, "wb") as file:
-        file.write(halved.SerializeToString(deterministic=True))
+        file.write(onnx.ModelProto(metadata_props=[checksum]).SerializeToString())
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     try:

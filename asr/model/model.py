@@ -67,12 +67,10 @@ class AsrModel(nn.Module):
     def step(self, features: Tensor, num_valid: Tensor, cache: EncoderCache) -> Step:
         """One chunk: (N, 4c + 3, 80) float32, (N,) int64 valid feature frames, and the cache before it."""
         rows, cache = self.encoder.step(self.ctc, features, num_valid, cache)
-        log_probs = self.ctc(rows).float().log_softmax(-1)
-        phones = None if self.phone_ctc is None else self.phone_log_probs(rows)
-        log_probs, encoder_out, phones = (
-            None if each is None else each.unflatten(0, (len(features), -1)) for each in (log_probs, rows, phones)
-        )
-        return Step(log_probs, encoder_out, cache, phones)
+        shape = (features.shape[0], -1)
+        log_probs = self.ctc(rows).float().log_softmax(-1).unflatten(0, shape)
+        phones = None if self.phone_ctc is None else self.phone_log_probs(rows).unflatten(0, shape)
+        return Step(log_probs, rows.unflatten(0, shape), cache, phones)
 
     def phone_log_probs(self, encoder_out: Tensor) -> Tensor:
         """Output of the phone head: encoder_out (N, T, dim) -> log_probs (N, T, 1 + 2 x phones) float32.

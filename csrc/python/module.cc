@@ -274,6 +274,7 @@ void bind_onnx_file(py::module_& m) {
         return read_onnx_properties(bytes);
       },
       "data"_a);
+  m.def("onnx_checksum", [](const py::bytes& data) { return onnx_checksum(data); }, "data"_a);
 }
 
 }  // namespace
