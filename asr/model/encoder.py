@@ -129,7 +129,7 @@ class Encoder(nn.Module):
 
     def step(
         self, head: nn.Module, features: Tensor, num_valid: Tensor, cache: EncoderCache
-    ) -> tuple[Tensor, EncoderCache]:
+    ) -> tuple[Tensor, list[Tensor]]:
         """Encodes one chunk of each stream of a batch.
 
         Args:
@@ -137,18 +137,29 @@ class Encoder(nn.Module):
             num_valid: (N,) int64 valid feature frames: 4c + 3, or fewer in a stream's last chunk, of which
                 num_valid // 4 encoder frames are valid.
         Returns:
-            The frames of all streams as rows, (N * c, dim), and the cache for the next chunk. Of rows, a product and
-            its bias are one operator of ONNX Runtime.
+            The frames of all streams as rows, (N * c, dim), and what `next_cache` takes. Of rows, a product and its
+            bias are one operator of ONNX Runtime.
         """
         x = self._subsample(features, num_valid)
-        num_out = x.shape[1]
-        num_new = num_valid // SUBSAMPLING
         x = self.positions.add_absolute(x, cache.num_frames)
-        mask = step_mask(cache.num_frames, num_new, cache.keys.shape[2], num_out)
+        mask = step_mask(cache.num_frames, num_valid // SUBSAMPLING, cache.keys.shape[2], x.shape[1])
         past = layers_of(cache.keys.to(x.dtype), cache.values.to(x.dtype), self.config.num_heads)
         x, qkv, _ = self._run(head, x.flatten(0, 1), mask, past, self.config.condition_layers)
-        keys, values = (each[:, :, num_out:] for each in extended(cache.keys, cache.values, qkv))
-        return x, EncoderCache(keys, values, cache.num_frames + num_new)
+        return x, qkv
+
+    def next_cache(self, cache: EncoderCache, num_valid: Tensor, qkv: Sequence[Tensor]) -> EncoderCache:
+        """The cache behind a chunk: that before it, and the frames of each layer that `step` returned.
+
+        Of a chunk that is longer than the cache, as an utterance in a second pass is, only the newest frames are kept.
+        They are cut from the last layer to the first, behind all that the graph computes else: ONNX Runtime takes what
+        has no order of its own from the end, and so cuts the frames of a layer before it computes the next one.
+        """
+        rows = [each.unflatten(0, (cache.keys.shape[0], -1)) for each in reversed(qkv)]
+        num_new = rows[0].shape[1]
+        num_kept = torch.sym_min(num_new, cache.keys.shape[2])
+        newest = [each[:, num_new - num_kept :] for each in rows]
+        keys, values = (each[:, :, num_kept:] for each in extended(cache.keys, cache.values, newest[::-1]))
+        return EncoderCache(keys, values, cache.num_frames + num_valid // SUBSAMPLING)
 
     def _run(
         self, head: nn.Module, x: Tensor, mask: Tensor, past: Sequence[KeysValues] | None, heads_at: Collection[int]

@@ -66,11 +66,12 @@ class AsrModel(nn.Module):
 
     def step(self, features: Tensor, num_valid: Tensor, cache: EncoderCache) -> Step:
         """One chunk: (N, 4c + 3, 80) float32, (N,) int64 valid feature frames, and the cache before it."""
-        rows, cache = self.encoder.step(self.ctc, features, num_valid, cache)
+        rows, qkv = self.encoder.step(self.ctc, features, num_valid, cache)
         shape = (features.shape[0], -1)
         log_probs = self.ctc(rows).float().log_softmax(-1).unflatten(0, shape)
         phones = None if self.phone_ctc is None else self.phone_log_probs(rows).unflatten(0, shape)
-        return Step(log_probs, rows.unflatten(0, shape), cache, phones)
+        encoder_out = rows.unflatten(0, shape)
+        return Step(log_probs, encoder_out, self.encoder.next_cache(cache, num_valid, qkv), phones)
 
     def phone_log_probs(self, encoder_out: Tensor) -> Tensor:
         """Output of the phone head: encoder_out (N, T, dim) -> log_probs (N, T, 1 + 2 x phones) float32.
