@@ -394,8 +394,7 @@ std::optional<double> CtcPrefixBeamSearch::sentence_end_log_prob() const {
 
 std::int64_t CtcPrefixBeamSearch::num_trailing_blanks() const noexcept {
   const Entry& best = beam_.front();
-  const bool empty = best.prefix == PrefixTree::kRoot;
-  return num_frames_ - (empty ? utterance_start_ : best.best_alignment().last.end);
+  return num_frames_ - (best.prefix == PrefixTree::kRoot ? utterance_start_ : best.best_alignment().last.end);
 }
 
 }  // namespace asr_stream
