@@ -194,27 +194,23 @@ void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log
     if (extended_score < lowest) return;
     candidates_.push_back({extended_score, extended, kNever, extended, source, token, path, word});
   };
-  // Whether the extension is an entry of its own, which collects it.
-  const auto in_beam = [&](std::int32_t token, std::int32_t word) {
-    return is_child_[static_cast<std::size_t>(token)] != 0 && is_in_beam(index, token, word);
-  };
   mark_children(1);
   for (const auto& [most, token] : ranked_tokens_) {
     if (score + most < lowest) break;  // and so are those that follow
     const double extended = extension_source(entry, token) + log_probs[token];
     if (std::isinf(extended)) continue;
     if (!fusion_) {
-      if (!in_beam(token, LmFusion::kNoWord)) add(extended, token, {}, LmFusion::kNoWord);
+      if (!is_in_beam(index, token, LmFusion::kNoWord)) add(extended, token, {}, LmFusion::kNoWord);
     } else if (!fusion_->begins_word(token)) {
       if (score + log_probs[token] + fusion_->highest_gain(entry.lm.last, token) < lowest) continue;
-      if (in_beam(token, LmFusion::kNoWord)) continue;
+      if (is_in_beam(index, token, LmFusion::kNoWord)) continue;
       if (extended + static_cast<double>(fusion_->highest_score(entry.lm, token)) < lowest) continue;
       add(extended, token, fusion_->advance(entry.lm, token), LmFusion::kNoWord);
     } else {
       const double gain = log_probs[token] + fusion_->highest_gain(' ', token);
       for (const auto& [path, word] : endings(entry)) {
         if (entry.log_prob + fusion_score(path) + gain < lowest) break;  // and so are those that follow
-        if (in_beam(token, word)) continue;
+        if (is_in_beam(index, token, word)) continue;
         if (extended + static_cast<double>(fusion_->highest_score(path, token)) < lowest) continue;
         add(extended, token, fusion_->advance(path, token), word);
       }
@@ -223,7 +219,9 @@ void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log
   mark_children(0);
 }
 
+// Whether the extension is an entry of its own, which collects it. The children of `parent` are marked.
 bool CtcPrefixBeamSearch::is_in_beam(std::size_t parent, std::int32_t token, std::int32_t word) const {
+  if (is_child_[static_cast<std::size_t>(token)] == 0) return false;
   for (std::int32_t j = first_children_[parent]; j >= 0; j = next_siblings_[static_cast<std::size_t>(j)]) {
     const std::int32_t prefix = beam_[static_cast<std::size_t>(j)].prefix;
     if (prefixes_.last_token(prefix) == token && prefixes_.ended_word(prefix) == word) return true;
