@@ -169,9 +169,7 @@ def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelPr
 
 
 @pytest.mark.parametrize("precision", ["exported", "exported_int8"])
-def test_of_each_layer_only_the_cache_is_kept(
-    precision: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_of_each_layer_only_the_cache_is_kept(precision: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """ONNX Runtime cuts the newest frames of a layer before it computes the next one. It once kept all frames of all
     layers to the end, for a second pass over 10 s 13 MB."""
     path = request.getfixturevalue(precision)

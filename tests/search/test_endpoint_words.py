@@ -145,12 +145,12 @@ def test_a_finished_sentence_ends_sooner_than_an_unfinished_one() -> None:
 
 def test_the_network_for_punctuation_says_whether_the_sentence_is_over() -> None:
     words = frames("AAAAAAA")
-    assert silence(words, with_lm=False, sentence_end=1 / (1 + math.exp(-3))) == 15  # 0.57 s
-    assert silence(words, with_lm=False, sentence_end=0.5) == 26
-    assert silence(words, with_lm=False, sentence_end=0.0) == 40
+    assert silence(words, with_lm=False, sentence_end=1 / (1 + math.exp(-3))) == 18  # 0.72 s
+    assert silence(words, with_lm=False, sentence_end=0.5) == 23
+    assert silence(words, with_lm=False, sentence_end=0.0) == 38
     assert silence(words, with_lm=False, sentence_end="broken") == silence(words, with_lm=False) == 17
-    assert silence(words, sentence_end=1.0) == 13  # the language model expects the end, too
-    assert silence(frames("AAAAAAB"), sentence_end=1.0) == 22
+    assert silence(words, sentence_end=1.0) == 17  # the language model expects the end, too
+    assert silence(frames("AAAAAAB"), sentence_end=1.0) == 21
 
 
 def test_the_network_is_asked_once_in_a_pause_that_may_end_the_utterance() -> None:
@@ -165,7 +165,7 @@ def test_the_network_is_asked_once_in_a_pause_that_may_end_the_utterance() -> No
 
 
 def test_the_network_knows_that_a_sentence_goes_on_after_a_forced_cut() -> None:
-    run = StreamRun(frames("A" * 20, 8, "A", 30, "A", 40), sentence_end=0.9, max_utterance_s=2.0)
+    run = StreamRun(frames("A" * 20, 8, "A", 36, "A", 44), sentence_end=0.9, max_utterance_s=2.0)
     assert [len(text.split()) for text, _ in run.finals] == [20, 1, 1]
     first_units = [units.features[0].tolist() for units in run.asked]
     continues, sentence = (special.tolist() for special in special_features_of("continues", "sentence"))
