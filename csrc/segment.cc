@@ -263,7 +263,6 @@ void Segment::rescore() {
 void Segment::report_final(const Hypothesis& hypothesis) {
   const std::int64_t first_frame = second_pass_searches_ ? utterance_start_ : 0;
   std::vector<Word> found = words_of(hypothesis, letters(last_searches()), first_frame);
-  if (is_noise(found)) found.clear();
   const bool is_empty = found.empty();
   if (is_empty) {
     pauses_.clear();
@@ -303,13 +302,6 @@ void Segment::report_final(const Hypothesis& hypothesis) {
     report_nonfinite();
     stage_ = Stage::kFinished;
   }
-}
-
-bool Segment::is_noise(const std::vector<Word>& words) const {
-  if (!over_phones() || num_stable_) return false;
-  double sum = 0.0;
-  for (const Word& word : words) sum += static_cast<double>(word.confidence);
-  return sum < kNoiseConfidence * static_cast<double>(words.size());
 }
 
 void Segment::report_partial() {

@@ -40,10 +40,6 @@ namespace asr_stream {
 // of the stable words then change in a later partial (benchmarks/stability.py).
 inline constexpr double kStableMargin = 3.0;
 inline constexpr std::int64_t kNumCompared = 24;  // of these hypotheses, at most
-// Noise is not reported as words: a final none of whose words was stable in the last partial, and whose words have a
-// lower mean confidence, is dropped. With noise at 0 dB that drops 6 of 50 utterances, at 10 dB none. For words
-// of pronunciations only, whose confidence is fitted best.
-inline constexpr double kNoiseConfidence = 0.55;
 // Encoder frames, 5 s: of the utterance before, the second pass attends to so much.
 inline constexpr std::int64_t kSecondPassContext = 125;
 
@@ -163,7 +159,6 @@ class Segment {
   bool request_second_pass();
   void rescore();
   void report_final(const Hypothesis& hypothesis);
-  bool is_noise(const std::vector<Word>& words) const;
   void report_partial();
   const std::vector<std::string>& search_tokens() const noexcept;
   std::int64_t likeliest_token() const;
