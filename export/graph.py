@@ -117,7 +117,8 @@ def step_graph(model: AsrModel) -> onnx.ModelProto:
     example = (torch.zeros(2, num_frames, NUM_MEL_BINS), counts + num_frames, cache, cache.clone(), counts)
     shapes = ({0: "N", 1: "T"}, {0: "N"}, {0: "N", 2: "C"}, {0: "N", 2: "C"}, {0: "N"})
     frames = {0: "N", 1: "(T-3)/4"}
-    out, names = (frames, frames, *shapes[2:]), OUTPUTS
+    out: tuple[dict[int, str], ...] = (frames, frames, *shapes[2:])
+    names: tuple[str, ...] = OUTPUTS
     if model.phone_ctc is not None:
         out, names = (*out, frames), (*names, PHONE_OUTPUT)
     return trace(StepGraph(model), example, shapes, out, INPUTS, names)
@@ -144,7 +145,8 @@ def decoder_graph(model: AsrModel) -> onnx.ModelProto:
         torch.zeros(1, 7, config.dim),
         torch.tensor([SOS_EOS_ID]),
     )
-    shapes = ({0: "N", 1: "U"}, {0: "N"}, {1: "T"}, {}, {2: "P"}, {2: "P"}, {2: "M"}, {2: "M"})
+    static: dict[int, str] = {}
+    shapes = ({0: "N", 1: "U"}, {0: "N"}, {1: "T"}, static, {2: "P"}, {2: "P"}, {2: "M"}, {2: "M"})
     out = ({0: "N"}, {0: "N", 1: "U+1"}, {0: "N", 2: "P+U+1"}, {0: "N", 2: "P+U+1"}, {2: "M+T"}, {2: "M+T"})
     inputs, outputs = (*DECODER_INPUTS, *DECODER_PAST), (*DECODER_OUTPUTS, *DECODER_STEP_OUTPUTS)
     graph = trace(DecoderGraph(model), (*sentence, *cache), shapes, out, inputs, outputs)
@@ -208,6 +210,7 @@ def _name_transposed(graph: onnx_ir.Graph) -> None:
         source = node.inputs[0] if node.op_type == "Transpose" else None
         if source is None or not source.is_initializer():
             continue
+        assert source.name is not None  # an initializer is known by its name
         (output,) = node.outputs
         if first := transposed.get(source.name):
             output.replace_all_uses_with(first)

@@ -247,8 +247,9 @@ def step_scores(decoder: OnnxDecoder, tokens: Sequence[Sequence[int]], encoder_o
     previous = np.full(len(tokens), SOS_EOS_ID)
     for position in range(max(map(len, tokens)) + 1):
         log_probs, cache = decoder.step(previous, cache)
-        following = np.array([[*tokens[row], SOS_EOS_ID, 0][min(position, len(tokens[row]) + 1)] for row in rows])
-        goes_on = position <= np.array([len(tokens[row]) for row in rows])
+        ordered = [tokens[row] for row in rows.tolist()]
+        following = np.array([[*each, SOS_EOS_ID, 0][min(position, len(each) + 1)] for each in ordered])
+        goes_on = position <= np.array([len(each) for each in ordered])
         scores[rows] += np.where(goes_on, log_probs[np.arange(len(rows)), following], 0.0)
         rows, previous, cache = rows[::-1], following[::-1], cache.select(np.arange(len(rows))[::-1])
     return scores

@@ -56,7 +56,7 @@ def export_punctuation(
 
     Raises ExportError where it differs, OSError from writing.
     """
-    path = output_path(path)
+    output: Path = output_path(path)
     model = checkpoint.model()
     graph = punctuation_graph(model)
     if int8:
@@ -76,9 +76,9 @@ def export_punctuation(
             "training": json.dumps(checkpoint.summary),
         },
     )
-    with replacing(path) as part:
+    with replacing(output) as part:
         onnx.save(graph, part)
-        return check(model, Punctuation(part), path, part.stat().st_size, int8)
+        return check(model, Punctuation(part), output, part.stat().st_size, int8)
 
 
 def punctuation_graph(model: Punctuator) -> onnx.ModelProto:

@@ -8,6 +8,8 @@ same network as it is trained; an export compares the two.
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -23,11 +25,14 @@ HIDDEN = -1e9
 class PunctuatorGraph(nn.Module):
     """`Punctuator.probabilities`, of the weights of `model`."""
 
+    pauses: Tensor
+    frequencies: Tensor
+
     def __init__(self, model: Punctuator) -> None:
         super().__init__()
         self.config = config = model.config
         self.features, self.project, self.norm, self.head = model.features, model.project.weight, model.norm, model.head
-        self.layers = nn.ModuleList(_Layer(layer, config.num_heads) for layer in model.layers)
+        self.layers = nn.ModuleList(_Layer(cast("PunctuatorLayer", layer), config.num_heads) for layer in model.layers)
         self.register_buffer("pauses", model.pauses.weight.detach() + model.project.bias.detach())
         frequencies = rope_frequencies(config.dim // config.num_heads, torch.device("cpu"))
         self.register_buffer("frequencies", frequencies.repeat(2))

@@ -37,7 +37,7 @@ MAX_STREAMS = 1024
 """Streams that the server keeps at a time; more wait."""
 IDLE_S = 60
 """A stream that sends nothing for so long is forgotten."""
-_TYPES = {onnx.TensorProto.FLOAT: "TYPE_FP32", onnx.TensorProto.INT64: "TYPE_INT64"}
+_TYPES: dict[int, str] = {onnx.TensorProto.FLOAT: "TYPE_FP32", onnx.TensorProto.INT64: "TYPE_INT64"}
 
 
 class TritonGraph(nn.Module):

@@ -60,7 +60,7 @@ def export_model(
         on_progress: called with what is done next, for people.
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
-    path = output_path(path)
+    output: Path = output_path(path)
     metadata = describe(
         checkpoint,
         default_chunk_size=chunk_size,
@@ -73,7 +73,7 @@ def export_model(
     graph = step_graph(model)
     on_progress("tracing the decoder")
     decoder = decoder_graph(model)
-    with replacing(path) as part:
+    with replacing(output) as part:
         on_progress("comparing the float32 file with PyTorch")
         # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
         parity = _write_and_check(model, graph, decoder, metadata, part)
@@ -82,7 +82,7 @@ def export_model(
             ranges = ranges_behind_norms(graph, model, partial(_run, model), CASES[0])
             graph, metadata = quantize(graph, ranges), replace(metadata, quantization="int8")
             parity = _write_and_check(model, graph, quantize(decoder), metadata, part)
-        return ExportReport(path, part.stat().st_size, len(graph.graph.node), parity)
+        return ExportReport(output, part.stat().st_size, len(graph.graph.node), parity)
 
 
 def _run(model: AsrModel, session: Any, features: FloatArray, case: Case) -> None:

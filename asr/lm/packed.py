@@ -263,7 +263,9 @@ def _u32(*values: int) -> bytes:
 
 def _varints(values: npt.NDArray[np.int64]) -> bytes:
     """Numbers below 2^28, 7 bits a byte."""
-    sizes = 1 + sum((values >= 1 << bits).astype(np.int64) for bits in (7, 14, 21))
+    sizes = np.ones(len(values), np.int64)
+    for bits in (7, 14, 21):
+        sizes += values >= 1 << bits
     places = np.cumsum(sizes) - sizes
     out = np.empty(int(sizes.sum()), np.uint8)
     for k in range(4):

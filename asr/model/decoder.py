@@ -8,7 +8,7 @@ all tokens and has no past.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -99,7 +99,7 @@ class Decoder(nn.Module):
         Returns:
             (N, U, vocab_size) logits of the token that follows each position.
         """
-        memory_keys_values = [layer.cross_attention.project(memory) for layer in self.layers]
+        memory_keys_values = self._project(memory)
         # Frame 0 stays visible in an empty memory, so that the softmax of its row is finite.
         memory_bias = mask_bias(length_mask(memory_lengths.clamp(min=1), memory.shape[1]))[:, None, None]
         return self._run(tokens, None, memory_keys_values, memory_bias)[0]
@@ -111,7 +111,7 @@ class Decoder(nn.Module):
 
     def extend(self, cache: DecoderCache, memory: Tensor) -> DecoderCache:
         """`cache` with T more encoder frames, memory (N or 1, T, dim), behind those that it has."""
-        projected = zip(*(layer.cross_attention.project(memory) for layer in self.layers), strict=True)
+        projected = zip(*self._project(memory), strict=True)
         keys, values = (torch.stack(each, dim=1) for each in projected)
         return cache._replace(
             memory_keys=torch.cat((cache.memory_keys, keys), dim=2),
@@ -131,6 +131,11 @@ class Decoder(nn.Module):
         logits, qkv = self._run(tokens, past, memory, torch.zeros(1, 1, 1, 1, device=tokens.device))
         keys, values = extended(cache.keys, cache.values, qkv)
         return logits, cache._replace(keys=keys, values=values)
+
+    def _project(self, memory: Tensor) -> list[KeysValues]:
+        """Keys and values of `memory` for each layer."""
+        layers: Iterable[Any] = self.layers  # to type checkers a ModuleList holds mere modules
+        return [layer.cross_attention.project(memory) for layer in layers]
 
     def _run(
         self, tokens: Tensor, past: Sequence[KeysValues] | None, memory: Sequence[KeysValues], memory_bias: Tensor

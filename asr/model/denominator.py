@@ -49,14 +49,14 @@ class _LogSum(torch.autograd.Function):
     """Forward-backward with a scale per frame (Rabiner 1989). The gradient is the occupancy of each token."""
 
     @staticmethod
-    def forward(ctx, log_probs: Tensor, lengths: Tensor, arcs: Tensor, end: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+    def forward(ctx, log_probs: Tensor, lengths: Tensor, arcs: Tensor, end: Tensor) -> Tensor:
         with torch.autocast(log_probs.device.type, enabled=False):
             total, occupancy = _forward_backward(log_probs.detach().float(), lengths, arcs, end)
         ctx.save_for_backward(occupancy)
         return total
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[no-untyped-def, override]
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         (occupancy,) = ctx.saved_tensors
         return gradient * occupancy, None, None, None
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -154,7 +155,11 @@ class _Bar:
         self._bar.stop()
 
     def step(self, report: Report) -> None:
-        values = {"step": report.step, "loss": f"{report.loss:.3f}", "speed": f"{report.words_per_s:.0f}"}
+        values: dict[str, Any] = {
+            "step": report.step,
+            "loss": f"{report.loss:.3f}",
+            "speed": f"{report.words_per_s:.0f}",
+        }
         self._bar.update(self._task, completed=report.share, **values)
         if not self._console.is_terminal and report.step % PLAIN_EVERY == 0:
             line = "step {step}  loss {loss}  {speed} words/s".format(**values)

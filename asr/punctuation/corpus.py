@@ -145,7 +145,7 @@ class CorpusReader:
         flags = np.frombuffer(bytes(self._flags), np.uint8)
         vocabulary = list(self._index)
         mixed = self._mixed_forms(words, len(vocabulary))
-        marks, cases = _labels(words, codes & 15, codes >> 4, flags, vocabulary, mixed)
+        marks, cases = _labels(words, codes & np.uint8(15), codes >> np.uint8(4), flags, vocabulary, mixed)
         begins = (flags & (_LINE | _BREAK)) != 0
         begins[1:] |= (marks[:-1] == PERIOD) | (marks[:-1] == QUESTION) & (cases[1:] != LOWER)
         return Corpus(vocabulary, words, marks, cases, np.flatnonzero(begins), np.flatnonzero(flags & _BREAK), mixed)

@@ -115,7 +115,7 @@ def train(
                     group["lr"] = rate
                 loss = batch_loss(model, batch)
                 optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
                 average.update(model)

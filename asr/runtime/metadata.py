@@ -178,7 +178,7 @@ class ModelMetadata:
                 "`asr export` writes one"
             )
         version = properties.get("format_version")
-        if version not in map(str, range(1, FORMAT_VERSION + 1)):
+        if version is None or version not in map(str, range(1, FORMAT_VERSION + 1)):
             raise MetadataError(
                 f"metadata key format_version is {version!r}; this release reads 1 to {FORMAT_VERSION}: "
                 "update asr-stream, or write the file again with this release's `asr export`"

@@ -32,7 +32,7 @@ class DecoderCache(NamedTuple):
     memory_values: FloatArray
     """(1, num_decoder_layers, T, dim) float32"""
 
-    def select(self, rows: npt.ArrayLike) -> DecoderCache:
+    def select(self, rows: Sequence[int] | npt.NDArray[np.integer]) -> DecoderCache:
         """The hypotheses `rows`, (M,) integers, in that order."""
         return self._replace(keys=self.keys[rows], values=self.values[rows])
 

@@ -35,7 +35,12 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> AdamW:
         {"params": [p for p in rest if p.ndim >= 2]},
         {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
     ]
-    options = {"lr": config.lr, "betas": config.betas, "weight_decay": config.weight_decay, "fused": True}
+    options: dict[str, Any] = {
+        "lr": config.lr,
+        "betas": config.betas,
+        "weight_decay": config.weight_decay,
+        "fused": True,
+    }
     if not inner:
         return AdamW(groups, **options)
     stacked = ("qkv.weight", "key_value.weight")  # several projections in one matrix, each orthogonalized by itself

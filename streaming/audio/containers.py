@@ -96,7 +96,7 @@ def _ogg_parts(file: IO[bytes], size: int) -> tuple[list[tuple[int, int]], bool]
 
 
 def _mp3_parts(file: IO[bytes], size: int) -> list[tuple[int, int]]:
-    found = []
+    found: list[tuple[int, int]] = []
     begin = 0
     while True:
         _, num_bytes = _xing(file, begin)

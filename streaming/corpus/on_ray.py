@@ -36,14 +36,14 @@ def run_on_ray(
     if not recordings:
         return
     task.recognizer()  # wrong options are reported once, not by every worker
-    ray.init(address=address, logging_level="error", log_to_driver=False)
+    ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     logging.getLogger("ray.data").setLevel(logging.ERROR)  # its plan, and that the bars are off
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
         most = num_workers or int(ray.cluster_resources().get("CPU", 1))
         by_id = {recording.id: recording for recording in recordings}
         items = [{"id": each.id, "audio": str(each.audio), "speaker": each.speaker or ""} for each in recordings]
-        data = ray.data.from_items(items, override_num_blocks=-(-len(items) // _BLOCK))
+        data: Any = ray.data.from_items(items, override_num_blocks=-(-len(items) // _BLOCK))
         results = data.map(
             RayWorker,
             fn_constructor_args=(task, secrets.token_hex(8)),
@@ -70,7 +70,7 @@ class RayWorker:
         begun = self._task.out / f"{recording.id}.begun"
         try:
             if self._task.is_done(recording):  # by a worker that died over another one
-                audio_s = self._task.row(recording)["duration"]  # type: ignore[index]
+                audio_s = self._task.row(recording)["duration"]
             elif begun.exists() and begun.read_text() == self._run:
                 message = "its worker died, perhaps for want of memory"
                 self._task.discard_parts(recording)

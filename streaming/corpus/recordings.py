@@ -40,6 +40,7 @@ def find_recordings(inputs: Sequence[str], audio_root: str | None = None) -> lis
     found: list[Recording | Refusal] = []
     for name in inputs:
         path = Path(name)
+        recordings: Iterable[Recording | Refusal]
         if path.is_dir():
             recordings = _of_folder(path)
         elif path.name.endswith(DATA_SET):

@@ -62,7 +62,7 @@ class Task:
         for path in subtitles:
             from asr.streaming.terminal.subtitles import srt
 
-            _write(path, srt(event for event in events if event.type == "final"))  # type: ignore[misc]
+            _write(path, srt(event for event in events if event.type == "final"))
         if not target.exists():
             rows = [_row(recording, events, length_s), *(event.to_dict() for event in events)]
             write_rows(target, rows)

@@ -62,7 +62,8 @@ def app(arguments: dict[str, Any]) -> serve.Application:
     def build() -> Starlette:
         return replica(args)
 
-    deployment = serve.deployment(serve.ingress(build)()).options(
+    deployment: Any = serve.deployment(serve.ingress(build)())
+    deployment = deployment.options(
         name=DEPLOYMENT,
         max_ongoing_requests=limits.max_connections,
         health_check_period_s=HEALTH_CHECK_PERIOD_S,
@@ -79,7 +80,7 @@ def parse(arguments: Mapping[str, Any]) -> argparse.Namespace:
     def fail(message: str) -> NoReturn:
         raise ValueError(message)
 
-    parser.error = fail  # type: ignore[method-assign]  # it would end the process
+    parser.error = fail  # it would end the process
     known = [option[2:].replace("-", "_") for option in parser._option_string_actions if option.startswith("--")]
     argv: list[str] = []
     for name, value in arguments.items():
@@ -135,7 +136,8 @@ async def drain(server: Server) -> None:
 def ray_mark() -> Callable[[], bool]:
     """Whether Ray has begun to end this replica. It has no public sign of that: an internal of Ray 2.60, which any
     release may change, so pyproject.toml names the releases that work."""
-    actor = global_worker.actors[global_worker.core_worker.get_actor_id()]
+    worker: Any = global_worker
+    actor = worker.actors[worker.core_worker.get_actor_id()]
     return lambda: actor._replica_impl._shutting_down
 
 

@@ -120,6 +120,7 @@ class SessionConfig:
         kind = turn_detection.get("type", "server_vad") if isinstance(turn_detection, dict) else None
         if not isinstance(turn_detection, dict) or kind not in ("server_vad", "semantic_vad"):
             raise _wrong(path, turn_detection, "null, or an object of type 'server_vad' or 'semantic_vad'")
+        silence_ms: object
         if kind == "semantic_vad":  # clients that ask for it get "server_vad", as `session.updated` reports
             eagerness = turn_detection.get("eagerness") or "auto"
             if not isinstance(eagerness, str) or eagerness not in EAGERNESS:

@@ -34,6 +34,9 @@ class Mark(Event):
 class Items:
     """The items of a session, one after the other."""
 
+    _sent: list[str]
+    """Words of the current utterance in the deltas so far."""
+
     def __init__(self, old_form: bool, live: bool, vad: bool = True) -> None:
         """old_form: send the events from before `conversation.item.added`. live: send stable words of partials.
 
@@ -77,7 +80,7 @@ class Items:
         self._start_s = start_s
         self._started = False
         self._transcript = ""  # all deltas so far
-        self._sent: list[str] = []  # words of the current utterance in them
+        self._sent = []
 
     def _speech_started(self, event: Event) -> Iterator[dict[str, Any]]:
         if self._vad and not self._started:

@@ -92,8 +92,8 @@ class Options:
         text = form.get("text")
         if text not in (None, *TEXTS):
             raise ApiError(f"text is {shown(text)}; choose one of {', '.join(TEXTS)}", "text")
-        granularities = tuple(map(str, granularities)) or ("segment",)
-        return cls(str(format), granularities, stream in ("true", "1"), keywords, None if text is None else str(text))
+        times = tuple(map(str, granularities)) or ("segment",)
+        return cls(str(format), times, stream in ("true", "1"), keywords, None if text is None else str(text))
 
 
 class Upload:

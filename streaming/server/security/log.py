@@ -19,7 +19,8 @@ class LogFormatter(logging.Formatter):
         ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
     ) -> str:
         """The exception and its causes, the first one first."""
-        chain, error = [], ei[1]
+        chain: list[str] = []
+        error = ei[1]
         while error is not None and len(chain) < 10:
             message = "(message left out)" if isinstance(error, _QUOTES_VALUES) else str(error)
             chain.append("".join([*traceback.format_tb(error.__traceback__), f"{type(error).__name__}: {message}"]))
