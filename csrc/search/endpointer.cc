@@ -25,9 +25,9 @@ struct SilenceWeights {
 // Chosen on the pauses of 456 and of 495 utterances of `dev`, `dev_nonnative` and `dev_cv`: with the network, the
 // shortest wait of those that cut hardly more utterances in two than 0.8 s of silence in any of the sets.
 constexpr SilenceWeights kWithoutPunctuation{0.2, 0.16, 0.0, 0.32, 1.5};
-constexpr SilenceWeights kWithPunctuation{0.8, 0.04, 0.1, 0.38, 1.4};
+constexpr SilenceWeights kWithPunctuation{1.0, 0.02, 0.18, 0.2, 1.4};
 constexpr double kLikelyEndLogProb = -1.5, kUnlikelyEndLogProb = -6.0;
-constexpr double kLikelyEndLogOdds = 2.0, kUnlikelyEndLogOdds = -6.0;
+constexpr double kLikelyEndLogOdds = 2.0, kUnlikelyEndLogOdds = -4.0;
 
 void check_positive(double seconds, const char* what) {
   if (!(seconds > 0.0)) {

@@ -200,7 +200,7 @@ def test_a_missing_file_a_folder_and_options_are_named(tiny_onnx: Path, tmp_path
 
 def test_names_that_are_no_text_are_damage(tiny_onnx: Path, tmp_path: Path) -> None:
     odd = tmp_path / "odd.onnx"
-    odd.write_bytes(tiny_onnx.read_bytes().replace(b"num_valid", b"num_val\xff\xfe"))
+    odd.write_bytes(onnx.load(tiny_onnx).SerializeToString().replace(b"num_valid", b"num_val\xff\xfe"))
     with pytest.raises(ModelError, match=r"odd\.onnx is damaged: .*can't decode byte 0xff"):
         OnnxModel(odd)
 

@@ -32,12 +32,12 @@ def test_silence_after_speech() -> None:
         ({"num_words": 100}, 17),
         ({"longest_pause_frames": 16}, 24),
         ({"longest_pause_frames": 2**40}, 40),
-        ({"end_log_odds": 2.0}, 18),  # 0.72 s
+        ({"end_log_odds": 2.0}, 18),  # 0.7 s
         ({"end_log_odds": np.inf, "end_log_prob": -1.5}, 17),
-        ({"end_log_odds": -4.0}, 33),
-        ({"end_log_odds": 0.0}, 23),
-        ({"end_log_odds": 0.0, "end_log_prob": -5.0}, 25),
-        ({"end_log_odds": 3.0, "num_words": 1}, 32),
+        ({"end_log_odds": -4.0}, 40),
+        ({"end_log_odds": 0.0}, 27),
+        ({"end_log_odds": 0.0, "end_log_prob": -5.0}, 28),
+        ({"end_log_odds": 3.0, "num_words": 1}, 25),
         ({"end_log_odds": 3.0, "longest_pause_frames": 20}, 28),
     ],
 )

@@ -145,12 +145,12 @@ def test_a_finished_sentence_ends_sooner_than_an_unfinished_one() -> None:
 
 def test_the_network_for_punctuation_says_whether_the_sentence_is_over() -> None:
     words = frames("AAAAAAA")
-    assert silence(words, with_lm=False, sentence_end=1 / (1 + math.exp(-3))) == 18  # 0.72 s
-    assert silence(words, with_lm=False, sentence_end=0.5) == 23
-    assert silence(words, with_lm=False, sentence_end=0.0) == 38
+    assert silence(words, with_lm=False, sentence_end=1 / (1 + math.exp(-3))) == 18  # 0.7 s
+    assert silence(words, with_lm=False, sentence_end=0.5) == 27
+    assert silence(words, with_lm=False, sentence_end=0.0) == 40
     assert silence(words, with_lm=False, sentence_end="broken") == silence(words, with_lm=False) == 17
     assert silence(words, sentence_end=1.0) == 17  # the language model expects the end, too
-    assert silence(frames("AAAAAAB"), sentence_end=1.0) == 21
+    assert silence(frames("AAAAAAB"), sentence_end=1.0) == 19
 
 
 def test_the_network_is_asked_once_in_a_pause_that_may_end_the_utterance() -> None:

@@ -23,7 +23,7 @@ from asr.runtime.onnx_model import bundled_model
 
 Replies = list[dict[str, Any]]
 AT_16K = json.dumps({"config": {"sample_rate": 16000}})
-PAUSE = np.zeros(24000, np.float32)
+PAUSE = np.zeros(32000, np.float32)
 EOF = '{"eof" : 1}'
 
 
