@@ -20,15 +20,15 @@ from lhotse.augmentation import AudioTransform
 from asr.data.manifests import Utterance
 from asr.data.noisy_room import (
     MAX_NOISE_S,
-    PEAK,
     colored_noise,
     power,
     read_sound,
     reverberate,
     simulated_room,
     stretch,
+    without_clipping,
 )
-from asr.data.utterance import Prepared, prepared, read_audio, recording_of
+from asr.data.utterance import Prepared, prepared, read_audio, recording_of, require_one_channel
 from asr.features import SAMPLE_RATE
 
 LENGTHS_S = (2.0, 12.0)
@@ -66,8 +66,7 @@ class NoiseAlone(AudioTransform):
 
     def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
         """A whole recording, (1, any) float32 at 16 kHz -> (1, num_samples); ValueError naming an unusable file."""
-        if sampling_rate != SAMPLE_RATE or samples.shape[0] != 1:
-            raise ValueError(f"samples are {samples.shape} at {sampling_rate} Hz; expected one channel at 16000 Hz")
+        require_one_channel(samples, sampling_rate)
         rng = np.random.default_rng(self.seed)
         piece = _of_power_1(stretch(samples[0], self.num_samples, rng), power(samples[0]))
         if self.mixed_db is not None:
@@ -81,8 +80,7 @@ class NoiseAlone(AudioTransform):
         if self.reverberant:
             piece = reverberate(piece, simulated_room(rng) if self.room is None else read_sound(self.room))
         piece = piece * np.float32(10 ** (self.level_db / 20))
-        peak = np.abs(piece).max(initial=0.0)
-        return (piece if peak <= PEAK else piece * (PEAK / peak)).astype(np.float32)[np.newaxis]
+        return without_clipping(piece)[np.newaxis]
 
     def reverse_timestamps(
         self, offset: float, duration: float | None, sampling_rate: int | None

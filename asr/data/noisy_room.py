@@ -22,7 +22,7 @@ import torch
 from lhotse.augmentation import AudioTransform
 from lhotse.augmentation.utils import FastRandomRIRGenerator, convolve1d
 
-from asr.data.utterance import read_audio
+from asr.data.utterance import read_audio, require_one_channel
 from asr.features import SAMPLE_RATE
 
 AUDIO_SUFFIXES = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".sph"))
@@ -32,7 +32,7 @@ SNR_RANGE_DB = (5.0, 25.0)
 DIRECT_RATIO_RANGE_DB = (-6.0, 12.0)
 """Direct over reverberant energy of simulated rooms: from across the room to half an arm's length."""
 
-PEAK = 0.99
+_PEAK = 0.99
 _ONSET = 0.25  # of the largest tap: where the direct sound arrives, even when a reflection is louder
 _DIRECT = 40  # samples, 2.5 ms: what belongs to the direct sound
 
@@ -99,8 +99,7 @@ class NoisyRoom(AudioTransform):
 
     def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
         """(1, num_samples) float32 at 16 kHz -> the same with the margins; ValueError naming an unusable file."""
-        if sampling_rate != SAMPLE_RATE or samples.shape[0] != 1:
-            raise ValueError(f"samples are {samples.shape} at {sampling_rate} Hz; expected one channel at 16000 Hz")
+        require_one_channel(samples, sampling_rate)
         rng = np.random.default_rng(self.seed)
         response = simulated_room(rng) if self.room is None else read_sound(self.room)
         speech = reverberate(np.pad(samples[0], self.num_added), response)
@@ -114,8 +113,7 @@ class NoisyRoom(AudioTransform):
             reference = max(power(noise), power(recording) / 100)
         gain = np.sqrt(speech_power / max(reference, 1e-20) / 10 ** (self.snr_db / 10))
         mixed = speech + np.float32(gain) * noise
-        peak = np.abs(mixed).max(initial=0.0)
-        return (mixed if peak <= PEAK else mixed * (PEAK / peak)).astype(np.float32)[np.newaxis]
+        return without_clipping(mixed)[np.newaxis]
 
     def reverse_timestamps(
         self, offset: float, duration: float | None, sampling_rate: int | None
@@ -123,6 +121,12 @@ class NoisyRoom(AudioTransform):
         if any(self.num_added) and (offset or duration is not None):
             raise ValueError(f"{duration} s from {offset} s on of a copy with margins; expected all of it")
         return offset, duration
+
+
+def without_clipping(samples: np.ndarray) -> np.ndarray:
+    """As float32, and quieter as a whole where a sample would leave the range."""
+    peak = np.abs(samples).max(initial=0.0)
+    return (samples if peak <= _PEAK else samples * (_PEAK / peak)).astype(np.float32)
 
 
 def reverberate(speech: np.ndarray, response: np.ndarray) -> np.ndarray:

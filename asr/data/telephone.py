@@ -18,6 +18,7 @@ import soundfile
 import soxr
 from lhotse.augmentation import AudioTransform
 
+from asr.data.utterance import require_one_channel
 from asr.features import SAMPLE_RATE
 
 LINE_RATE = 8000
@@ -58,8 +59,7 @@ class Telephone(AudioTransform):
 
     def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
         """(1, num_samples) float32 at 16 kHz -> the same."""
-        if sampling_rate != SAMPLE_RATE or samples.shape[0] != 1:
-            raise ValueError(f"samples are {samples.shape} at {sampling_rate} Hz; expected one channel at 16000 Hz")
+        require_one_channel(samples, sampling_rate)
         if self.codec not in CODECS:
             raise ValueError(f"codec is {self.codec!r}; expected one of {', '.join(CODECS)}")
         line = band_limited(soxr.resample(samples[0], SAMPLE_RATE, LINE_RATE))

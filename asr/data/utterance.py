@@ -83,6 +83,12 @@ class TooLongError(ValueError):
     """A recording longer than wanted; it was not decoded."""
 
 
+def require_one_channel(samples: np.ndarray, sampling_rate: int) -> None:
+    """ValueError unless the samples, (num_channels, num_samples), are of one channel at 16 kHz."""
+    if sampling_rate != SAMPLE_RATE or samples.shape[0] != 1:
+        raise ValueError(f"samples are {samples.shape} at {sampling_rate} Hz; expected one channel at 16000 Hz")
+
+
 def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
     """Decode a recording: FLAC, WAV, MP3, Ogg Vorbis, Opus and whatever else libsndfile reads.
 
