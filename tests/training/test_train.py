@@ -315,20 +315,6 @@ def test_the_average_is_what_is_validated(
     assert torch.equal(best.average["ctc.weight"], seen[0]["ctc.weight"])
 
 
-def test_time_left_is_estimated_from_steps_and_not_from_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [0.0]
-    monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
-    with TrainingProgress(tmp_path, 1000, 0, Console(), 50, visible=True) as progress:
-        now[0] = 500.0  # workers start
-        assert [progress._time_left(step) for step in (1, 5)] == ["", ""]
-        now[0] += 10 * 20.0
-        assert progress._time_left(21) == "2 h 43 min left"  # 979 steps of 10 s
-        now[0] += 10 * 960.0
-        assert progress._time_left(981) == "3 min left"
-
-
 def test_a_second_run_does_not_overwrite_the_first(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, "train.max_steps=1"]) == 0
     assert main([*arguments, "train.max_steps=1"]) == 1
