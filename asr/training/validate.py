@@ -9,12 +9,13 @@ import torch
 
 from asr.data.cuts import batches_by_length
 from asr.evaluation.wer import WordErrors, count_errors
+from asr.features import ENCODER_FRAME_MS
 from asr.lexicon.phones import PhoneTokenizer
 from asr.model.model import AsrModel
 from asr.runtime.search import decode
 from asr.tokenizer import Tokenizer
 
-VALIDATION_CHUNKS = (("full", 0), ("640ms", 16), ("320ms", 8))
+VALIDATION_CHUNKS = (("full", 0), *((f"{ENCODER_FRAME_MS * size}ms", size) for size in (16, 8)))
 """Name and chunk size in encoder frames; left context is 64 frames, 2.56 s, in the chunked ones."""
 LEFT_CONTEXT = 64
 

@@ -143,16 +143,18 @@ def test_only_the_mark_lets_an_empty_text_into_training(noise: Path, tmp_path: P
     assert [cut.id for cut in kept] == [row["id"] for row in rows[4:]]
 
 
-def test_noise_waits_until_the_model_writes(noise: Path, tones: tuple[Path, Path]) -> None:
+def test_noise_and_augmentation_wait_until_the_model_writes(noise: Path, tones: tuple[Path, Path]) -> None:
     config = DataConfig(
         train=(str(tones[0]), str(noise)), max_batch_s=20, min_utterance_s=0.1, curriculum_epochs=1, curriculum_s=4
     )
     parts, _ = load_training_cuts(config)
-    seen = []
+    seen, augmented = [], []
     for epoch in (0, 1):
         plans = list(BatchSampler(parts, config, 1, Position(epoch)))
         seen.append(sum("no_speech" in (cut.custom or {}) for plan in plans for cut in plan.cuts))
+        augmented.append({plan.augment for plan in plans})
     assert seen == [0, len(list(iterate_cuts(noise)))]
+    assert augmented == [{False}, {True}]
 
 
 def test_a_piece_counts_as_one_token(noise: Path) -> None:

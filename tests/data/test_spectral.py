@@ -88,6 +88,14 @@ def test_bins_without_sound_stay_so() -> None:
     assert not torch.equal(seen[:, :60], features[:, :60])
 
 
+def test_noise_is_also_where_a_narrow_band_has_no_sound() -> None:
+    seed_all(6)
+    features = torch.full((50, 80), -8.0)
+    features[:, 60:] = LOG_FLOOR
+    seen = Augmenter(replace(OFF, noise_probability=1.0, min_snr_db=0.0)).view(features)
+    assert seen[:, 60:].mean() > LOG_FLOOR + 1
+
+
 @pytest.mark.parametrize(
     "change", [{"max_frequency_warp": 0.1}, {"max_response_db": 6.0}, {"noise_probability": 1.0, "min_snr_db": 0.0}]
 )

@@ -23,6 +23,7 @@ from asr.evaluation.engine import open_engine
 from asr.evaluation.evaluate import Result, evaluate, parse_chunks, parse_searches, write_hypotheses
 from asr.evaluation.wer import WordErrors
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
+from asr.runtime.joint_search import JOINT_CTC_WEIGHT
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint
@@ -201,6 +202,25 @@ def test_the_rescoring_weight_reaches_the_search(data: Path, tiny_onnx: Path) ->
         assert progress == [1, 1, 1, 1]
         said[search, weight] = [hypothesis for _, _, hypothesis in results[0].hypotheses]
     assert said["rescore", 1.0] == said["beam", None] != said["rescore", 0.0]
+
+
+def test_each_search_has_its_own_weight_of_ctc(
+    data: Path, tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from asr.data.cuts import load_cuts
+
+    weights = {}
+    for name in ("decode_words", "decode_by_steps"):
+
+        def note(*arguments: Any, name: str = name) -> list[Any]:
+            weights[name] = arguments[5]
+            return []
+
+        monkeypatch.setattr(f"asr.evaluation.evaluate.{name}", note)
+    engine = open_engine(tiny_onnx)
+    evaluate(engine, list(load_cuts(data))[:1], "d", [320], 640, ["rescore", "joint"])
+    assert weights == {"decode_words": engine.rescore_ctc_weight, "decode_by_steps": JOINT_CTC_WEIGHT}
+    assert engine.rescore_ctc_weight != JOINT_CTC_WEIGHT
 
 
 def test_searches_by_the_decoders_steps_agree_between_a_checkpoint_and_its_export(

@@ -48,6 +48,7 @@ def described(tensors: Any, batch: list[Any]) -> dict[str, tuple[str, list[Any]]
 def test_the_encoders_configuration_is_that_of_its_graph(repository: Path) -> None:
     config, session = opened(repository / "encoder")
     assert config.max_batch_size == 64 and config.sequence_batching.oldest.max_candidate_sequences == 1024
+    assert config.sequence_batching.max_sequence_idle_microseconds == 60e6
     inputs, outputs = described(config.input, ["N"]), described(config.output, ["N"])
     for state in config.sequence_batching.state:
         kind = (TYPES[state.data_type], ["N", *state.dims])

@@ -19,6 +19,7 @@ tomato  T AH1 M EY2 T OW0 # differs by stress alone
 
 ÉTÉ\te t e
 'S  EH1 S
+C#  S IY SH AA R P
 """
 
 
@@ -30,8 +31,9 @@ def test_a_dictionary_is_read_without_stress_and_written_again(tmp_path: Path) -
         "(SMILE)": (("S", "M", "AY", "L"),),
         "ÉTÉ": (("e", "t", "e"),),
         "'S": (("EH", "S"),),
+        "C#": (("S", "IY", "SH", "AA", "R", "P"),),
     }
-    assert lexicon.phones == ["AA", "AH", "AY", "EH", "EY", "L", "M", "OW", "S", "T", "e", "t"]
+    assert lexicon.phones == ["AA", "AH", "AY", "EH", "EY", "IY", "L", "M", "OW", "P", "R", "S", "SH", "T", "e", "t"]
     lexicon.write(tmp_path / "again.txt")
     assert load_lexicon(tmp_path / "again.txt").pronunciations == lexicon.pronunciations
     assert "TOMATO(2)  T AH M AA T OW\n" in (tmp_path / "again.txt").read_text(encoding="utf-8")

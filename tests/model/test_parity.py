@@ -88,12 +88,17 @@ def test_parity_holds_for_every_block(norm: str, changes: dict[str, Any]) -> Non
     assert (stepped - full[0]).abs().max() <= TOLERANCE
 
 
-@pytest.mark.parametrize("num_layers", [1, 2, 3, 4])
-def test_some_inner_layer_is_read_in_any_depth(num_layers: int) -> None:
+@pytest.mark.parametrize(("num_layers", "inner_layer"), [(1, 1), (2, 1), (3, 1), (4, 2)])
+def test_the_layer_in_the_middle_is_read_as_if_it_were_the_last(num_layers: int, inner_layer: int) -> None:
     model = make_model(replace(SMALL, encoder_layers=num_layers))
+    short = AsrModel(replace(SMALL, encoder_layers=inner_layer)).eval()
+    short.load_state_dict(model.state_dict(), strict=False)
+    features, num_frames = speech(1), torch.tensor([NUM_FRAMES])
     with torch.no_grad():
-        _, _, inner = model.encoder(model.ctc, speech(1), torch.tensor([NUM_FRAMES]))
+        _, _, inner = model.encoder(model.ctc, features, num_frames)
+        expected = short(features, num_frames)[0]
     assert len(inner) == 1
+    torch.testing.assert_close(inner[0].log_softmax(-1), expected)
 
 
 def test_inner_layers_get_what_ctc_would_write() -> None:

@@ -49,7 +49,9 @@ def test_words_end_a_frame_before_their_last_token_does() -> None:
 
 
 def test_without_a_language_model_a_word_needs_more_to_be_believed() -> None:
-    hypothesis = spoken([4, 5])
+    hypothesis = Hypothesis(
+        [4, 5], log_prob=0, lm_score=0, start_frames=[0, 10], end_frames=[2, 12], confidences=[0.5, 1.0]
+    )
     (word,) = words(hypothesis, TOKENS)
     assert word.confidence == sure(-6.64, 6.94 / 2, 2.98 * 3 / 4)
     assert word.confidence < words(hypothesis, TOKENS, with_lm=True)[0].confidence

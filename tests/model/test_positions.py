@@ -1,0 +1,35 @@
+"""Position encodings, by their definitions."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from asr.model.positions import Positions, rotate, sinusoids
+
+
+def test_sinusoids_have_wavelengths_up_to_ten_thousand() -> None:
+    found = sinusoids(torch.tensor([0, 1, 250]), 4)
+    for row, position in zip(found.tolist(), (0.0, 1.0, 250.0), strict=True):
+        slow = position / 100  # 10000 ** -(1 / 2)
+        assert row == pytest.approx([math.sin(position), math.sin(slow), math.cos(position), math.cos(slow)], abs=1e-4)
+
+
+def test_a_rotary_score_is_that_of_complex_numbers() -> None:
+    """A head's pairs of numbers are complex ones, which turn by a frequency of their own for each slot between."""
+    dim, num_slots = 8, 40
+    positions = Positions("rope", dim, num_heads=1)
+    query, key = torch.randn(2, dim, generator=torch.Generator().manual_seed(0))
+    rotation = positions.rotation(num_slots, num_slots, query)
+    assert rotation is not None
+    parts = [tuple(table[half] for table in (r.split(num_slots) for r in rotation)) for half in (0, 1)]
+    rows = [x.view(1, 1, 2, dim // 2).expand(num_slots, -1, -1, -1) for x in (key, query)]
+    keys, queries = (rotate(row, part).flatten(1) for row, part in zip(rows, parts, strict=True))
+    scores = queries @ keys.T
+    q, k = (torch.complex(*x.view(2, dim // 2)) for x in (query, key))
+    for i, j in ((0, 0), (5, 5), (39, 0), (3, 17)):
+        turn = [(j - i) * 10_000 ** (-pair / 4) for pair in range(4)]
+        expected = (q.conj() * k * torch.polar(torch.ones(4), torch.tensor(turn))).real.sum() / math.sqrt(dim)
+        assert float(scores[i, j]) == pytest.approx(float(expected), abs=1e-4)
