@@ -15,6 +15,15 @@ PYTHONS ?= $(foreach minor,10 11 12 13 14,$(shell python3.$(minor) -c 'import sy
 BUILD_REQUIRES := $(shell sed -n '/^requires = /s/[^"]*\("[^"]*"\)[^"]*/ \1/gp' pyproject.toml)
 CPP_SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml asr/__init__.py
 
+# The core is the same for Python and for C, and in another clone: compiled once where there is a cache. To it a
+# compiler by another name is another one.
+export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
+export CCACHE_BASEDIR ?= $(CURDIR)
+ifeq ($(origin CXX),default)
+  CXX := c++
+endif
+export CXX
+
 .PHONY: stream serve test packages test-cpp test-fuzz test-python js dist dist-sdist dist-wheels dist-npm dist-c lint \
   clean
 
