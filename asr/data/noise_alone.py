@@ -19,16 +19,16 @@ from lhotse.augmentation import AudioTransform
 
 from asr.data.manifests import Utterance
 from asr.data.noisy_room import (
-    MAX_NOISE_S,
     colored_noise,
     power,
+    read_recording,
     read_sound,
     reverberate,
     simulated_room,
     stretch,
     without_clipping,
 )
-from asr.data.utterance import Prepared, prepared, read_audio, recording_of, require_one_channel
+from asr.data.utterance import Prepared, prepared, recording_of, require_one_channel
 from asr.features import SAMPLE_RATE
 
 LENGTHS_S = (2.0, 12.0)
@@ -101,10 +101,11 @@ class NoisePiece:
     def prepare(self) -> Prepared:
         """The piece and its features, marked as without speech. ValueError for a file of noise that cannot be used."""
         transform = self.transform
-        recording = recording_of(self.id, self.audio, read_audio(self.audio, MAX_NOISE_S))
+        audio = read_recording(self.audio)
+        recording = recording_of(self.id, self.audio, audio)
         recording.transforms = [*(recording.transforms or ()), transform]
         recording.num_samples, recording.duration = transform.num_samples, transform.num_samples / SAMPLE_RATE
-        samples = transform(read_sound(self.audio)[np.newaxis], SAMPLE_RATE)[0]
+        samples = transform(audio.samples[np.newaxis], SAMPLE_RATE)[0]
         one = prepared(Utterance(self.id, Path(self.audio), ""), recording, samples)
         one.cut.no_speech = True
         return one

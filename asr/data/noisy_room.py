@@ -22,7 +22,7 @@ import torch
 from lhotse.augmentation import AudioTransform
 from lhotse.augmentation.utils import FastRandomRIRGenerator, convolve1d
 
-from asr.data.utterance import read_audio, require_one_channel
+from asr.data.utterance import Audio, read_audio, require_one_channel
 from asr.features import SAMPLE_RATE
 
 AUDIO_SUFFIXES = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".sph"))
@@ -195,15 +195,20 @@ def find_sounds(folder: str | Path, what: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=32)
-def read_sound(path: str) -> np.ndarray:
-    """A whole file, mono at 16 kHz: (num_samples,) float32; ValueError naming it if it is broken or silent."""
+def read_recording(path: str) -> Audio:
+    """A whole file; ValueError naming it if it is broken or silent."""
     try:
-        samples = read_audio(path, MAX_NOISE_S).samples
+        audio = read_audio(path, MAX_NOISE_S)
     except ValueError as error:
         raise ValueError(f"{path}: {error}; repair or remove it") from error
-    if not samples.any():
+    if not audio.samples.any():
         raise ValueError(f"{path} holds only digital silence; remove it")
-    return samples
+    return audio
+
+
+def read_sound(path: str) -> np.ndarray:
+    """The samples of `read_recording`."""
+    return read_recording(path).samples
 
 
 def power(samples: np.ndarray) -> float:
