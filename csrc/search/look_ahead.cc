@@ -56,14 +56,14 @@ LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : id_(next_id())
   }
 }
 
-LookAhead::Remembered& LookAhead::remembered(std::int32_t word, std::int32_t child) const noexcept {
+LookAhead::Remembered& LookAhead::remembered(std::int32_t word, std::int32_t child) const {
   thread_local std::vector<Remembered> table;
   if (table.empty()) table.resize(kNumRemembered);
   const auto hash = static_cast<std::uint32_t>(word) * 2654435761u ^ static_cast<std::uint32_t>(child) * 2246822519u;
   return table[(hash ^ hash >> 15) % kNumRemembered];
 }
 
-LookAhead::Continuations LookAhead::begin(std::int32_t word, std::int32_t child) const noexcept {
+LookAhead::Continuations LookAhead::begin(std::int32_t word, std::int32_t child) const {
   Remembered& place = remembered(word, child);
   if (!remembers(place, word, child)) {
     const auto [begin, end] = ranges_[static_cast<std::size_t>(word)];
@@ -73,7 +73,7 @@ LookAhead::Continuations LookAhead::begin(std::int32_t word, std::int32_t child)
 }
 
 LookAhead::Continuations LookAhead::narrow(std::int32_t word, Range range, std::int32_t parent,
-                                           std::int32_t child) const noexcept {
+                                           std::int32_t child) const {
   if (range.begin == range.end) return {};
   Remembered& place = remembered(word, child);
   if (!remembers(place, word, child)) place = {id_, word, child, find(range, parent, child)};

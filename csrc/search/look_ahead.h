@@ -36,10 +36,10 @@ class LookAhead {
   LookAhead(const NgramLm& lm, const Lexicon& lexicon);
 
   // The continuations of `word` that begin with the byte of `child`, a child of the lexicon's root.
-  Continuations begin(std::int32_t word, std::int32_t child) const noexcept;
+  Continuations begin(std::int32_t word, std::int32_t child) const;
   // Of `range`, continuations of `word` that begin with the bytes of `parent`, those that begin with the bytes of
   // `child`, one of its children.
-  Continuations narrow(std::int32_t word, Range range, std::int32_t parent, std::int32_t child) const noexcept;
+  Continuations narrow(std::int32_t word, Range range, std::int32_t parent, std::int32_t child) const;
 
  private:
   // Of a word with more pronunciations, the first: else a small file could take much memory.
@@ -53,7 +53,7 @@ class LookAhead {
   };
   static constexpr std::size_t kNumRemembered = 8192;
 
-  Remembered& remembered(std::int32_t word, std::int32_t child) const noexcept;
+  Remembered& remembered(std::int32_t word, std::int32_t child) const;
   bool remembers(const Remembered& place, std::int32_t word, std::int32_t child) const noexcept {
     return place.child == child && place.word == word && place.owner == id_;
   }

@@ -7,12 +7,14 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "allocation_counter.h"
 #include "search/ctc_prefix_beam_search.h"
 #include "search/lm_fusion.h"
 #include "search/look_ahead.h"
@@ -217,6 +219,17 @@ TEST(LookAhead, FindsTheLikeliestContinuationOfEachBeginning) {
       ASSERT_EQ(found.best_log_prob, best) << context;
     }
   }
+}
+
+TEST(LookAhead, ReportsThatItsMemoryIsRefused) {
+  std::mt19937 random(6);
+  const auto lm = random_lms(random, 1).front();
+  const LookAhead& look_ahead = *lm->look_ahead(true);
+  const std::int32_t child = lm->phone_lexicon().first_child(Lexicon::kRoot);
+  std::thread([&] {  // a thread that remembers nothing yet
+    fail_next_allocation();
+    EXPECT_THROW(look_ahead.begin(kFirstWord, child), std::bad_alloc);
+  }).join();
 }
 
 TEST(LmFusion, NoExtensionScoresMoreThanItsBound) {

@@ -119,5 +119,18 @@ TEST(Resampler, RatesOutsideTheRangeAreRefused) {
   for (const std::int32_t rate : {-1, 0, 999, 768001}) EXPECT_THROW(Resampler{rate}, std::invalid_argument);
 }
 
+// Of a segment between two rounded places the last sample may lie behind its end.
+TEST(Resampler, OneSampleBehindTheEndIsThere) {
+  for (const std::int32_t rate : {8000, 44100, 192000}) {
+    Resampler resampler(rate);
+    const std::vector<float> input(1001, 0.5f);
+    std::vector<float> output;
+    resampler.accept(input.data(), input.size(), output);
+    const auto beyond = static_cast<std::int64_t>(std::ceil(1001 * 16000.0 / rate)) + 1;
+    resampler.finish(beyond, output);
+    EXPECT_EQ(static_cast<std::int64_t>(output.size()), beyond) << rate;
+  }
+}
+
 }  // namespace
 }  // namespace asr_stream

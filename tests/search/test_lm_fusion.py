@@ -162,6 +162,17 @@ def test_of_hypotheses_with_one_future_the_best_is_kept(lm: NgramLm) -> None:
     assert repeated > 20 and gain > 1.0  # with as many hypotheses it finds better ones
 
 
+def test_hypotheses_that_end_in_different_letters_have_different_futures(lm: NgramLm) -> None:
+    """BBA and BBB are both outside the lexicon, but the same letter once more would extend only one of them."""
+    rows = np.full((5, 4), 1e-4, np.float32)
+    rows[range(4), [3, 0, 3, 0]] = 1 - 3e-4
+    rows[4, 2:] = 0.4999
+    search = CtcPrefixBeamSearch(beam_size=10, recombine=True, lm=LmFusion(lm, CHARACTERS, **OPTIONS))
+    search.advance(np.log(rows))
+    found = [h.tokens for h in search.hypotheses(10)]
+    assert [3, 3, 2] in found and [3, 3, 3] in found
+
+
 def test_the_recognizer_searches_so(lm: NgramLm) -> None:
     fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
     log_probs = np.log(np.random.default_rng(5).dirichlet(np.full(4, 0.5), size=60)).astype(np.float32)
