@@ -204,9 +204,7 @@ def test_the_rescoring_weight_reaches_the_search(data: Path, tiny_onnx: Path) ->
     assert said["rescore", 1.0] == said["beam", None] != said["rescore", 0.0]
 
 
-def test_each_search_has_its_own_weight_of_ctc(
-    data: Path, tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_search_has_its_own_weight_of_ctc(data: Path, tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from asr.data.cuts import load_cuts
 
     weights = {}
