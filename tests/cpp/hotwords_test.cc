@@ -256,6 +256,21 @@ TEST(CtcPhraseSearch, WhatIsInNoPhraseIsUnknown) {
   EXPECT_EQ(recognize(list, ""), "");
 }
 
+// A token that lasts for several frames counts once, and blanks not at all.
+TEST(CtcPhraseSearch, WhatIsUnknownCostsForEachOfItsTokens) {
+  const std::vector<std::string> tokens{"", "\xE2\x96\x81", "A", "B", "C"};
+  const auto list = std::make_shared<const Phrases>("A", tokens, 2.0f);
+  std::vector<float> log_probs;
+  for (const std::size_t token : {3, 3, 3, 0, 0, 4, 4, 3}) {
+    for (std::size_t v = 0; v < tokens.size(); ++v) log_probs.push_back(v == token ? -0.001f : -30.0f);
+  }
+  CtcPhraseSearch search(list);
+  search.advance(log_probs.data(), 8, 5);
+  const Hypothesis found = search.hypotheses(1, true).at(0);
+  EXPECT_EQ(join(words(found, list->tokens(), false)), "[unk]");
+  EXPECT_NEAR(found.log_prob, 8 * -0.001 - 3 * 2.0, 1e-4);
+}
+
 TEST(CtcPhraseSearch, ForgetsAndLeaksNothing) {
   const auto list = std::make_shared<const Phrases>("AB\nCAB A\nB A B\nA", kLetters);
   std::mt19937 random(5);
