@@ -240,7 +240,9 @@ Shown Rules::phrase(std::size_t i) const {
     if (!is_time && !follows_number(i) && !spoken.is_number(i + n)) return {{text, i, i + n - 1}};
   }
   const auto title = tables.titles.find(spoken.word(i));
-  if (title == tables.titles.end() || spoken.word(i + 1).empty() || tables.roles.count(spoken.word(i + 1))) return {};
+  if (title == tables.titles.end()) return {};
+  const std::string& name = spoken.word(i + 1);
+  if (!tables.may_be_name(name) || tables.roles.count(name)) return {};
   return {{title->second, i, i}};
 }
 
