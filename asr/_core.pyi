@@ -455,7 +455,7 @@ class Endpointer:
     def __init__(
         self,
         *,
-        silence_after_speech_s: float = 1.6,
+        silence_after_speech_s: float = 2.0,
         min_silence_after_speech_s: float = 0.5,
         silence_without_speech_s: float = 5.0,
         max_utterance_s: float = 20.0,

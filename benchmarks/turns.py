@@ -46,7 +46,7 @@ from asr.runtime.search import Word
 from asr.streaming import Event, Final, Partial
 
 BLOCK_S = 0.04
-QUIET_S = 2.5
+QUIET_S = 3.0
 """Noise behind an utterance: longer than any endpoint waits for."""
 VAD_S = 0.2
 REALTIME_RATE = 24000

@@ -65,7 +65,7 @@ inline constexpr OptionRange kOptionRanges[] = {
     {"chunk_ms", kEncoderFrameMs, true, 5120, 640},  // a multiple of an encoder frame, as left_context_ms is
     {"left_context_ms", 0, true, 20480, 2560},
     {"beam_size", 1, true, 1024, 256},
-    {"silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 1.6},
+    {"silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 2.0},
     {"min_silence_after_speech_s", 0, false, std::numeric_limits<double>::infinity(), 0.5},
     {"silence_without_speech_s", 0, false, std::numeric_limits<double>::infinity(), 5},
     {"max_utterance_s", 0, false, 120, 20},  // bounds what a stream keeps; the endpointer may go to 1.5 times

@@ -39,7 +39,7 @@ class Pauses {
   void clear() { *this = {}; }
 
  private:
-  static constexpr std::int64_t kLongestInTurn = 60;  // 2.4 s: after a longer one the words before are of no concern
+  static constexpr std::int64_t kLongestInTurn = 80;  // 3.2 s: after a longer one the words before are of no concern
 
   std::int64_t expected_ = 0;
   std::int64_t speech_end_ = -kLongestInTurn - 1;  // end of the last token of the utterance before; now: long ago

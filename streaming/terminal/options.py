@@ -88,9 +88,9 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--endpoint-silence-ms",
         type=_milliseconds,
-        default=1600.0,
+        default=2000.0,
         metavar="MS",
-        help="an utterance ends after at most so much silence, sooner if it sounds complete; inf: never (default 1600)",
+        help="an utterance ends after at most so much silence, sooner if it sounds complete; inf: never (default 2000)",
     )
     how.add_argument(
         "--min-endpoint-silence-ms",

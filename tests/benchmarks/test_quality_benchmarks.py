@@ -193,7 +193,7 @@ def test_words_of_a_recording_are_those_of_the_span_that_they_are_in() -> None:
 
 
 def test_turns(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(load_benchmark("turns"), "QUIET_S", 1.6)
+    monkeypatch.setattr(load_benchmark("turns"), "QUIET_S", 2.0)
     options = ["--num-utterances", "1", "--chunk-ms", "640", "--streams", "3"]
     in_process, by_socket = run("turns", readings, options, monkeypatch, capsys)
     assert 200 < in_process["final_vad_ms_p50"] < in_process["final_ms_p50"]

@@ -147,7 +147,7 @@ def test_the_network_for_punctuation_says_whether_the_sentence_is_over() -> None
     words = frames("AAAAAAA")
     assert silence(words, with_lm=False, sentence_end=1 / (1 + math.exp(-3))) == 18  # 0.7 s
     assert silence(words, with_lm=False, sentence_end=0.5) == 27
-    assert silence(words, with_lm=False, sentence_end=0.0) == 40
+    assert silence(words, with_lm=False, sentence_end=0.0) == 45
     assert silence(words, with_lm=False, sentence_end="broken") == silence(words, with_lm=False) == 17
     assert silence(words, sentence_end=1.0) == 17  # the language model expects the end, too
     assert silence(frames("AAAAAAB"), sentence_end=1.0) == 19
@@ -161,7 +161,7 @@ def test_the_network_is_asked_once_in_a_pause_that_may_end_the_utterance() -> No
     for units in run.asked:
         assert [units.features[0].tolist(), units.features[-1].tolist()] == after
         assert units.pauses[units.first_word + 7] > units.pauses[units.first_word + 6]  # that of 12 frames
-    assert not StreamRun(frames("AAAAAAA", 60), sentence_end=0.3, min_silence_after_speech_s=1.6).asked  # a fixed one
+    assert not StreamRun(frames("AAAAAAA", 60), sentence_end=0.3, min_silence_after_speech_s=2.0).asked  # a fixed one
 
 
 def test_the_network_knows_that_a_sentence_goes_on_after_a_forced_cut() -> None:
@@ -201,11 +201,11 @@ def test_a_pause_that_has_cut_an_unfinished_sentence_is_waited_for_the_next_time
     assert [text for text, _ in cut.finals] == ["a a a a a a b", "a a a a a a a"]
     first, second = (frame for _, frame in cut.finals)
     assert first == len(frames("AAAAAAB")) + 29
-    assert second == len(frames("AAAAAAB", 32, "AAAAAAA")) + 40  # 1.5 times 32, but at most 1.6 s
+    assert second == len(frames("AAAAAAB", 32, "AAAAAAA")) + 48  # 1.5 times 32
     whole = StreamRun(frames("AAAAAAA", 32, "AAAAAAA", 60))  # a sentence is over: what follows is another one
     assert whole.finals[1][1] == len(frames("AAAAAAA", 32, "AAAAAAA")) + 13
-    later = StreamRun(frames("AAAAAAB", 70, "AAAAAAA", 60))  # and so it is after 2.4 s
-    assert later.finals[1][1] == len(frames("AAAAAAB", 70, "AAAAAAA")) + 13
+    later = StreamRun(frames("AAAAAAB", 90, "AAAAAAA", 60))  # and so it is after 3.2 s
+    assert later.finals[1][1] == len(frames("AAAAAAB", 90, "AAAAAAA")) + 13
 
 
 @pytest.mark.parametrize(("silence", "expected"), [(50, 19), (50 + 125, 13)])
@@ -217,7 +217,7 @@ def test_half_of_a_pause_is_expected_in_the_next_utterance_but_not_after_silence
     assert ends == [len(first) + 39, len(first) + silence + len(second) + expected]
 
 
-@pytest.mark.parametrize(("pause", "context"), [(40, True), (70, False)])
+@pytest.mark.parametrize(("pause", "context"), [(70, True), (90, False)])
 def test_the_second_pass_attends_to_the_speech_just_before(pause: int, context: bool) -> None:
     first, second = frames("AAAAAAB"), frames("BBAAA")
     run = StreamRun([*first, *[0] * pause, *second, *[0] * 60], second_pass=True)

@@ -165,7 +165,7 @@ def test_semantic_vad_and_keywords_that_cannot_be_used_are_no_error(server: Runn
         updated = (await connection.recv()).to_dict()
         assert updated["type"] == "session.updated"
         found = updated["session"]["audio"]["input"]
-        assert found["turn_detection"] == {"type": "server_vad", "silence_duration_ms": 3200}
+        assert found["turn_detection"] == {"type": "server_vad", "silence_duration_ms": 4000}
         assert found["transcription"] == {
             "model": "whisper-1",
             "language": "en",
