@@ -194,8 +194,8 @@ std::vector<std::string> punctuate(const std::vector<std::string>& words, const 
     if (is_plain(word)) {
       const bool is_name = after_title && english.may_be_name(word) && !english.name_particles.count(word);
       const auto as = [&](std::size_t kind) {
-        return cased(words[i], is_name ? std::max(static_cast<Case>(kind), Case::kCapitalized) : static_cast<Case>(kind),
-                     sentence, mixed);
+        const Case found = static_cast<Case>(kind);
+        return cased(words[i], is_name ? std::max(found, Case::kCapitalized) : found, sentence, mixed);
       };
       word = as(best(cases, kNumCases));
       if (certainties) {

@@ -88,8 +88,8 @@ std::string capitalized(std::string_view word);
 // Of kNumMarks probabilities.
 Mark likeliest_mark(const float* mark_probs);
 
-// Whether a name is expected behind a word: a title such as "Mr.", or "Doctor" where the network gives it a capital, and
-// no mark behind it. before: whether one was expected before it, which "de" passes on.
+// Whether a name is expected behind a word: a title such as "Mr.", or "doctor" where the network gives it a capital,
+// without a mark behind it. before: whether one was expected before it, which "de" passes on.
 bool expects_name(const std::string& word, const float* mark_probs, const float* case_probs, bool before);
 
 struct PunctuationContext {

@@ -116,7 +116,9 @@ def test_what_an_earlier_step_wrote_stays() -> None:
 
 
 def test_a_name_behind_a_title_begins_with_a_capital() -> None:
-    assert show("so Mr. kidder met Mrs. o'hara and Mr. github", {}, {}) == "So Mr. Kidder met Mrs. O'hara and Mr. GitHub"
+    assert (
+        show("so Mr. kidder met Mrs. o'hara and Mr. github", {}, {}) == "So Mr. Kidder met Mrs. O'hara and Mr. GitHub"
+    )
     text = "so doctor kidder met lady jane"
     assert show(text, {}, {1: CAPITALIZED, 4: CAPITALIZED}) == "So Doctor Kidder met Lady Jane"
     assert show(text, {1: COMMA}, {1: CAPITALIZED}) == "So Doctor, kidder met lady jane"  # he is spoken to
