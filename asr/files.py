@@ -18,7 +18,8 @@ def replacing(path: str | Path, durable: bool = False) -> Iterator[Path]:
     """`<path>.part`, to be written within the `with`: it becomes `path` at the end, or goes where an exception ends it.
 
     Whoever opens `path` finds its former content or all of the new one, on one machine and whatever happens to this
-    process; a kill leaves the part. durable: after a loss of power, too.
+    process; a kill leaves the part. durable: after a loss of power, too. An OSError without a file name gets `path` as
+    its name.
     """
     path = Path(path)
     part = part_of(path)
@@ -27,6 +28,10 @@ def replacing(path: str | Path, durable: bool = False) -> Iterator[Path]:
         if durable:
             _sync(part)
         os.replace(part, path)
+    except OSError as error:
+        if error.filename is None:  # a disk that is full names no file
+            error.filename = str(path)
+        raise
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)

@@ -136,6 +136,24 @@ NumberTables make() {
   t.phrases = {{"nine eleven", "9/11"}, {"twenty four seven", "24/7"}, {"fifty fifty", "50-50"},
                {"s and p five hundred", "S&P 500"}};
   t.titles = {{"mister", "Mr."}, {"missus", "Mrs."}};
+  // Not "king", "lord", "father", "prince": behind them a verb is as likely as a name.
+  t.titles_of_names = {"mr", "mrs", "ms", "mister", "missus", "miss", "dr", "doctor", "sir", "lady", "dame",
+                       "professor", "captain", "colonel", "lieutenant", "sergeant", "aunt", "uncle", "saint", "st",
+                       "mademoiselle"};
+  t.no_names = {"a", "an", "the", "this", "that", "these", "those", "and", "or", "but", "nor", "yet", "so", "if",
+                "as", "at", "by", "for", "from", "in", "into", "of", "off", "on", "out", "over", "to", "up", "down",
+                "with", "without", "about", "after", "before", "behind", "upon", "until", "while", "though",
+                "because", "than", "i", "i'm", "i've", "i'll", "i'd", "you", "you're", "he", "he's", "she", "she's",
+                "it", "it's", "we", "we're", "they", "they're", "me", "him", "her", "us", "them", "my", "your", "his",
+                "its", "our", "their", "himself", "herself", "itself", "myself", "who", "whom", "whose", "which",
+                "what", "when", "where", "why", "how", "there", "here", "then", "now", "again", "always", "never",
+                "only", "also", "too", "very", "just", "not", "no", "yes", "is", "isn't", "am", "are", "aren't", "was",
+                "wasn't", "were", "weren't", "be", "been", "being", "has", "hasn't", "have", "haven't", "had",
+                "hadn't", "do", "don't", "does", "doesn't", "did", "didn't", "can", "can't", "cannot", "could",
+                "couldn't", "shall", "should", "shouldn't", "would", "wouldn't", "won't", "might", "must",
+                "said", "says", "asked", "went", "came", "began", "looked", "took", "made", "thought", "knew", "told",
+                "come", "get", "give", "go", "let", "look", "please", "take", "wait"};
+  t.name_particles = {"de", "la", "le", "du", "des", "di", "da", "van", "von", "der", "den", "del"};
 
   t.at = {"at"};
   t.dot = {"dot"};

@@ -108,6 +108,7 @@ void TextFormatter::begin_utterance() {
   tokens_.clear();
   shown_.clear();
   in_sentence_ = continues_;
+  after_title_ = false;
 }
 
 void TextFormatter::reset() {
@@ -192,10 +193,11 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
     };
     const std::vector<std::string> words(run_->words.begin() + static_cast<std::ptrdiff_t>(skipped), run_->words.end());
     const std::vector<float> marks = rest(mark_probs, kNumMarks);
-    const PunctuationContext context{in_sentence_, draft_.complete};
+    const std::vector<float> cases = rest(case_probs, kNumCases);
+    const PunctuationContext context{in_sentence_, draft_.complete, after_title_};
     std::vector<float> certainties;
     std::vector<std::string> found =
-        punctuate(words, marks, rest(case_probs, kNumCases), options_->punctuation->mixed, context, &certainties);
+        punctuate(words, marks, cases, options_->punctuation->mixed, context, &certainties);
     for (std::size_t i = 0; i < words.size(); ++i) {  // "25," of a date, with a mark behind it
       const bool ends_in_comma = !words[i].empty() && words[i].back() == ',';
       if (ends_in_comma && found[i].size() > words[i].size()) found[i].erase(words[i].size() - 1, 1);
@@ -208,7 +210,10 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
     };
     while (stays(shown_.size() + num_new)) ++num_new;
     draft_.num_shown = shown_.size() + num_new;
-    if (num_new > 0) in_sentence_ = likeliest_mark(&marks[(num_new - 1) * kNumMarks]) != Mark::kPeriod;
+    for (std::size_t i = 0; i < num_new; ++i) {
+      in_sentence_ = likeliest_mark(&marks[i * kNumMarks]) != Mark::kPeriod;
+      after_title_ = expects_name(words[i], &marks[i * kNumMarks], &cases[i * kNumCases], after_title_);
+    }
     all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   } else {
     for (std::size_t i = all.size(); i < tokens.size(); ++i) all.push_back(tokens[i].text);

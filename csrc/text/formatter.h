@@ -96,6 +96,7 @@ class TextFormatter {
   std::vector<ShownToken> tokens_;  // of them, before punctuation
   std::vector<std::string> shown_;  // of the first tokens
   bool in_sentence_ = false;        // behind these
+  bool after_title_ = false;        // behind these
   Draft draft_;
   std::optional<PunctuationRun> run_;  // of the draft
 };

@@ -240,7 +240,12 @@ Shown Rules::phrase(std::size_t i) const {
     if (!is_time && !follows_number(i) && !spoken.is_number(i + n)) return {{text, i, i + n - 1}};
   }
   const auto title = tables.titles.find(spoken.word(i));
-  if (title == tables.titles.end() || spoken.word(i + 1).empty() || tables.roles.count(spoken.word(i + 1))) return {};
+  if (title == tables.titles.end()) return {};
+  const std::string& name = spoken.word(i + 1);
+  const auto is_name = [this](const auto& word) { return tables.may_be_name(word) && !tables.roles.count(word); };
+  const bool is_pair = spoken.is(i + 1, tables.conjunction) && tables.titles.count(spoken.word(i + 2)) &&
+                       is_name(spoken.word(i + 3));  // "Mr. and Mrs. Smith"
+  if (!is_pair && !is_name(name)) return {};
   return {{title->second, i, i}};
 }
 

@@ -1,4 +1,5 @@
-// The words of a language that numbers are spoken with: all that text/numbers.h knows of it.
+// The words of a language that numbers are spoken with, and its titles: all that text/numbers.h and the rule of
+// text/punctuation.h for names know of it.
 //
 // A language is a file such as text/english.cc; words are in lower case, phrases have one space between their words.
 #pragma once
@@ -56,7 +57,14 @@ struct NumberTables {
   Words pronoun, pronoun_verbs;  // "i", and what is said behind or before it
   Words determiners;           // before initials, other than the article that the first of them may be
   Texts phrases;               // what is always written so
-  Texts titles;                // before a name
+  Texts titles;                // before a name, and how they are written
+
+  // Names behind titles: no roles in numbers.
+  Words titles_of_names;       // as they are shown, in small letters and without a full stop
+  Words no_names;              // words behind a title that begin no name
+  Words name_particles;        // "de": names that are written in small letters or not
+
+  bool may_be_name(const std::string& word) const { return !word.empty() && !no_names.count(word); }
 
   // E-mail and web addresses.
   Words at, dot, top_level_domains, never_local;

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "text/number_tables.h"
+
 namespace asr_stream {
 namespace {
 
@@ -19,6 +21,11 @@ std::uint32_t hash(std::string_view text, std::uint32_t seed) {
 
 std::int32_t part_row(std::string_view part, std::uint32_t seed) {
   return kNumWordRows + static_cast<std::int32_t>(hash(part, seed) % kNumPartRows);
+}
+
+std::string_view without_stop(std::string_view word) {
+  const bool has_stop = word.size() > 1 && word.back() == '.';
+  return word.substr(0, word.size() - has_stop);
 }
 
 std::string_view tail(std::string_view text, std::size_t size) {
@@ -104,7 +111,7 @@ std::string to_lower(std::string_view text) { return map_letters(text, text.size
 std::string capitalized(std::string_view word) { return map_letters(word, 1, upper_letter); }
 
 WordFeatures word_features(std::string_view word) {
-  std::string text = to_lower(word);
+  std::string text = to_lower(without_stop(word));
   for (char& c : text) {
     if (c >= '0' && c <= '9') c = '0';
   }
@@ -157,6 +164,15 @@ PunctuationUnits punctuation_units(const std::vector<std::string>& words, const 
 
 Mark likeliest_mark(const float* mark_probs) { return static_cast<Mark>(best(mark_probs, kNumMarks)); }
 
+bool expects_name(const std::string& word, const float* mark_probs, const float* case_probs, bool before) {
+  if (likeliest_mark(mark_probs) != Mark::kNone) return false;
+  const NumberTables& english = english_numbers();
+  const std::string title = to_lower(without_stop(word));
+  if (english.name_particles.count(title)) return before;
+  const bool has_capital = word != title || static_cast<Case>(best(case_probs, kNumCases)) != Case::kLower;
+  return has_capital && english.titles_of_names.count(title);
+}
+
 std::vector<std::string> punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                                    const std::vector<float>& case_probs, const MixedCase& mixed,
                                    PunctuationContext context, std::vector<float>* certainties) {
@@ -167,19 +183,25 @@ std::vector<std::string> punctuate(const std::vector<std::string>& words, const 
                                 " a word are needed");
   }
   static_assert(std::size(kPauseEnds) + 2 == kNumPauseClasses, "a class for unknown and one for longer pauses");
+  const NumberTables& english = english_numbers();
   std::vector<std::string> shown;
   shown.reserve(words.size());
-  bool sentence = !context.continues;
+  bool sentence = !context.continues, after_title = context.after_title;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const float* cases = &case_probs[i * kNumCases];
     std::string word = words[i];
     float certainty = 1;
     if (is_plain(word)) {
-      word = cased(words[i], static_cast<Case>(best(cases, kNumCases)), sentence, mixed);
+      const bool is_name = after_title && english.may_be_name(word) && !english.name_particles.count(word);
+      const auto as = [&](std::size_t kind) {
+        const Case found = static_cast<Case>(kind);
+        return cased(words[i], is_name ? std::max(found, Case::kCapitalized) : found, sentence, mixed);
+      };
+      word = as(best(cases, kNumCases));
       if (certainties) {
         certainty = 0;
         for (std::size_t k = 0; k < kNumCases; ++k) {
-          if (cased(words[i], static_cast<Case>(k), sentence, mixed) == word) certainty += cases[k];
+          if (as(k) == word) certainty += cases[k];
         }
       }
     }
@@ -192,6 +214,7 @@ std::vector<std::string> punctuate(const std::vector<std::string>& words, const 
       word += ",.?"[static_cast<std::size_t>(mark) - 1];
     }
     sentence = mark == Mark::kPeriod;
+    after_title = expects_name(words[i], marks, cases, after_title);
     shown.push_back(std::move(word));
   }
   return shown;

@@ -43,7 +43,8 @@ inline constexpr std::size_t kNumCases = 3;
 inline constexpr double kPauseEnds[] = {0.04, 0.12, 0.24, 0.4, 0.6, 0.9};
 inline constexpr std::int32_t kNumPauseClasses = 8;
 
-// Of a word as it is recognized, in any case; digits are alike.
+// Of a word as it is recognized, in any case; digits are alike. A full stop at its end ("Mr.") does not count: words of
+// training text have none.
 WordFeatures word_features(std::string_view word);
 WordFeatures special_features(SpecialUnit unit);
 
@@ -87,9 +88,14 @@ std::string capitalized(std::string_view word);
 // Of kNumMarks probabilities.
 Mark likeliest_mark(const float* mark_probs);
 
+// Whether a name is expected behind a word: a title such as "Mr.", or "doctor" where the network gives it a capital,
+// without a mark behind it. before: whether one was expected before it, which "de" passes on.
+bool expects_name(const std::string& word, const float* mark_probs, const float* case_probs, bool before);
+
 struct PunctuationContext {
   bool continues = false;  // the words go on with a sentence, so the first one is not capitalized for its place
   bool complete = true;    // the speaker has ended; else the last word gets no mark
+  bool after_title = false;  // a name is expected
 };
 
 // The words as they are shown, one for each word given.
@@ -97,7 +103,7 @@ struct PunctuationContext {
 // words: in small letters. One with a capital, a digit or a sign that is not an apostrophe keeps its letters: an
 // earlier step wrote it so. mark_probs (words.size(), kNumMarks), case_probs (words.size(), kNumCases): the most likely
 // is taken. The first word of a sentence is capitalized; behind "?" the network decides, because speech may be quoted
-// there. A full stop of a word's own (p.m.) also ends a sentence.
+// there. A full stop of a word's own (p.m.) also ends a sentence. A name behind a title has a capital.
 // certainties: or null; the probability of each word that is shown, by the network, for it and for the words before it.
 // std::invalid_argument for probabilities of another number of words.
 std::vector<std::string> punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,

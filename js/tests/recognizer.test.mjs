@@ -11,6 +11,7 @@ import { loadCore } from "../src/core.js";
 const ASR = new URL("../../asr/", import.meta.url);
 const MODEL = new URL("models/tiny.int8.onnx", ASR);
 const LM = new URL("models/english.lm", ASR);
+const PUNCTUATION = new URL("models/english.punctuation.onnx", ASR);
 
 let model, recognizer, samples;
 
@@ -111,6 +112,15 @@ test("formatted text has small letters, masked words are stars, and raw text is 
   assert.equal(shown.words.map(({ word }) => word).join(" "), shown.text);
   const message = /text is "pretty"; it must be one of formatted, plain/;
   await assert.rejects(Recognizer.load({ model, text: "pretty" }), message);
+});
+
+test("a name behind a title begins with a capital", async () => {
+  const options = { phrases: ["mister kidder"], unknownCost: 100, punctuation: PUNCTUATION }; // whatever is spoken
+  const by = await Recognizer.load({ model, ...options });
+  const { raw, text } = (await recognize(samples, { by })).at(-1);
+  await by.close();
+  assert.match(raw, /^(MISTER KIDDER ?)+$/);
+  assert.match(text, /^(Mr\. Kidder[,.?]? ?)+$/);
 });
 
 test("what is amiss is said where it was written", async () => {

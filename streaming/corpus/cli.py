@@ -16,7 +16,7 @@ from asr.cores import num_cores
 from asr.streaming.corpus.progress import Progress
 from asr.streaming.corpus.recordings import find_recordings, longest_first, parse_shard
 from asr.streaming.corpus.texts import Task, write_rows
-from asr.streaming.corpus.workers import run_workers
+from asr.streaming.corpus.workers import error_line, run_workers
 from asr.streaming.terminal.options import OPTIONS, add_recognition_options
 from asr.tables import Recording, Refusal
 from asr.text import printable
@@ -100,7 +100,10 @@ def run(args: argparse.Namespace) -> int:
         raise
     rows = [row for each in recordings if (row := task.row(each)) is not None]
     name = f"manifest.{shard}-of-{num_shards}.jsonl" if args.shard else "manifest.jsonl"
-    write_rows(task.out / name, rows)
+    try:
+        write_rows(task.out / name, rows)
+    except OSError as error:
+        failed.append((str(task.out / name), error_line(error)))
     _report(len(recordings) - len(left), progress.summary(), failed)
     return int(bool(failed))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -34,6 +35,7 @@ exit status:
   0   ended by SIGTERM, SIGHUP or Ctrl-C, after all finals were sent
   1   the model cannot be used, or the address is taken
   2   the command line is wrong
+  130 ended by Ctrl-C before it listened
 """
 
 
@@ -189,7 +191,9 @@ async def _run(
             loop.call_soon_threadsafe(self._end)
 
         def _end(self) -> None:
-            self.force_exit = self.ending is not None
+            if self.ending is not None:
+                self.force_exit = True
+                logging.getLogger("uvicorn.error").disabled = True  # would report what is cancelled now
             self.ending = self.ending or loop.create_task(self._stop())
 
         async def _stop(self) -> None:

@@ -1,1 +1,11 @@
 """The `asr-stream` command: captions, subtitles and output files."""
+
+
+def main() -> int:
+    """The command, also where Ctrl-C comes while its modules are imported; returns its exit status."""
+    try:
+        from asr.streaming.terminal.cli import main
+
+        return main()
+    except KeyboardInterrupt:
+        return 130

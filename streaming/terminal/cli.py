@@ -34,7 +34,13 @@ SAMPLE = Path(asr.__file__).parent / "samples" / "sample.wav"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    argv = sys.argv[1:] if argv is None else argv
+    try:
+        return _command(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _command(argv: Sequence[str]) -> int:
     if argv[:1] == ["serve"]:
         from asr.streaming.server.cli import main as serve
 
@@ -56,8 +62,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OutputError as error:
         _print_error(error)
         return 1
-    except KeyboardInterrupt:
-        return 130
 
 
 def _run(args: argparse.Namespace, parser: Parser) -> int:

@@ -112,6 +112,24 @@ def test_a_full_disk_costs_the_text_that_it_does_not_take(
     assert row["text"] == "" and row["confidence"] == 0.0 and row["duration"] == 1.0
 
 
+def test_all_that_a_full_disk_did_not_take_is_named(tiny_onnx: Path, tmp_path: Path) -> None:
+    for i in range(24):
+        write_audio(tmp_path / f"corpus/{i}.wav", np.zeros(4000, np.float32))
+    (tmp_path / "corpus/broken.wav").write_bytes(b"no audio")
+    out = tmp_path / "texts"
+    limited = (  # takes each text, not the list of them
+        "import resource, sys; from asr.cli import main; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500)); sys.exit(main())"
+    )
+    command = [sys.executable, "-c", limited, "transcribe", str(tmp_path / "corpus"), "--out", str(out), "--jobs", "1"]
+    done = subprocess.run([*command, "--model", str(tiny_onnx)], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "\n2 failed; the same command tries them again:\n" in done.stderr, done.stderr
+    assert "broken.wav: cannot read" in done.stderr
+    manifest = out / "manifest.jsonl"
+    assert f"{manifest}: cannot write {manifest}: File too large" in done.stderr
+    assert len(files(out)) == 25 and "manifest.jsonl" not in files(out)
+
+
 def test_a_worker_that_is_killed_costs_one_recording_and_ctrl_c_ends_cleanly(
     corpus: Path, tiny_onnx: Path, tmp_path: Path
 ) -> None:

@@ -115,6 +115,26 @@ def test_what_an_earlier_step_wrote_stays() -> None:
     assert show("p.m.", {0: QUESTION}, {}) == "p.m.?"
 
 
+def test_a_name_behind_a_title_begins_with_a_capital() -> None:
+    assert (
+        show("so Mr. kidder met Mrs. o'hara and Mr. github", {}, {}) == "So Mr. Kidder met Mrs. O'hara and Mr. GitHub"
+    )
+    text = "so doctor kidder met lady jane"
+    assert show(text, {}, {1: CAPITALIZED, 4: CAPITALIZED}) == "So Doctor Kidder met Lady Jane"
+    assert show(text, {1: COMMA}, {1: CAPITALIZED}) == "So Doctor, kidder met lady jane"  # he is spoken to
+    assert show("the doctor examined him", {}, {}) == "The doctor examined him"
+    assert show("so Mr. and Mrs. winter said", {}, {}) == "So Mr. and Mrs. Winter said"
+    assert show("so Mr. de la mare left", {}, {}) == "So Mr. de la Mare left"
+    assert show("so Mr. de la mare left", {}, {2: CAPITALIZED}) == "So Mr. De la Mare left"
+    assert show("so de la mare left", {}, {}) == "So de la mare left"
+
+
+def test_a_title_is_the_word_that_training_text_has() -> None:
+    # There "Mr." is the word mr without a mark behind it; as another word its name would look like any word.
+    a, b = word_features(["Mr.", "9."]), word_features(["mr", "9"])
+    assert np.array_equal(a, b)
+
+
 @pytest.mark.parametrize("shape", [(2, 4), (3, 3), (0, 4)])
 def test_probabilities_of_other_words(shape: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="for 3 words"):

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 
+import numpy as np
 import pytest
+from support.ports import free_port
+from support.raw_sockets import BINARY, frame, websocket
+from support.server import serving
 
 from asr.streaming.server.security.log import AcceptFilter, LogFormatter
 
@@ -67,6 +77,31 @@ def test_a_missing_package_is_named() -> None:
         assert done.returncode == 1 and done.stderr == (
             "asr-stream: the server needs more packages: pip install 'asr-stream[server]'\n"
         )
+
+
+def test_ctrl_c_before_the_server_listens_is_no_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.onnx")  # which nobody writes: the server waits for it
+    port = free_port()
+    command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", str(port)]
+    process = subprocess.Popen([*command, "--model", str(tmp_path / "model.onnx")], stderr=subprocess.PIPE, text=True)
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            break
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert (process.communicate(timeout=60)[1], process.returncode) == ("", 130)
+
+
+def test_a_second_ctrl_c_ends_without_an_error_too(sample: np.ndarray) -> None:
+    with serving() as server, websocket(server, frame(BINARY, sample[:16000].tobytes())) as client:
+        client.recv(1 << 16)
+        server.process.send_signal(signal.SIGINT)
+        while b'"text"' not in client.recv(1 << 16):  # and the server waits for the client to close
+            pass
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(60) == 0
+    assert "Traceback" not in "\n".join(server.log), server.log
 
 
 def test_a_full_descriptor_table_is_a_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:

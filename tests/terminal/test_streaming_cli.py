@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,23 @@ def recognize(model: Path, samples: np.ndarray, rate: int = 16000) -> str:
 
 def events(output: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.splitlines()]
+
+
+def test_ctrl_c_while_modules_are_imported_is_no_error() -> None:
+    program = """
+import importlib.abc, sys
+class Interrupted(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "asr.streaming.terminal.arguments":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from asr.streaming.terminal import main
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")
+    (script,) = entry_points(group="console_scripts", name="asr-stream")
+    assert script.value == "asr.streaming.terminal:main"
 
 
 # ---- what comes out ----

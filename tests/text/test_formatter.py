@@ -234,6 +234,21 @@ def test_after_a_forced_cut_the_sentence_goes_on_and_nothing_else_is_carried() -
     assert text(formatter.final(words_of("FIVE DOLLARS"))[0]) == "$5."
 
 
+def test_a_name_has_its_capital_whenever_its_title_was_shown() -> None:
+    def network(run: PunctuationRun) -> Labels:
+        return [0] * len(run.words), [int(word == "doctor") for word in run.words]
+
+    for spoken in ("SO MISTER KIDDER AND I MET MISTER HOUSE TOO", "SO DOCTOR KIDDER LEFT"):
+        formatter, words = Shown(network=network, sure=True), words_of(spoken)
+        expected = "So Mr. Kidder and I met Mr. House too" if "MISTER" in spoken else "So Doctor Kidder left"
+        for length in range(1, len(words) + 1):
+            shown, num_stable = formatter.partial(words[:length], length)
+            assert text(shown[:num_stable]) == " ".join(expected.split()[:num_stable])
+        assert num_stable >= len(words) - 2
+        assert text(formatter.final(words)[0]) == expected
+        assert text(formatter.final(words_of("CAT DOG"))[0]) == "Cat dog"
+
+
 def test_a_comma_of_a_date_is_not_doubled() -> None:
     def network(run: PunctuationRun) -> Labels:
         return [1] * len(run.words), [0] * len(run.words)
