@@ -87,7 +87,7 @@ export interface RecognizerOptions {
   secondPass?: boolean;
   /** Hypotheses kept, in [1, 1024], default 256. */
   beamSize?: number;
-  /** An utterance ends after at most so many seconds of silence, default 2.0: how many depends on the words. */
+  /** An utterance ends after at most so many seconds of silence, default 2: how many depends on the words. */
   silenceAfterSpeechS?: number;
   /** And after at least so many, default 0.5. */
   minSilenceAfterSpeechS?: number;

@@ -123,7 +123,7 @@ typedef struct asr_stream_options {
   int32_t second_pass;             /* 1: a FINAL comes of one more look at the whole utterance; 0: of the chunks; 1 */
   int32_t use_lm;                  /* 1: the model's language model, if it has one; 0: none; 1 */
   int32_t beam_size;               /* hypotheses kept, [1, 1024]; 256 */
-  double silence_after_speech_s;   /* ends an utterance at the latest; > 0, INFINITY: never; 2.0 */
+  double silence_after_speech_s;   /* ends an utterance at the latest; > 0, INFINITY: never; 2 */
   double silence_without_speech_s; /* the same where there is no speech; 5 */
   double max_utterance_s;          /* ends a longer one between words; (0, 120]; 20 */
   double hotword_boost;            /* nats for each letter of a hotword, (0, 20]; 0.75 */
