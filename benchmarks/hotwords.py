@@ -1,6 +1,6 @@
 """What hotwords are worth: python benchmarks/hotwords.py data/dev.jsonl.gz --distractors words.txt [--plot out.png]
 
-Decodes a data set as finals are (full context, language model, rescoring), with its rare words as hotwords: those that
+Decodes a data set as finals are (full context, language model), with its rare words as hotwords: those that
 are not in the language model, or have a lower log-probability than `--rare`. The whole list is used for every
 utterance, so that nearly all of it is wrong there; `--distractors`, any text, adds rare words that were not spoken.
 

@@ -227,6 +227,7 @@ void Segment::end_utterance() {
     stage_ = Stage::kRescoring;
     return;
   }
+  report_partial(true);  // what the last chunk adds need not wait for the second pass
   const std::int64_t room = options_->max_full_context - (num_frames_ - utterance_start_);
   const std::int64_t available = utterance_start_ - (fbank_.first_frame() + kSubsampling - 1) / kSubsampling;
   second_context_ = pauses_.follows(best) ? std::max<std::int64_t>(std::min(room, available), 0) : 0;
@@ -304,8 +305,8 @@ void Segment::report_final(const Hypothesis& hypothesis) {
   }
 }
 
-void Segment::report_partial() {
-  const std::vector<Hypothesis> best = hypotheses(searches_, kNumCompared);
+void Segment::report_partial(bool finished) {
+  const std::vector<Hypothesis> best = hypotheses(searches_, kNumCompared, finished);
   const Hypothesis letters_alone = letters(searches_);
   std::vector<Word> found = words_of(best.front(), letters_alone, 0);
   const std::size_t stable = num_stable(found, best, letters_alone);

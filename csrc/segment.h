@@ -11,8 +11,8 @@
 //   the same; the language model keeps its context, because a pause may be inside a sentence. For the same reason the
 //   second pass attends to the end of the utterance before.
 // - Endpoints are detected at every encoder frame, so they do not depend on the chunk size.
-// - Partials come from chunks. The final comes from the second pass: the ended utterance is encoded once more with full
-//   context, which costs less than its chunks did.
+// - Partials come from chunks, the last one when the utterance has ended. The final comes from the second pass: the ended
+//   utterance is encoded once more with full context, which costs less than its chunks did.
 #pragma once
 
 #include <cstddef>
@@ -159,7 +159,7 @@ class Segment {
   bool request_second_pass();
   void rescore();
   void report_final(const Hypothesis& hypothesis);
-  void report_partial();
+  void report_partial(bool finished = false);  // finished: the utterance is over, so its last word is complete
   const std::vector<std::string>& search_tokens() const noexcept;
   std::int64_t likeliest_token() const;
   EndpointRule endpoint(bool word_begins, const Transcript* best) const;

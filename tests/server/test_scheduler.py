@@ -263,7 +263,7 @@ def test_short_pieces_take_few_turns_and_are_answered_as_soon(
             answers = []
             for index, piece in enumerate(pieces):
                 await session.accept_waveform(piece, sample_rate)
-                answers.append([event.text for event in await session.settle()])
+                answers.append([event.text for event in await session.settle()][-1:])
                 if index == 100:
                     await session.end_utterance()
             return answers, num_turns
@@ -271,7 +271,7 @@ def test_short_pieces_take_few_turns_and_are_answered_as_soon(
     stream, expected = recognizer.stream(), []
     for index, piece in enumerate(pieces):
         stream.accept_waveform(piece, sample_rate)
-        expected.append([event.text for event in stream.events()])
+        expected.append([event.text for event in stream.events()][-1:])  # a partial before a final may be lacking
         if index == 100:
             stream.end_utterance()
     answers, num_turns = asyncio.run(run())
