@@ -27,7 +27,7 @@ import numpy as np
 BLOCK = 320  # samples
 LEFT_CONTEXT_MS = 2560
 RUNNERS = ("asr-stream", "zipformer2_ctc", "wenet_ctc")
-ENDPOINT_RULES = ("silence_after_speech_s", "silence_without_speech_s", "max_utterance_s")
+ENDPOINT_RULES = ("silence_after_speech_s", "min_silence_after_speech_s", "silence_without_speech_s", "max_utterance_s")
 Feed = Callable[[np.ndarray], "tuple[bool, str]"]
 """Takes samples; returns whether they completed a chunk, and the text of this utterance so far."""
 

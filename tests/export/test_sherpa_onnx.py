@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import re
@@ -226,6 +227,14 @@ def test_the_benchmark_prints_its_numbers(
     done = subprocess.run([*command, *options, *data], capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     assert re.search(printed, done.stdout.decode()), done.stdout.decode()
+
+
+def test_a_pause_ends_no_text_of_the_benchmark(tiny_onnx: Path, conversation: np.ndarray) -> None:
+    args = argparse.Namespace(model=str(tiny_onnx), int8=False, chunk_ms=640)
+    feed, finish = load_benchmark("vs_sherpa").our_streams(args, endpoints=False)()
+    _, before = feed(conversation[:112000])
+    feed(conversation[112000:])
+    assert finish().startswith(before) and finish() > before > ""
 
 
 def test_streams_are_counted_beside_those_of_its_server(
