@@ -172,6 +172,13 @@ def test_the_network_knows_that_a_sentence_goes_on_after_a_forced_cut() -> None:
     assert first_units == [continues, sentence]
 
 
+def test_the_sentence_goes_on_after_a_forced_cut_and_silence() -> None:
+    run = StreamRun(frames("A" * 20, 80, "A", 44), sentence_end=0.9, max_utterance_s=2.0, silence_without_speech_s=1.0)
+    assert [len(text.split()) for text, _ in run.finals] == [20, 1]
+    (continues,) = (special.tolist() for special in special_features_of("continues"))
+    assert [units.features[0].tolist() for units in run.asked] == [continues]
+
+
 def special_features_of(*units: str) -> list[np.ndarray]:
     return [np.array(special_features(unit)) for unit in units]  # type: ignore[arg-type]
 
