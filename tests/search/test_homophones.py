@@ -18,13 +18,18 @@ NAMES = sorted(["</s>", "<s>", "<unk>", "B", *LOG10], key=str.encode)
 
 
 @pytest.fixture
-def search() -> CtcPrefixBeamSearch:
+def fusion() -> LmFusion:
     unigrams = ["-99 <s> -0.2", "-1.2 </s>", "-2 <unk>", "-1 B", *(f"{p:.1f} {word}" for word, p in LOG10.items())]
     bigrams = ("-0.5 <s> H07", "-0.1 H18 </s>", "-0.1 H19 </s>")
     pronunciations = {"B": [["B"]]} | {word: [["AA"]] for word in LOG10}
     lm = opened(with_pronunciations(packed(unigrams, bigrams), PHONES, pronunciations))
     weights = {"weight": 1.0, "word_bonus": 0.0, "oov_penalty": 1.0, "prior_weight": 0.0}
-    return CtcPrefixBeamSearch(beam_size=200, lm=LmFusion(lm, LETTERS, **weights, phones=PHONES))
+    return LmFusion(lm, LETTERS, **weights, phones=PHONES)
+
+
+@pytest.fixture
+def search(fusion: LmFusion) -> CtcPrefixBeamSearch:
+    return CtcPrefixBeamSearch(beam_size=200, lm=fusion)
 
 
 def words(search: CtcPrefixBeamSearch, *tokens: str, finished: bool = False) -> list[list[str]]:
@@ -46,3 +51,11 @@ def test_the_word_under_way_is_the_likeliest_and_the_last_one_ends_the_sentence(
     search.advance(sure("\u2581AA"))
     assert words(search, "\u2581AA") == [["H07"]]
     assert words(search, "\u2581AA", finished=True) == [["H18"]]
+
+
+def test_a_word_enters_a_beam_that_has_its_homophone_before_the_same_phone(fusion: LmFusion) -> None:
+    search = CtcPrefixBeamSearch(beam_size=2, lm=fusion)
+    doubtful = np.full((1, len(TOKENS)), 0.01, np.float32)
+    doubtful[0, [0, TOKENS.index("\u2581B")]] = 0.7, 0.25
+    search.advance(np.concatenate((sure("\u2581AA"), np.log(doubtful), sure("\u2581B"))))
+    assert words(search, "\u2581AA", "\u2581B") == [["H07", "B"], ["H20", "B"]]
