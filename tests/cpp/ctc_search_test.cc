@@ -139,6 +139,12 @@ TEST(CtcPrefixBeamSearch, TiesAreBroken) {
   EXPECT_EQ(best(), std::pair(Tokens{1}, Tokens{}));  // which has three paths; 2, 3 and others have one each, too
   search = CtcPrefixBeamSearch({2, 0, 1});  // one token is chosen of all
   EXPECT_EQ(best(), std::pair(Tokens{}, Tokens{1}));
+  search = CtcPrefixBeamSearch({4, 0, 2});  // two are: 3, and of 1 and 2 the lower
+  const std::vector<float> row{std::log(0.05f), std::log(0.2f), std::log(0.2f), std::log(0.55f)};
+  search.advance(row.data(), 1, 4);
+  const auto found = search.hypotheses(4);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[1].tokens, Tokens{1});
 }
 
 template <typename Search>

@@ -238,12 +238,15 @@ TEST(LmFusion, NoExtensionScoresMoreThanItsBound) {
     const LmFusion fusion(lm, {"", "a"}, {}, nullptr, kPhones);
     LmFusion::Path path = fusion.begin();
     int num_exact = 0;
+    float least_room = INFINITY;
     for (int i = 0; i < 4000; ++i) {
       if (i % 40 == 0) path = fusion.begin();
       const auto token = static_cast<std::int32_t>(1 + random() % 6);
       if (fusion.begins_word(token)) {
         std::vector<LmFusion::Ending> endings;
         fusion.endings(path, endings);
+        NgramLm::State likeliest = endings.front().path.state;
+        ASSERT_EQ(fusion.sentence_end_log_prob(path), lm->advance(likeliest, lm->end_of_sentence()));
         path = endings[random() % endings.size()].path;
       } else if (!path.in_word) {
         continue;
@@ -251,14 +254,53 @@ TEST(LmFusion, NoExtensionScoresMoreThanItsBound) {
       const LmFusion::Path next = fusion.advance(path, token);
       const float bound = fusion.highest_score(path, token);
       ASSERT_GE(bound, next.score());
-      if (fusion.begins_word(token)) {
+      if (fusion.begins_word(token) || next.node == Lexicon::kNone) {
         ASSERT_EQ(bound, next.score());
       }
       num_exact += bound == next.score();
+      const float gain = fusion.highest_gain(path.last, token);
+      ASSERT_LE(gain, fusion.highest_gain(token));
+      least_room = std::min(least_room, gain - (next.score() - path.score()));
       path = next;
     }
     EXPECT_GT(num_exact, 1000);
+    EXPECT_NEAR(least_room, 0.0f, 1e-4f);  // where a word goes on and its likeliest continuation is the same
   }
+}
+
+TEST(LmFusion, AfterAPauseTheFirstWordCountsInTheLikelierOfTwoContexts) {
+  const auto bytes = small_file(3);
+  const LmFusion fusion(std::make_shared<const NgramLm>(bytes.data(), bytes.size()),
+                        {"", "\xE2\x96\x81", "A", "B"}, {1.0f, 0.0f, 0.0f, 0.0f});
+  const NgramLm::State context = fusion.context_after(nullptr, {"A"});
+  const auto after_pause = [&](const std::vector<std::int32_t>& tokens) {
+    LmFusion::Path path = fusion.begin(context);
+    for (const std::int32_t token : tokens) path = fusion.advance(path, token);
+    return path;
+  };
+  EXPECT_NEAR(after_pause({2, 3, 1}).score(), -0.25f, 1e-5f);               // "<s> A AB", not "<s> AB"
+  EXPECT_NEAR(after_pause({2, 1}).score(), -0.5f, 1e-5f);                   // "<s> A", not "<s> A A"
+  EXPECT_NEAR(after_pause({2, 1, 2, 3, 1}).score(), -0.5f - 0.25f, 1e-5f);  // which the next word goes on from
+  EXPECT_NEAR(after_pause({2, 1, 2, 1}).score(), -0.5f - 1.8f, 1e-5f);      // and begins no sentence
+  EXPECT_FALSE(after_pause({2, 1}).same_future(after_pause({1})));
+}
+
+TEST(CtcPrefixBeamSearch, TheEndOfTheSentenceIsAsLikelyAsInTheMeanOfTheLikelyHypotheses) {
+  const auto bytes = small_file(3);
+  const auto fusion = std::make_shared<const LmFusion>(
+      std::make_shared<const NgramLm>(bytes.data(), bytes.size()),
+      std::vector<std::string>{"", "\xE2\x96\x81", "A", "B"}, LmFusionOptions{0.5f, 0.0f, 0.0f, 0.0f});
+  CtcPrefixBeamSearch search({16, 0, 0}, fusion);
+  const std::vector<float> row{std::log(0.01f), std::log(0.0001f), std::log(0.4f), std::log(0.5899f)};
+  search.advance(row.data(), 1, 4);
+  double total = 0.0, ends = 0.0;
+  for (const Hypothesis& hypothesis : search.hypotheses(3)) {  // A, B, and silence; the space is too unlikely
+    const double share = std::exp(hypothesis.log_prob + hypothesis.lm_score);
+    total += share;
+    const double log_prob = hypothesis.tokens.empty() ? -0.4 - 3.0 : hypothesis.tokens[0] == 2 ? -0.8 - 3.0 : -3.0;
+    ends += share * std::exp(log_prob);
+  }
+  EXPECT_NEAR(*search.sentence_end_log_prob(), std::log(ends / total), 1e-5);
 }
 
 TEST_P(Versions, EveryCutIsRefused) {

@@ -170,6 +170,13 @@ def test_the_order_is_another_in_each_epoch_and_for_each_seed() -> None:
     assert ids_of_epoch(cuts, 1.0, 2, 1) == orders[1, 2]
 
 
+def test_the_first_epochs_have_short_utterances_only() -> None:
+    config = DataConfig(curriculum_epochs=1, curriculum_s=3)
+    for epoch, longest in ((0, 3), (1, 5)):
+        plans = BatchSampler([(silent_cuts(400), 1.0)], config, 1, Position(epoch))
+        assert max(cut.duration for plan in plans for cut in plan.cuts) == longest
+
+
 def test_no_batch_is_larger_than_its_limit() -> None:
     """With padding, though a longer utterance than all before it may come last."""
     cuts = CutSet.from_cuts(MonoCut(str(i), 0, duration, 0) for i, duration in enumerate(np.linspace(1, 5, 400)))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 from onnx import TensorProto, helper
 from onnx.numpy_helper import from_array, to_array
 
 from asr._core import ONNX_OPSET
+from asr.export.parity import Case
 from asr.export.quantize import MAX_WEIGHT, halve, quantize
+from asr.export.ranges import ranges_behind_norms
+from asr.features import NUM_MEL_BINS
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 
 K, M = 96, 40
@@ -65,6 +71,37 @@ def test_rows_of_a_known_range_share_a_scale() -> None:
     for n in range(5):
         assert run(quantized, x[n : n + 1]).tobytes() == found[n].tobytes()
     assert "ReduceMax" not in {node.op_type for node in quantized.graph.node}
+
+
+def test_a_range_is_a_quarter_more_than_the_largest_value_of_the_examples() -> None:
+    """Of what a norm gives to a product; the CTC heads' rows, and those behind no norm, find a scale for each."""
+    shape = ["N", "T", NUM_MEL_BINS]
+    nodes = [
+        helper.make_node("LayerNormalization", ["x", "scale"], ["rows"]),
+        helper.make_node("LayerNormalization", ["x", "scale"], ["ctc_rows"]),
+        helper.make_node("Neg", ["x"], ["negated"]),
+        helper.make_node("MatMul", ["rows", "w"], ["y"]),
+        helper.make_node("MatMul", ["ctc_rows", "ctc.w"], ["z"]),
+        helper.make_node("MatMul", ["negated", "w"], ["u"]),
+    ]
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xyzu"]
+    matrix = np.eye(NUM_MEL_BINS, dtype=np.float32)
+    constants = [from_array(matrix, "w"), from_array(matrix, "ctc.w"), from_array(matrix.sum(0), "scale")]
+    graph = helper.make_model(
+        helper.make_graph(nodes, "norms", tensors[:1], tensors[1:], constants),
+        opset_imports=[helper.make_opsetid("", ONNX_OPSET)],
+        ir_version=10,
+    )
+    largest: list[float] = []
+
+    def run_whole(session: onnxruntime.InferenceSession, features: np.ndarray, case: Case) -> None:
+        (normed, *_) = session.run(["y"], {"x": features})
+        largest.append(float(abs(normed).max()))
+
+    encoder = SimpleNamespace(mean=torch.zeros(NUM_MEL_BINS), inverse_std=torch.ones(NUM_MEL_BINS))
+    found = ranges_behind_norms(graph, SimpleNamespace(encoder=encoder), run_whole, Case(1, 16, 0, 1))
+    assert len(largest) > 1
+    assert found == {"rows": pytest.approx(1.25 * max(largest))}
 
 
 def test_the_bundled_file_gives_a_stream_the_same_bits_alone_and_in_batches() -> None:

@@ -26,8 +26,8 @@ UNIGRAMS = "-99 <s> 0\n-3 </s> 0\n-1 A 0\n-1 B 0"
 BIGRAMS = "-0.5 A </s>\n-2.5 B </s>"
 """A sentence often ends with A (a natural log-probability of -1.2) and hardly ever with B (-5.8)."""
 ARPA = f"\\data\\\nngram 1=4\nngram 2=2\n\n\\1-grams:\n{UNIGRAMS}\n\n\\2-grams:\n{BIGRAMS}\n\n\\end\\\n"
-TOKENS = ["", "<unk>", "", "\u2581A", "\u2581B"]
-SPEECH = {"A": 3, "B": 4}
+TOKENS = ["", "<unk>", "", "\u2581A", "\u2581B", "\u2581CAT"]
+SPEECH = {"A": 3, "B": 4, "C": 5}
 
 
 def language_model() -> NgramLm:
@@ -54,6 +54,7 @@ class StreamRun:
         with_lm: bool = True,
         second_pass: bool = False,
         sentence_end: float | str | None = None,
+        formatted: bool = False,
         **endpoints: float,
     ) -> None:
         """sentence_end: answer of a network for punctuation for the last word, "broken", or None: there is none."""
@@ -80,7 +81,7 @@ class StreamRun:
                     language_model() if with_lm else None, TOKENS
                 ),
                 rescore_ctc_weight=0.5,
-                text=_core.text_options(formatted=False, tokens=list(SPEECH), punctuation=network),
+                text=_core.text_options(formatted=formatted, tokens=list(SPEECH), punctuation=network),
                 **{"max_utterance_s": 20.0} | defaults | endpoints,
             )
         )
@@ -160,8 +161,15 @@ def test_the_network_is_asked_once_in_a_pause_that_may_end_the_utterance() -> No
     after = [special.tolist() for special in special_features_of("sentence", "end")]
     for units in run.asked:
         assert [units.features[0].tolist(), units.features[-1].tolist()] == after
-        assert units.pauses[units.first_word + 7] > units.pauses[units.first_word + 6]  # that of 12 frames
+    pauses = [*[1] * 6, 5, 1]  # classes: none between two words, but for the 12 frames; the first one does not count
+    assert [units.pauses.tolist() for units in run.asked] == [[0, 0, *pauses, 0], [0, 0, *pauses, 6, 0]]
     assert not StreamRun(frames("AAAAAAA", 60), sentence_end=0.3, min_silence_after_speech_s=2.0).asked  # a fixed one
+
+
+def test_the_network_is_given_the_pauses_of_the_words_that_are_shown() -> None:
+    run = StreamRun(frames("CCC", 12, "CC", 60), with_lm=False, sentence_end=1.0, formatted=True)
+    assert len(run.finals) == 1
+    assert run.asked[-1].pauses.tolist() == [0, 0, 1, 1, 5, 1, 0]  # of the final: classes, as above
 
 
 def test_the_network_knows_that_a_sentence_goes_on_after_a_forced_cut() -> None:
@@ -170,6 +178,13 @@ def test_the_network_knows_that_a_sentence_goes_on_after_a_forced_cut() -> None:
     first_units = [units.features[0].tolist() for units in run.asked]
     continues, sentence = (special.tolist() for special in special_features_of("continues", "sentence"))
     assert first_units == [continues, sentence]
+
+
+def test_the_sentence_goes_on_after_a_forced_cut_and_silence() -> None:
+    run = StreamRun(frames("A" * 20, 80, "A", 44), sentence_end=0.9, max_utterance_s=2.0, silence_without_speech_s=1.0)
+    assert [len(text.split()) for text, _ in run.finals] == [20, 1]
+    (continues,) = (special.tolist() for special in special_features_of("continues"))
+    assert [units.features[0].tolist() for units in run.asked] == [continues]
 
 
 def special_features_of(*units: str) -> list[np.ndarray]:

@@ -216,6 +216,28 @@ def test_a_word_outside_the_vocabulary_is_written_by_its_letters(
     assert times == sorted(times) and all(0 < word.confidence < 1 for word in found)
 
 
+@pytest.mark.parametrize(
+    ("spans", "letters", "expected"),
+    [
+        ([(10, 13)], {3: "A", 4: "B", 19: "C", 20: "K"}, "BC"),  # 6 frames before its phones and behind them
+        ([(10, 13)], {5: "A", 13: "\u2581", 14: "B"}, "B"),  # a word of the letters begins within 4 frames
+        ([(10, 13)], {4: "A", 14: "\u2581", 15: "B"}, "AB"),  # none does
+        ([(10, 13)], {7: "A", 10: "\u2581", 11: "B", 12: "\u2581", 13: "C"}, "BC"),  # of three the nearest
+        ([(0, 3), (12, 15)], {1: "A", 7: "B", 8: "C"}, "AB C"),  # none: the middle between the two words
+        ([(0, 1), (4, 5)], {0: "A", 1: "\u2581", 2: "B", 3: "C"}, "AB C"),  # one as near to the word before
+    ],
+)
+def test_how_far_the_letters_of_a_word_may_lie_from_its_phones(
+    unknown: tuple[LmFusion, np.ndarray], spans: list[tuple[int, int]], letters: dict[int, str], expected: str
+) -> None:
+    """spans: the first and the last phone of words outside the vocabulary, KB each; letters: by their frames."""
+    phones = {frame: phone for span in spans for frame, phone in zip(span, ("\u2581K", "B"), strict=True)}
+    log_probs = sure(*(letters.get(frame, "") for frame in range(24)), spelling=LETTERS)
+    phone_log_probs = sure(*(phones.get(frame, "") for frame in range(24)))
+    found = decode_words(log_probs, LETTERS, "rescore", fusion=unknown[0], phone_log_probs=phone_log_probs)
+    assert " ".join(word.word for word in found) == expected
+
+
 def test_words_are_those_of_their_own_search(unknown: tuple[LmFusion, np.ndarray]) -> None:
     fusion, _ = unknown
     lists = {"start_frames": [0], "end_frames": [1], "confidences": [1.0]}

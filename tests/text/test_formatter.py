@@ -189,6 +189,7 @@ def test_punctuation_of_a_partial_is_computed_for_what_is_new() -> None:
 
     def network(run: PunctuationRun) -> Labels:
         assert run.continues is (None if sizes and len(run.words) < len(all_words) else False)
+        assert run.pauses_s[0] == 0.5 or run.continues is not None  # that behind a word that is left out
         sizes.append(len(run.words))
         return marked(run)
 

@@ -207,6 +207,29 @@ def test_consistency_weighs_as_much_as_ctc(model: AsrModel, features: Tensor) ->
     assert consistency > 0.05
 
 
+@torch.no_grad()
+def test_both_heads_are_to_be_consistent(model: AsrModel, features: Tensor) -> None:
+    torch.manual_seed(3)
+    with_phones = AsrModel(replace(model.config, phones=("A", "B"))).eval()
+    both = [torch.cat(pair) for pair in zip(batch(features), batch(features + 0.5), strict=True)]
+    phones, phone_lengths = torch.tensor([[3, 4], [1, 2]]).repeat(2, 1), torch.tensor([2, 2]).repeat(2)
+    config = LossConfig(cr_ctc_weight=0.2)
+    found = with_phones.losses(*both, config, [(0, -1)] * 2, phones=phones, phone_lengths=phone_lengths)
+    log_probs, encoder_out, lengths = with_phones(*both[:2])
+    heads = [consistency_loss(rows, lengths).item() for rows in (log_probs, with_phones.phone_log_probs(encoder_out))]
+    assert min(heads) > 0.01
+    assert found.consistency.item() == pytest.approx(sum(heads) / (2 * sum(map(len, TARGETS))), rel=1e-4)
+
+
+@torch.no_grad()
+def test_an_utterance_too_short_for_its_transcript_has_no_ctc_loss(model: AsrModel, features: Tensor) -> None:
+    targets, lengths = torch.tensor([[3, 4, 4], [4, 4, 4]]), torch.tensor([3, 3])
+    num_frames = torch.tensor([NUM_FRAMES[0], 19])  # 4 encoder frames; three times the same token takes 5
+    found = model.losses(features, num_frames, targets, lengths, LossConfig())
+    alone = model.losses(features[:1], num_frames[:1], targets[:1], lengths[:1], LossConfig())
+    assert found.ctc.item() == pytest.approx(alone.ctc.item() / 2, rel=1e-4)
+
+
 def test_losses_ignore_what_padding_holds() -> None:
     torch.manual_seed(0)
     model = AsrModel(

@@ -139,18 +139,21 @@ def test_learning_rate_schedules() -> None:
         rates = [learning_rate(config, step, 100) for step in range(1, 101)]
         assert rates[4] == pytest.approx(0.5) and max(rates) == rates[9] == pytest.approx(1.0)
         assert all(a > b for a, b in itertools.pairwise(rates[9:]))
+        assert rates[54] == pytest.approx((10 / 55) ** 0.5 if schedule == "noam" else 0.5)  # half of the way down
     assert rates[99] == pytest.approx(0, abs=1e-6)
     assert learning_rate(OptimConfig(lr=1.0, warmup_steps=10, schedule="noam"), 40, 100) == pytest.approx(0.5)
 
 
 def test_weight_average_follows_the_weights() -> None:
     model = torch.nn.Linear(1, 1, bias=False)
-    average = WeightAverage(model, 0.5)
-    before = average.weights["weight"].clone()
-    with torch.no_grad():
-        model.weight += 1
-    average.update(model)
-    assert torch.allclose(average.weights["weight"], before + (1 - 2 / 11))
+    average = WeightAverage(model, 0.4)
+    expected = average.weights["weight"].clone()
+    for decay in (2 / 11, 3 / 12, 4 / 13, 5 / 14, 0.4, 0.4):  # short at first
+        with torch.no_grad():
+            model.weight += 1
+        average.update(model)
+        expected = decay * expected + (1 - decay) * model.weight.detach()
+        assert torch.allclose(average.weights["weight"], expected)
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])

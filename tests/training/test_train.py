@@ -242,8 +242,9 @@ def test_a_batch_without_a_readable_utterance_gives_no_gradient(arguments: list[
     trainer = new_trainer([*arguments, "train.batches_per_step=2", "optim.lr=1e-12"])
     (batch,) = first_batches(trainer, 1)
     silence = SpeechDataset(trainer.tokenizer)[BatchPlan([], 0, False, 1000)]
-    alone, together = (trainer._train_step(own)[0].grad_norm for own in ([batch], [batch, silence]))
-    assert together.item() == pytest.approx(alone.item(), rel=1e-5)
+    alone, together = (trainer._train_step(own)[0] for own in ([batch], [batch, silence]))
+    assert together.grad_norm.item() == pytest.approx(alone.grad_norm.item(), rel=1e-5)
+    assert together.losses.total.item() == pytest.approx(alone.losses.total.item(), rel=1e-5), "a sum over the batches"
 
 
 def test_training_ends_when_more_than_a_twentieth_cannot_be_read() -> None:
@@ -286,6 +287,8 @@ def test_steps_have_the_rate_of_the_schedule_and_clipped_gradients(arguments: li
     assert norm.item() == pytest.approx(0.1 * 0.01, rel=1e-3), "a first moment is a tenth of the clipped gradient"
     change = (trainer.model.ctc.bias - before["ctc.bias"]).abs().max()
     assert change.item() == pytest.approx(0.01 / 4, rel=1e-2), "Adam's first step is as long as the rate"
+    expected = before["ctc.bias"].lerp(trainer.model.ctc.bias.detach(), 9 / 11)
+    assert torch.allclose(trainer.average.weights["ctc.bias"], expected), "the average has the step"
     rates = [lr]
     for batch in own[1:]:
         trainer.step += 1
