@@ -11,8 +11,8 @@
 //   the same; the language model keeps its context, because a pause may be inside a sentence. For the same reason the
 //   second pass attends to the end of the utterance before.
 // - Endpoints are detected at every encoder frame, so they do not depend on the chunk size.
-// - Partials come from chunks, the last one when the utterance has ended. The final comes from the second pass: the ended
-//   utterance is encoded once more with full context, which costs less than its chunks did.
+// - Partials come from chunks, the last one when the utterance has ended. The final comes from the second pass: the
+//   ended utterance is encoded once more with full context, which costs less than its chunks did.
 #pragma once
 
 #include <cstddef>

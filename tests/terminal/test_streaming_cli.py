@@ -85,8 +85,10 @@ def test_json_events_with_their_exact_keys(
     assert {event["type"] for event in found} == {"partial", "final"}
     more = {"partial": "num_stable", "final": "endpoint"}
     for event in found:
-        raw = ["raw", "raw_words"] if event["text"] else []
+        raw = ["raw", "raw_words"] if "raw" in event else []
+        assert event.get("raw") != event["text"]
         assert list(event) == ["type", "text", "start", "end", "words", *raw, more[event["type"]]]
+    assert all("raw" in event for event in found if event["type"] == "final")
     assert "".join(event["text"] + "\n" for event in found if event["type"] == "final") == text
 
 
