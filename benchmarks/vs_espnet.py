@@ -279,7 +279,7 @@ def run_both(arguments: Sequence[str], jobs: int) -> list[dict[str, Any]]:
             output = process.communicate()[0]
             if process.returncode:
                 raise ValueError(f"{name} ended with status {process.returncode}")
-            rows += json.loads(output)
+            rows += json.loads(output.splitlines()[-1])  # before it, what ESPnet prints
     return rows
 
 

@@ -36,6 +36,18 @@ def test_without_espnet_it_is_named(
     assert error.startswith("vs_espnet: ESPnet cannot be imported") and error.endswith("pip install espnet\n")
 
 
+def test_what_espnet_prints_is_not_taken_for_rows(
+    vs_espnet: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "python"
+    program.write_text("""#!/bin/sh\necho "Failed to import Flash Attention"\necho "[{\\"system\\": \\"$6\\"}]"\n""")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+    for jobs in (1, 2):
+        rows = vs_espnet.run_both(["--train", "t"], jobs)
+        assert rows == [{"system": "asr-stream"}, {"system": "espnet"}]
+
+
 def test_no_time_is_refused(vs_espnet: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         vs_espnet.main(["--train", "t", "--valid", "d", "--minutes", "0"])
