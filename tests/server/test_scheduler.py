@@ -250,6 +250,11 @@ def test_short_pieces_take_few_turns_and_are_answered_as_soon(
 ) -> None:
     pieces = np.array_split(sample[:48000], 300)
 
+    def texts(events: list[Event]) -> list[str]:
+        """Without a partial that a final follows: the session leaves it out where both come at once."""
+        following = [*(event.type for event in events[1:]), ""]
+        return [e.text for e, after in zip(events, following, strict=False) if (e.type, after) != ("partial", "final")]
+
     async def run() -> tuple[list[list[str]], int]:
         num_turns = 0
 
@@ -263,7 +268,7 @@ def test_short_pieces_take_few_turns_and_are_answered_as_soon(
             answers = []
             for index, piece in enumerate(pieces):
                 await session.accept_waveform(piece, sample_rate)
-                answers.append([event.text for event in await session.settle()][-1:])
+                answers.append(texts(await session.settle()))
                 if index == 100:
                     await session.end_utterance()
             return answers, num_turns
@@ -271,7 +276,7 @@ def test_short_pieces_take_few_turns_and_are_answered_as_soon(
     stream, expected = recognizer.stream(), []
     for index, piece in enumerate(pieces):
         stream.accept_waveform(piece, sample_rate)
-        expected.append([event.text for event in stream.events()][-1:])  # a partial before a final may be lacking
+        expected.append(texts(stream.events()))
         if index == 100:
             stream.end_utterance()
     answers, num_turns = asyncio.run(run())
