@@ -45,6 +45,7 @@ def shown(corpus: Corpus) -> str:
             "He left. The man saw it. But she stayed. I saw. So?",
             "~he left. ~the man saw it. ~but she stayed. I saw. ~so?",
         ),
+        ("He lives in The Hague now.", "~he lives in The Hague now."),  # one such capital may be a name's
         ("Plan A and vitamin A help the following:", "~plan A and vitamin A help the following."),
         ('Why did you go?! "Because he left."', "~why did you go? Because he left."),
         ("Well\u2026yes, the café was closed.", "~well yes, the café was closed."),
@@ -59,6 +60,7 @@ def test_marks_and_cases_of_a_line(line: str, expected: str) -> None:
     [
         "CHAPTER IV",
         "THE OLD MAN AND THE SEA.",
+        "ISABELLA MARRIED GEORGE.",
         "The History of the World",
         "I wandered lonely, That floats on high, When all at once I saw, And then The daffodils.",
         "Привет, мир.",
