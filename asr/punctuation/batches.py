@@ -108,8 +108,8 @@ class BatchMaker:
         if how == 0:  # the sentence that is under way there, or the one before
             index = int(np.searchsorted(corpus.starts, stop))
             later = int(corpus.starts[index]) if index < len(corpus.starts) else len(corpus)
-            if min(later, limit) - start <= room:
-                stop = min(later, limit)
+            if later - start <= room:
+                stop = later
             elif index and corpus.starts[index - 1] > start:
                 stop = int(corpus.starts[index - 1])
             else:

@@ -291,7 +291,6 @@ def read(
             reader.add(line)
         if len(reader) - before >= max_words:
             break
-    reader.missing()
     return reader
 
 

@@ -199,9 +199,34 @@ def test_masks_stay_within_their_limits() -> None:
         assert (masked.any(1) == masked.all(1)).all(), "whole frames"
         num_masked.append(int(masked.any(1).sum()))
     assert 20 < max(num_masked) <= 40
+    seed_all(2)
+    out = Augmenter(replace(config, num_freq_masks=0)).view(features)
+    assert out[out != features].tolist() == pytest.approx([float(features.mean())] * (80 * num_masked[2])), "the mean"
     seed_all(3)
     masked = Augmenter(replace(config, num_time_masks=0, max_freq_bins=20)).view(features) != features
     assert 0 < int(masked.any(0).sum()) <= 40 and (masked.any(0) == masked.all(0)).all()
+
+
+def test_time_is_warped_by_so_many_frames_and_not_turned_back() -> None:
+    ramp = torch.arange(300.0)[:, None].expand(300, 80)
+    shifts = []
+    for seed in range(20):
+        seed_all(seed)
+        ((warped, _),) = Augmenter(replace(OFF, probability=1.0, time_warp=30)).arrange([Example(ramp, "A")], 1000)
+        assert warped.shape == ramp.shape and bool((warped.diff(dim=0) > -1e-3).all())
+        assert warped[0, 0] < 3 and warped[-1, 0] > 296, "the ends stay"
+        shifts.append(float((warped - ramp).abs().max()))
+    assert 20 < max(shifts) <= 31
+
+
+def test_noise_is_as_loud_as_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratios: list[float] = []
+    monkeypatch.setattr("asr.data.augment.add_noise", lambda features, snr_db: ratios.append(snr_db) or features)
+    augmenter = Augmenter(replace(OFF, noise_probability=1.0, min_snr_db=12.0))
+    seed_all(0)
+    for _ in range(200):
+        augmenter.view(torch.randn(5, 80))
+    assert 12 <= min(ratios) < 13 and 41 < max(ratios) <= 42
 
 
 @pytest.mark.parametrize(("num_frames", "most"), [(4000, 4), (100, 1)])

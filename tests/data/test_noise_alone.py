@@ -101,6 +101,18 @@ def test_a_piece_has_the_promised_level(sounds: Path, on_top: dict[str, Any], re
     assert np.array_equal(piece, NoiseAlone(7, 5.0, -30.0, reverberant, **on_top)(recording, SAMPLE_RATE))
 
 
+@pytest.mark.parametrize("mixed_db", [-6.0, 6.0])
+def test_what_is_on_top_has_the_promised_share(sounds: Path, mixed_db: float) -> None:
+    """A tone as the recording, whose power lies in one frequency, and the same of a recording ten times as loud."""
+    tone = np.sin(2 * np.pi * 1000 * np.arange(64000) / SAMPLE_RATE)[None].astype(np.float32)
+    for mixed in (None, str(sounds / "hiss.wav")):
+        for volume in (0.05, 0.5):
+            piece = NoiseAlone(3, 2.0, -30.0, mixed=mixed, mixed_db=mixed_db)(volume * tone, SAMPLE_RATE)[0]
+            spectrum = np.square(np.abs(np.fft.rfft(piece)))
+            of_tone = spectrum[2000]  # bins of half a hertz
+            assert 10 * np.log10((spectrum.sum() - of_tone) / of_tone) == pytest.approx(mixed_db, abs=1.0)
+
+
 def test_a_quiet_stretch_stays_quiet_and_a_loud_one_does_not_clip() -> None:
     recording = np.random.default_rng(0).standard_normal((1, 160000)).astype(np.float32)
     recording[:, :140000] *= 0.001

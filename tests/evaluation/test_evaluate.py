@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +17,15 @@ import pytest
 import soundfile
 from lhotse import CutSet, MonoCut, SupervisionSegment
 from lhotse.features.base import Features
+from rich.console import Console
 
 from asr.cli import main
 from asr.config import Config
 from asr.data.cuts import Float16Writer
-from asr.evaluation.engine import open_engine
-from asr.evaluation.evaluate import Result, evaluate, parse_chunks, parse_searches, write_hypotheses
+from asr.evaluation import plots
+from asr.evaluation.engine import Encoded, open_engine
+from asr.evaluation.evaluate import Result, evaluate, parse_chunks, parse_searches, table, write_hypotheses
+from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import WordErrors
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT
@@ -113,16 +118,41 @@ def test_the_table_adds_up(data: Path, tiny_onnx: Path, tmp_path: Path) -> None:
     )
 
 
-def test_utterances_are_spread_and_data_sets_kept_apart(data: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+class ClockedEngine:
+    """Hears nothing and takes a second for everything."""
+
+    tokens, phones, batched, rescore_ctc_weight = ("<blk>", "<unk>", "<sos/eos>", "▁", *ascii_uppercase), (), False, 0.5
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int]] = []
+        self.now = 0.0
+
+    def encode(self, features: list[np.ndarray], chunk_size: int, left_context: int) -> list[Encoded]:
+        self.asked.append((chunk_size, left_context))
+        return [Encoded(np.log(np.full((1, 30), 1 / 30, np.float32)), np.zeros((1, 4), np.float32)) for _ in features]
+
+    def seconds(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def test_utterances_are_spread_and_data_sets_kept_apart(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plotted: list[Any] = []
+    monkeypatch.setattr("asr.evaluation.evaluate.open_engine", lambda *_: ClockedEngine())
+    monkeypatch.setattr("asr.evaluation.evaluate.plot_wer", lambda *given: plotted.append(given))
     other = data.parent / "other.jsonl.gz"
     other.write_bytes(data.read_bytes())
     out, plot = tmp_path / "out.tsv", tmp_path / "out.png"
     arguments = ["--num-utterances", "2", "--chunk-ms", "640", "--search", "greedy", "--hypotheses", str(out)]
     sets = [str(data), str(other)]
-    assert main(["evaluate", str(tiny_onnx), "--data", *sets, *arguments, "--plot", str(plot)]) == 0
+    assert main(["evaluate", "some.onnx", "--data", *sets, *arguments, "--plot", str(plot)]) == 0
     assert [(row["data"], row["id"]) for row in _rows(out)] == [
         ("small", "u0"), ("small", "u2"), ("other", "u0"), ("other", "u2")
     ]  # fmt: skip
+    ((curves, path, title),) = plotted
+    assert list(curves) == ["small, greedy", "other, greedy"] and (path, title) == (plot, "small + other")
 
 
 def test_data_sets_of_one_name_are_distinguished_by_their_folders(
@@ -219,6 +249,49 @@ def test_each_search_has_its_own_weight_of_ctc(data: Path, tiny_onnx: Path, monk
     evaluate(engine, list(load_cuts(data))[:1], "d", [320], 640, ["rescore", "joint"])
     assert weights == {"decode_words": engine.rescore_ctc_weight, "decode_by_steps": JOINT_CTC_WEIGHT}
     assert engine.rescore_ctc_weight != JOINT_CTC_WEIGHT
+
+
+def test_options_of_the_command_reach_the_search(data: Path, pairs_lm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr("asr.evaluation.evaluate.open_engine", lambda *_: ClockedEngine())
+    monkeypatch.setattr("asr.evaluation.evaluate.decode_words", lambda *given: calls.append(given) or [])
+    options = f"--lm {pairs_lm} --search beam,rescore+lm --beam 3 --rescore-ctc-weight 0.25 --chunk-ms 320"
+    assert main(["evaluate", "some.onnx", "--data", str(data), "--num-utterances", "1", *options.split()]) == 0
+    assert [(name, beam_size, weight) for _, _, name, beam_size, _, weight, *_ in calls] == [
+        ("beam", 3, 0.25), ("rescore", 3, 0.25)
+    ]  # fmt: skip
+    assert [fusion is None for *_, fusion, _ in calls] == [True, False]
+
+
+def test_latencies_and_times_are_those_of_all_utterances(data: Path) -> None:
+    from asr.data.cuts import load_cuts
+
+    engine = ClockedEngine()
+    results = evaluate(engine, list(load_cuts(data)), "d", [None, 640], 1280, ["greedy", "beam"])  # type: ignore[arg-type]
+    assert engine.asked == [(0, 32)] * 4 + [(16, 32)] * 4
+    assert [(r.chunk_ms, r.search) for r in results] == [(c, s) for c in (None, 640) for s in ("greedy", "beam")]
+    for result in results:
+        assert (result.encoder_s, result.search_s) == (4.0, 4.0)
+        assert result.real_time_factor == pytest.approx(8 / 15.05, rel=1e-2)
+
+
+def test_the_table_for_people() -> None:
+    result = Result("d", 640, "beam", WordErrors(1, 2, 3, 20), audio_s=10.0, encoder_s=1.0, search_s=0.5)
+    console = Console(file=io.StringIO(), width=100)
+    console.print(table([result]))
+    heading, row = (line.split() for line in console.file.getvalue().splitlines() if " ms " in line or " beam " in line)
+    assert heading == "data chunk ms search WER % ins del sub words RTF".split()
+    assert row == "d 640 beam 30.00 1 2 3 20 0.1500".split()
+
+
+def test_a_picture_has_the_whole_utterance_at_its_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(plots, "new_axes", lambda *size: drawn.append(new_axes(*size)) or drawn[-1])
+    plots.plot_wer({"a": [(None, 0.1), (640, 0.2), (80, 0.4)], "b": [(160, 0.3)]}, tmp_path / "out.png", "title")
+    ((_, axes),) = drawn
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["80", "160", "640", "full"]
+    curves = {str(line.get_label()): line.get_xydata().round(6).tolist() for line in axes.get_lines()}
+    assert curves == {"a": [[0, 40], [2, 20], [3, 10]], "b": [[1, 30]]}
 
 
 def test_searches_by_the_decoders_steps_agree_between_a_checkpoint_and_its_export(

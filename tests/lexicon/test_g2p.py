@@ -13,6 +13,7 @@ import pytest
 
 from asr._core import G2p, NgramLm
 from asr.lexicon import Lexicon, LexiconError
+from asr.lexicon.alignment import Aligner
 from asr.lexicon.g2p import G2pOptions, error_rates, load_g2p, pronounce, train
 from asr.lm.packed import pack, read_arpa
 
@@ -163,9 +164,25 @@ def test_a_regular_language_is_learned_to_the_phone() -> None:
 def test_error_rates_count_the_nearest_reference() -> None:
     words = {word: (tuple(word.lower()),) for word in ("A", "B", "AB", "BA")}
     g2p = opened(train(Lexicon(words), G2pOptions(order=2)))
-    held_out = Lexicon({"A": (("x", "y"), ("a",)), "B": (("b", "c"),), "Z": (("z",),)})
-    rates = error_rates(g2p, held_out)  # right; one of two phones missing; nothing at all
+    held_out = {"A": (("x", "y"), ("a",)), "B": (("b", "c"),), "Z": (("z",),)}
+    rates = error_rates(g2p, Lexicon(held_out))  # right; one of two phones missing; nothing at all
     assert (rates.words, rates.phones) == (2 / 3, 2 / 4)
+    # One of two is another; of one phone two are wrong, of four two are missing, which is nearer.
+    held_out |= {"AB": (("a", "c"),), "BA": (("x",), ("b", "a", "a", "a"))}
+    rates = error_rates(g2p, Lexicon(held_out))
+    assert (rates.words, rates.phones) == (4 / 5, (2 + 1 + 2) / (4 + 2 + 4))
+
+
+def test_words_that_need_a_rare_pair_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {word: (tuple(word.lower()),) for word in ("A", "B", "AB", "BA", "ABABQ")}
+    best, rare = Aligner.best, []
+    monkeypatch.setattr(Aligner, "best", lambda aligner, fewest: rare.append(fewest) or best(aligner, fewest))
+    for fewest, expected in ((2, "4 of 5 pronunciations aligned, 2 pairs"), (1, "5 of 5 pronunciations aligned, ")):
+        reports: list[str] = []
+        train(Lexicon(words), G2pOptions(order=2, num_iterations=3, fewest=fewest), reports.append)
+        assert [report.partition(":")[0] for report in reports[:3]] == [f"aligning, {i} of 3" for i in (1, 2, 3)]
+        assert reports[3].startswith(expected)
+    assert rare == [2, 1], "it is avoided where there is another"
 
 
 def test_a_smaller_size_is_kept() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from asr.lexicon import Lexicon, LexiconError, load_lexicon
+from asr.lexicon.cli import split
 from asr.lexicon.english import possessive, possessive_base
 from asr.lexicon.make import Pronouncer
 
@@ -88,3 +90,35 @@ def test_possessives(word: str, base: str, phones: str) -> None:
 def test_no_possessives_in_other_phones() -> None:
     assert Pronouncer(Lexicon({"ANNA": (("a", "n", "a"),)}), None)("ANNA'S") == ("nowhere", ())
     assert possessive_base("'S") is None and possessive_base("S'") is None
+
+
+def test_possessives_by_their_last_phone() -> None:
+    endings = {"S": "P T K F TH", "IH Z": "S Z SH ZH CH JH", "Z": "B D G V DH M N NG L R W Y AA ER IY OW"}
+    for ending, phones in endings.items():
+        for phone in phones.split():
+            assert possessive("X'S", ("AH", phone)) == ("AH", phone, *ending.split())
+
+
+def test_every_pronunciation_of_a_word_has_its_possessive() -> None:
+    dictionary = Lexicon({"EITHER": (("IY", "DH", "ER"), ("AY", "DH", "ER"))})
+    expected = (("IY", "DH", "ER", "Z"), ("AY", "DH", "ER", "Z"))
+    assert Pronouncer(dictionary, None)("EITHER'S") == ("rule", expected)
+
+
+def test_further_pronunciations_are_those_nearly_as_likely(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(("a",), math.log(0.5)), (("b",), math.log(0.16)), (("c",), math.log(0.14))]
+    asked: list[tuple[str, int]] = []
+    monkeypatch.setattr(
+        "asr.lexicon.make.pronounce", lambda g2p, word, count: asked.append((word, count)) or found[:count]
+    )
+    for count, expected in ((3, (("a",), ("b",))), (1, (("a",),))):
+        assert Pronouncer(None, object(), count)("WORD") == ("model", expected)  # type: ignore[arg-type]
+    assert asked == [("WORD", 3), ("WORD", 1)]
+
+
+def test_words_held_out_are_the_same_in_every_run() -> None:
+    lexicon = Lexicon({letter: ((letter.lower(),),) for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
+    kept, held_out = split(lexicon, 0.25)
+    assert len(held_out) == 6 and {*kept.pronunciations} == {*lexicon.pronunciations} - {*held_out.pronunciations}
+    assert split(lexicon, 0.25) == (kept, held_out) and sorted(held_out.pronunciations) != list("ABCDEF")
+    assert len(split(lexicon, 0.001)[1]) == 1

@@ -14,7 +14,7 @@ import pytest
 
 from asr._core import NgramLm
 from asr.cli import main
-from asr.lm.packed import LmError, load_lm, pack, read_arpa
+from asr.lm.packed import LmError, Ngrams, load_lm, pack, read_arpa, unpack
 
 WORDS = ["A", "AB", "ABLE", "I", "IT'S", "THE", "ÉTÉ"]
 Arpa = dict[tuple[str, ...], tuple[float, float]]
@@ -228,6 +228,27 @@ def test_marks_in_the_text_are_unknown_words(tmp_path: Path) -> None:
     assert lm.num_ngrams[0] == 6
     after_a, after_b = lm.log_probs(["A", "<unk>", "B"])[1:3]
     assert after_a > -0.7 and after_b > -0.7
+
+
+def test_the_share_of_unknown_words_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text.txt").write_text("A B\n" * 50)
+    (tmp_path / "test.txt").write_text("A B C\nB D A A\n")
+    command = ["lm", "train", str(tmp_path / "text.txt"), "--test", str(tmp_path / "test.txt")]
+    assert main([*command, "-o", str(tmp_path / "words.lm")]) == 0
+    assert "; 28.57 % of the words are unknown" in capsys.readouterr().out
+
+
+def test_numbers_of_one_to_three_bytes_are_packed() -> None:
+    """As many words, of equal length, as follow <s>: counts and ranks go up to 20 000."""
+    words = sorted(["<s>", "</s>", "<unk>", *(f"W{i:05}" for i in range(20_000))])
+    base = len(words)
+    falling = -np.linspace(1, 6, base, dtype=np.float32)[np.random.default_rng(0).permutation(base)]
+    pairs = np.stack((np.full(base, words.index("<s>")), np.arange(base)), axis=1)
+    levels = [Ngrams(np.arange(base)[:, None], falling, np.zeros(base, np.float32)), Ngrams(pairs, falling, falling)]
+    found_words, found = unpack(pack(words, levels))
+    assert found_words == words
+    assert all(np.array_equal(a.words, b.words) for a, b in zip(found, levels, strict=True))
+    assert np.abs(found[1].log_probs - falling).max() < 0.011
 
 
 @pytest.mark.parametrize(

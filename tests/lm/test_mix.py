@@ -105,6 +105,35 @@ def test_a_mixture_is_a_distribution_and_keeps_to_its_size(tmp_path: Path) -> No
         assert total == pytest.approx(1, abs=0.03)
 
 
+def test_models_of_other_words_and_orders_are_mixed(tmp_path: Path) -> None:
+    """Words alone have the weighted mean of their probabilities, which is 0 where a model lacks them."""
+    files = [trained(tmp_path, name, f"A B C {name}", 2, order) for name, order in (("X", 2), ("Y", 3))]
+    models = [unpack(path.read_bytes()) for path in files]
+    words, model = mix(models, [3, 1])
+    assert [len(levels) for _, levels in models] == [2, 3] and len(model.orders) == 3
+    assert len(model.orders[2].word) >= len(models[1][1][2].words)
+    expected = np.zeros(len(words))
+    for (names, (alone, *_)), share in zip(models, (0.75, 0.25), strict=True):
+        probs = {name: 10.0 ** float(p) for name, p in zip(names, alone.log_probs, strict=True) if name != "<s>"}
+        expected += [share * probs.get(word, 0.0) / sum(probs.values()) for word in words]
+    assert model.prob[0] == pytest.approx(expected, abs=1e-9)
+    assert expected[words.index("X")] > 0.05 and expected[words.index("Y")] > 0.02
+
+
+def test_a_mixture_has_every_ngram_of_many_words(tmp_path: Path) -> None:
+    """With more words than nine of them have room for in 64 bits."""
+    names = [f"W{i:03}" for i in range(150)]
+    path = trained(tmp_path, "a", " ".join(names), 3, 9)
+    own, levels = unpack(path.read_bytes())
+    assert len(own) ** 9 > 2**63 and len(levels[8].words) > 100
+    words, model = mix([(own, levels)], [1])
+    found: list[tuple[str, ...]] = [()]
+    for rows, level in zip(model.orders, levels, strict=True):
+        found = [(*found[context], words[word]) for context, word in zip(rows.context, rows.word, strict=True)]
+        assert len(found) == len(set(found))
+        assert {tuple(own[word] for word in ngram) for ngram in level.words} <= set(found)
+
+
 def test_counts_of_a_mixture_are_how_often_its_ngrams_occur(tmp_path: Path) -> None:
     """Kneser-Ney's lower orders say in how many contexts a word occurs, not how often: pruning needs the latter."""
     text = tmp_path / "text.txt"
@@ -126,6 +155,9 @@ def test_words_keep_their_pronunciations(tmp_path: Path) -> None:
         (files[1], ["q", "r"], {"A": [("r",)], "Y": [("r",)]}),
     ):
         path.write_bytes(with_pronunciations(path.read_bytes(), phones, own))
+        plain = path.read_bytes()
+        others = with_pronunciations(plain, ["x"], {"B": [("x",)]}, b"")
+        assert with_pronunciations(others, phones, own) == with_pronunciations(plain, phones, own), "in their place"
     out = tmp_path / "mixed.lm"
     assert main(["lm", "mix", *map(str, files), "-o", str(out)]) == 0
     mixed = load_lm(out)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from asr.lm.ngram import BOS, Model, count_ngrams, discount, encode, estimate, losses, prune, vocabulary
+from asr.lm.ngram import (
+    Model,
+    count_ngrams,
+    discount,
+    encode,
+    estimate,
+    losses,
+    perplexity,
+    prune,
+    select,
+    vocabulary,
+)
 
 
 def trained(folder: Path, text: str, order: int) -> tuple[list[str], Model]:
@@ -17,6 +29,57 @@ def trained(folder: Path, text: str, order: int) -> tuple[list[str], Model]:
     return words, estimate(count_ngrams(encode([path], words), len(words), order))
 
 
+def random_text() -> str:
+    rng = np.random.default_rng(0)
+    return "".join(" ".join(rng.choice(list("AABCD"), 5)) + "\n" for _ in range(30))
+
+
+def ngrams(words: list[str], model: Model) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], float]]:
+    """Probability and back-off weight of each n-gram that is kept, by its words."""
+    probs: dict[tuple[str, ...], float] = {}
+    backoffs: dict[tuple[str, ...], float] = {}
+    shorter: list[tuple[str, ...]] = [()]
+    for rows, keep, prob, backoff in zip(model.orders, model.keep, model.prob, model.backoff, strict=True):
+        shorter = [(*shorter[context], words[word]) for context, word in zip(rows.context, rows.word, strict=True)]
+        for ngram, kept, p, weight in zip(shorter, keep, prob, backoff, strict=True):
+            if kept:
+                probs[ngram], backoffs[ngram] = p, weight
+    return probs, backoffs
+
+
+def probability(
+    probs: dict[tuple[str, ...], float], backoffs: dict[tuple[str, ...], float], history: tuple[str, ...], word: str
+) -> float:
+    """Katz's recursion, as ARPA files mean it."""
+    weight = 1.0
+    while (*history, word) not in probs:
+        weight *= backoffs.get(history, 1.0)
+        history = history[1:]
+    return weight * probs[(*history, word)]
+
+
+def test_the_vocabulary_is_the_most_frequent_words_and_of_equals_the_first_in_the_alphabet(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("D C B E\nD C B E A\nE <s>\n")
+    assert vocabulary([tmp_path / "text.txt"], 3) == ["<s>", "</s>", "<unk>", "E", "B", "C"]
+
+
+def test_perplexity_is_that_of_known_words_and_sentence_ends(tmp_path: Path) -> None:
+    """By Katz's recursion over each sentence, where an unknown word is a history and is not predicted."""
+    words, whole = trained(tmp_path, random_text() + "A NEW WORD\n" * 3, 3)
+    words[words.index("NEW")] = "OTHER"  # so that it is seen in training but unknown here
+    (tmp_path / "test.txt").write_text("A B D C\nNEW D D\nWORD B NEW A A\n")
+    ids = encode([tmp_path / "test.txt"], words)
+    for model in (whole, prune(whole, select(whole, 200))):
+        known, logs = ngrams(words, model), []
+        for line in ("A B D C", "<unk> D D", "WORD B <unk> A A"):
+            sentence = ["<s>", *line.split(), "</s>"]
+            for i in range(1, len(sentence)):
+                if sentence[i] != "<unk>":
+                    logs.append(math.log(probability(*known, tuple(sentence[max(i - 2, 0) : i]), sentence[i])))
+        assert len(logs) == 13
+        assert perplexity(model, ids) == pytest.approx(math.exp(-sum(logs) / len(logs)))
+
+
 def test_discounts_are_those_of_chen_and_goodman() -> None:
     counts = np.array([1] * 10 + [2] * 5 + [3] * 3 + [4] * 2 + [0, 9])
     y = 10 / (10 + 2 * 5)
@@ -24,6 +87,9 @@ def test_discounts_are_those_of_chen_and_goodman() -> None:
     expected = [ones] * 10 + [twos] * 5 + [more] * 3 + [more] * 2 + [0, more]
     assert discount(counts) == pytest.approx(np.array(expected))
     assert discount(np.array([1, 2, 4, 0])).tolist() == [0.5, 1.0, 1.5, 0]  # too few to estimate them
+    assert discount(np.array([1] * 10 + [2] * 5 + [3] + [4] * 10))[[0, 10, 15, 16]].tolist() == [0.5, 1.0, 1.5, 1.5], (
+        "the estimate for three, -17, is none"
+    )
 
 
 def test_probabilities_of_kneser_and_ney_by_hand(tmp_path: Path) -> None:
@@ -41,24 +107,19 @@ def test_probabilities_of_kneser_and_ney_by_hand(tmp_path: Path) -> None:
     assert found["A", "B"] == pytest.approx((1 - 0.5) / 2 + 1.0 / 2 * unigram["B"])  # "<s> A B" alone; also "B A </s>"
 
 
-def test_the_loss_of_an_ngram_is_the_rise_of_cross_entropy_without_it(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    text = "".join(" ".join(rng.choice(list("AABCD"), 5)) + "\n" for _ in range(30))
-    words, model = trained(tmp_path, text, 2)
-    rows, num_words = model.orders[1], len(words)
-
-    def following(model: Model, context: int) -> np.ndarray:
-        """The probability of each word after `context`."""
-        kept = model.keep[1] & (rows.context == context)
-        probs = model.backoff[0][context] * model.prob[0]
-        probs[rows.word[kept]] = model.prob[1][kept]
-        return probs[np.arange(num_words) != BOS]
-
-    found = losses(model, [6, 3])[0]
-    num_tokens = model.orders[0].count.sum() - model.orders[0].count[BOS]
+@pytest.mark.parametrize("order", [2, 3])
+def test_the_loss_of_an_ngram_is_the_rise_of_cross_entropy_without_it(order: int, tmp_path: Path) -> None:
+    words, model = trained(tmp_path, random_text(), order)
+    tokens = [token for line in random_text().splitlines() for token in ("<s>", *line.split(), "</s>")]
+    found, longest = losses(model, [6, 5, 3][-order:])[-1], ngrams(words, model)[0]
+    rows = [ngram for ngram in longest if len(ngram) == order]
     for row in range(0, len(found), 3):
-        context = rows.context[row]
-        keep = [model.keep[0], np.arange(len(found)) != row]
-        before, after = following(model, context), following(prune(model, keep), context)
+        *context, _ = rows[row]
+        without = prune(model, [*model.keep[:-1], np.arange(len(found)) != row])
+        before, after = (
+            np.array([probability(*ngrams(words, m), tuple(context), word) for word in words if word != "<s>"])
+            for m in (model, without)
+        )
         rise = np.sum(before * (np.log(before) - np.log(after)))
-        assert found[row] == pytest.approx(model.orders[0].count[context] / num_tokens * rise / 3, rel=1e-6)
+        often = sum(tokens[i : i + order - 1] == context for i in range(len(tokens)))
+        assert found[row] == pytest.approx(often / (len(tokens) - 30) * rise / 3, rel=1e-6)

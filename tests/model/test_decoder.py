@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from asr.config import ModelConfig
 from asr.model.decoder import Decoder
+from asr.model.positions import sinusoids
 from asr.tokenizer import SOS_EOS_ID
 
 CONFIG = ModelConfig(dim=32, num_heads=4, decoder_layers=2, decoder_ff_dim=48, vocab_size=17)
@@ -79,3 +81,13 @@ def test_steps_see_no_later_token(decoder: Decoder) -> None:
     changed[:, 3:] = 9
     other, _ = decoder.step(changed, cache)
     assert torch.equal(logits[:, :3], other[:, :3]) and not torch.equal(logits[:, 3:], other[:, 3:])
+
+
+@torch.no_grad()
+def test_the_first_layer_gets_scaled_embeddings_and_positions(decoder: Decoder) -> None:
+    inputs: list[torch.Tensor] = []
+    decoder.layers[0].register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
+    tokens = sentences(6)
+    decoder(tokens, torch.randn(1, 4, CONFIG.dim), torch.tensor([4]))
+    expected = math.sqrt(CONFIG.dim) * decoder.embedding.weight[tokens] + sinusoids(torch.arange(7), CONFIG.dim)
+    torch.testing.assert_close(inputs, [expected])

@@ -105,8 +105,11 @@ def test_inner_layers_get_what_ctc_would_write() -> None:
     model = make_model(replace(SMALL, condition_layers=(1, 2)))
     features, num_frames = speech(1), torch.tensor([NUM_FRAMES])
     with torch.no_grad():
+        given: list[torch.Tensor] = []
+        model.encoder.condition.register_forward_pre_hook(lambda _, arguments: given.append(arguments[0]))
         _, _, inner = model.encoder(model.ctc, features, num_frames)
         assert [tuple(logits.shape) for logits in inner] == [(1, NUM_FRAMES // 4, SMALL.vocab_size)] * 2
+        torch.testing.assert_close(given, [logits.softmax(-1) for logits in inner])
         before = model(features, num_frames)[0]
         model.encoder.condition.weight *= -3.0
         assert (model(features, num_frames)[0] - before).abs().max() > 0.1
@@ -125,6 +128,21 @@ def test_no_ragged_tail_is_dropped(num_frames: int) -> None:
     (stepped,) = stream(model, features, [num_frames], 2, 4)
     assert lengths[0] == num_frames // 4 == stepped.shape[0]
     assert (stepped - full[0, : lengths[0]]).abs().max() <= TOLERANCE
+
+
+def test_features_are_normalized_by_mean_and_deviation() -> None:
+    """Also a bin that never changes, as one without sound."""
+    model = make_model()
+    mean, std = torch.linspace(-12, -8, 80), torch.linspace(0, 4, 80)
+    features, num_frames = speech(1, 40), torch.tensor([40])
+    features[..., 0] = mean[0]
+    normalized = (features - mean) / std.clamp(min=1e-3)
+    with torch.no_grad():
+        model.encoder.set_cmvn(mean, std)
+        found = model(features, num_frames)[0]
+        model.encoder.set_cmvn(torch.zeros(80), torch.ones(80))
+        assert found.isfinite().all()
+        torch.testing.assert_close(found, model(normalized, num_frames)[0])
 
 
 def test_cache_counts_the_valid_frames_only() -> None:

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from asr.model.positions import Positions, rotate, sinusoids
+from asr.model.positions import MAX_RELATIVE_DISTANCE, Positions, rotate, sinusoids
 
 
 def test_sinusoids_have_wavelengths_up_to_ten_thousand() -> None:
@@ -33,3 +33,16 @@ def test_a_rotary_score_is_that_of_complex_numbers() -> None:
         turn = [(j - i) * 10_000 ** (-pair / 4) for pair in range(4)]
         expected = (q.conj() * k * torch.polar(torch.ones(4), torch.tensor(turn))).real.sum() / math.sqrt(dim)
         assert float(scores[i, j]) == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_a_relative_bias_is_that_of_the_distance_up_to_a_limit() -> None:
+    positions = Positions("relative", 8, num_heads=2)
+    table = torch.randn(2, 2 * MAX_RELATIVE_DISTANCE + 1, generator=torch.Generator().manual_seed(0))
+    positions.relative_bias.data = table
+    mask = torch.ones(1, 1, 3, 150, dtype=torch.bool)
+    mask[..., 1, 7] = False
+    bias = positions.bias(mask)
+    assert bias.shape == (1, 2, 3, 150) and bool((bias[0, :, 1, 7] == float("-inf")).all())
+    for query, slot in ((0, 147), (0, 149), (2, 149), (2, 21), (2, 20), (1, 0)):  # the queries are slots 147 to 149
+        distance = max(slot - (147 + query), -MAX_RELATIVE_DISTANCE)
+        assert torch.equal(bias[0, :, query, slot], table[:, MAX_RELATIVE_DISTANCE + distance])

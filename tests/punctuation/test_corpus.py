@@ -45,6 +45,7 @@ def shown(corpus: Corpus) -> str:
             "He left. The man saw it. But she stayed. I saw. So?",
             "~he left. ~the man saw it. ~but she stayed. I saw. ~so?",
         ),
+        ("He lives in The Hague now.", "~he lives in The Hague now."),  # one such capital may be a name's
         ("Plan A and vitamin A help the following:", "~plan A and vitamin A help the following."),
         ('Why did you go?! "Because he left."', "~why did you go? Because he left."),
         ("Well\u2026yes, the café was closed.", "~well yes, the café was closed."),
@@ -59,6 +60,7 @@ def test_marks_and_cases_of_a_line(line: str, expected: str) -> None:
     [
         "CHAPTER IV",
         "THE OLD MAN AND THE SEA.",
+        "ISABELLA MARRIED GEORGE.",
         "The History of the World",
         "I wandered lonely, That floats on high, When all at once I saw, And then The daffodils.",
         "Привет, мир.",
@@ -101,6 +103,22 @@ def test_reading_parts_of_a_file_and_no_more_words_than_asked(tmp_path: Path) ->
     assert 3900 <= len(first) + len(last) <= 4000
     assert read(path, 40).corpus().breaks.tolist() == [0]
     assert read(path, 40, apart=True).corpus().breaks.tolist() == list(range(0, 40, 4))
+
+
+def test_a_part_of_a_file_is_read_in_blocks_from_all_over_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asr.punctuation.corpus._BLOCK", 1000)
+    path = tmp_path / "text.txt"
+    path.write_text("".join(f"Numbers undoubtedly follow {i}.\n" for i in range(1000, 3000)))  # 33 bytes a line
+    reader = read(path, 400, (0.5, 1.0))  # three of 33 blocks
+    corpus = reader.corpus()
+    blocks = [corpus.words[start:stop] for start, stop in zip(corpus.breaks, [*corpus.breaks[1:], None], strict=True)]
+    numbers = [[int(corpus.vocabulary[word]) for word in block[3::4]] for block in blocks]
+    assert [found[0] for found in numbers] == pytest.approx([2000, 2000 + 11_000 / 33, 2000 + 22_000 / 33], abs=2)
+    for found in numbers:
+        assert found == list(range(found[0], found[0] + len(found))) and len(found) in (30, 31)
+    before = len(reader)
+    assert read(path, 48, (0.0, 0.5), reader) is reader and len(reader) - before == 48, "of this file"
+    assert reader.corpus().breaks.tolist() == [*corpus.breaks, before], "files do not go on with each other"
 
 
 def test_a_file_without_prose(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -13,18 +15,21 @@ import torch
 
 from asr import cli
 from asr._core import NUM_WORD_FEATURES, PUNCTUATION_OUTPUTS, punctuation_units
+from asr.config import OptimConfig
 from asr.export import punctuation as exporting
 from asr.export.graph import ExportError
 from asr.export.punctuation import answer_of_pytorch, example_texts, export_punctuation
+from asr.punctuation.batches import IGNORED, Batch
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import Corpus, CorpusReader
 from asr.punctuation.evaluate import answer_running, evaluate, read_iwslt, tune
 from asr.punctuation.model import PunctuatorConfig
-from asr.punctuation.train import TrainOptions, asker, train
+from asr.punctuation.train import TrainOptions, asker, batch_loss, train
 from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_session import ModelError
 from asr.runtime.punctuation import Punctuation
 from asr.training.checkpoint import CheckpointError
+from asr.training.optim import build_optimizer
 from tests.support.punctuation import SMALL, sentences, write_prose
 
 OPTIONS = TrainOptions(steps=120, rows=8, units=48, lr=1e-2)
@@ -203,18 +208,93 @@ def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert resumed.step == 8
     for name, value in whole.weights.items():
         torch.testing.assert_close(resumed.weights[name], value)
+        torch.testing.assert_close(resumed.average[name], whole.average[name])
+    known = dataclasses.replace(whole, mixed={"john": "JOHn", "mary": "MaRy"})
+    more = train(dataclasses.replace(corpus, mixed={"john": "JoHn"}), [], stopped, options, SMALL, resume=known)
+    assert (more.step, more.mixed) == (8, {"john": "JoHn", "mary": "MaRy"})
     with pytest.raises(CheckpointError, match="of another network"):
         train(corpus, [], stopped, options, PunctuatorConfig(), resume=saved)
+
+
+def test_the_rate_rises_and_falls_and_gradients_are_clipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates, norms = [], []
+
+    def build(model: torch.nn.Module, config: OptimConfig) -> torch.optim.Optimizer:
+        optimizer = build_optimizer(model, config)
+
+        def note(optimizer: torch.optim.Optimizer, *_: object) -> None:
+            (rate,) = {group["lr"] for group in optimizer.param_groups}
+            rates.append(rate)
+            norms.append(torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None]).norm().item())
+
+        optimizer.register_step_pre_hook(note)
+        return optimizer
+
+    def loss(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        return 100 * batch_loss(model, batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("asr.punctuation.train.build_optimizer", build)
+    monkeypatch.setattr("asr.punctuation.train.batch_loss", loss)
+    options = TrainOptions(steps=20, rows=1, units=16, lr=0.01)
+    train(prose(50, 0), [], tmp_path / "small.pt", options, SMALL)
+    # A tenth of the steps to warm up.
+    assert rates == pytest.approx([0.01 * 0.5, *(0.01 * (1 - step / 20) for step in range(1, 20))])
+    assert norms == pytest.approx([1.0] * 20, rel=1e-3)
+
+
+def test_a_training_ends_after_its_minutes_over_all_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(0.0, 1.0)
+    monkeypatch.setattr("asr.punctuation.train.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    options = TrainOptions(steps=1000, minutes=0.25, rows=1, units=16)
+    done = train(prose(50, 0), [], tmp_path / "small.pt", options, SMALL)
+    assert 3 < done.step < 20 and 0.25 <= done.summary["minutes"] < 0.3
+    assert train(prose(50, 0), [], tmp_path / "small.pt", options, SMALL, resume=done).step == done.step
+
+
+def test_the_offset_is_that_of_what_was_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned, scored = [], []
+    monkeypatch.setattr("asr.punctuation.train.tune", lambda ask, corpora, *size: tuned.append((corpora, size)) or 0.45)
+    held_out = [(name, prose(3, seed)) for seed, name in enumerate("ab")]
+    options = TrainOptions(steps=1, rows=1, units=16)
+    path = tmp_path / "small.pt"
+    train(prose(50, 0), held_out, path, options, SMALL, on_scores=lambda *scores: scored.append(scores[:2]))
+    assert tuned == [([corpus for _, corpus in held_out], (SMALL.total_look_ahead, SMALL.total_left_context))]
+    assert PunctuationCheckpoint.load(path).none_offset == 0.45
+    assert scored == [(1, "a"), (1, "b")]
+
+
+def test_the_loss_is_that_of_marks_and_half_that_of_cases() -> None:
+    """Means over the words that have a label."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 3, 4, generator=generator), torch.randn(2, 3, 3, generator=generator)
+    marks, cases = np.array([[IGNORED, 2, 0], [3, 1, IGNORED]]), np.array([[IGNORED, 2, 0], [IGNORED, 1, IGNORED]])
+    none = np.zeros((2, 3), np.int64)
+    found = batch_loss(lambda *_: logits, Batch(none, none, none, marks, cases))  # type: ignore[arg-type,return-value]
+    expected = 0.0
+    for scores, labels, weight in zip(logits, (marks, cases), (1.0, 0.5), strict=True):
+        log_probs = np.log(np.exp(scores.numpy()) / np.exp(scores.numpy()).sum(-1, keepdims=True))
+        picked = [log_probs[row, at, labels[row, at]] for row, at in np.argwhere(labels != IGNORED)]
+        expected -= weight * np.mean(picked)
+    assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
 def test_files_of_the_ted_benchmark(tmp_path: Path) -> None:
     path = tmp_path / "dev"
     path.write_text(
-        "well\tCOMMA\r\nwe\tO\r\ndo\tO\r\nn't\tO\r\navant-garde\tPERIOD\r\n--\tPERIOD\r\nwhy\tO\r\n\tQUESTION\r\n"
+        "well\tCOMMA\r\nwe\tO\r\ndo\tO\r\nn't\tO\r\navant-garde\tPERIOD\r\n--\tO\r\nwhy\tO\r\nit\tO\r\n's\tO\r\n"
+        "\tQUESTION\r\n"
     )
     corpus = read_iwslt(path)
-    assert [corpus.vocabulary[word] for word in corpus.words] == ["well", "we", "don't", "avant", "garde", "why"]
-    assert corpus.marks.tolist() == [1, 0, 0, 0, 2, 3]
+    assert [corpus.vocabulary[word] for word in corpus.words] == [
+        "well",
+        "we",
+        "don't",
+        "avant",
+        "garde",
+        "why",
+        "it's",
+    ]
+    assert corpus.marks.tolist() == [1, 0, 0, 0, 2, 0, 3]
     path.write_text("well\tDASH\n")
     with pytest.raises(ValueError, match="line 1"):
         read_iwslt(path)

@@ -36,7 +36,7 @@ def changes(model: AsrModel, optimizer: torch.optim.Optimizer, found_inf: float 
 def test_orthogonalize_keeps_singular_vectors_and_levels_singular_values(shape):
     torch.manual_seed(2)
     u, _, v = torch.linalg.svd(torch.randn(3, *shape), full_matrices=False)
-    values = torch.logspace(0, -1.5, min(shape)).expand(3, -1)
+    values = torch.logspace(0, -2.3, min(shape)).expand(3, -1)
     result = orthogonalize(u * values[:, None] @ v)
     levelled = u.mT @ result @ v.mT
     diagonal = levelled.diagonal(dim1=1, dim2=2)
@@ -141,6 +141,7 @@ def test_learning_rate_schedules() -> None:
         assert all(a > b for a, b in itertools.pairwise(rates[9:]))
         assert rates[54] == pytest.approx((10 / 55) ** 0.5 if schedule == "noam" else 0.5)  # half of the way down
     assert rates[99] == pytest.approx(0, abs=1e-6)
+    assert learning_rate(OptimConfig(lr=1.0, warmup_steps=0, schedule="noam"), 4, 100) == pytest.approx(0.5)
     assert learning_rate(OptimConfig(lr=1.0, warmup_steps=10, schedule="noam"), 40, 100) == pytest.approx(0.5)
 
 
@@ -159,7 +160,8 @@ def test_weight_average_follows_the_weights() -> None:
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_biases_and_norms_do_not_decay(kind: str) -> None:
     model = AsrModel(ModelConfig(dim=8, num_heads=2, encoder_layers=1, decoder_layers=1, vocab_size=5))
-    groups = build_optimizer(model, OptimConfig(kind=kind, weight_decay=0.1)).param_groups
+    groups = build_optimizer(model, OptimConfig(kind=kind, weight_decay=0.1, betas=(0.8, 0.7))).param_groups
+    assert {group["betas"] for group in groups} == {(0.8, 0.7)}
     decays = {id(p): group["weight_decay"] for group in groups for p in group["params"]}
     for name, parameter in model.named_parameters():
         assert decays.pop(id(parameter)) == (0.1 if parameter.ndim >= 2 else 0.0), name

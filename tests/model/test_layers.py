@@ -1,0 +1,88 @@
+"""The blocks of encoder and decoder, by their definitions and beside PyTorch's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asr.model.layers import CrossAttention, FeedForward, LockedDropout, Residual, SelfAttention
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def with_biases(module: nn.Module) -> nn.Module:
+    for parameter in module.parameters():
+        parameter.data += 0.2 * torch.randn_like(parameter)
+    return module
+
+
+def attention_of_pytorch(in_weight: Tensor, in_bias: Tensor, out: nn.Linear, num_heads: int) -> nn.MultiheadAttention:
+    module = nn.MultiheadAttention(out.in_features, num_heads, batch_first=True)
+    module.load_state_dict(
+        {"in_proj_weight": in_weight, "in_proj_bias": in_bias, "out_proj.weight": out.weight, "out_proj.bias": out.bias}
+    )
+    return module.eval()
+
+
+@torch.no_grad()
+def test_self_attention_is_that_of_pytorch() -> None:
+    attention = with_biases(SelfAttention(12, 3))
+    reference = attention_of_pytorch(attention.qkv.weight, attention.qkv.bias, attention.out, 3)
+    x, hidden = random(2, 5, 12), torch.ones(5, 5, dtype=torch.bool).triu(1)
+    bias = torch.zeros(1, 1, 5, 5).masked_fill(hidden, float("-inf"))
+    torch.testing.assert_close(attention(x, bias, None, None)[0], reference(x, x, x, attn_mask=hidden)[0])
+
+
+@torch.no_grad()
+def test_cross_attention_is_that_of_pytorch() -> None:
+    attention = with_biases(CrossAttention(12, 3))
+    weight, bias = (
+        torch.cat((getattr(attention.query, n), getattr(attention.key_value, n))) for n in ("weight", "bias")
+    )
+    reference = attention_of_pytorch(weight, bias, attention.out, 3)
+    x, memory = random(2, 5, 12), random(2, 7, 12, seed=1)
+    hidden = torch.arange(7)[None] >= torch.tensor([7, 4])[:, None]
+    mask = torch.zeros(2, 7).masked_fill(hidden, float("-inf"))[:, None, None]
+    found = attention(x, 5, *attention.project(memory), mask)
+    torch.testing.assert_close(found, reference(x, memory, memory, key_padding_mask=hidden)[0])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
+def test_feed_forward(activation: str) -> None:
+    block, x = with_biases(FeedForward(6, 48, activation, dropout=0.0)), random(2, 3, 6)
+    hidden = x @ block.up.weight.T + block.up.bias
+    if activation == "swiglu":
+        assert hidden.shape[-1] == 2 * 32, "two thirds of the width"
+        hidden = hidden[..., :32] * torch.sigmoid(hidden[..., :32]) * hidden[..., 32:]
+    else:
+        hidden = {"relu": F.relu, "gelu": F.gelu}[activation](hidden)
+    torch.testing.assert_close(block(x), hidden @ block.down.weight.T + block.down.bias)
+
+
+@torch.no_grad()
+def test_residuals_before_and_after_the_norm() -> None:
+    x, weight, bias = random(2, 3, 8), random(8, seed=1), random(8, seed=2)
+
+    def norm(x: Tensor) -> Tensor:
+        return (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt() * weight + bias
+
+    for kind, expected in (("pre", x + norm(x).sin()), ("post", norm(x + x.sin()))):
+        residual = Residual(8, kind, dropout=0.5).eval()
+        residual.norm.load_state_dict({"weight": weight, "bias": bias})
+        torch.testing.assert_close(residual(x, torch.sin), expected)
+
+
+def test_dropout_takes_channels_of_whole_sequences_and_keeps_the_mean() -> None:
+    torch.manual_seed(0)
+    dropout, x = LockedDropout(0.25), torch.ones(64, 5, 100)
+    out = dropout.train()(x)
+    assert torch.equal(out, out[:, :1].expand_as(out)), "the same channels at all times"
+    assert {round(value, 4) for value in out.unique().tolist()} == {0.0, 1.3333}
+    assert (out == 0).float().mean().item() == pytest.approx(0.25, abs=0.03)
+    assert len(out[:, 0].unique(dim=0)) == 64, "others in each sequence"
+    assert torch.equal(dropout.eval()(x), x)
