@@ -69,7 +69,8 @@ class Stream:
         audio: np.ndarray = np.ascontiguousarray(samples)
         # In seconds, so that the core has to copy little of what waits.
         for begin in range(0, len(audio) or 1, sample_rate):
-            self._accept(audio[begin : begin + sample_rate], sample_rate)
+            piece = audio[begin : begin + sample_rate]
+            self._do(lambda core, piece=piece: core.accept(piece, sample_rate))
 
     def gap(self, num_samples: int, sample_rate: int = SAMPLE_RATE) -> None:
         """Say that `num_samples` of audio were lost here: ends the utterance, reports a Gap. 0 does nothing.
@@ -144,9 +145,6 @@ class Stream:
     def wanted_s(self) -> float:
         """Seconds of audio that complete a chunk, when all is done: with less, nothing new will be recognized."""
         return self._core.num_wanted / SAMPLE_RATE
-
-    def _accept(self, samples: np.ndarray, sample_rate: int) -> None:
-        self._do(lambda core: core.accept(samples, sample_rate))
 
     def _do(self, call: Callable[[_core.Stream], None]) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,13 +22,13 @@ COMMON_FRAMES = 200
 WorkOfCore = _core.EncoderStep | _core.DecoderScoring | _core.PunctuationUnits
 
 
+@dataclass(frozen=True, eq=False)
 class Work:
     """A run of the network that `stream` waits for: `work`, with the model of `recognizer`."""
 
-    def __init__(self, stream: Stream, recognizer: Recognizer, work: WorkOfCore) -> None:
-        self.stream = stream
-        self.recognizer = recognizer
-        self.work = work
+    stream: Stream
+    recognizer: Recognizer
+    work: WorkOfCore
 
     @property
     def kind(self) -> Hashable:

@@ -152,9 +152,7 @@ class Microphone:
             if len(samples) or gap:
                 return Block(samples, capture.sample_rate, gap)
             block = self._overflow_error() or (None if self._closed else self._watch())
-            if self._closed:
-                return block
-            if block is not None or time.monotonic() >= deadline:
+            if self._closed or block is not None or time.monotonic() >= deadline:
                 return block
             time.sleep(POLL_S)
 
