@@ -12,12 +12,14 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from asr import Recognizer
 from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.alignment import forced_align
 from asr.evaluation.engine import Engine
 from asr.features import ENCODER_FRAME_MS, fbank
 from asr.runtime.onnx_model import Encoded, OnnxModel
 from asr.runtime.search import Word
+from asr.streaming import Final
 
 T = TypeVar("T")
 LEFT_CONTEXT = 64  # encoder frames, 2560 ms
@@ -64,6 +66,14 @@ def aligned_words(aligner: OnnxModel, samples: np.ndarray, text: str) -> list[Wo
     """The words of a transcript with their times in the recording, by forced alignment. samples: float32, 16 kHz."""
     features = fbank(samples).numpy()
     return forced_align(aligner.encode(features, len(features) // 4, 0).log_probs, text, aligner.tokens)
+
+
+def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
+    """The recognized words of all finals."""
+    stream = recognizer.stream()
+    stream.accept_waveform(samples)
+    stream.finish()
+    return [word for event in stream.events() if isinstance(event, Final) for word in event.raw_words]
 
 
 def progress(items: Iterable[T], name: str) -> Iterable[T]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from command import new_parser, progress, show, utterances
+from command import new_parser, progress, recognize, show, utterances
 
 from asr import Recognizer
 from asr.evaluation.alignment import word_tokens
@@ -20,7 +20,6 @@ from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import matched_words
 from asr.features import fbank
 from asr.runtime.search import decode, phone_words, words
-from asr.streaming import Final
 
 NUM_BINS = 10
 RIDGE = 1e-3  # where all words are right, the likeliest weights are infinite
@@ -112,10 +111,7 @@ def score_words(recognizer: Recognizer, cuts: Sequence[Any], name: str) -> Score
     confidence: list[float] = []
     right: list[float] = []
     for cut in progress(cuts, name):
-        stream = recognizer.stream()
-        stream.accept_waveform(cut.load_audio()[0])
-        stream.finish()
-        found = [word for event in stream.events() if isinstance(event, Final) for word in event.raw_words]
+        found = recognize(recognizer, cut.load_audio()[0])
         confidence += [word.confidence for word in found]
         right += is_right(cut, [word.word for word in found]).tolist()
     return Scored(np.array(confidence), np.array(right))

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import soundfile
 import soxr
-from command import new_parser, progress, show, utterances
+from command import new_parser, progress, recognize, show, utterances
 
 from asr import Recognizer
 from asr._core import spell
@@ -33,7 +33,6 @@ from asr.evaluation.wer import matched_words
 from asr.features import fbank
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.runtime.search import Word, output_symbols, words
-from asr.streaming import Final
 
 VOICES = ("kal_diphone", "ked_diphone")
 MIN_PAUSE_S, MAX_MISS_S = 0.2, 0.4
@@ -42,14 +41,6 @@ SHARE = 0.35  # of the way from quiet to loud, in dB: where sound begins
 Times = list[tuple[str, float, float]]
 Differences = dict[tuple[str, str], list[float]]
 """By truth and edge, in ms."""
-
-
-def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
-    """The words of all finals."""
-    stream = recognizer.stream()
-    stream.accept_waveform(samples)
-    stream.finish()
-    return [word for event in stream.events() if isinstance(event, Final) for word in event.raw_words]
 
 
 def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:
