@@ -12,13 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from command import new_parser, progress, recognize, show, utterances
+from command import encode_whole, new_parser, progress, recognize, show, utterances
 
 from asr import Recognizer
 from asr.evaluation.alignment import word_tokens
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import matched_words
-from asr.features import fbank
 from asr.runtime.search import decode, phone_words, words
 
 NUM_BINS = 10
@@ -83,8 +82,7 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
     """Of each word of finals: 1, its least certain token, the mean of its tokens, and whether it is right."""
     onnx = recognizer.onnx
     for cut in progress(cuts, "fit"):
-        features = fbank(cut.load_audio()[0]).numpy()
-        encoded, fusion = onnx.encode(features, len(features) // 4, 0), recognizer.fusion
+        encoded, fusion = encode_whole(onnx, cut.load_audio()[0]), recognizer.fusion
         if fusion and fusion.over_phones:
             best = decode(encoded.phone_log_probs, "beam", recognizer.beam_size, fusion=fusion)
             found, tokens = phone_words(best, fusion, encoded.log_probs, onnx.tokens), fusion.tokens
