@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asr.features import SAMPLE_RATE
 from asr.streaming.audio.capture import BLOCK_S, CLOSE_TIMEOUT_S, Capture, CaptureDevice
 
 if TYPE_CHECKING:
     from asr.streaming.stream import Stream
 
-SAMPLE_RATE = 16000
 POLL_S = 0.01
 BACK_OFF_S = (0.25, 0.5, 1.0, 2.0, 5.0)
 OVERFLOW_REPORT_S = 10.0
