@@ -60,36 +60,33 @@ class AblationError(Exception):
 
 def all_variants(base: Config) -> dict[str, tuple[str, ...]]:
     """Name and overrides of every variant, those among them that are what `base` is already."""
-    cr_ctc = "loss.cr_ctc_weight=0.2"
-    variants: dict[str, tuple[str, ...]] = {f"seed-{base.train.seed + 1}": (f"train.seed={base.train.seed + 1}",)}
-    for position in ("rope", "relative", "sinusoidal", "learned", "none"):
-        variants[f"position-{position}"] = (f"model.position={position}",)
-    for norm in ("pre", "post"):
-        variants[f"norm-{norm}"] = (f"model.norm={norm}",)
-    for activation in ("relu", "gelu", "swiglu"):
-        variants[f"activation-{activation}"] = (f"model.activation={activation}",)
-    variants["condition-none"] = ("model.condition_layers=[]",)
-    middle = base.model.encoder_layers // 2
-    variants["condition-middle"] = (f"model.condition_layers=[{middle}]",)
-    variants["chunk-fixed-640"] = ("chunk.full_probability=0", "chunk.sizes=[16]")
-    variants["chunk-none"] = ("chunk.full_probability=1",)
-    for smoothing in ("0", "0.1"):
-        variants[f"label-smoothing-{smoothing}"] = (f"loss.label_smoothing={smoothing}",)
-    for sampling in ("0", "0.2"):
-        variants[f"scheduled-sampling-{sampling}"] = (f"loss.scheduled_sampling={sampling}",)
-    variants["units-char"] = ("tokenizer.kind=char",)
-    for size in (128, 256, 512):
-        variants[f"units-bpe-{size}"] = ("tokenizer.kind=bpe", f"tokenizer.vocab_size={size}")
-    variants["units-wordpiece-256"] = ("tokenizer.kind=wordpiece", "tokenizer.vocab_size=256")
-    variants["cr-ctc-off"] = ("loss.cr_ctc_weight=0",)
-    variants["cr-ctc"] = (cr_ctc,)
-    # Two views cost twice the computation; with half the audio the costs are equal.
-    variants["cr-ctc-half-batch"] = (cr_ctc, f"data.max_batch_s={base.data.max_batch_s / 2:g}")
-    for weight in ("0.3", "0.5", "0.7", "1"):
-        variants[f"ctc-weight-{weight}"] = (f"loss.ctc_weight={weight}",)
-    for weight in ("0", "0.3"):
-        variants[f"intermediate-ctc-{weight}"] = (f"loss.intermediate_ctc_weight={weight}",)
-    return variants
+
+    def choices(name: str, key: str, *values: str) -> dict[str, tuple[str, ...]]:
+        return {f"{name}-{value}": (f"{key}={value}",) for value in values}
+
+    return {
+        **choices("seed", "train.seed", str(base.train.seed + 1)),
+        **choices("position", "model.position", "rope", "relative", "sinusoidal", "learned", "none"),
+        **choices("norm", "model.norm", "pre", "post"),
+        **choices("activation", "model.activation", "relu", "gelu", "swiglu"),
+        "condition-none": ("model.condition_layers=[]",),
+        "condition-middle": (f"model.condition_layers=[{base.model.encoder_layers // 2}]",),
+        "chunk-fixed-640": ("chunk.full_probability=0", "chunk.sizes=[16]"),
+        "chunk-none": ("chunk.full_probability=1",),
+        **choices("label-smoothing", "loss.label_smoothing", "0", "0.1"),
+        **choices("scheduled-sampling", "loss.scheduled_sampling", "0", "0.2"),
+        "units-char": ("tokenizer.kind=char",),
+        "units-bpe-128": ("tokenizer.kind=bpe", "tokenizer.vocab_size=128"),
+        "units-bpe-256": ("tokenizer.kind=bpe", "tokenizer.vocab_size=256"),
+        "units-bpe-512": ("tokenizer.kind=bpe", "tokenizer.vocab_size=512"),
+        "units-wordpiece-256": ("tokenizer.kind=wordpiece", "tokenizer.vocab_size=256"),
+        "cr-ctc-off": ("loss.cr_ctc_weight=0",),
+        "cr-ctc": ("loss.cr_ctc_weight=0.2",),
+        # Two views cost twice the computation; with half the audio the costs are equal.
+        "cr-ctc-half-batch": ("loss.cr_ctc_weight=0.2", f"data.max_batch_s={base.data.max_batch_s / 2:g}"),
+        **choices("ctc-weight", "loss.ctc_weight", "0.3", "0.5", "0.7", "1"),
+        **choices("intermediate-ctc", "loss.intermediate_ctc_weight", "0", "0.3"),
+    }
 
 
 def choose_variants(recipe: str, common: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
@@ -128,14 +125,10 @@ def _misfit(config: Config, base: Config, pretrained: Pretrained | None) -> str 
     with torch.device("meta"):
         model = AsrModel(with_vocab(config.model, pretrained.tokenizer.vocab_size))
     ours, theirs = (
-        {
-            name: tensor.shape for name, tensor in tensors.items() if not name.startswith("phone_ctc.")
-        }  # may begin afresh
+        {name: tensor.shape for name, tensor in tensors.items() if not name.startswith("phone_ctc.")}
         for tensors in (model.state_dict(), pretrained.weights)
-    )
-    if ours != theirs:
-        return "other parameters than the weights hold"
-    return None
+    )  # a phone head may begin afresh
+    return "other parameters than the weights hold" if ours != theirs else None
 
 
 class Commands:
@@ -354,12 +347,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_all(args: argparse.Namespace) -> int:
     """Trains and measures what is missing. AblationError when a variant failed, after all the others."""
-    common = [
-        f"train.max_steps={args.steps}",
-        "train.batches_per_step=2",
-        *([f"train.init={args.init}"] if args.init else []),
-        *args.set,
-    ]
+    init = [f"train.init={args.init}"] if args.init else []
+    common = [f"train.max_steps={args.steps}", "train.batches_per_step=2", *init, *args.set]
     variants, left_out = choose_variants(args.recipe, common)
     unknown = [name for name in args.only or () if name not in variants]
     if unknown:

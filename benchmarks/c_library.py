@@ -199,23 +199,14 @@ class CStream:
         found: list[Event] = []
         while pointer := self._c.asr_stream_next_event(self.handle):
             event = pointer.contents
-            more: dict[str, Any] = {
-                "raw": event.raw.decode(),
-                "raw_words": _words(event.raw_words, event.num_raw_words),
-            }
-            if _EVENTS[event.type] is Partial:
+            kind = _EVENTS[event.type]
+            span = (event.text.decode(), event.start_s, event.end_s, _words(event.words, event.num_words))
+            more = {"raw": event.raw.decode(), "raw_words": _words(event.raw_words, event.num_raw_words)}
+            if kind is Partial:
                 more["num_stable"] = event.num_stable
-            elif _EVENTS[event.type] is Final:
+            elif kind is Final:
                 more["endpoint"] = event.endpoint.decode()
-            found.append(
-                _EVENTS[event.type](
-                    event.text.decode(),
-                    event.start_s,
-                    event.end_s,
-                    _words(event.words, event.num_words),
-                    **more,
-                )
-            )
+            found.append(kind(*span, **more))
         return found
 
 

@@ -12,12 +12,14 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from asr import Recognizer
 from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.alignment import forced_align
 from asr.evaluation.engine import Engine
-from asr.features import ENCODER_FRAME_MS, fbank
+from asr.features import ENCODER_FRAME_MS, SAMPLE_RATE, SUBSAMPLING, fbank
 from asr.runtime.onnx_model import Encoded, OnnxModel
 from asr.runtime.search import Word
+from asr.streaming import Event, Final
 
 T = TypeVar("T")
 LEFT_CONTEXT = 64  # encoder frames, 2560 ms
@@ -62,8 +64,31 @@ def encode(engine: Engine, cuts: Sequence[Any], chunk_ms: int, name: str = "enco
 
 def aligned_words(aligner: OnnxModel, samples: np.ndarray, text: str) -> list[Word]:
     """The words of a transcript with their times in the recording, by forced alignment. samples: float32, 16 kHz."""
+    return forced_align(encode_whole(aligner, samples).log_probs, text, aligner.tokens)
+
+
+def encode_whole(model: OnnxModel, samples: np.ndarray) -> Encoded:
+    """The output of the model with full context. samples: float32, 16 kHz."""
     features = fbank(samples).numpy()
-    return forced_align(aligner.encode(features, len(features) // 4, 0).log_probs, text, aligner.tokens)
+    return model.encode(features, len(features) // SUBSAMPLING, 0)
+
+
+def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
+    """The recognized words of all finals."""
+    stream = recognizer.stream()
+    stream.accept_waveform(samples)
+    stream.finish()
+    return [word for event in stream.events() if isinstance(event, Final) for word in event.raw_words]
+
+
+def timed_events(recognizer: Recognizer, samples: np.ndarray, block: int) -> Iterator[tuple[float, Event]]:
+    """Events of 16 kHz audio in blocks of so many samples, each with the seconds of audio after which it came."""
+    stream = recognizer.stream()
+    for begin in range(0, len(samples), block):
+        stream.accept_waveform(samples[begin : begin + block])
+        yield from [(stream.sample_offset / SAMPLE_RATE, event) for event in stream.events()]
+    stream.finish()
+    yield from [(stream.sample_offset / SAMPLE_RATE, event) for event in stream.events()]
 
 
 def progress(items: Iterable[T], name: str) -> Iterable[T]:

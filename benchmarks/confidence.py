@@ -12,15 +12,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from command import new_parser, progress, show, utterances
+from command import encode_whole, new_parser, progress, recognize, show, utterances
 
 from asr import Recognizer
 from asr.evaluation.alignment import word_tokens
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import matched_words
-from asr.features import fbank
 from asr.runtime.search import decode, phone_words, words
-from asr.streaming import Final
 
 NUM_BINS = 10
 RIDGE = 1e-3  # where all words are right, the likeliest weights are infinite
@@ -84,8 +82,7 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
     """Of each word of finals: 1, its least certain token, the mean of its tokens, and whether it is right."""
     onnx = recognizer.onnx
     for cut in progress(cuts, "fit"):
-        features = fbank(cut.load_audio()[0]).numpy()
-        encoded, fusion = onnx.encode(features, len(features) // 4, 0), recognizer.fusion
+        encoded, fusion = encode_whole(onnx, cut.load_audio()[0]), recognizer.fusion
         if fusion and fusion.over_phones:
             best = decode(encoded.phone_log_probs, "beam", recognizer.beam_size, fusion=fusion)
             found, tokens = phone_words(best, fusion, encoded.log_probs, onnx.tokens), fusion.tokens
@@ -112,10 +109,7 @@ def score_words(recognizer: Recognizer, cuts: Sequence[Any], name: str) -> Score
     confidence: list[float] = []
     right: list[float] = []
     for cut in progress(cuts, name):
-        stream = recognizer.stream()
-        stream.accept_waveform(cut.load_audio()[0])
-        stream.finish()
-        found = [word for event in stream.events() if isinstance(event, Final) for word in event.raw_words]
+        found = recognize(recognizer, cut.load_audio()[0])
         confidence += [word.confidence for word in found]
         right += is_right(cut, [word.word for word in found]).tolist()
     return Scored(np.array(confidence), np.array(right))

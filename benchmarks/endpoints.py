@@ -14,6 +14,7 @@ speech pauses as it does in reading. Of each rule:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
@@ -53,6 +54,15 @@ def room_tone(samples: np.ndarray, seconds: float) -> np.ndarray:
     return np.random.default_rng(0).normal(0, level, int(16000 * seconds)).astype(np.float32)
 
 
+def by_speaker(cuts: Iterable[Any]) -> list[list[Any]]:
+    """The utterances of each speaker, in their order."""
+
+    def speaker(cut: Any) -> str:
+        return str(cut.supervisions[0].speaker)
+
+    return [list(group) for _, group in groupby(sorted(cuts, key=speaker), speaker)]
+
+
 def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--aligner", help="an exported float32 model to align with; default: the bundled one")
@@ -63,13 +73,8 @@ def main() -> None:
     args = parser.parse_args()
 
     aligner = OnnxModel(args.aligner or bundled_model("float32"))
-    cuts = utterances(args)
-
-    def speaker(cut: Any) -> str:
-        return str(cut.supervisions[0].speaker)
-
     readings: list[tuple[np.ndarray, list[Word], list[tuple[float, float]], str]] = []
-    for _, group in groupby(sorted(cuts, key=speaker), speaker):
+    for group in by_speaker(utterances(args)):
         spoken: list[Word] = []
         pieces: list[np.ndarray] = []
         spans: list[tuple[float, float]] = []

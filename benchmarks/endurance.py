@@ -50,9 +50,8 @@ Utterance = tuple[str, float, float]
 """Text, start and end of a final; times in seconds from the start of its repetition."""
 
 
-def resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 1e6
+def resident_mb(process: int | str = "self") -> float:
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096 / 1e6
 
 
 def repetition(sample: np.ndarray) -> np.ndarray:

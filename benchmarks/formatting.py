@@ -19,10 +19,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from command import new_parser, progress, show, utterances
+from command import new_parser, progress, show, timed_events, utterances
 
 from asr import Recognizer
 from asr._core import PunctuationRun, TextFormatter, punctuation_units
+from asr.features import FEATURE_OVERLAP, SUBSAMPLING
 from asr.runtime.punctuation import Punctuation
 from asr.runtime.search import Word
 from asr.runtime.shown_text import bundled_punctuation, text_options
@@ -111,7 +112,7 @@ class Formatting:
 def step_times(recognizer: Recognizer, number: int = 50) -> list[float]:
     """CPU times in ms of the acoustic model for one chunk."""
     onnx = recognizer.onnx
-    num_frames = 4 * recognizer.chunk_size + 3
+    num_frames = SUBSAMPLING * recognizer.chunk_size + FEATURE_OVERLAP
     features = np.zeros((1, num_frames, onnx.metadata.num_mel_bins), np.float32)
     pasts, times = [onnx.begin(recognizer.left_context)], []
     for _ in range(number):
@@ -142,14 +143,7 @@ def formatted(cuts: Sequence[Any], recognizer: Recognizer, punctuation: Punctuat
     assert recognizer.chunk_ms is not None
     block = 16 * recognizer.chunk_ms
     for cut in cuts:
-        samples = cut.load_audio()[0]
-        stream = recognizer.stream()
-        for begin in range(0, len(samples), block):
-            stream.accept_waveform(samples[begin : begin + block])
-            for event in stream.events():
-                formatting.add(event)
-        stream.finish()
-        for event in stream.events():
+        for _, event in timed_events(recognizer, cut.load_audio()[0], block):
             formatting.add(event)
     return formatting
 

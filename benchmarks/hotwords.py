@@ -15,10 +15,10 @@ import random
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import jiwer
-import numpy as np
 from command import data_parser, encode, utterances
 
 from asr._core import HOTWORD_BOOST, NgramLm
@@ -86,15 +86,11 @@ def measure(
     fusion = LmWeights().fusion(lm, engine.tokens, graph, engine.phones)
     for reference, encoded in utterances:
         started = time.thread_time()
-
-        def score(tokens: list[list[int]], encoder_out: np.ndarray = encoded.encoder_out) -> np.ndarray:
-            return engine.score(tokens, encoder_out)
-
         found = decode_words(
             encoded.log_probs,
             engine.tokens,
             "rescore",
-            score=score,
+            score=partial(engine.score, encoder_out=encoded.encoder_out),
             ctc_weight=engine.rescore_ctc_weight,
             fusion=fusion,
             phone_log_probs=encoded.phone_log_probs,

@@ -19,7 +19,6 @@ recognizes each utterance alone. Compared:
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import random
 import subprocess
@@ -32,9 +31,9 @@ from typing import Any
 
 import numpy as np
 import soundfile
-from command import progress, show
-from endpoints import room_tone
-from word_times import recognize
+from command import progress, recognize, show
+from endpoints import by_speaker, room_tone
+from endurance import resident_mb
 
 from asr.data.cuts import evenly_spread, load_cuts
 from asr.data.noisy_room import colored_noise, find_sounds, read_sound
@@ -100,14 +99,9 @@ def background(num_samples: int, noises: Sequence[str], number: int, rng: np.ran
 
 def runs(cuts: Sequence[Any], seed: int) -> list[list[Any]]:
     """The utterances in runs of up to MAX_RUN of a speaker, in an order by chance."""
-
-    def speaker(cut: Any) -> str:
-        return str(cut.supervisions[0].speaker)
-
     found: list[list[Any]] = []
-    for _, group in itertools.groupby(sorted(cuts, key=speaker), speaker):
-        of_speaker = list(group)
-        found += [of_speaker[i : i + MAX_RUN] for i in range(0, len(of_speaker), MAX_RUN)]
+    for group in by_speaker(cuts):
+        found += [group[i : i + MAX_RUN] for i in range(0, len(group), MAX_RUN)]
     random.Random(seed).shuffle(found)
     return found
 
@@ -129,10 +123,6 @@ def joined(cuts: Sequence[Any], max_s: float, noises: Sequence[str], seed: int =
             sound = background(round(rng.uniform(*NOISE_S) * SAMPLE_RATE), noises, number // 3 * 2 + number % 3, rng)
             yield Span(now / SAMPLE_RATE, sound, None, is_noise=True)
             now += len(sound)
-
-
-def resident_mb(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 1e6
 
 
 def run_program(path: Path, options: Sequence[str]) -> tuple[list[dict[str, Any]], list[tuple[float, float]]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -103,11 +104,13 @@ def main() -> None:
     fusion = LmWeights().fusion(load_lm(args.lm), engine.tokens)
 
     def free(utterance: Utterance, search: str) -> str:
-        def score(tokens: list[list[int]]) -> np.ndarray:
-            return engine.score(tokens, utterance.encoder_out)
-
-        weight, lm = engine.rescore_ctc_weight, None if search == "greedy" else fusion
-        best = decode(utterance.log_probs, search, score=score, ctc_weight=weight, fusion=lm)
+        best = decode(
+            utterance.log_probs,
+            search,
+            score=partial(engine.score, encoder_out=utterance.encoder_out),
+            ctc_weight=engine.rescore_ctc_weight,
+            fusion=None if search == "greedy" else fusion,
+        )
         return text(best, engine.tokens)
 
     def closed(utterance: Utterance, phrases: Phrases) -> str:

@@ -15,6 +15,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -76,18 +77,14 @@ def read_prose(path: Path) -> list[str]:
 def packages() -> dict[str, Callable[[str], str]]:
     """What takes part: spoken text in small letters to shown text."""
     found = {"asr-stream": lambda text: " ".join(token for token, _, _ in format_numbers(text.split()))}
-    try:
+    with suppress(ImportError):
         import wetext
 
         found["wetext"] = wetext.Normalizer(lang="en", operator="itn").normalize
-    except ImportError:
-        pass
-    try:
+    with suppress(ImportError):
         import damga
 
         found["damga"] = damga.InverseNormalizer(lang="en").normalize
-    except ImportError:
-        pass
     return found
 
 

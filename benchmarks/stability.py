@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from command import aligned_words, new_parser, progress, show, utterances
+from command import aligned_words, new_parser, progress, show, timed_events, utterances
 
 from asr import Recognizer
 from asr.evaluation.plots import new_axes
@@ -78,16 +78,6 @@ def follow(events: Iterable[tuple[float, Event]], tally: Tally) -> list[Shown]:
     return ended + now
 
 
-def timed_events(recognizer: Recognizer, samples: np.ndarray) -> list[tuple[float, Event]]:
-    stream = recognizer.stream()
-    found: list[tuple[float, Event]] = []
-    for begin in range(0, len(samples), BLOCK):
-        stream.accept_waveform(samples[begin : begin + BLOCK])
-        found += [(stream.sample_offset / 16000, event) for event in stream.events()]
-    stream.finish()
-    return found + [(stream.sample_offset / 16000, event) for event in stream.events()]
-
-
 def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--aligner", help="an exported float32 model to align with; default: the bundled one")
@@ -111,7 +101,7 @@ def main() -> None:
             tally = Tally()
             name = f"{chunk_ms} ms, {1 + second_pass}"
             for cut, truth in zip(progress(cuts, name), truths, strict=True):
-                stood = follow(timed_events(recognizer, cut.load_audio()[0]), tally)
+                stood = follow(timed_events(recognizer, cut.load_audio()[0], BLOCK), tally)
                 for i, j in matched_words([word.word for word in truth], [item.word for item in stood]):
                     tally.shown_delays.append(1000 * (stood[j].shown_s - truth[i].end_s))
                     stable_s = stood[j].stable_s

@@ -170,8 +170,7 @@ def their_file(variant: str, args: argparse.Namespace) -> Path:
 
 
 def make_server(variant: str, args: argparse.Namespace) -> Server:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     if variant not in THEIRS:
         more = ["--port", str(port), "--chunk-ms", str(args.chunk_ms), "--max-sessions", str(max_sessions())]

@@ -227,8 +227,7 @@ def measured_in_process(turns: Sequence[Turn], recognizer: Recognizer, name: str
 
 
 def measured_by_socket(turns: Sequence[Turn], num_streams: int, options: Sequence[str]) -> dict[str, float]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", str(port), *options]
     url = f"ws://127.0.0.1:{port}"

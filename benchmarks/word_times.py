@@ -23,17 +23,16 @@ from typing import Any
 import numpy as np
 import soundfile
 import soxr
-from command import new_parser, progress, show, utterances
+from command import encode_whole, new_parser, progress, recognize, show, utterances
 
 from asr import Recognizer
 from asr._core import spell
 from asr.data.cuts import evenly_spread
 from asr.evaluation.alignment import align_tokens, word_tokens
 from asr.evaluation.wer import matched_words
-from asr.features import fbank
+from asr.features import ENCODER_FRAME_S
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.runtime.search import Word, output_symbols, words
-from asr.streaming import Final
 
 VOICES = ("kal_diphone", "ked_diphone")
 MIN_PAUSE_S, MAX_MISS_S = 0.2, 0.4
@@ -44,23 +43,13 @@ Differences = dict[tuple[str, str], list[float]]
 """By truth and edge, in ms."""
 
 
-def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
-    """The words of all finals."""
-    stream = recognizer.stream()
-    stream.accept_waveform(samples)
-    stream.finish()
-    return [word for event in stream.events() if isinstance(event, Final) for word in event.raw_words]
-
-
 def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:
     """Forced alignment of `text`: its words as recognition makes them, and from first to last token."""
-    features = fbank(samples).numpy()
-    log_probs = aligner.encode(features, len(features) // 4, 0).log_probs
-    aligned = align_tokens(log_probs, spell(text, output_symbols(aligner.tokens)))
+    aligned = align_tokens(encode_whole(aligner, samples).log_probs, spell(text, output_symbols(aligner.tokens)))
     as_words = [(word.word, word.start_s, word.end_s) for word in words(aligned, aligner.tokens)]
     places = word_tokens(aligned.tokens, aligner.tokens)
     as_tokens = [
-        (word, 0.04 * aligned.start_frames[place[0]], 0.04 * aligned.end_frames[place[-1]])
+        (word, ENCODER_FRAME_S * aligned.start_frames[place[0]], ENCODER_FRAME_S * aligned.end_frames[place[-1]])
         for (word, _, _), place in zip(as_words, places, strict=True)
     ]
     return as_words, as_tokens

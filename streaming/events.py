@@ -50,16 +50,13 @@ class Event:
         return values
 
 
+def timed_word(word: Word) -> dict[str, Any]:
+    """Plain values for JSON: times to the millisecond."""
+    return {"word": word.word, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}
+
+
 def _plain_values(words: tuple[Word, ...]) -> list[dict[str, Any]]:
-    return [
-        {
-            "word": word.word,
-            "start": round(word.start_s, 3),
-            "end": round(word.end_s, 3),
-            "confidence": round(word.confidence, 3),
-        }
-        for word in words
-    ]
+    return [timed_word(word) | {"confidence": round(word.confidence, 3)} for word in words]
 
 
 @dataclass(frozen=True)

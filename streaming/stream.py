@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +69,7 @@ class Stream:
         audio: np.ndarray = np.ascontiguousarray(samples)
         # In seconds, so that the core has to copy little of what waits.
         for begin in range(0, len(audio) or 1, sample_rate):
-            self._accept(audio[begin : begin + sample_rate], sample_rate)
+            self._do(self._core.accept, audio[begin : begin + sample_rate], sample_rate)
 
     def gap(self, num_samples: int, sample_rate: int = SAMPLE_RATE) -> None:
         """Say that `num_samples` of audio were lost here: ends the utterance, reports a Gap. 0 does nothing.
@@ -79,23 +79,23 @@ class Stream:
         check_sample_rate(sample_rate)
         if not 0 <= num_samples <= 2**48:
             raise ValueError(f"num_samples is {num_samples}; it must be in [0, 2**48]")
-        self._do(lambda core: core.gap(num_samples, sample_rate))
+        self._do(self._core.gap, num_samples, sample_rate)
 
     def end_utterance(self) -> None:
         """End the utterance here, whatever the endpoint rules say; its Final follows. The audio goes on.
 
         Raises ValueError after `finish`.
         """
-        self._do(lambda core: core.end_utterance())
+        self._do(self._core.end_utterance)
 
     def change(self, recognizer: Recognizer) -> None:
         """End the utterance here; what follows is recognized by `recognizer`. ValueError after `finish`."""
         self._recognizers.append(recognizer)
-        self._do(lambda core: core.change(recognizer.segment_options))
+        self._do(self._core.change, recognizer.segment_options)
 
     def finish(self) -> None:
         """Say that no more audio comes: the rest is decoded, the last utterance reported. Twice is once."""
-        self._do(lambda core: core.finish())
+        self._do(self._core.finish)
 
     def report(self, event: Event) -> None:
         """Put an event of the owner's own among the others."""
@@ -128,10 +128,10 @@ class Stream:
             self._num_changes += 1
         return Work(self, self._recognizers[0], work)
 
-    def answer(self, answer: Callable[[_core.Stream], None]) -> None:
-        """Gives the core the answer to its work; what is none makes the stream fail."""
+    def answer(self, method: Callable[..., None], *answer: Any) -> None:
+        """Gives the core the answer to its work, by a method of `_core.Stream`; what is none makes the stream fail."""
         try:
-            answer(self._core)
+            method(self._core, *answer)
         except Exception as error:
             self.fail(error)
 
@@ -145,12 +145,9 @@ class Stream:
         """Seconds of audio that complete a chunk, when all is done: with less, nothing new will be recognized."""
         return self._core.num_wanted / SAMPLE_RATE
 
-    def _accept(self, samples: np.ndarray, sample_rate: int) -> None:
-        self._do(lambda core: core.accept(samples, sample_rate))
-
-    def _do(self, call: Callable[[_core.Stream], None]) -> None:
+    def _do(self, call: Callable[..., None], *arguments: Any) -> None:
         try:
-            call(self._core)
+            call(*arguments)
         except StreamFailed as failure:
             raise failure from self._cause
         while not self._deferred and (work := self.pending()) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,13 +22,13 @@ COMMON_FRAMES = 200
 WorkOfCore = _core.EncoderStep | _core.DecoderScoring | _core.PunctuationUnits
 
 
+@dataclass(frozen=True, eq=False)
 class Work:
     """A run of the network that `stream` waits for: `work`, with the model of `recognizer`."""
 
-    def __init__(self, stream: Stream, recognizer: Recognizer, work: WorkOfCore) -> None:
-        self.stream = stream
-        self.recognizer = recognizer
-        self.work = work
+    stream: Stream
+    recognizer: Recognizer
+    work: WorkOfCore
 
     @property
     def kind(self) -> Hashable:
@@ -57,7 +58,7 @@ def compute(batch: Sequence[Work]) -> None:
     try:
         if isinstance(first.work, _core.DecoderScoring):
             scores = first.recognizer.onnx.score(first.work.tokens, first.work.encoder_out)
-            first.stream.answer(lambda core: core.scored(scores.tolist()))
+            first.stream.answer(_core.Stream.scored, scores.tolist())
         elif isinstance(first.work, _core.PunctuationUnits):
             _punctuate(first, first.work)
         else:
@@ -74,9 +75,9 @@ def _punctuate(work: Work, units: _core.PunctuationUnits) -> None:
         answer = work.recognizer.punctuator.answer_units(units)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        work.stream.answer(lambda core: core.not_punctuated(reason))
+        work.stream.answer(_core.Stream.not_punctuated, reason)
     else:
-        work.stream.answer(lambda core: core.punctuated(*answer))
+        work.stream.answer(_core.Stream.punctuated, *answer)
 
 
 def _compute_steps(batch: Sequence[tuple[Work, _core.EncoderStep]]) -> None:
@@ -96,4 +97,4 @@ def _compute_steps(batch: Sequence[tuple[Work, _core.EncoderStep]]) -> None:
         length = step.num_frames // SUBSAMPLING
         result = [None if head is None else head[index, :length] for head in heads]
         work.stream.pasts[step.second_pass] = output.cache[index]
-        work.stream.answer(lambda core, result=result: core.stepped(*result))
+        work.stream.answer(_core.Stream.stepped, *result)

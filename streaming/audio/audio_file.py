@@ -62,8 +62,8 @@ def read_blocks(
     done_s = 0.0
     try:
         with _open(path, raw_rate is not None, stopped) as (sources, whole):
-            for source in sources:
-                for samples, sample_rate in _read(source, name, raw_rate, block_s, done_s, max_s):
+            for source, mp3_length in sources:
+                for samples, sample_rate in _read(source, mp3_length, name, raw_rate, block_s, done_s, max_s):
                     done_s += len(samples) / sample_rate
                     if done_s > max_s:
                         raise AudioFileError(f"{name} lasts more than {max_s:g} s; at most {max_s:g} s are taken")
@@ -105,10 +105,11 @@ def name_of(path: str | Path | IO[bytes]) -> str:
 
 
 def _read(
-    source: Any, name: str, raw_rate: int | None, block_s: float, done_s: float, max_s: float
+    source: Any, mp3_length: bool, name: str, raw_rate: int | None, block_s: float, done_s: float, max_s: float
 ) -> Iterator[tuple[np.ndarray, int]]:
     """The blocks of one recording, of which `done_s` of audio were read before, in seconds, and at most `max_s` may be.
 
+    mp3_length: whether it states its length, if it is an MP3.
     Raises AudioFileError before the first block where the header states more, and after the last one where it is less.
     """
     from asr.streaming.audio.sequential_file import SequentialFile
@@ -116,7 +117,7 @@ def _read(
     num_frames = 0
     with SequentialFile(source, closefd=False, **_raw(raw_rate)) as file:
         promised, sample_rate = file.frames, file.samplerate
-        if isinstance(source, _Pipe) or promised >= UNKNOWN_FRAMES or (file.format == "MP3" and not _is_exact(source)):
+        if isinstance(source, _Pipe) or promised >= UNKNOWN_FRAMES or (file.format == "MP3" and not mp3_length):
             promised = 0
         elif (length_s := done_s + promised / sample_rate) > max_s:
             raise AudioFileError(f"{name} lasts {length_s:.0f} s; at most {max_s:g} s are taken")
@@ -139,46 +140,32 @@ def _raw(rate: int | None) -> dict[str, Any]:
     return {"format": "RAW", "subtype": "PCM_16", "endian": "LITTLE", "channels": 1, "samplerate": rate}
 
 
-def _is_exact(source: Any) -> bool:
-    """Whether an MP3 states its length."""
-    if isinstance(source, bytes):
-        with open(source, "rb") as file:
-            return knows_length(file, 0)
-    if isinstance(source, int):
-        position = os.lseek(source, 0, os.SEEK_CUR)
-        with open(source, "rb", closefd=False) as file:
-            exact = knows_length(file, 0)
-        os.lseek(source, position, os.SEEK_SET)
-        return exact
-    position = source.tell()
-    exact = knows_length(source, 0)
-    source.seek(position)
-    return exact
-
-
 @contextlib.contextmanager
-def _open(path: str | Path | IO[bytes], raw: bool, stopped: Callable[[], object]) -> Iterator[tuple[list[Any], bool]]:
-    """The recordings that libsndfile can read, and whether the last one is complete, as far as the file states it."""
+def _open(
+    path: str | Path | IO[bytes], raw: bool, stopped: Callable[[], object]
+) -> Iterator[tuple[list[tuple[Any, bool]], bool]]:
+    """The recordings that libsndfile can read, each with whether it is an MP3 that states its length, and whether the
+    last one is complete, as far as the file states it."""
     with contextlib.ExitStack() as stack:
         file: Any
         if not isinstance(path, (str, Path)):
             file = stack.enter_context(open(path.fileno(), "rb", closefd=False))
             file.seek(0)
         elif path == STDIN:
-            file = _open_stdin()
+            file = stack.enter_context(_open_stdin())
         elif Path(path).is_fifo():
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not wait for a writer
-            file = open(descriptor, "rb", buffering=0)  # noqa: SIM115, closed by _Pipe
+            file = stack.enter_context(open(descriptor, "rb", buffering=0))
             os.set_blocking(file.fileno(), True)
         elif Path(path).is_file():
             file = stack.enter_context(open(path, "rb"))
         else:
             raise AudioFileError(f"there is no audio file {name_of(path)}")
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            pipe = stack.enter_context(_Pipe(file, stopped))
+            pipe = _Pipe(file, stopped)
             head = pipe.peek(_HEAD)
             if raw or head.startswith(_STREAMED):
-                yield [pipe], True
+                yield [(pipe, False)], True
                 return
             # What begins with zeros is no audio, and may have no end: /dev/zero.
             content = pipe.read_all() if head.strip(b"\0") else head
@@ -189,29 +176,30 @@ def _open(path: str | Path | IO[bytes], raw: bool, stopped: Callable[[], object]
             else:
                 file = io.BytesIO(content)
         if raw:
-            yield [file.fileno()], True
+            yield [(file.fileno(), False)], True
             return
         kind = kind_of(file.read(_HEAD))
         if kind in FFMPEG_KINDS:
             from asr.streaming.audio.ffmpeg import Ffmpeg
 
             ffmpeg = stack.enter_context(Ffmpeg(file, kind, name_of(path)))
-            yield [stack.enter_context(_Pipe(ffmpeg.output, stopped))], True
+            yield [(_Pipe(ffmpeg.output, stopped), False)], True
             if not stopped():
                 ffmpeg.check()
             return
         size = file.seek(0, os.SEEK_END)
         sections, whole = parts(file, kind, size)
+        mp3_lengths = [kind == "mp3" and knows_length(file, begin) for begin, _ in sections]
         file.seek(0)
+        sources: list[Any] = [file]
         if len(sections) > 1:
-            yield [Section(file, begin, end) for begin, end in sections], whole
+            sources = [Section(file, begin, end) for begin, end in sections]
         elif isinstance(path, (str, Path)) and path != STDIN and Path(path).is_file():
-            yield [os.fsencode(path)], whole  # libsndfile knows headerless formats by their suffix
-        elif isinstance(file, io.BytesIO):
-            yield [file], whole
-        else:
+            sources = [os.fsencode(path)]  # libsndfile knows headerless formats by their suffix
+        elif not isinstance(file, io.BytesIO):
             os.lseek(file.fileno(), 0, os.SEEK_SET)  # `file.seek` may have moved in the buffer only
-            yield [file.fileno()], whole
+            sources = [file.fileno()]
+        yield list(zip(sources, mp3_lengths, strict=True)), whole
 
 
 def _open_stdin() -> io.FileIO:
@@ -306,9 +294,3 @@ class _Pipe:
         self._ended = not piece
         self._content += piece
         return bool(piece)
-
-    def __enter__(self) -> _Pipe:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._file.close()

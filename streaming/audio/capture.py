@@ -7,7 +7,6 @@ lacks that private way in, a Python callback calls that function instead.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import threading
 from typing import Any, Protocol
@@ -131,21 +130,11 @@ class Capture:
         then left to itself.
         """
 
-        def stop() -> None:
-            try:
-                if abort:
-                    self._stream.abort()
-                else:
-                    self._stream.stop()
-            finally:
-                self._stream.close()
+        def stop() -> None:  # sounddevice ignores errors of a device that is lost
+            (self._stream.abort if abort else self._stream.stop)()
+            self._stream.close()
 
-        thread = threading.Thread(target=_quietly, args=(stop,), name="close-microphone", daemon=True)
+        thread = threading.Thread(target=stop, name="close-microphone", daemon=True)
         thread.start()
         thread.join(CLOSE_TIMEOUT_S)
         return not thread.is_alive()
-
-
-def _quietly(stop: Any) -> None:
-    with contextlib.suppress(Exception):  # a lost device cannot be stopped, and no one is left to care
-        stop()

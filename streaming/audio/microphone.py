@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asr.features import SAMPLE_RATE
 from asr.streaming.audio.capture import BLOCK_S, CLOSE_TIMEOUT_S, Capture, CaptureDevice
 
 if TYPE_CHECKING:
     from asr.streaming.stream import Stream
 
-SAMPLE_RATE = 16000
 POLL_S = 0.01
 BACK_OFF_S = (0.25, 0.5, 1.0, 2.0, 5.0)
 OVERFLOW_REPORT_S = 10.0
@@ -152,9 +152,7 @@ class Microphone:
             if len(samples) or gap:
                 return Block(samples, capture.sample_rate, gap)
             block = self._overflow_error() or (None if self._closed else self._watch())
-            if self._closed:
-                return block
-            if block is not None or time.monotonic() >= deadline:
+            if self._closed or block is not None or time.monotonic() >= deadline:
                 return block
             time.sleep(POLL_S)
 

@@ -72,6 +72,17 @@ def default_output() -> str:
     return sink
 
 
+def _start(*command: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | _ENVIRONMENT,
+        start_new_session=True,  # Ctrl-C is ours: what is in the pipe then is read as well
+        bufsize=0,
+    )
+
+
 class MonitorCapture:
     """A running parec, which fills a ring: a `CaptureDevice`."""
 
@@ -82,30 +93,10 @@ class MonitorCapture:
         """sink: the output's name. A parec that ends at once is seen by `active`."""
         self.ring = RingBuffer(int(RING_S * SAMPLE_RATE))
         self.first_sample_ns = self.last_sample_ns = 0
-        environment = os.environ | _ENVIRONMENT
-        format = [
-            "--raw",
-            "--format=float32le",
-            f"--rate={SAMPLE_RATE}",
-            "--channels=1",
-            f"--latency-msec={LATENCY_MS}",
-        ]
-        # Sessions of their own, since Ctrl-C is ours: what is in the pipe then is read as well.
-        self._recorder = subprocess.Popen(
-            ["parec", f"--device={sink}.monitor", "--client-name=asr-stream", *format],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-            bufsize=0,
-        )
-        self._watcher = subprocess.Popen(
-            ["pactl", "subscribe"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
+        format = ("--raw", "--format=float32le", f"--rate={SAMPLE_RATE}", "--channels=1")
+        options = (f"--device={sink}.monitor", "--client-name=asr-stream", f"--latency-msec={LATENCY_MS}")
+        self._recorder = _start("parec", *options, *format)
+        self._watcher = _start("pactl", "subscribe")
         self._sink = sink
         self._threads = [
             threading.Thread(target=target, name="system-audio", daemon=True) for target in (self._record, self._watch)

@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
 def _option_names() -> list[str]:
     parser = argparse.ArgumentParser()
     add_recognition_options(parser)
-    return [name for name in vars(parser.parse_args([]))]
+    return list(vars(parser.parse_args([])))
 
 
 def _check_settings(task: Task) -> bool:

@@ -58,13 +58,9 @@ def find_recordings(inputs: Sequence[str], audio_root: str | None = None) -> lis
         found += _named(recordings, prefix, seen)
     if not any(isinstance(each, Recording) for each in found):
         why = f": {found[0].audio}: {found[0].reason}" if found and isinstance(found[0], Refusal) else ""
-        raise ValueError(f"no recording in {' '.join(inputs)}{why}; those in folders are known by {suffixes()}")
+        suffixes = ", ".join(sorted(AUDIO_SUFFIXES))
+        raise ValueError(f"no recording in {' '.join(inputs)}{why}; those in folders are known by {suffixes}")
     return found
-
-
-def suffixes() -> str:
-    """For people."""
-    return ", ".join(sorted(AUDIO_SUFFIXES))
 
 
 def parse_shard(text: str) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from asr.streaming.server.security.descriptors import BACKLOG, provide
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.security.log import set_up_logging
-from asr.streaming.terminal.options import add_recognition_options, new_recognizer
+from asr.streaming.terminal.options import add_recognition_options, print_error, recognizer_or_error
 
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
@@ -47,7 +47,8 @@ def main(argv: Sequence[str]) -> int:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        return _print_error("the server needs more packages: pip install 'asr-stream[server]'")
+        print_error("the server needs more packages: pip install 'asr-stream[server]'")
+        return 1
     try:
         limits = limits_of(args)
     except ValueError as error:
@@ -56,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
 
     token = os.environ.get("ASR_STREAM_TOKEN", "")
     if args.host not in LOOPBACK and not token:
-        print(f"asr-stream: anyone who reaches {args.host} may use this server: set ASR_STREAM_TOKEN", file=sys.stderr)
+        print_error(f"anyone who reaches {args.host} may use this server: set ASR_STREAM_TOKEN")
     set_up_logging()
     return _serve(args, parser, limits, token)
 
@@ -113,15 +114,7 @@ def limits_of(args: argparse.Namespace) -> Limits:
     return Limits(**{field.name: getattr(args, field.name) for field in fields(Limits)})
 
 
-def _print_error(message: object) -> int:
-    print(f"asr-stream: {message}", file=sys.stderr, flush=True)
-    return 1
-
-
 def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Limits, token: str) -> int:
-    from asr.lm.packed import LmError
-    from asr.runtime.onnx_model import ModelError
-
     try:
         listening = _listen(args.host, args.port, "--port")
         provide(limits, num_ports=1 + (args.wyoming_port is not None))
@@ -129,13 +122,11 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
         if args.wyoming_port is not None:
             wyoming = _listen(args.wyoming_host, args.wyoming_port, "--wyoming-port")
     except ValueError as error:
-        return _print_error(error)
-    try:
-        recognizer = new_recognizer(args)
-    except (ModelError, LmError) as error:
-        return _print_error(error)
-    except ValueError as error:
-        parser.error(str(error))
+        print_error(error)
+        return 1
+    recognizer = recognizer_or_error(args, parser)
+    if recognizer is None:
+        return 1
     asyncio.run(_run(recognizer, limits, args, token, listening, wyoming))
     return 0
 

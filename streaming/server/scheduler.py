@@ -15,14 +15,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from asr.streaming.events import Event
+from asr.streaming.recognizer import Recognizer
 from asr.streaming.stream import Stream
 from asr.streaming.work import Work, compute
-
-if TYPE_CHECKING:
-    from asr.streaming.recognizer import Recognizer
 
 logger = logging.getLogger("asr_stream.server")
 

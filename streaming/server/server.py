@@ -7,17 +7,15 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asr.cores import num_cores
+from asr.streaming.recognizer import Recognizer
 from asr.streaming.server.metrics import Metrics
 from asr.streaming.server.scheduler import Scheduler
 from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.session import Session
-
-if TYPE_CHECKING:
-    from asr.streaming.recognizer import Recognizer
 
 logger = logging.getLogger("asr_stream.server")
 

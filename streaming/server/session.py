@@ -6,18 +6,15 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from asr.streaming.events import Event, Final, Partial
+from asr.streaming.recognizer import Recognizer
 from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, check_samples
 from asr.streaming.server.scheduler import Job, Report, Scheduler
-
-if TYPE_CHECKING:
-    from asr.streaming.recognizer import Recognizer
-    from asr.streaming.stream import Stream
-
+from asr.streaming.stream import Stream
 
 MAX_QUEUED = 1000
 """Queued calls, however short their audio is."""

@@ -153,10 +153,8 @@ def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
     """Sets what follows from other options."""
-    not_live = next(
-        (f"--{name.replace(chr(95), chr(45))}" for name in ("file", "sample", "list_devices") if getattr(args, name)),
-        "",
-    )
+    sources = {"--file": args.file, "--sample": args.sample, "--list-devices": args.list_devices}
+    not_live = next((option for option, given in sources.items() if given), "")
     if args.system_audio and not_live:
         parser.error(f"--system-audio is a source, and so is {not_live}: give one of the two")
     if args.microphone and not args.system_audio:
@@ -187,10 +185,9 @@ def _check_output(parser: Parser, args: argparse.Namespace, paths: Sequence[str]
     if args.existing == "append" and args.format not in ("text", "json"):
         parser.error("--append: subtitles cannot be continued, since their times begin at 0")
     recordings: dict[Path, str] = {}
-    targets = [output_path(output, path, args.format) for path in paths] if in_folder else [Path(output)]
-    if in_folder and not paths:
-        targets = [output_path(output, "sample.wav" if args.sample else "microphone", args.format)]
-    for path, target in zip(paths, targets if in_folder else targets * len(paths), strict=False):
+    names = paths or ["sample.wav" if args.sample else "microphone"]
+    targets = [output_path(output, name, args.format) if in_folder else Path(output) for name in names]
+    for path, target in zip(paths, targets, strict=False):
         if in_folder and recordings.setdefault(target, path) != path:
             parser.error(f"{recordings[target]} and {path} would both be written to {target}")
         if target.exists() and _is_source(path, target):

@@ -9,7 +9,6 @@ Terminals wrap these lines when they become narrower; all rows of them are erase
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import TextIO
 
 from rich.cells import cell_len, set_cell_size
@@ -135,7 +134,5 @@ class Captions:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()

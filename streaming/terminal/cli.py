@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import asr
 from asr.command import Parser, prepare_output, silence_libraries
 from asr.streaming.terminal.arguments import new_parser, parse
-from asr.streaming.terminal.options import new_recognizer
+from asr.streaming.terminal.options import print_error, recognizer_or_error
 
 if TYPE_CHECKING:
     from asr.streaming.audio.microphone import Microphone
@@ -60,7 +60,7 @@ def _command(argv: Sequence[str]) -> int:
         discard_output()  # its reader has ended
         return 0
     except OutputError as error:
-        _print_error(error)
+        print_error(error)
         return 1
 
 
@@ -70,7 +70,7 @@ def _run(args: argparse.Namespace, parser: Parser) -> int:
         if args.list_devices:
             return _list_devices()
         if args.file or args.sample:
-            recognizer = _recognizer(args, parser)
+            recognizer = recognizer_or_error(args, parser)
             return 1 if recognizer is None else _files(recognizer, args, interrupt)
         return _microphone(args, parser, interrupt)
 
@@ -93,24 +93,6 @@ class _Interrupt:
         self.signal = number
         for other in self._numbers:
             signal.signal(other, signal.default_int_handler if other == signal.SIGINT else signal.SIG_DFL)
-
-
-def _print_error(message: object) -> None:
-    print(f"asr-stream: {message}", file=sys.stderr, flush=True)
-
-
-def _recognizer(args: argparse.Namespace, parser: Parser) -> Recognizer | None:
-    """None when the model cannot be used, after an error message."""
-    from asr.lm.packed import LmError
-    from asr.runtime.onnx_model import ModelError
-
-    try:
-        return new_recognizer(args)
-    except (ModelError, LmError) as error:
-        _print_error(error)
-        return None
-    except ValueError as error:
-        parser.error(str(error))
 
 
 def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interrupt) -> int:
@@ -149,9 +131,9 @@ def _microphone(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt)
             run = _dictation if args.type else _captions
             return run(args, parser, interrupt, stack)
         except (TypingError, ToggleError) as error:
-            _print_error(error)
+            print_error(error)
         except MicrophoneError as error:
-            _print_error(error)
+            print_error(error)
             if args.device is None and not args.system_audio:
                 print("Without a microphone, try the bundled recording:  asr-stream --sample", file=sys.stderr)
     return 1
@@ -167,7 +149,7 @@ def _captions(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, s
 
         opened.append(("others", stack.enter_context(SystemAudio())))
     _tell("Listening on " + " and ".join(microphone.device.name for _, microphone in opened) + " ... Ctrl-C ends")
-    recognizer = _recognizer(args, parser)
+    recognizer = recognizer_or_error(args, parser)
     if recognizer is None:
         return 1
     from asr.streaming.terminal.live import Live, Source
@@ -192,7 +174,7 @@ def _dictation(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, 
         f"{'Paused' if args.paused else 'Listening'}; {tool.name} types into the focused window; asr-stream toggle "
         "switches it on and off; Ctrl-C ends"
     )
-    recognizer = _recognizer(args, parser)
+    recognizer = recognizer_or_error(args, parser)
     if recognizer is None:
         return 1
     from asr.streaming.terminal.dictation import Dictation
@@ -259,7 +241,7 @@ def _list_devices() -> int:
     try:
         devices = list_devices()
     except MicrophoneError as error:
-        _print_error(error)
+        print_error(error)
         return 1
     for device in devices:
         mark = "*" if device.is_default else " "
@@ -268,7 +250,7 @@ def _list_devices() -> int:
             f"{device.default_sample_rate} Hz)"
         )
     if not devices:
-        _print_error("there is no microphone: PortAudio finds no input device")
+        print_error("there is no microphone: PortAudio finds no input device")
         return 1
     return 0
 

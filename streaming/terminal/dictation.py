@@ -5,7 +5,6 @@ The time of the stream does not advance during a pause.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -55,18 +54,14 @@ class Dictation(Live):
 
     def finish(self) -> None:
         self._drain()
-        begun = time.monotonic()
-        self._source.stream.finish()
-        self._show(self._source, 0.0, begun)
+        self._recognize(self._source, self._source.stream.finish)
         self._typing.close()
         if error := self._typing.new_error():
             self._output.warn(error)
 
     def _pause(self) -> None:
         self._drain()
-        begun = time.monotonic()
-        self._source.stream.end_utterance()
-        self._show(self._source, 0.0, begun)
+        self._recognize(self._source, self._source.stream.end_utterance)
 
     def _resume(self) -> None:
         self._typing.resume()
@@ -85,8 +80,7 @@ class Dictation(Live):
             self._source.microphone = None
 
     def _warn(self, text: str) -> None:
-        self._source.stream.report_error(text)
-        self._show(self._source, 0.0, time.monotonic())
+        self._recognize(self._source, lambda: self._source.stream.report_error(text))
 
     def _show_event(self, event: Event, label: str) -> None:
         super()._show_event(event, label)

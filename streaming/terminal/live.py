@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,32 +62,30 @@ class Live:
         while self.step():
             pass
         for source in self._sources:
-            begun = time.monotonic()
-            source.stream.finish()
-            self._show(source, 0.0, begun)
+            self._recognize(source, source.stream.finish)
 
     def _read(self, source: Source) -> bool:
         assert source.microphone is not None
         block = source.microphone.read(WAIT_S / len(self._sources))
         if block is not None:
-            begun = time.monotonic()
-            if len(self._sources) > 1 and not source.begun and len(block.samples):
-                self._align(source)
-            block.put_into(source.stream)
-            audio_s = len(block.samples) / block.sample_rate
-            self._show(source, audio_s, begun)
+            self._recognize(source, partial(self._take, source, block), len(block.samples) / block.sample_rate)
         if self._view and source is self._sources[0]:
             self._view.draw(block, source.stream, self.stats.now() if self._with_stats else [])
         return block is not None
 
-    def _align(self, source: Source) -> None:
-        """Sources begin one after the other; silence fills up to the first sample."""
+    def _take(self, source: Source, block: Block) -> None:
+        """Several sources begin one after the other: silence fills up to the first sample."""
         assert source.microphone is not None
-        source.begun = True
-        late_ns = source.microphone.first_sample_ns - self._begun_ns
-        source.stream.accept_waveform(np.zeros(max(0, late_ns) * SAMPLE_RATE // 10**9, np.float32))
+        if len(self._sources) > 1 and not source.begun and len(block.samples):
+            source.begun = True
+            late_ns = source.microphone.first_sample_ns - self._begun_ns
+            source.stream.accept_waveform(np.zeros(max(0, late_ns) * SAMPLE_RATE // 10**9, np.float32))
+        block.put_into(source.stream)
 
-    def _show(self, source: Source, audio_s: float, begun: float) -> None:
+    def _recognize(self, source: Source, call: Callable[[], None], audio_s: float = 0.0) -> None:
+        """Shows what `call`, which gives the stream so much audio, brings."""
+        begun = time.monotonic()
+        call()
         events = source.stream.events()
         self.stats.add(audio_s, time.monotonic() - begun, events, waited_s=audio_s)
         for event in events:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from functools import partial
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,6 +113,7 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
     """The recognizer of `args`. Raises as `Recognizer` does."""
     from asr.lm.packed import LmError
     from asr.runtime.onnx_model import ModelError
+    from asr.runtime.shown_text import TEXT
     from asr.streaming.recognizer import Recognizer
 
     if args.model == "":
@@ -120,31 +121,51 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
     for option, path in (("--hotwords", args.hotwords), ("--phrases", args.phrases), ("--mask", args.mask)):
         if path is not None and not Path(path).exists():
             raise ValueError(f"{option}: there is no file {path}; write what is expected into a file, one a line")
-    make = partial(
-        Recognizer,
-        args.model,
-        chunk_ms=args.chunk_ms,
-        left_context_ms=args.left_context_ms,
-        search=args.search,
-        second_pass=args.second_pass,
-        lm=None if args.lm == "none" else args.lm,
-        hotwords=args.hotwords,
-        phrases=args.phrases,
-        **({} if args.text is None else {"text": args.text}),
-        punctuation=None if args.punctuation == "none" else args.punctuation,
-        mask=args.mask,
-        silence_after_speech_s=args.endpoint_silence_ms / 1000,
-        min_silence_after_speech_s=args.min_endpoint_silence_ms / 1000,
-        max_utterance_s=args.max_utterance_s,
-        beam_size=args.beam,
-        provider=args.provider,
-    )
     try:
-        return make()
+        return Recognizer(
+            args.model,
+            chunk_ms=args.chunk_ms,
+            left_context_ms=args.left_context_ms,
+            search=args.search,
+            second_pass=args.second_pass,
+            lm=None if args.lm == "none" else args.lm,
+            hotwords=args.hotwords,
+            phrases=args.phrases,
+            text=args.text or TEXT,
+            punctuation=None if args.punctuation == "none" else args.punctuation,
+            mask=args.mask,
+            silence_after_speech_s=args.endpoint_silence_ms / 1000,
+            min_silence_after_speech_s=args.min_endpoint_silence_ms / 1000,
+            max_utterance_s=args.max_utterance_s,
+            beam_size=args.beam,
+            provider=args.provider,
+        )
     except (ModelError, LmError):
         raise
     except ValueError as error:
         raise ValueError(_NAME.sub(lambda name: OPTIONS[name[0]], str(error))) from error
+
+
+def recognizer_or_error(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Recognizer | None:
+    """The recognizer of `args`; None after an error message where a model cannot be used.
+
+    Ends the process where the command line is wrong.
+    """
+    from asr.lm.packed import LmError
+    from asr.runtime.onnx_model import ModelError
+
+    try:
+        return new_recognizer(args)
+    except (ModelError, LmError) as error:
+        print_error(error)
+        return None
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def print_error(message: object) -> None:
+    """A line on standard error."""
+    print(f"asr-stream: {message}", file=sys.stderr, flush=True)
 
 
 def _count(text: str) -> int:

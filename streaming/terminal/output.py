@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from asr.streaming.terminal.formats import is_folder, is_taken, labeled, new_format, output_path
+from asr.streaming.terminal.options import print_error
 
 if TYPE_CHECKING:
     from asr.streaming.events import Event
@@ -91,7 +92,7 @@ class Output:
         if self.captions:
             self.captions.warn(message)
         else:
-            print(f"asr-stream: {message}", file=sys.stderr, flush=True)
+            print_error(message)
 
     def _write(self, text: str) -> None:
         if text and self._file:

@@ -97,9 +97,9 @@ def record(microphone: Microphone, stopped: Callable[[], bool]) -> tuple[np.ndar
     if resampler:
         pieces.append(resampler.finish())
     samples = np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
-    return samples, fault(
-        samples
-    ) if stopping else f"stopped after {MAX_RECORDING_S:g} s; press Enter when you are done"
+    if not stopping:
+        return samples, f"stopped after {MAX_RECORDING_S:g} s; press Enter when you are done"
+    return samples, fault(samples)
 
 
 def fault(samples: np.ndarray) -> str:

@@ -103,12 +103,6 @@ class Subtitles:
         return f"{_time(cue.start_s, '.')} --> {_time(cue.end_s, '.')}\n{text}\n\n"
 
 
-def cues(finals: Iterable[Final]) -> list[Cue]:
-    """The cues of finals, oldest first."""
-    found = Cues()
-    return [cue for final in finals for cue in found.add(final)]
-
-
 def srt(finals: Iterable[Final]) -> str:
     """The text of an SRT (SubRip) file."""
     return _file("srt", finals)

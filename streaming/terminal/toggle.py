@@ -13,12 +13,12 @@ import select
 import signal
 import socket
 import stat
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
 from asr.command import Parser
+from asr.streaming.terminal.options import print_error
 
 ANSWER_S = 30.0
 """A session that loads its model, or recognizes the end of an utterance, answers late."""
@@ -69,8 +69,7 @@ class Switch:
         except OSError as error:
             self._lock.close()
             raise ToggleError("dictation runs already: asr-stream toggle switches it on and off") from error
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()  # of a process that was killed
+        self._path.unlink(missing_ok=True)  # of a process that was killed
         self._socket = socket.socket(socket.AF_UNIX)
         before = os.umask(0o177)
         try:
@@ -140,6 +139,6 @@ def main(argv: Sequence[str]) -> int:
     try:
         print(request(args.command))
     except ToggleError as error:
-        print(f"asr-stream: {error}", file=sys.stderr)
+        print_error(error)
         return 1
     return 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asr.runtime.search import Word
 from asr.streaming.events import Final
-from asr.streaming.terminal.subtitles import Cue, Subtitles, cues, srt, vtt
+from asr.streaming.terminal.subtitles import Cue, Cues, Subtitles, srt, vtt
 
 
 def final(text: str, start_s: float = 0.0, word_s: float = 0.3, pauses: dict[str, float] | None = None) -> Final:
@@ -21,6 +21,11 @@ def final(text: str, start_s: float = 0.0, word_s: float = 0.3, pauses: dict[str
         words.append(Word(word, start_s, start_s + word_s, 0.9))
         start_s += word_s + (pauses or {}).get(word, 0.1)
     return Final(text, words[0].start_s, words[-1].end_s, tuple(words))
+
+
+def cues(finals: list[Final]) -> list[Cue]:
+    found = Cues()
+    return [cue for final in finals for cue in found.add(final)]
 
 
 @st.composite

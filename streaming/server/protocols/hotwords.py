@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from asr.runtime.search import output_symbols
+from asr.streaming.recognizer import Recognizer
 from asr.streaming.server.protocols.messages import shown
-
-if TYPE_CHECKING:
-    from asr.streaming.recognizer import Recognizer
 
 _WEIGHT = re.compile(r"[:\t][0-9.]+$")  # as in "Leighton:2"
 

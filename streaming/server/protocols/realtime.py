@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from starlette.responses import JSONResponse
@@ -27,6 +27,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from asr.runtime.shown_text import TEXTS
+from asr.streaming.recognizer import Recognizer
 from asr.streaming.server.protocols.hotwords import usable_hotwords, warnings_about
 from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown
 from asr.streaming.server.protocols.openai_api import COMMIT_MODELS, ApiError
@@ -35,9 +36,6 @@ from asr.streaming.server.protocols.realtime_items import Items, Mark
 from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, Client, refuse
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
-
-if TYPE_CHECKING:
-    from asr.streaming.recognizer import Recognizer
 
 SUBPROTOCOL = "realtime"
 MIN_COMMIT_S = 0.1

@@ -28,7 +28,7 @@ from starlette.types import Receive, Scope, Send
 
 from asr.runtime.shown_text import TEXTS
 from asr.streaming.audio.audio_file import read_blocks
-from asr.streaming.events import Final
+from asr.streaming.events import Final, timed_word
 from asr.streaming.server.protocols.hotwords import usable_hotwords, warnings_about
 from asr.streaming.server.protocols.messages import shown
 from asr.streaming.server.protocols.openai_api import (
@@ -262,11 +262,7 @@ def _whole(finals: list[Final], duration_s: float, options: Options, warnings: l
     if "segment" in options.granularities:
         answer["segments"] = [_segment(i, final) for i, final in enumerate(finals)]
     if "word" in options.granularities:
-        answer["words"] = [
-            {"word": word.word, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}
-            for final in finals
-            for word in final.words
-        ]
+        answer["words"] = [timed_word(word) for final in finals for word in final.words]
     return JSONResponse(answer)
 
 

@@ -27,9 +27,8 @@ import numpy as np
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from asr.runtime.search import Word
 from asr.runtime.shown_text import TEXTS
-from asr.streaming.events import Final, Partial
+from asr.streaming.events import Final, Partial, timed_word
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown, whole_number
 from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, POLICY_VIOLATION, Client, refuse
@@ -185,14 +184,11 @@ class Dialogue:
             confidence = sum(word.confidence for word in words) / max(len(words), 1)
             alternative: dict[str, Any] = {"confidence": round(confidence, 3)}
             if self._words and words:
-                alternative["result"] = [self._word(word) for word in words]
+                alternative["result"] = [timed_word(word) for word in words]
             return {"alternatives": [alternative | {"text": text}]}
         if self._words and words:
-            return {"result": [{"conf": round(word.confidence, 3)} | self._word(word) for word in words], "text": text}
+            return {"result": [{"conf": round(word.confidence, 3)} | timed_word(word) for word in words], "text": text}
         return {"text": text}
-
-    def _word(self, word: Word) -> dict[str, Any]:
-        return {"start": round(word.start_s, 3), "end": round(word.end_s, 3), "word": word.word}
 
 
 routes: list[BaseRoute] = [WebSocketRoute(path, serve) for path in ("/", "/vosk")]

@@ -31,7 +31,7 @@ import numpy as np
 
 from asr import __version__
 from asr.streaming.events import Final
-from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
+from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, mono
 from asr.streaming.server.protocols.hotwords import usable_hotwords
 from asr.streaming.server.protocols.messages import (
     LANGUAGE,
@@ -196,10 +196,8 @@ class Connection:
         if len(event.payload) % (2 * channels):
             raise BadMessage(f"a chunk has {len(event.payload)} bytes; it must have {2 * channels} for each frame")
         session = await self._begin()
-        samples = np.frombuffer(event.payload, "<i2")
-        if channels == 2:
-            samples = samples.reshape(-1, 2).mean(axis=1, dtype=np.float32) / np.float32(32768.0)
-        await session.accept_waveform(samples, rate)
+        samples = np.frombuffer(event.payload, "<i2").reshape(-1, channels)
+        await session.accept_waveform(mono(samples), rate)
 
     async def _send_chunks(self, session: Session) -> str:
         """Sends utterances as they end; returns the text of all."""

@@ -10,12 +10,12 @@
 from __future__ import annotations
 
 import hmac
-import json
 import os
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from asr.streaming.server.page import PAGE_PATHS
@@ -42,10 +42,7 @@ class Access:
         except ValueError:
             name = None
         if self.host in LOOPBACK and name not in LOOPBACK:
-            return (
-                421,
-                f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to change that",
-            )
+            return 421, f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to change that"
         if path in PAGE_PATHS and not websocket:
             return None  # the page needs no token; its requests are checked
         origin = headers.get("origin")
@@ -89,7 +86,7 @@ class AccessMiddleware:
             websocket = scope["type"] == "websocket"
             refusal = self._access.refusal(scope["path"], Headers(scope=scope), websocket)
             if refusal is not None:
-                await _refuse(websocket, send, *refusal)
+                await _refusal(*refusal)(scope, receive, send)
                 return
             if websocket:
                 send = _with_subprotocol(scope, send)
@@ -108,11 +105,6 @@ def _with_subprotocol(scope: Scope, send: Send) -> Send:
     return answer
 
 
-async def _refuse(websocket: bool, send: Send, status: int, sentence: str) -> None:
-    kind = "websocket.http.response" if websocket else "http.response"
-    body = json.dumps({"error": {"message": sentence, "type": "access_denied", "code": status}}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": f"{kind}.start", "status": status, "headers": headers})
-    await send({"type": f"{kind}.body", "body": body})
+def _refusal(status: int, sentence: str) -> JSONResponse:
+    body = {"error": {"message": sentence, "type": "access_denied", "code": status}}
+    return JSONResponse(body, status, {"www-authenticate": "Bearer"} if status == 401 else None)

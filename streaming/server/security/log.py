@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 import traceback
-from types import TracebackType
+from typing import Any
 
 _QUOTES_VALUES = (TypeError, ValueError, LookupError)
 
@@ -14,13 +14,10 @@ _QUOTES_VALUES = (TypeError, ValueError, LookupError)
 class LogFormatter(logging.Formatter):
     """Tracebacks without the messages of exceptions that quote a value, which may be a client's."""
 
-    def formatException(
-        self,
-        ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
-    ) -> str:
+    def formatException(self, ei: Any) -> str:
         """The exception and its causes, the first one first."""
         chain: list[str] = []
-        error = ei[1]
+        error: BaseException | None = ei[1]
         while error is not None and len(chain) < 10:
             message = "(message left out)" if isinstance(error, _QUOTES_VALUES) else str(error)
             chain.append("".join([*traceback.format_tb(error.__traceback__), f"{type(error).__name__}: {message}"]))
