@@ -249,9 +249,9 @@ class LmFusion:
     """A language model, hotwords or both as partners of the beam search (shallow fusion). Immutable, shared by threads.
 
     A hypothesis scores its CTC log-probability + `weight` * log P(words) + `word_bonus` for each word -
-    `oov_penalty` for each word outside the vocabulary, and - `prior_weight` * log P(letter) for each letter of a word
-    in it, and for the border behind it, as often as these occur in the vocabulary; rare ones count as 1 %. The word
-    under way counts as the likeliest it can become.
+    `oov_penalty` for each word outside the vocabulary, and - `prior_weight` * log P(letter | the one before) for each
+    letter of a word in it, and for the border behind it, as often as these occur in the vocabulary; rare ones count as
+    0.5 %. The word under way counts as the likeliest it can become.
 
     Each hotword that a hypothesis contains, from border to border, adds its boost for each of its letters; one under
     way adds it for the letters so far. For the language model its words are known, and share at least the probability
@@ -263,10 +263,10 @@ class LmFusion:
         lm: NgramLm | None,
         tokens: list[str],
         *,
-        weight: float = 0.8,
-        word_bonus: float = -1.6,
+        weight: float = 0.9,
+        word_bonus: float = -2.4,
         oov_penalty: float = 8.0,
-        prior_weight: float = 0.5,
+        prior_weight: float = 0.7,
         hotwords: Hotwords | None = None,
         phones: list[str] = ...,
     ) -> None:
@@ -335,7 +335,7 @@ class Hypothesis:
 class CtcGreedySearch:
     """Best-path CTC decoding: the likeliest token of each frame, repeats merged, blanks removed."""
 
-    def __init__(self, blank_id: int = 0) -> None: ...
+    def __init__(self) -> None: ...
     def advance(self, log_probs: npt.NDArray[np.float32]) -> None:
         """Continue with `log_probs`, shape (num_frames, vocab_size): natural log-probabilities, a chunk of any length.
 
@@ -367,8 +367,7 @@ class CtcPrefixBeamSearch:
     def __init__(
         self,
         *,
-        beam_size: int = 128,
-        blank_id: int = 0,
+        beam_size: int = 256,
         max_tokens_per_frame: int = 0,
         beam_threshold: float = 0.0,
         recombine: bool = False,
@@ -427,7 +426,7 @@ class Phrases:
 class CtcPhraseSearch:
     """Streaming CTC search over a grammar of phrases: best alignments over a trie, and [unk]."""
 
-    def __init__(self, phrases: Phrases, blank_id: int = 0) -> None: ...
+    def __init__(self, phrases: Phrases) -> None: ...
     def advance(self, log_probs: npt.NDArray[np.float32]) -> None:
         """As of `CtcPrefixBeamSearch`."""
 

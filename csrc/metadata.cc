@@ -55,36 +55,6 @@ bool same(const std::string& text, const std::string& wanted) {
   return text == wanted || (parse(text, found) && parse(wanted, expected) && found == expected);
 }
 
-class Entries {
- public:
-  explicit Entries(const std::map<std::string, std::string>& properties) : properties_(properties) {}
-
-  const std::string& text(const char* key) const {
-    const auto found = properties_.find(key);
-    if (found == properties_.end()) {
-      throw std::invalid_argument(std::string("metadata key ") + key + " is missing: " + kExportAgain);
-    }
-    return found->second;
-  }
-
-  template <typename Number>
-  Number number(const char* key, Number low, Number high) const {
-    Number value{};
-    if (!parse(text(key), value) || !(value >= low && value <= high)) {
-      throw_damaged(key, "a number in [" + std::to_string(low) + ", " + std::to_string(high) + "]");
-    }
-    return value;
-  }
-
-  [[noreturn]] void throw_damaged(const char* key, const std::string& allowed) const {
-    throw std::invalid_argument(std::string("metadata key ") + key + " is " + shown(text(key)) +
-                                ", it must be " + allowed + ": " + kExportAgain);
-  }
-
- private:
-  const std::map<std::string, std::string>& properties_;
-};
-
 std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text + "\n");
@@ -103,35 +73,69 @@ bool are_names(const std::vector<std::string>& texts) {
 
 }  // namespace
 
+MetadataEntries::MetadataEntries(const std::map<std::string, std::string>& properties, const std::string& type,
+                                 const char* what, int newest)
+    : properties_(properties) {
+  const auto found = properties.find("model_type");
+  if (found == properties.end() || found->second != type) {
+    throw std::invalid_argument(std::string("it is no ") + what + ": its metadata key model_type is " +
+                                (found == properties.end() ? "missing" : shown(found->second)) +
+                                "; `asr export` writes one");
+  }
+  const std::string& version = text("format_version");
+  if (version.size() != 1 || version[0] < '1' || version[0] > '0' + newest) {
+    throw std::invalid_argument("metadata key format_version is " + shown(version) + "; this release reads " +
+                                (newest > 1 ? "1 to " : "") + std::to_string(newest) +
+                                ": update asr-stream, or write the file again with a matching `asr export`");
+  }
+  version_ = version[0] - '0';
+}
+
+const std::string& MetadataEntries::text(const char* key) const {
+  const auto found = properties_.find(key);
+  if (found == properties_.end()) {
+    throw std::invalid_argument(std::string("metadata key ") + key + " is missing: " + kExportAgain);
+  }
+  return found->second;
+}
+
+template <typename Number>
+Number MetadataEntries::number(const char* key, Number low, Number high) const {
+  Number value{};
+  if (!parse(text(key), value) || !(value >= low && value <= high)) {
+    throw_damaged(key, "a number in [" + std::to_string(low) + ", " + std::to_string(high) + "]");
+  }
+  return value;
+}
+
+std::int64_t MetadataEntries::integer(const char* key, std::int64_t low, std::int64_t high) const {
+  return number(key, low, high);
+}
+
+double MetadataEntries::real(const char* key, double low, double high) const { return number(key, low, high); }
+
+void MetadataEntries::throw_damaged(const char* key, const std::string& allowed) const {
+  throw std::invalid_argument(std::string("metadata key ") + key + " is " + shown(text(key)) + ", it must be " +
+                              allowed + ": " + kExportAgain);
+}
+
 ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& properties) {
-  const Entries entries(properties);
-  const auto type = properties.find("model_type");
-  if (type == properties.end() || type->second != "asr_stream") {
-    throw std::invalid_argument("it is no model of asr-stream: its metadata key model_type is " +
-                           (type == properties.end() ? "missing" : shown(type->second)) + "; `asr export` writes one");
-  }
-  const std::string& version = entries.text("format_version");
-  if (version.size() != 1 || version[0] < '1' || version[0] > '0' + kFormatVersion) {
-    throw std::invalid_argument("metadata key format_version is " + shown(version) +
-                           "; this release reads 1 to " + std::to_string(kFormatVersion) +
-                           ": update asr-stream, or write the file again with a matching "
-                           "`asr export`");
-  }
+  const MetadataEntries entries(properties, "asr_stream", "model of asr-stream", kFormatVersion);
   for (const FrontEnd& wanted : kFrontEnd) {
     if (!same(entries.text(wanted.key), wanted.value)) {
       entries.throw_damaged(wanted.key, std::string("'") + wanted.value + "', which is all that is computed here");
     }
   }
-  num_layers = entries.number<std::int64_t>("num_layers", 1, kMaxSize);
-  dim = entries.number<std::int64_t>("dim", 1, kMaxSize);
-  default_chunk_size = entries.number<std::int64_t>("default_chunk_size", 1, kMaxSize);
-  default_left_context = entries.number<std::int64_t>("default_left_context", 0, kMaxSize);
-  rescore_ctc_weight = entries.number("rescore_ctc_weight", 0.0, 1.0);
+  num_layers = entries.integer("num_layers", 1, kMaxSize);
+  dim = entries.integer("dim", 1, kMaxSize);
+  default_chunk_size = entries.integer("default_chunk_size", 1, kMaxSize);
+  default_left_context = entries.integer("default_left_context", 0, kMaxSize);
+  rescore_ctc_weight = entries.real("rescore_ctc_weight", 0.0, 1.0);
   tokens = split_lines(entries.text("tokens"));
   if (tokens.size() < 4 || !are_names(tokens)) {
     entries.throw_damaged("tokens", "4 or more different texts without space, one a line");
   }
-  if (version != "1" && !entries.text("phones").empty()) phones = split_lines(entries.text("phones"));
+  if (entries.version() > 1 && !entries.text("phones").empty()) phones = split_lines(entries.text("phones"));
   if (phones.size() > kMaxPhones || !are_names(phones)) {
     entries.throw_damaged("phones", "up to 127 different texts without space, one a line");
   }

@@ -10,6 +10,27 @@ namespace asr_stream {
 
 inline constexpr char kExportAgain[] = "get the file anew, or write it again with `asr export`";
 
+// The metadata of a file of `asr export`. Errors: std::invalid_argument naming the entry and the way out.
+class MetadataEntries {
+ public:
+  // Checks that the file is of this model_type, `what` for errors, and its format_version one from 1 to `newest`.
+  MetadataEntries(const std::map<std::string, std::string>& properties, const std::string& type, const char* what,
+                  int newest);
+
+  int version() const noexcept { return version_; }
+  const std::string& text(const char* key) const;
+  std::int64_t integer(const char* key, std::int64_t low, std::int64_t high) const;
+  double real(const char* key, double low, double high) const;
+  [[noreturn]] void throw_damaged(const char* key, const std::string& allowed) const;
+
+ private:
+  template <typename Number>
+  Number number(const char* key, Number low, Number high) const;
+
+  const std::map<std::string, std::string>& properties_;
+  int version_ = 0;
+};
+
 struct ModelMetadata {
   // Checks every entry that is used, and that the front end is the one computed here (frontend/fbank.h).
   // std::invalid_argument naming the entry and the way out.

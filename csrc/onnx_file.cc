@@ -11,43 +11,33 @@ namespace {
 
 // The messages of onnx.proto that lead to a tensor, and two that are read for themselves. None contains itself, because
 // graphs in attributes are refused: the recursion below is at most seven deep.
-enum class Message { kModel, kGraph, kTraining, kNode, kAttribute, kSparseTensor, kTensor, kOpset, kProperty, kOther };
+enum Message { kModel, kGraph, kTraining, kNode, kAttribute, kSparseTensor, kTensor, kOpset, kProperty, kOther };
+
+constexpr struct {
+  Message outer;
+  std::uint64_t field;
+  Message inner;
+} kNested[] = {{kModel, 7, kGraph},           {kModel, 8, kOpset},           {kModel, 14, kProperty},
+               {kModel, 20, kTraining},       {kGraph, 1, kNode},            {kGraph, 5, kTensor},
+               {kGraph, 15, kSparseTensor},   {kTraining, 1, kGraph},        {kTraining, 2, kGraph},
+               {kNode, 5, kAttribute},        {kAttribute, 5, kTensor},      {kAttribute, 10, kTensor},
+               {kAttribute, 22, kSparseTensor}, {kAttribute, 23, kSparseTensor}, {kSparseTensor, 1, kTensor},
+               {kSparseTensor, 2, kTensor}};
 
 Message inside(Message message, std::uint64_t field) {
-  switch (message) {
-    case Message::kModel:
-      return field == 7    ? Message::kGraph
-             : field == 8  ? Message::kOpset
-             : field == 14 ? Message::kProperty
-             : field == 20 ? Message::kTraining
-                           : Message::kOther;
-    case Message::kGraph:
-      return field == 1    ? Message::kNode
-             : field == 5  ? Message::kTensor
-             : field == 15 ? Message::kSparseTensor
-                           : Message::kOther;
-    case Message::kTraining:
-      return field == 1 || field == 2 ? Message::kGraph : Message::kOther;
-    case Message::kNode:
-      return field == 5 ? Message::kAttribute : Message::kOther;
-    case Message::kAttribute:
-      return field == 5 || field == 10    ? Message::kTensor
-             : field == 22 || field == 23 ? Message::kSparseTensor
-                                          : Message::kOther;
-    case Message::kSparseTensor:
-      return field == 1 || field == 2 ? Message::kTensor : Message::kOther;
-    default:
-      return Message::kOther;
+  for (const auto& nested : kNested) {
+    if (nested.outer == message && nested.field == field) return nested.inner;
   }
+  return kOther;
 }
 
 // Control flow may run for ever, and functions that call functions grow exponentially when a runtime expands them, both
 // while the file is loaded. ONNX Runtime cannot be interrupted there.
 void refuse_code(Message message, std::uint64_t field) {
-  if (message == Message::kAttribute && (field == 6 || field == 11)) {
+  if (message == kAttribute && (field == 6 || field == 11)) {
     throw std::invalid_argument("a node of it runs a graph of its own (Loop, If, Scan), which no exported file does");
   }
-  if (message == Message::kModel && field == 25) {
+  if (message == kModel && field == 25) {
     throw std::invalid_argument("it defines functions of its own, which no exported file does");
   }
 }
@@ -66,7 +56,7 @@ class ProtoReader {
   explicit ProtoReader(std::string_view data) : data_(data) {}
 
   void read() {
-    read(Message::kModel, 0, data_.size());
+    read(kModel, 0, data_.size());
     if (protected_from_ != 0 && properties[kChecksum] != onnx_checksum(data_.substr(protected_from_))) {
       throw std::invalid_argument("its checksum is another: some byte has changed since it was written");
     }
@@ -89,7 +79,7 @@ class ProtoReader {
       if (field.has_bytes) {
         refuse_code(message, field.number);
         const Message inner = inside(message, field.number);
-        if (inner != Message::kOther) read(inner, field.begin, field.end);
+        if (inner != kOther) read(inner, field.begin, field.end);
         if (is_first && properties.count(kChecksum) != 0) protected_from_ = field.end;
         const std::string_view bytes = data_.substr(field.begin, field.end - field.begin);
         if (field.number == 1) first = bytes;
@@ -98,12 +88,12 @@ class ProtoReader {
         version = field.value;
       }
       const bool elsewhere = field.number == 13 || (field.number == 14 && (field.has_bytes || field.value != 0));
-      if (message == Message::kTensor && elsewhere) {
+      if (message == kTensor && elsewhere) {
         throw std::invalid_argument("its weights lie in another file (external data), which is never read");
       }
     }
-    if (message == Message::kOpset && (first.empty() || first == "ai.onnx")) opsets_.push_back(version);
-    if (message == Message::kProperty) properties[std::string(first)] = second;
+    if (message == kOpset && (first.empty() || first == "ai.onnx")) opsets_.push_back(version);
+    if (message == kProperty) properties[std::string(first)] = second;
   }
 
   Field next(std::size_t& at, std::size_t end) const {

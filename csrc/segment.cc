@@ -31,11 +31,9 @@ Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
       searches_(new_searches()) {}
 
 Segment::Searches Segment::new_searches() const {
-  const std::int32_t blank_id = options_->beam.blank_id;
-  CtcGreedySearch greedy(blank_id);
-  if (options_->search == SegmentOptions::Search::kGreedy) return {greedy, greedy};
-  if (options_->phrases) return {CtcPhraseSearch(options_->phrases, blank_id), greedy};
-  Searches searches{CtcPrefixBeamSearch(options_->beam, options_->fusion), greedy};
+  if (options_->search == SegmentOptions::Search::kGreedy) return {CtcGreedySearch(), {}};
+  if (options_->phrases) return {CtcPhraseSearch(options_->phrases), {}};
+  Searches searches{CtcPrefixBeamSearch(options_->beam, options_->fusion), {}};
   begin_utterance(searches);
   return searches;
 }
@@ -92,38 +90,32 @@ void Segment::finish() {
   proceed();
 }
 
-void Segment::stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size,
-                      const float* phone_log_probs, std::int64_t num_phone_tokens, const float* encoder_out,
-                      std::int64_t dim) {
-  const auto* step = work_ ? std::get_if<EncoderStep>(work_.get()) : nullptr;
-  if (!step) throw std::logic_error("no encoder step was asked for");
-  const std::int64_t wanted = (step->num_frames - kFeatureOverlap) / kSubsampling;
-  if (num_frames != wanted || vocab_size != static_cast<std::int64_t>(options_->tokens.size()) || dim < 1 ||
-      (dim_ && dim != dim_)) {
-    throw std::invalid_argument("the step gave (" + std::to_string(num_frames) + ", " + std::to_string(vocab_size) +
-                                ") log-probabilities of dim " + std::to_string(dim) + "; expected (" +
-                                std::to_string(wanted) + ", " + std::to_string(options_->tokens.size()) + ")" +
-                                (dim_ ? ", dim " + std::to_string(dim_) : ""));
-  }
-  if (over_phones() && (!phone_log_probs || num_phone_tokens != this->num_phone_tokens())) {
-    throw std::invalid_argument("the step gave " +
-                                (phone_log_probs ? std::to_string(num_phone_tokens) : std::string("no")) +
-                                " log-probabilities of phones; the search is over " +
-                                std::to_string(this->num_phone_tokens()));
-  }
-  const std::int64_t num_valid = std::min(step->num_valid / kSubsampling, num_frames);
-  LogProbChecker(options_->beam.blank_id).check(log_probs, num_valid, vocab_size);  // before anything changes
-  if (over_phones()) LogProbChecker(options_->beam.blank_id).check(phone_log_probs, num_valid, num_phone_tokens);
-  if (step->second_pass) {
+void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs) {
+  const auto& step = asked_for<EncoderStep>(work());
+  const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling, dim = encoder_out.num_columns;
+  const auto vocab_size = static_cast<std::int64_t>(options_->tokens.size());
+  const auto check = [num_frames](const char* what, const Rows& rows, std::int64_t num_columns) {
+    if (rows.num_frames == num_frames && rows.num_columns == num_columns && num_columns > 0) return;
+    throw std::invalid_argument("the step gave (" + std::to_string(rows.num_frames) + ", " +
+                                std::to_string(rows.num_columns) + ") " + what + "; expected (" +
+                                std::to_string(num_frames) + ", " + std::to_string(num_columns) + ")");
+  };
+  check("log-probabilities", log_probs, vocab_size);
+  check("encoder outputs", encoder_out, dim_ ? dim_ : dim);
+  if (over_phones()) check("log-probabilities of phones", phone_log_probs, num_phone_tokens());
+  const std::int64_t num_valid = std::min(step.num_valid / kSubsampling, num_frames);
+  LogProbChecker().check(log_probs.data, num_valid, vocab_size);  // before anything changes
+  if (over_phones()) LogProbChecker().check(phone_log_probs.data, num_valid, num_phone_tokens());
+  const auto from = [](const Rows& rows, std::int64_t frame) { return rows.data + frame * rows.num_columns; };
+  if (step.second_pass) {
     const std::int64_t skipped = std::min(second_context_ - second_skipped_, num_valid);  // is the search's no more
     second_skipped_ += skipped;
-    advance(*second_pass_searches_, log_probs + skipped * vocab_size,
-            phone_log_probs ? phone_log_probs + skipped * num_phone_tokens : nullptr, num_valid - skipped);
-    append(encoder_out_, encoder_out + skipped * dim, (num_valid - skipped) * dim);
+    advance(*second_pass_searches_, from(log_probs, skipped), from(phone_log_probs, skipped), num_valid - skipped);
+    append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
   } else {
-    chunk_log_probs_.assign(log_probs, log_probs + num_valid * vocab_size);
-    if (over_phones()) chunk_phone_log_probs_.assign(phone_log_probs, phone_log_probs + num_valid * num_phone_tokens);
-    chunk_encoder_out_.assign(encoder_out, encoder_out + num_valid * dim);
+    chunk_log_probs_.assign(log_probs.data, from(log_probs, num_valid));
+    if (over_phones()) chunk_phone_log_probs_.assign(phone_log_probs.data, from(phone_log_probs, num_valid));
+    chunk_encoder_out_.assign(encoder_out.data, from(encoder_out, num_valid));
     chunk_frames_ = num_valid;
     chunk_searched_ = 0;
     stage_ = Stage::kSearching;
@@ -134,7 +126,7 @@ void Segment::stepped(const float* log_probs, std::int64_t num_frames, std::int6
 }
 
 void Segment::scored(const std::vector<float>& scores) {
-  if (!work_ || !std::holds_alternative<DecoderScoring>(*work_)) throw std::logic_error("no scores were asked for");
+  asked_for<DecoderScoring>(work());
   const std::size_t best = best_rescored(nbest_, scores, options_->rescore_ctc_weight);
   work_.reset();
   report_final(nbest_[best]);
@@ -187,7 +179,7 @@ void Segment::search_chunk() {
   const auto vocab_size = static_cast<std::int64_t>(options_->tokens.size());
   for (;;) {
     const bool is_over = chunk_searched_ == chunk_frames_;
-    const std::int64_t token = is_over ? options_->beam.blank_id : likeliest_token();
+    const std::int64_t token = is_over ? kBlankId : likeliest_token();
     // A token may last for several frames: it begins a word in the first of them only.
     const std::optional<Transcript> best = best_in_silence();
     if (best && request_punctuation(best->words)) return;
@@ -268,20 +260,18 @@ void Segment::report_final(const Hypothesis& hypothesis) {
   if (is_empty) {
     pauses_.clear();
     context_.reset();
+    if (!partial_.empty()) report(Event::Type::kPartial, {});  // withdraws the partial
   } else {
     const Transcript best = transcript();
     pauses_.end(best.hypothesis, cues(best));
-  }
-  if (!is_empty && options_->fusion && options_->fusion->has_lm()) {
-    std::vector<std::string_view> texts;
-    for (const Word& word : found) texts.push_back(word.text);
-    context_ = options_->fusion->context_after(context_ ? &*context_ : nullptr, texts);
-  }
-  if (!is_empty) {
+    continues_ = endpoint_ == EndpointRule::kMaxUtterance;
+    if (options_->fusion && options_->fusion->has_lm()) {
+      std::vector<std::string_view> texts;
+      for (const Word& word : found) texts.push_back(word.text);
+      context_ = options_->fusion->context_after(context_ ? &*context_ : nullptr, texts);
+    }
     report(Event::Type::kFinal, std::move(found));
     events_.back().endpoint = endpoint_ == EndpointRule::kNone ? kEndOfAudio : name(endpoint_);
-  } else if (!partial_.empty()) {
-    report(Event::Type::kPartial, {});  // withdraws the partial
   }
   second_pass_searches_.reset();
   begin_utterance(searches_);
@@ -290,7 +280,6 @@ void Segment::report_final(const Hypothesis& hypothesis) {
   partial_.clear();
   num_stable_ = 0;
   sentence_end_.reset();
-  if (!is_empty) continues_ = endpoint_ == EndpointRule::kMaxUtterance;
   utterance_start_ = num_frames_;
   const std::int64_t context = options_->second_pass && !is_empty ? kSecondPassContext : 0;
   const std::int64_t kept = std::max<std::int64_t>(utterance_start_ - context, 0);

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
@@ -52,6 +53,13 @@ struct EncoderStep {
   std::int64_t num_valid;  // feature frames that are real; num_valid / 4 encoder frames of the result are valid
 };
 
+// What a run of the encoder gave, in the owner's memory: (num_frames, num_columns) float32. data null: nothing.
+struct Rows {
+  const float* data = nullptr;
+  std::int64_t num_frames = 0;
+  std::int64_t num_columns = 0;
+};
+
 // One run of the decoder: what it gives to whole sentences.
 struct DecoderScoring {
   std::vector<std::vector<std::int32_t>> tokens;  // of N hypotheses, without sentence marks
@@ -62,6 +70,14 @@ struct DecoderScoring {
 // PunctuationUnits: one run of the network for case and punctuation. A segment asks it whether a sentence is over, a
 // stream for the text that it shows (stream.h).
 using Work = std::variant<EncoderStep, DecoderScoring, PunctuationUnits>;
+
+// `work`, which must be of this kind. std::logic_error: nothing was asked for, or something else.
+template <typename Kind>
+const Kind& asked_for(const Work* work) {
+  const Kind* found = std::get_if<Kind>(work);
+  if (!found) throw std::logic_error("an answer to what was not asked for");
+  return *found;
+}
 
 struct Event {
   enum class Type { kPartial, kFinal, kGap, kError };  // gaps are a stream's, see stream.h
@@ -98,14 +114,9 @@ class Segment {
   // What has to be computed before the segment can go on; nullptr: nothing. Valid until it is answered.
   const Work* work() const noexcept { return work_.get(); }
 
-  // Answers an EncoderStep: log_probs (c, vocab_size), phone_log_probs (c, num_phone_tokens) and encoder_out (c, dim),
-  // of all c frames. phone_log_probs: null where the options have no phones.
-  void stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size, const float* phone_log_probs,
-               std::int64_t num_phone_tokens, const float* encoder_out, std::int64_t dim);
-  void stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size, const float* encoder_out,
-               std::int64_t dim) {
-    stepped(log_probs, num_frames, vocab_size, nullptr, 0, encoder_out, dim);
-  }
+  // Answers an EncoderStep: log_probs (c, vocab_size), encoder_out (c, dim) and, where the options have phones,
+  // phone_log_probs (c, num_phone_tokens), of all c frames.
+  void stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs = {});
   // Answers a DecoderScoring: log-probabilities (N,).
   void scored(const std::vector<float>& scores);
 

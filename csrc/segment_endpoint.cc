@@ -60,10 +60,9 @@ EndpointCues Segment::cues(const Transcript& best) const {
 }
 
 void Segment::punctuated(const std::vector<float>& mark_probs) {
-  const auto* units = work_ ? std::get_if<PunctuationUnits>(work_.get()) : nullptr;
-  if (!units) throw std::logic_error("no punctuation was asked for");
-  if (mark_probs.size() == units->pauses.size() * kNumMarks) {
-    const float* marks = &mark_probs[(units->first_word + units->num_words - 1) * kNumMarks];
+  const auto& units = asked_for<PunctuationUnits>(work());
+  if (mark_probs.size() == units.pauses.size() * kNumMarks) {
+    const float* marks = &mark_probs[(units.first_word + units.num_words - 1) * kNumMarks];
     const double over = static_cast<double>(marks[static_cast<std::size_t>(Mark::kPeriod)]) +
                         static_cast<double>(marks[static_cast<std::size_t>(Mark::kQuestion)]);
     constexpr double kLeast = 1e-6;

@@ -36,7 +36,7 @@ struct SegmentOptions {
   bool second_pass = true;          // finals come from encoding the whole utterance once more
   std::int64_t max_full_context = kMaxFullContext;
   Search search = Search::kRescore;
-  CtcPrefixBeamSearchOptions beam{kBeamSize, 0, 0, kBeamThreshold, true};
+  CtcPrefixBeamSearchOptions beam{kBeamSize, 0, kBeamThreshold, true};
   std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or none
   // A grammar in place of free speech, or none: it has a search of its own, without fusion, beam and decoder.
   std::shared_ptr<const Phrases> phrases;

@@ -55,10 +55,11 @@ void Stream::accept(const Sample* samples, std::size_t count, std::int32_t sampl
     if (sample_rate != sample_rate_) {
       const std::int64_t position = clock_.position();
       sample_rate_ = sample_rate;
-      put(Mark{Mark::Kind::kSampleRate, position, position});
+      queue_.push_back(Mark{Mark::Kind::kSampleRate, position, position});
     }
     clock_.advance(static_cast<std::int64_t>(count), sample_rate);
-    put(Audio<Sample>{samples, count, sample_rate, {}});
+    queue_.push_back(Audio<Sample>{samples, count, sample_rate, {}});
+    go_on();
     if (queue_.empty()) return;
     auto& rest = std::get<Audio<Sample>>(queue_.back());  // what has to wait is copied
     rest.owned.assign(rest.samples, rest.samples + rest.count);
@@ -85,7 +86,8 @@ void Stream::gap(std::int64_t num_samples, std::int32_t sample_rate) {
   if (!num_samples) return;
   clock_ = after;
   guarded([&] {
-    put(Mark{Mark::Kind::kSegment, position, after.position(), static_cast<double>(num_samples) / sample_rate});
+    const double lost_s = static_cast<double>(num_samples) / sample_rate;
+    queue_.push_back(Mark{Mark::Kind::kSegment, position, after.position(), lost_s});
   });
 }
 
@@ -95,7 +97,7 @@ void Stream::change(std::shared_ptr<const SegmentOptions> options) {
   check_usable();
   if (options) const Segment check(options);  // what is wrong is reported now, and changes nothing
   const std::int64_t position = clock_.position();
-  guarded([&] { put(Mark{Mark::Kind::kSegment, position, position, 0.0, std::move(options)}); });
+  guarded([&] { queue_.push_back(Mark{Mark::Kind::kSegment, position, position, 0.0, std::move(options)}); });
 }
 
 void Stream::finish() {
@@ -103,7 +105,7 @@ void Stream::finish() {
   if (finished_) return;
   finished_ = true;
   const std::int64_t position = clock_.position();
-  guarded([&] { put(Mark{Mark::Kind::kEnd, position, position}); });
+  guarded([&] { queue_.push_back(Mark{Mark::Kind::kEnd, position, position}); });
 }
 
 const Work* Stream::work() const {
@@ -111,37 +113,20 @@ const Work* Stream::work() const {
   return punctuation_ ? punctuation_.get() : segment_->work();
 }
 
-void Stream::stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size,
-                     const float* phone_log_probs, std::int64_t num_phone_tokens, const float* encoder_out,
-                     std::int64_t dim) {
-  const Work* work = this->work();
-  if (!work || !std::holds_alternative<EncoderStep>(*work)) throw std::logic_error("no encoder step was asked for");
-  guarded([&] {
-    segment_->stepped(log_probs, num_frames, vocab_size, phone_log_probs, num_phone_tokens, encoder_out, dim);
-    go_on();
-  });
+void Stream::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs) {
+  asked_for<EncoderStep>(work());
+  guarded([&] { segment_->stepped(log_probs, encoder_out, phone_log_probs); });
 }
 
 void Stream::scored(const std::vector<float>& scores) {
-  const Work* work = this->work();
-  if (!work || !std::holds_alternative<DecoderScoring>(*work)) throw std::logic_error("no scores were asked for");
-  guarded([&] {
-    segment_->scored(scores);
-    go_on();
-  });
+  asked_for<DecoderScoring>(work());
+  guarded([&] { segment_->scored(scores); });
 }
 
 void Stream::punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs) {
-  const Work* work = this->work();
-  if (!work || !std::holds_alternative<PunctuationUnits>(*work)) throw std::logic_error("no punctuation was asked for");
-  if (!punctuation_) {
-    return guarded([&] {
-      segment_->punctuated(mark_probs);
-      go_on();
-    });
-  }
+  const auto& units = asked_for<PunctuationUnits>(work());
   guarded([&] {
-    const auto& units = std::get<PunctuationUnits>(*work);
+    if (!punctuation_) return segment_->punctuated(mark_probs);
     const auto of_words = [&units](const std::vector<float>& probs, std::size_t width) {
       if (probs.size() != units.pauses.size() * width) return std::vector<float>();
       const auto first = probs.begin() + static_cast<std::ptrdiff_t>(units.first_word * width);
@@ -152,22 +137,14 @@ void Stream::punctuated(const std::vector<float>& mark_probs, const std::vector<
     } catch (const std::invalid_argument& error) {
       show_as_recognized(error.what());
     }
-    go_on();
   });
 }
 
 void Stream::not_punctuated(const std::string& reason) {
-  const Work* work = this->work();
-  if (!work || !std::holds_alternative<PunctuationUnits>(*work)) throw std::logic_error("no punctuation was asked for");
-  if (!punctuation_) {  // the final will need it too, and its event names the failure
-    return guarded([&] {
-      segment_->punctuated({});
-      go_on();
-    });
-  }
+  asked_for<PunctuationUnits>(work());
   guarded([&] {
-    show_as_recognized(reason);
-    go_on();
+    if (punctuation_) return show_as_recognized(reason);
+    segment_->punctuated({});  // the final will need the network too, and its event names the failure
   });
 }
 
@@ -175,10 +152,10 @@ void Stream::fail(const std::string& reason) {
   if (!failure_.empty()) return;
   failure_ = reason.empty() ? "for an unknown reason" : reason;
   for (Event& event : segment_->take_events()) unshown_.push_back(std::move(event));
-  for (; !unshown_.empty(); unshown_.pop_front()) {  // nobody runs a network for them any more
+  while (!unshown_.empty()) {  // nobody runs a network for them any more
     unshown_.front().raw = unshown_.front().text;
     unshown_.front().raw_words = unshown_.front().words;
-    events_.push_back(std::move(unshown_.front()));
+    report_first();
   }
   queue_.clear();
 }
@@ -200,11 +177,12 @@ void Stream::check_usable() const {
   if (finished_) throw StreamFinished("this stream is finished; take a new one");
 }
 
-// After a failure in the middle it is unknown which audio was used.
+// Goes on after `action`. After a failure in the middle it is unknown which audio was used.
 template <typename Action>
 void Stream::guarded(Action action) {
   try {
     action();
+    go_on();
   } catch (const std::bad_alloc&) {
     fail("out of memory");
     throw;
@@ -220,11 +198,6 @@ void Stream::begin_segment(std::shared_ptr<const SegmentOptions> options) {
   segment_start_ = position_;
   formatter_.reset();
   if (options_->text) formatter_.emplace(options_->text);
-}
-
-void Stream::put(Item item) {
-  queue_.push_back(std::move(item));
-  go_on();
 }
 
 void Stream::go_on() {
@@ -288,10 +261,6 @@ bool Stream::done(Mark& mark) {
 
 void Stream::collect_events() {
   for (Event& event : segment_->take_events()) unshown_.push_back(std::move(event));
-  show_events();
-}
-
-void Stream::show_events() {
   while (!unshown_.empty() && !punctuation_) {
     Event& event = unshown_.front();
     const bool is_partial = event.type == Event::Type::kPartial;
@@ -311,9 +280,15 @@ void Stream::show_events() {
         continue;
       }
     }
-    events_.push_back(std::move(event));
-    unshown_.pop_front();
+    report_first();
   }
+}
+
+// Of the events on their way.
+void Stream::report_first() {
+  events_.push_back(std::move(unshown_.front()));
+  unshown_.pop_front();
+  punctuation_.reset();
 }
 
 // The first event, which was formatted.
@@ -322,9 +297,7 @@ void Stream::show(ShownText text) {
   event.words = std::move(text.words);
   event.num_stable = text.num_stable;
   event.text = join(event.words);
-  events_.push_back(std::move(event));
-  unshown_.pop_front();
-  punctuation_.reset();
+  report_first();
 }
 
 // The same, which could not be: the words are worth more.
@@ -334,9 +307,7 @@ void Stream::show_as_recognized(const std::string& reason) {
     const double start_s = unshown_.front().start_s;
     events_.push_back({Event::Type::kError, "text is shown as it is recognized: " + reason, start_s, start_s, {}});
   }
-  events_.push_back(std::move(unshown_.front()));
-  unshown_.pop_front();
-  punctuation_.reset();
+  report_first();
 }
 
 }  // namespace asr_stream

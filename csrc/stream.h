@@ -73,8 +73,7 @@ class Stream {
   // What the owner has to compute before the stream can go on; nullptr: nothing. Valid until it is answered.
   const Work* work() const;
   // Answers it; see Segment. What is no answer makes the stream fail.
-  void stepped(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size, const float* phone_log_probs,
-               std::int64_t num_phone_tokens, const float* encoder_out, std::int64_t dim);
+  void stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs = {});
   void scored(const std::vector<float>& scores);
   // (num_units, kNumMarks) and (num_units, kNumCases) probabilities; another number counts as `not_punctuated`.
   void punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs);
@@ -117,15 +116,14 @@ class Stream {
   template <typename Action>
   void guarded(Action action);
   void begin_segment(std::shared_ptr<const SegmentOptions> options);  // nullptr: as before
-  void put(Item item);
   void go_on();
   template <typename Sample>
   bool done(Audio<Sample>& audio);
   bool done(Mark& mark);
   void collect_events();
-  void show_events();
   void show(ShownText text);
   void show_as_recognized(const std::string& reason);
+  void report_first();
 
   std::shared_ptr<const SegmentOptions> options_;
   std::unique_ptr<Segment> segment_;

@@ -49,14 +49,15 @@ def test_python_has_the_defaults() -> None:
 
 
 def test_the_core_is_called_with_the_same_defaults() -> None:
-    for kind, name, default in (
-        (_core.LmFusion, "prior_weight", OPTION_RANGES["lm_prior_weight"][3]),
-        (_core.CtcPrefixBeamSearch, "beam_size", OPTION_RANGES["beam_size"][3]),
-        (_core.Endpointer, "max_utterance_s", OPTION_RANGES["max_utterance_s"][3]),
-    ):
-        signature = kind.__init__.__doc__
-        found = re.search(rf"\b{name}: [^=,]+ = ([-0-9.]+)", signature or "")
-        assert found and float(found[1]) == pytest.approx(default), signature
+    stub = (ROOT / "asr" / "_core.pyi").read_text()
+    fusion = [(_core.LmFusion, option) for option in OPTION_RANGES if option.startswith("lm_")]
+    endpointer = [(_core.Endpointer, option) for option in OPTION_RANGES if option.endswith("_s")]
+    for kind, option in (*fusion, *endpointer, (_core.CtcPrefixBeamSearch, "beam_size")):
+        name, default = option.removeprefix("lm_"), OPTION_RANGES[option][3]
+        declared = stub[stub.index(f"class {kind.__name__}:") :]
+        for signature in (kind.__init__.__doc__ or "", declared):
+            found = re.search(rf"\b{name}: [^=,]+ = ([-0-9.]+)", signature)
+            assert found and float(found[1]) == pytest.approx(default), signature[:500]
 
 
 def test_the_command_line_has_them() -> None:

@@ -47,38 +47,19 @@ struct asr_stream_handle {
 
 namespace {
 
-// The status of the exception in flight, and its text.
-asr_status current_failure(std::string& text) {
-  try {
-    throw;
-  } catch (const std::bad_alloc&) {
-    text = "out of memory";
-    return ASR_OUT_OF_MEMORY;
-  } catch (const asr_stream::FileError& error) {
-    text = error.what();
-    return ASR_FILE_UNREADABLE;
-  } catch (const asr_stream::DamagedFileError& error) {
-    text = error.what();
-    return ASR_FILE_DAMAGED;
-  } catch (const asr_stream::OnnxRuntimeError& error) {
-    text = error.what();
-    return ASR_RUNTIME_UNAVAILABLE;
-  } catch (const asr_stream::StreamFinished& error) {
-    text = error.what();
-    return ASR_FINISHED;
-  } catch (const std::invalid_argument& error) {
-    text = error.what();
-    return ASR_INVALID_ARGUMENT;
-  } catch (const std::length_error&) {  // a size beyond what a container can have
-    text = "out of memory";
-    return ASR_OUT_OF_MEMORY;
-  } catch (const std::exception& error) {
-    text = error.what();
-    return ASR_FAILED;
-  } catch (...) {
-    text = "an unknown failure";
-    return ASR_FAILED;
-  }
+template <typename Kind>
+bool is(const std::exception& error) {
+  return dynamic_cast<const Kind*>(&error) != nullptr;
+}
+
+asr_status status_of(const std::exception& error) {
+  if (is<std::bad_alloc>(error)) return ASR_OUT_OF_MEMORY;
+  if (is<std::length_error>(error)) return ASR_OUT_OF_MEMORY;  // a size beyond what a container can have
+  if (is<asr_stream::FileError>(error)) return ASR_FILE_UNREADABLE;
+  if (is<asr_stream::DamagedFileError>(error)) return ASR_FILE_DAMAGED;
+  if (is<asr_stream::OnnxRuntimeError>(error)) return ASR_RUNTIME_UNAVAILABLE;
+  if (is<asr_stream::StreamFinished>(error)) return ASR_FINISHED;
+  return is<std::invalid_argument>(error) ? ASR_INVALID_ARGUMENT : ASR_FAILED;
 }
 
 // Where there is no memory for a message, the status alone remains.
@@ -89,8 +70,13 @@ asr_status guarded(std::string& text, Action action) noexcept {
       text.clear();
       action();
       return ASR_OK;
+    } catch (const std::exception& error) {
+      const asr_status status = status_of(error);
+      text = status == ASR_OUT_OF_MEMORY ? "out of memory" : error.what();
+      return status;
     } catch (...) {
-      return current_failure(text);
+      text = "an unknown failure";
+      return ASR_FAILED;
     }
   } catch (...) {
     return ASR_OUT_OF_MEMORY;
@@ -176,10 +162,8 @@ StreamOptions to_stream_options(const asr_stream_options* given) {
   options.second_pass = check_range("second_pass", c.second_pass, 0, 1) != 0;
   options.use_lm = check_range("use_lm", c.use_lm, 0, 1) != 0;
   options.beam_size = c.beam_size;
-  options.silence_after_speech_s = c.silence_after_speech_s;
-  options.min_silence_after_speech_s = c.min_silence_after_speech_s;
-  options.silence_without_speech_s = c.silence_without_speech_s;
-  options.max_utterance_s = c.max_utterance_s;
+  options.endpointer = {c.silence_after_speech_s, c.min_silence_after_speech_s, c.silence_without_speech_s,
+                        c.max_utterance_s};
   options.hotword_boost = c.hotword_boost;
   options.unknown_cost = c.unknown_cost;
   if (c.sample_rate) options.sample_rate = c.sample_rate;
@@ -285,12 +269,13 @@ void asr_model_options_init(asr_model_options* options, size_t struct_size) {
 
 void asr_stream_options_init(asr_stream_options* options, size_t struct_size) {
   const StreamOptions defaults;
+  const auto& endpointer = defaults.endpointer;
   init(options, struct_size,
        asr_stream_options{0, defaults.chunk_ms, defaults.left_context_ms, static_cast<std::int32_t>(defaults.search),
-                          defaults.second_pass, defaults.use_lm, defaults.beam_size, defaults.silence_after_speech_s,
-                          defaults.silence_without_speech_s, defaults.max_utterance_s, defaults.hotword_boost,
+                          defaults.second_pass, defaults.use_lm, defaults.beam_size, endpointer.silence_after_speech_s,
+                          endpointer.silence_without_speech_s, endpointer.max_utterance_s, defaults.hotword_boost,
                           defaults.unknown_cost, nullptr, nullptr, defaults.sample_rate, ASR_TEXT_DEFAULT, nullptr,
-                          defaults.min_silence_after_speech_s});
+                          endpointer.min_silence_after_speech_s});
 }
 
 asr_status asr_model_load(const char* path, const asr_model_options* options, asr_model** model, char* error,

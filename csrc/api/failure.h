@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
 
 namespace asr_stream {
 
@@ -16,5 +17,15 @@ struct DamagedFileError : std::runtime_error {  // a file that is no model or la
 struct OnnxRuntimeError : std::runtime_error {  // ONNX Runtime is missing, or too old
   using std::runtime_error::runtime_error;
 };
+
+// What `use` of a file returns; its Error becomes a DamagedFileError that begins with `what`.
+template <typename Error = std::invalid_argument, typename Use>
+auto undamaged(const std::string& what, Use use) {
+  try {
+    return use();
+  } catch (const Error& error) {
+    throw DamagedFileError(what + ": " + error.what());
+  }
+}
 
 }  // namespace asr_stream

@@ -21,22 +21,10 @@ std::map<std::string, std::string> properties_of(std::string_view onnx, const st
   }
 }
 
-ModelMetadata metadata_of(const std::map<std::string, std::string>& properties, const std::string& name) {
-  try {
-    return ModelMetadata(properties);
-  } catch (const std::invalid_argument& error) {
-    throw DamagedFileError(name + ": " + error.what());
-  }
-}
-
 std::shared_ptr<const NgramLm> lm_of(const ModelOptions& options) {
   if (options.lm.empty()) return nullptr;
-  try {
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(options.lm.data());
-    return std::make_shared<const NgramLm>(bytes, options.lm.size());
-  } catch (const std::invalid_argument& error) {
-    throw DamagedFileError(options.lm_name + ": " + error.what());
-  }
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(options.lm.data());
+  return undamaged(options.lm_name, [&] { return std::make_shared<const NgramLm>(bytes, options.lm.size()); });
 }
 
 template <std::size_t N>
@@ -56,7 +44,7 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
     : options_(std::move(options)),
       name_(name),
       properties_(properties_of(onnx, name)),
-      metadata_(metadata_of(properties_, name)),
+      metadata_(undamaged(name, [this] { return ModelMetadata(properties_); })),
       lm_(lm_of(options_)),
       fusion_(new_fusion(nullptr, true)),
       runtime_(OnnxRuntime::load(options_.onnxruntime_path)),
@@ -73,25 +61,13 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
   // The first run of a graph takes several times as long: better now than with the first words.
   Cache cache = new_cache(1);
   const EncoderStep silence{false, true, std::vector<float>(7 * kNumBins), 7, 7};
-  try {
-    step(silence, cache);
-  } catch (const std::runtime_error& error) {
-    throw DamagedFileError(name + " is damaged: its graph cannot be run: " + error.what());
-  }
+  undamaged<std::runtime_error>(name + " is damaged: its graph cannot be run", [&] { step(silence, cache); });
   log(false, name + " opened with " + runtime_.description());
 }
 
 std::shared_ptr<const LmFusion> Model::new_fusion(const HotwordList* list, bool use_lm) const {
-  const std::shared_ptr<const NgramLm> lm = use_lm ? lm_ : nullptr;
-  if (!lm && !list) return nullptr;
-  std::shared_ptr<const Hotwords> hotwords;
-  if (list) {
-    const bool in_phones = lm && !lm->phones().empty() && !metadata_.phones.empty();
-    hotwords = std::make_shared<const Hotwords>(list->lines, metadata_.output_symbols(), list->boost,
-                                                in_phones ? lm.get() : nullptr);
-  }
-  return std::make_shared<const LmFusion>(lm, metadata_.output_symbols(), options_.lm_weights, std::move(hotwords),
-                                          metadata_.phones);
+  return asr_stream::new_fusion(use_lm ? lm_ : nullptr, metadata_.output_symbols(), metadata_.phones,
+                                options_.lm_weights, list);
 }
 
 void Model::check_shapes() const {
@@ -120,15 +96,15 @@ Model::Step Model::step(const EncoderStep& step, Cache& cache) const {
   const Tensor features = Tensor::view(runtime_, step.features, {1, step.num_frames, kNumBins});
   const std::vector<std::int64_t> num_valid{step.num_valid};
   const Tensor valid = Tensor::view(runtime_, num_valid, {1});
-  Step result{encoder_.run({&features, &valid, &cache.keys, &cache.values, &cache.num_frames}), nullptr, nullptr,
-              nullptr};
+  Step result;
+  result.outputs = encoder_.run({&features, &valid, &cache.keys, &cache.values, &cache.num_frames});
   const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
-  result.log_probs = result.outputs[0].floats({1, num_frames, metadata_.vocab_size()}, kEncoderOutputs[0]);
-  result.encoder_out = result.outputs[1].floats({1, num_frames, metadata_.dim}, kEncoderOutputs[1]);
-  if (!metadata_.phones.empty()) {
-    result.phone_log_probs =
-        result.outputs[5].floats({1, num_frames, metadata_.num_phone_tokens()}, kPhoneOutput);
-  }
+  const auto rows = [&](std::size_t output, std::int64_t num_columns, const char* name) {
+    return Rows{result.outputs[output].floats({1, num_frames, num_columns}, name), num_frames, num_columns};
+  };
+  result.log_probs = rows(0, metadata_.vocab_size(), kEncoderOutputs[0]);
+  result.encoder_out = rows(1, metadata_.dim, kEncoderOutputs[1]);
+  if (!metadata_.phones.empty()) result.phone_log_probs = rows(5, metadata_.num_phone_tokens(), kPhoneOutput);
   cache = {std::move(result.outputs[2]), std::move(result.outputs[3]), std::move(result.outputs[4])};
   return result;
 }

@@ -30,11 +30,6 @@ struct ModelOptions {
   std::function<void(bool is_error, const char* text)> log;
 };
 
-struct HotwordList {
-  std::string lines;  // one entry a line
-  float boost;
-};
-
 // Everything a stream remembers of its past, as the graph takes it. A value.
 struct Cache {
   Tensor keys, values;  // (1, num_layers, left_context, dim) float32
@@ -50,12 +45,11 @@ class Model {
 
   Cache new_cache(std::int64_t left_context) const;  // before the first chunk
 
-  // One chunk. The result's rows: log_probs (c, vocab_size), encoder_out (c, dim); `cache` moves on.
+  // One chunk; `cache` moves on. The result: log_probs (c, vocab_size), encoder_out (c, dim) and, of a model with
+  // phones, phone_log_probs (c, num_phone_tokens), in the memory of `outputs`.
   struct Step {
     std::vector<Tensor> outputs;
-    const float* log_probs;
-    const float* encoder_out;
-    const float* phone_log_probs;  // (c, num_phone_tokens), or null
+    Rows log_probs, encoder_out, phone_log_probs;
   };
   Step step(const EncoderStep& step, Cache& cache) const;
 

@@ -23,9 +23,9 @@ std::int64_t num_frames(const char* name, std::int64_t ms) {
 }
 
 std::shared_ptr<const SegmentOptions> segment_options(const Model& model, const StreamOptions& options) {
-  if (!(options.max_utterance_s > 0.0 && options.max_utterance_s <= option("max_utterance_s").high)) {
-    throw std::invalid_argument("max_utterance_s is " + std::to_string(options.max_utterance_s) +
-                                "; it must be in (0, 120]");
+  const double max_utterance_s = options.endpointer.max_utterance_s;
+  if (!(max_utterance_s > 0.0 && max_utterance_s <= option("max_utterance_s").high)) {
+    throw std::invalid_argument("max_utterance_s is " + std::to_string(max_utterance_s) + "; it must be in (0, 120]");
   }
   auto segment = std::make_shared<SegmentOptions>();
   segment->tokens = model.metadata().output_symbols();
@@ -48,10 +48,7 @@ std::shared_ptr<const SegmentOptions> segment_options(const Model& model, const 
   segment->rescore_ctc_weight = model.metadata().rescore_ctc_weight;
   segment->text = text_options(options.formatted, segment->tokens, options.mask ? &*options.mask : nullptr,
                                model.punctuation() ? model.punctuation()->metadata() : nullptr);
-  segment->endpointer.silence_after_speech_s = options.silence_after_speech_s;
-  segment->endpointer.min_silence_after_speech_s = options.min_silence_after_speech_s;
-  segment->endpointer.silence_without_speech_s = options.silence_without_speech_s;
-  segment->endpointer.max_utterance_s = options.max_utterance_s;
+  segment->endpointer = options.endpointer;
   return segment;
 }
 
@@ -127,9 +124,7 @@ void ModelStream::answer(const Work& work) {
       if (step->begins) cache = model_->new_cache(left_context_);
       result = model_->step(*step, cache);
     });
-    const auto& metadata = model_->metadata();
-    stream_.stepped(result.log_probs, (step->num_frames - kFeatureOverlap) / kSubsampling, metadata.vocab_size(),
-                    result.phone_log_probs, metadata.num_phone_tokens(), result.encoder_out, metadata.dim);
+    stream_.stepped(result.log_probs, result.encoder_out, result.phone_log_probs);
   } else if (const auto* units = std::get_if<PunctuationUnits>(&work)) {
     PunctuationModel::Answer answer;
     try {

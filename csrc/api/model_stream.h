@@ -23,10 +23,7 @@ struct StreamOptions {
   bool second_pass = true;
   bool use_lm = true;
   std::int32_t beam_size = kBeamSize;
-  double silence_after_speech_s = EndpointerOptions{}.silence_after_speech_s;
-  double min_silence_after_speech_s = EndpointerOptions{}.min_silence_after_speech_s;
-  double silence_without_speech_s = EndpointerOptions{}.silence_without_speech_s;
-  double max_utterance_s = EndpointerOptions{}.max_utterance_s;
+  EndpointerOptions endpointer;
   double hotword_boost = kHotwordBoost;
   double unknown_cost = kUnknownCost;
   std::optional<std::string> hotwords, phrases, mask;  // lists, one entry a line

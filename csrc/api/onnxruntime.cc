@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include "api/failure.h"
@@ -123,23 +124,10 @@ OnnxRuntime::OnnxRuntime(const ort::Api* api, std::string description)
 
 void OnnxRuntime::check(ort::Status* status) const {
   if (!status) return;
-  const std::unique_ptr<ort::Status, ort::Api::Release<ort::Status>> guard(status, api_->ReleaseStatus);
+  const ort::Owned<ort::Status> guard(status, api_->ReleaseStatus);
   const char* text = api_->GetErrorMessage(status);
   if (std::strstr(text, "bad_alloc") || std::strstr(text, "Failed to allocate memory")) throw std::bad_alloc();
   throw std::runtime_error(reason_in(text));
-}
-
-Tensor::Tensor(Tensor&& other) noexcept
-    : runtime_(std::exchange(other.runtime_, nullptr)), value_(std::exchange(other.value_, nullptr)) {}
-
-Tensor& Tensor::operator=(Tensor&& other) noexcept {
-  std::swap(runtime_, other.runtime_);
-  std::swap(value_, other.value_);
-  return *this;
-}
-
-Tensor::~Tensor() {
-  if (value_) runtime_->api().ReleaseValue(value_);
 }
 
 Tensor Tensor::zeros(const OnnxRuntime& runtime, ort::ElementType type, const Shape& shape) {
@@ -155,16 +143,20 @@ Tensor Tensor::zeros(const OnnxRuntime& runtime, ort::ElementType type, const Sh
   return tensor;
 }
 
-namespace {
-
 template <typename T>
-Tensor view_of(const OnnxRuntime& runtime, const std::vector<T>& data, const Shape& shape, ort::ElementType type) {
+Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<T>& data, const Shape& shape) {
+  constexpr ort::ElementType type = std::is_same_v<T, float> ? ort::kFloat : ort::kInt64;
   ort::Value* value = nullptr;
   auto* elements = const_cast<T*>(data.data());  // an input is not written to
   runtime.check(runtime.api().CreateTensorWithDataAsOrtValue(runtime.memory(), elements, data.size() * sizeof(T),
                                                              shape.data(), shape.size(), type, &value));
   return Tensor(runtime, value);
 }
+
+template Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<float>& data, const Shape& shape);
+template Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<std::int64_t>& data, const Shape& shape);
+
+namespace {
 
 struct TensorShape {
   ort::ElementType type;
@@ -190,27 +182,18 @@ std::string to_string(const Shape& shape) {
 
 }  // namespace
 
-Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<float>& data, const Shape& shape) {
-  return view_of(runtime, data, shape, ort::kFloat);
-}
-
-Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<std::int64_t>& data, const Shape& shape) {
-  return view_of(runtime, data, shape, ort::kInt64);
-}
-
 const float* Tensor::floats(const Shape& shape, const char* what) const {
   const ort::Api& api = runtime_->api();
   ort::TensorInfo* info = nullptr;
-  runtime_->check(api.GetTensorTypeAndShape(value_, &info));
-  const std::unique_ptr<ort::TensorInfo, ort::Api::Release<ort::TensorInfo>> guard(
-      info, api.ReleaseTensorTypeAndShapeInfo);
+  runtime_->check(api.GetTensorTypeAndShape(value_.get(), &info));
+  const ort::Owned<ort::TensorInfo> guard(info, api.ReleaseTensorTypeAndShapeInfo);
   const TensorShape found = describe(*runtime_, info);
   if (found.type != ort::kFloat || found.shape != shape) {
     throw std::runtime_error(std::string("the network gave ") + what + " of shape " + to_string(found.shape) +
                              "; expected float32 " + to_string(shape));
   }
   void* data = nullptr;
-  runtime_->check(api.GetTensorMutableData(value_, &data));
+  runtime_->check(api.GetTensorMutableData(value_.get(), &data));
   return static_cast<const float*>(data);
 }
 
@@ -220,11 +203,8 @@ Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::s
       inputs_(std::move(inputs)),
       outputs_(std::move(outputs)),
       session_(nullptr, runtime.api().ReleaseSession) {
-  try {
-    open(onnx, num_threads);
-  } catch (const std::runtime_error& error) {
-    throw DamagedFileError(name + " is not an ONNX file, or it is damaged: " + error.what());
-  }
+  undamaged<std::runtime_error>(name + " is not an ONNX file, or it is damaged",
+                                [&] { open(onnx, num_threads); });
   const std::vector<std::string> found_inputs = names(true), found_outputs = names(false);
   const auto begins = [](const std::vector<std::string>& found, const std::vector<const char*>& wanted) {
     return found.size() >= wanted.size() && std::equal(wanted.begin(), wanted.end(), found.begin());
@@ -239,8 +219,7 @@ void Session::open(std::string_view onnx, int num_threads) {
   const ort::Api& api = runtime_.api();
   ort::SessionOptions* options = nullptr;
   runtime_.check(api.CreateSessionOptions(&options));
-  const std::unique_ptr<ort::SessionOptions, ort::Api::Release<ort::SessionOptions>> guard(
-      options, api.ReleaseSessionOptions);
+  const ort::Owned<ort::SessionOptions> guard(options, api.ReleaseSessionOptions);
   runtime_.check(api.SetIntraOpNumThreads(options, num_threads));
   runtime_.check(api.SetInterOpNumThreads(options, 1));
   runtime_.check(api.SetSessionLogSeverityLevel(options, ort::kLogFatal));
@@ -285,7 +264,7 @@ Shape Session::shape(std::size_t index, bool input) const {
   const ort::Api& api = runtime_.api();
   ort::TypeInfo* type = nullptr;
   runtime_.check((input ? api.SessionGetInputTypeInfo : api.SessionGetOutputTypeInfo)(session_.get(), index, &type));
-  const std::unique_ptr<ort::TypeInfo, ort::Api::Release<ort::TypeInfo>> guard(type, api.ReleaseTypeInfo);
+  const ort::Owned<ort::TypeInfo> guard(type, api.ReleaseTypeInfo);
   const ort::TensorInfo* info = nullptr;
   runtime_.check(api.CastTypeInfoToTensorInfo(type, &info));  // of the type's own
   return info ? describe(runtime_, info).shape : Shape{};

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,24 +44,22 @@ using Shape = std::vector<std::int64_t>;
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(const OnnxRuntime& runtime, ort::Value* value) : runtime_(&runtime), value_(value) {}
-  Tensor(Tensor&& other) noexcept;
-  Tensor& operator=(Tensor&& other) noexcept;
-  ~Tensor();
+  Tensor(const OnnxRuntime& runtime, ort::Value* value)
+      : runtime_(&runtime), value_(value, runtime.api().ReleaseValue) {}
 
   static Tensor zeros(const OnnxRuntime& runtime, ort::ElementType type, const Shape& shape);
   // Must not outlive the data, which is not changed.
-  static Tensor view(const OnnxRuntime& runtime, const std::vector<float>& data, const Shape& shape);
-  static Tensor view(const OnnxRuntime& runtime, const std::vector<std::int64_t>& data, const Shape& shape);
+  template <typename T>  // float or std::int64_t
+  static Tensor view(const OnnxRuntime& runtime, const std::vector<T>& data, const Shape& shape);
 
   // The elements; std::runtime_error unless they are float32 of this shape.
   const float* floats(const Shape& shape, const char* what) const;
 
-  const ort::Value* get() const noexcept { return value_; }
+  const ort::Value* get() const noexcept { return value_.get(); }
 
  private:
   const OnnxRuntime* runtime_ = nullptr;
-  ort::Value* value_ = nullptr;
+  ort::Owned<ort::Value> value_{nullptr, nullptr};
 };
 
 // A graph, ready to run. Immutable, for any number of threads.
@@ -86,7 +83,7 @@ class Session {
 
   const OnnxRuntime& runtime_;
   std::vector<const char*> inputs_, outputs_;
-  std::unique_ptr<ort::Session, ort::Api::Release<ort::Session>> session_;
+  ort::Owned<ort::Session> session_;
 };
 
 }  // namespace asr_stream

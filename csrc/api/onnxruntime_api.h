@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #if defined(_WIN32)
 #define ASR_ORT_CALL __stdcall
@@ -112,6 +113,10 @@ static_assert(offsetof(Api, CreateTensorWithDataAsOrtValue) == 49 * sizeof(void*
 static_assert(offsetof(Api, GetAllocatorWithDefaultOptions) == 78 * sizeof(void*));
 static_assert(offsetof(Api, ReleaseSessionOptions) == 100 * sizeof(void*));
 static_assert(offsetof(Api, AddSessionConfigEntry) == 130 * sizeof(void*));
+
+// Released with its owner.
+template <typename T>
+using Owned = std::unique_ptr<T, Api::Release<T>>;
 
 struct ApiBase {
   const Api*(ASR_ORT_CALL* GetApi)(std::uint32_t version);

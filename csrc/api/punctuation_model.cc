@@ -10,29 +10,17 @@
 
 namespace asr_stream {
 
-namespace {
-
-std::shared_ptr<const PunctuationMetadata> metadata_of(std::string_view onnx, const std::string& name) {
-  try {
-    return std::make_shared<const PunctuationMetadata>(read_punctuation_metadata(read_onnx_properties(onnx)));
-  } catch (const std::invalid_argument& error) {
-    throw DamagedFileError(name + ": " + error.what());
-  }
-}
-
-}  // namespace
-
 PunctuationModel::PunctuationModel(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name,
                                    int num_threads)
     : runtime_(runtime),
-      metadata_(metadata_of(onnx, name)),
+      metadata_(undamaged(name, [onnx] {
+        return std::make_shared<const PunctuationMetadata>(read_punctuation_metadata(read_onnx_properties(onnx)));
+      })),
       session_(runtime, onnx, name, num_threads, {std::begin(kPunctuationInputs), std::end(kPunctuationInputs)},
                {std::begin(kPunctuationOutputs), std::end(kPunctuationOutputs)}) {
-  try {
+  undamaged<std::runtime_error>(name + " is damaged: its graph cannot be run", [this] {
     run(punctuation_units({"so"}, {}, SpecialUnit::kSentence, true));  // the first run takes several times as long
-  } catch (const std::runtime_error& error) {
-    throw DamagedFileError(name + " is damaged: its graph cannot be run: " + error.what());
-  }
+  });
 }
 
 PunctuationModel::Answer PunctuationModel::run(const PunctuationUnits& units) const {

@@ -77,6 +77,15 @@ int replace_nonfinite(const float* ASR_STREAM_RESTRICT in, int count, float* ASR
 
 }  // namespace
 
+int to_floats(const float* samples, std::size_t count, float* out) {
+  return replace_nonfinite(samples, static_cast<int>(count), out);
+}
+
+int to_floats(const std::int16_t* samples, std::size_t count, float* out) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<float>(samples[i]) * (1.0f / 32768.0f);
+  return 0;
+}
+
 Fbank::Fbank(const FbankOptions& options, std::int64_t num_silent)
     : options_(checked(options)),
       window_size_(options.sample_rate * 25 / 1000),
@@ -98,51 +107,31 @@ Fbank::Fbank(const FbankOptions& options, std::int64_t num_silent)
   }
 }
 
-template <typename Convert>
-void Fbank::accept(std::size_t count, Convert convert) {
+template <typename Sample>
+void Fbank::accept_waveform(const Sample* samples, std::size_t count) {
   if (finished_) {
     throw std::invalid_argument("accept_waveform after input_finished: call reset() to start another stream");
   }
   for (std::size_t done = 0; done < count;) {
-    const std::size_t block = std::min(kBlock, count - done);
-    const std::size_t held = samples_.size();
+    const std::size_t block = std::min(kBlock, count - done), held = samples_.size();
     samples_.resize(held + block);
-    num_nonfinite_ += convert(done, static_cast<int>(block), samples_.data() + held);
+    num_nonfinite_ += to_floats(samples + done, block, samples_.data() + held);
     num_samples_ += static_cast<std::int64_t>(block);
     done += block;
     compute_ready_frames();
   }
 }
 
-void Fbank::accept_waveform(const float* samples, std::size_t count) {
-  accept(count, [samples](std::size_t offset, int n, float* out) {
-    return replace_nonfinite(samples + offset, n, out);
-  });
-}
-
-void Fbank::accept_waveform(const std::int16_t* samples, std::size_t count) {
-  accept(count, [samples](std::size_t offset, int n, float* out) {
-    for (int i = 0; i < n; ++i) {
-      out[i] = static_cast<float>(samples[offset + static_cast<std::size_t>(i)]) * (1.0f / 32768.0f);
-    }
-    return 0;
-  });
-}
+template void Fbank::accept_waveform(const float* samples, std::size_t count);
+template void Fbank::accept_waveform(const std::int16_t* samples, std::size_t count);
 
 void Fbank::compute_ready_frames() {
-  std::vector<float> edge;
   while (frame_start(num_frames_) + window_size_ <= num_samples_) {
     const std::int64_t start = frame_start(num_frames_);
     if (start >= 0) {
       compute_frame(samples_.data() + (start - samples_begin_));
     } else {
-      // Reflected at the beginning of the audio: sample -1 is sample 0. Nothing is discarded yet.
-      edge.resize(static_cast<std::size_t>(window_size_));
-      for (int i = 0; i < window_size_; ++i) {
-        const std::int64_t at = start + i;
-        edge[static_cast<std::size_t>(i)] = samples_[static_cast<std::size_t>(at < 0 ? -1 - at : at)];
-      }
-      compute_frame(edge.data());
+      compute_edge_frame();
     }
   }
   // What the next frame needs stays. At the end of the audio its reflection reaches back window/2 samples, which is
@@ -158,17 +147,20 @@ void Fbank::input_finished() {
   if (finished_) return;
   finished_ = true;
   const std::int64_t total_frames = (num_samples_ + shift_ / 2) / shift_;
-  std::vector<float> edge(static_cast<std::size_t>(window_size_));
-  while (num_frames_ < total_frames) {
-    const std::int64_t start = frame_start(num_frames_);
-    for (int i = 0; i < window_size_; ++i) {
-      std::int64_t at = start + i;
-      while (at < 0 || at >= num_samples_) at = at < 0 ? -1 - at : 2 * num_samples_ - 1 - at;
-      edge[static_cast<std::size_t>(i)] = samples_[static_cast<std::size_t>(at - samples_begin_)];
-    }
-    compute_frame(edge.data());
-  }
+  while (num_frames_ < total_frames) compute_edge_frame();
   samples_ = {};
+}
+
+// A frame whose window reaches outside the audio, which is reflected there: sample -1 is sample 0.
+void Fbank::compute_edge_frame() {
+  std::vector<float> edge;
+  const std::int64_t start = frame_start(num_frames_);
+  for (std::int64_t i = start; i < start + window_size_; ++i) {
+    std::int64_t at = i;
+    while (at < 0 || at >= num_samples_) at = at < 0 ? -1 - at : 2 * num_samples_ - 1 - at;
+    edge.push_back(samples_[static_cast<std::size_t>(at - samples_begin_)]);
+  }
+  compute_frame(edge.data());
 }
 
 void Fbank::compute_frame(const float* samples) {

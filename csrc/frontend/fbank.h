@@ -26,6 +26,11 @@ struct FbankOptions {
   double high_freq = 7600.0;  // Hz, at most half the sample rate
 };
 
+// Samples in ±1: int16 is scaled by 1/32768. What is not finite, or beyond Fbank::kMaxMagnitude, becomes 0; returns
+// how many samples that were.
+int to_floats(const float* samples, std::size_t count, float* out);
+int to_floats(const std::int16_t* samples, std::size_t count, float* out);
+
 // For one thread at a time. Errors: std::invalid_argument.
 class Fbank {
  public:
@@ -36,10 +41,9 @@ class Fbank {
   // tests of positions that take days to reach.
   explicit Fbank(const FbankOptions& options, std::int64_t num_silent = 0);
 
-  // Any number of samples, also none. Non-finite ones are replaced by 0 and counted. int16 is scaled by 1/32768.
-  // Throws after input_finished.
-  void accept_waveform(const float* samples, std::size_t count);
-  void accept_waveform(const std::int16_t* samples, std::size_t count);
+  // Any number of samples, also none; see `to_floats`. Throws after input_finished.
+  template <typename Sample>  // float or std::int16_t
+  void accept_waveform(const Sample* samples, std::size_t count);
 
   // No more audio: computes the last frames, whose windows reach past the end. Further calls do nothing.
   void input_finished();
@@ -64,9 +68,8 @@ class Fbank {
   std::int64_t num_nonfinite_samples() const noexcept { return num_nonfinite_; }
 
  private:
-  template <typename Convert>
-  void accept(std::size_t count, Convert convert);
   void compute_ready_frames();
+  void compute_edge_frame();
   void compute_frame(const float* samples);
   std::int64_t frame_start(std::int64_t frame) const noexcept { return frame * shift_ - pad_; }
 

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 
 #include "contract.h"
 #include "frontend/fbank.h"
@@ -95,16 +94,9 @@ void Resampler::make_filters(double ratio) {
 template <typename Sample>
 void Resampler::accept(const Sample* samples, std::size_t count, std::vector<float>& output) {
   while (count) {
-    const std::size_t piece = std::min(count, kPiece);
-    for (std::size_t i = 0; i < piece; ++i) {
-      if constexpr (std::is_same_v<Sample, std::int16_t>) {
-        held_.push_back(static_cast<float>(samples[i]) / 32768.0f);
-      } else {
-        const bool usable = std::abs(samples[i]) <= Fbank::kMaxMagnitude;  // NaN is not
-        held_.push_back(usable ? samples[i] : 0.0f);
-        num_nonfinite_ += !usable;
-      }
-    }
+    const std::size_t piece = std::min(count, kPiece), held = held_.size();
+    held_.resize(held + piece);
+    num_nonfinite_ += to_floats(samples, piece, held_.data() + held);
     samples += piece;
     count -= piece;
     num_samples_ += static_cast<std::int64_t>(piece);

@@ -20,8 +20,7 @@ class Resampler {
  public:
   explicit Resampler(std::int32_t sample_rate);  // of the input, in Hz; std::invalid_argument
 
-  // Continues with `samples` and appends what is ready to `output`. int16 is scaled by 1/32768. A float that is not
-  // finite, or beyond Fbank::kMaxMagnitude, counts as 0: one NaN in the filter would spoil all that follows.
+  // Continues with `samples`, see `to_floats` of frontend/fbank.h, and appends what is ready to `output`.
   template <typename Sample>  // float or std::int16_t
   void accept(const Sample* samples, std::size_t count, std::vector<float>& output);
 

@@ -47,6 +47,13 @@ inline py::array require_bytes(const py::object& object, const char* what) {
   return array;
 }
 
+// As `require_array`, two-dimensional; TypeError unless it is float32.
+inline py::array require_rows(const py::object& object, const char* what) {
+  const py::array array = require_array(object, 2, what);
+  if (!py::isinstance<py::array_t<float>>(array)) throw_dtype_error(array, what, "float32");
+  return array;
+}
+
 // Calls `use(const float*, size_t)` or `use(const int16_t*, size_t)`. `object` keeps the memory alive meanwhile.
 template <typename Use>
 auto with_samples(const py::object& object, Use use) {

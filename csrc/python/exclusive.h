@@ -32,4 +32,19 @@ class Exclusive {
   T object_;
 };
 
+// A method of T as one of Exclusive<T>.
+template <typename T, typename Result, typename... Args>
+auto exclusive(Result (T::*method)(Args...)) {
+  return [method](Exclusive<T>& self, Args... args) {
+    return self([&](T& object) { return (object.*method)(std::forward<Args>(args)...); });
+  };
+}
+
+template <typename T, typename Result, typename... Args>
+auto exclusive(Result (T::*method)(Args...) const) {
+  return [method](Exclusive<T>& self, Args... args) {
+    return self([&](const T& object) { return (object.*method)(std::forward<Args>(args)...); });
+  };
+}
+
 }  // namespace asr_stream

@@ -103,7 +103,7 @@ void bind_fbank(py::module_& m) {
             });
           },
           "samples"_a)
-      .def("input_finished", [](ExclusiveFbank& self) { self([](Fbank& fbank) { fbank.input_finished(); }); })
+      .def("input_finished", exclusive(&Fbank::input_finished))
       .def(
           "get_frames",
           [](ExclusiveFbank& self, std::int64_t start, std::int64_t count) {
@@ -117,27 +117,14 @@ void bind_fbank(py::module_& m) {
             return frames;
           },
           "start"_a, "count"_a)
-      .def(
-          "discard_frames",
-          [](ExclusiveFbank& self, std::int64_t before) {
-            self([&](Fbank& fbank) { fbank.discard_frames(before); });
-          },
-          "before"_a)
-      .def("reset", [](ExclusiveFbank& self) { self([](Fbank& fbank) { fbank.reset(); }); })
-      .def_property_readonly(
-          "num_bins", [](ExclusiveFbank& self) { return self([](Fbank& fbank) { return fbank.num_bins(); }); })
-      .def_property_readonly(
-          "sample_rate", [](ExclusiveFbank& self) { return self([](Fbank& fbank) { return fbank.sample_rate(); }); })
-      .def_property_readonly(
-          "num_samples", [](ExclusiveFbank& self) { return self([](Fbank& fbank) { return fbank.num_samples(); }); })
-      .def_property_readonly(
-          "num_frames_ready",
-          [](ExclusiveFbank& self) { return self([](Fbank& fbank) { return fbank.num_frames_ready(); }); })
-      .def_property_readonly(
-          "first_frame", [](ExclusiveFbank& self) { return self([](Fbank& fbank) { return fbank.first_frame(); }); })
-      .def_property_readonly("num_nonfinite_samples", [](ExclusiveFbank& self) {
-        return self([](Fbank& fbank) { return fbank.num_nonfinite_samples(); });
-      });
+      .def("discard_frames", exclusive(&Fbank::discard_frames), "before"_a)
+      .def("reset", exclusive(&Fbank::reset))
+      .def_property_readonly("num_bins", exclusive(&Fbank::num_bins))
+      .def_property_readonly("sample_rate", exclusive(&Fbank::sample_rate))
+      .def_property_readonly("num_samples", exclusive(&Fbank::num_samples))
+      .def_property_readonly("num_frames_ready", exclusive(&Fbank::num_frames_ready))
+      .def_property_readonly("first_frame", exclusive(&Fbank::first_frame))
+      .def_property_readonly("num_nonfinite_samples", exclusive(&Fbank::num_nonfinite_samples));
 }
 
 template <typename Search>
@@ -146,25 +133,16 @@ void bind_search_methods(py::class_<Exclusive<Search>>& cls) {
   cls.def(
          "advance",
          [](Self& self, const py::object& log_probs) {
-           const py::array array = require_array(log_probs, 2, "log_probs");
-           if (!py::isinstance<py::array_t<float>>(array)) throw_dtype_error(array, "log_probs", "float32");
+           const py::array array = require_rows(log_probs, "log_probs");
            const auto* data = static_cast<const float*>(array.data());
            const std::int64_t num_frames = array.shape(0), vocab_size = array.shape(1);
            self([&](Search& search) { search.advance(data, num_frames, vocab_size); });
          },
          "log_probs"_a)
-      .def(
-          "hypotheses",
-          [](Self& self, std::int64_t num_best, bool finished) {
-            return self([&](Search& search) { return search.hypotheses(num_best, finished); });
-          },
-          "num_best"_a = 1, "finished"_a = false)
+      .def("hypotheses", exclusive(&Search::hypotheses), "num_best"_a = 1, "finished"_a = false)
       .def("reset", [](Self& self) { self([](Search& search) { search.reset(); }); })
-      .def_property_readonly("num_frames",
-                             [](Self& self) { return self([](Search& search) { return search.num_frames(); }); })
-      .def_property_readonly("num_trailing_blanks", [](Self& self) {
-        return self([](Search& search) { return search.num_trailing_blanks(); });
-      });
+      .def_property_readonly("num_frames", exclusive(&Search::num_frames))
+      .def_property_readonly("num_trailing_blanks", exclusive(&Search::num_trailing_blanks));
 }
 
 void bind_ctc(py::module_& m) {
@@ -195,20 +173,17 @@ void bind_ctc(py::module_& m) {
 
   using Greedy = Exclusive<CtcGreedySearch>;
   py::class_<Greedy> greedy(m, "CtcGreedySearch");
-  greedy.def(
-      py::init([](std::int32_t blank_id) { return std::make_unique<Greedy>("CtcGreedySearch", blank_id); }),
-      "blank_id"_a = 0);
+  greedy.def(py::init([] { return std::make_unique<Greedy>("CtcGreedySearch"); }));
   bind_search_methods<CtcGreedySearch>(greedy);
 
   using Beam = Exclusive<CtcPrefixBeamSearch>;
   py::class_<Beam> beam(m, "CtcPrefixBeamSearch");
-  beam.def(py::init([](std::int32_t beam_size, std::int32_t blank_id, std::int32_t max_tokens_per_frame,
-                       double beam_threshold, bool recombine, std::shared_ptr<const LmFusion> lm) {
-             const CtcPrefixBeamSearchOptions options{beam_size, blank_id, max_tokens_per_frame, beam_threshold,
-                                                      recombine};
+  beam.def(py::init([](std::int32_t beam_size, std::int32_t max_tokens_per_frame, double beam_threshold, bool recombine,
+                       std::shared_ptr<const LmFusion> lm) {
+             const CtcPrefixBeamSearchOptions options{beam_size, max_tokens_per_frame, beam_threshold, recombine};
              return std::make_unique<Beam>("CtcPrefixBeamSearch", options, std::move(lm));
            }),
-           py::kw_only(), "beam_size"_a = kBeamSize, "blank_id"_a = 0, "max_tokens_per_frame"_a = 0,
+           py::kw_only(), "beam_size"_a = kBeamSize, "max_tokens_per_frame"_a = 0,
            "beam_threshold"_a = 0.0, "recombine"_a = false, "lm"_a = nullptr);
   bind_search_methods<CtcPrefixBeamSearch>(beam);
 
@@ -219,10 +194,10 @@ void bind_ctc(py::module_& m) {
 
   using Closed = Exclusive<CtcPhraseSearch>;
   py::class_<Closed> closed(m, "CtcPhraseSearch");
-  closed.def(py::init([](std::shared_ptr<const Phrases> phrases, std::int32_t blank_id) {
-               return std::make_unique<Closed>("CtcPhraseSearch", std::move(phrases), blank_id);
+  closed.def(py::init([](std::shared_ptr<const Phrases> phrases) {
+               return std::make_unique<Closed>("CtcPhraseSearch", std::move(phrases));
              }),
-             py::arg("phrases").none(false), "blank_id"_a = 0);
+             py::arg("phrases").none(false));
   bind_search_methods<CtcPhraseSearch>(closed);
 }
 

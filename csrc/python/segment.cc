@@ -42,19 +42,8 @@ py::array_t<float> to_array(const std::vector<float>& values, std::int64_t num_r
   return array;
 }
 
-const py::array float_rows(const py::object& object, const char* what) {
-  py::array array = require_array(object, 2, what);
-  if (!py::isinstance<py::array_t<float>>(array)) throw_dtype_error(array, what, "float32");
-  return array;
-}
-
 using ExclusiveStream = Exclusive<Stream>;
 using ExclusiveResampler = Exclusive<Resampler>;
-
-template <std::int64_t (Stream::*count)() const noexcept>
-std::int64_t get(ExclusiveStream& self) {
-  return self([](Stream& stream) { return (stream.*count)(); });
-}
 
 template <std::int64_t (Segment::*count)() const noexcept>
 std::int64_t get_of_segment(ExclusiveStream& self) {
@@ -78,7 +67,7 @@ py::object work(ExclusiveStream& self) {
 }
 
 void punctuated(ExclusiveStream& self, const py::object& mark_probs, const py::object& case_probs) {
-  const py::array marks = float_rows(mark_probs, "mark_probs"), cases = float_rows(case_probs, "case_probs");
+  const py::array marks = require_rows(mark_probs, "mark_probs"), cases = require_rows(case_probs, "case_probs");
   const auto numbers = [](const py::array& array) {
     const auto* data = static_cast<const float*>(array.data());
     return std::vector<float>(data, data + array.size());
@@ -89,23 +78,13 @@ void punctuated(ExclusiveStream& self, const py::object& mark_probs, const py::o
 
 void stepped(ExclusiveStream& self, const py::object& log_probs, const py::object& encoder_out,
              const py::object& phone_log_probs) {
-  const py::array rows = float_rows(log_probs, "log_probs"), vectors = float_rows(encoder_out, "encoder_out");
-  if (rows.shape(0) != vectors.shape(0)) throw py::value_error("log_probs and encoder_out differ in their frames");
-  const auto* log_prob = static_cast<const float*>(rows.data());
-  const auto* vector = static_cast<const float*>(vectors.data());
-  const std::int64_t num_frames = rows.shape(0), vocab_size = rows.shape(1), dim = vectors.shape(1);
-  py::array phones;
-  const float* phone_log_prob = nullptr;
-  std::int64_t num_phone_tokens = 0;
-  if (!phone_log_probs.is_none()) {
-    phones = float_rows(phone_log_probs, "phone_log_probs");
-    if (phones.shape(0) != rows.shape(0)) throw py::value_error("log_probs and phone_log_probs differ in their frames");
-    phone_log_prob = static_cast<const float*>(phones.data());
-    num_phone_tokens = phones.shape(1);
-  }
-  self([&](Stream& stream) {
-    stream.stepped(log_prob, num_frames, vocab_size, phone_log_prob, num_phone_tokens, vector, dim);
-  });
+  const auto rows = [](const py::object& object, const char* what) {
+    const py::array array = require_rows(object, what);  // which the caller holds
+    return Rows{static_cast<const float*>(array.data()), array.shape(0), array.shape(1)};
+  };
+  const Rows tokens = rows(log_probs, "log_probs"), vectors = rows(encoder_out, "encoder_out");
+  const Rows phones = phone_log_probs.is_none() ? Rows{} : rows(phone_log_probs, "phone_log_probs");
+  self([&](Stream& stream) { stream.stepped(tokens, vectors, phones); });
 }
 
 py::list take_events(ExclusiveStream& self) {
@@ -187,30 +166,20 @@ void bind_segment(py::module_& m) {
             });
           },
           "samples"_a, "sample_rate"_a = kSampleRate)
-      .def("gap", [](ExclusiveStream& self, std::int64_t num_samples, std::int32_t sample_rate) {
-        self([&](Stream& stream) { stream.gap(num_samples, sample_rate); });
-      }, "num_samples"_a, "sample_rate"_a = kSampleRate)
-      .def("end_utterance", [](ExclusiveStream& self) { self([](Stream& stream) { stream.end_utterance(); }); })
-      .def("change", [](ExclusiveStream& self, std::shared_ptr<const SegmentOptions> options) {
-        self([&](Stream& stream) { stream.change(std::move(options)); });
-      }, py::arg("options").none(false))
-      .def("finish", [](ExclusiveStream& self) { self([](Stream& stream) { stream.finish(); }); })
+      .def("gap", exclusive(&Stream::gap), "num_samples"_a, "sample_rate"_a = kSampleRate)
+      .def("end_utterance", exclusive(&Stream::end_utterance))
+      .def("change", exclusive(&Stream::change), py::arg("options").none(false))
+      .def("finish", exclusive(&Stream::finish))
       .def("work", &work)
       .def("stepped", &stepped, "log_probs"_a, "encoder_out"_a, "phone_log_probs"_a = py::none())
-      .def("scored", [](ExclusiveStream& self, const std::vector<float>& scores) {
-        self([&](Stream& stream) { stream.scored(scores); });
-      }, "scores"_a)
+      .def("scored", exclusive(&Stream::scored), "scores"_a)
       .def("punctuated", &punctuated, "mark_probs"_a, "case_probs"_a)
-      .def("not_punctuated", [](ExclusiveStream& self, const std::string& reason) {
-        self([&](Stream& stream) { stream.not_punctuated(reason); });
-      }, "reason"_a)
-      .def("fail", [](ExclusiveStream& self, const std::string& reason) {
-        self([&](Stream& stream) { stream.fail(reason); });
-      }, "reason"_a)
+      .def("not_punctuated", exclusive(&Stream::not_punctuated), "reason"_a)
+      .def("fail", exclusive(&Stream::fail), "reason"_a)
       .def("take_events", &take_events)
-      .def_property_readonly("sample_offset", &get<&Stream::sample_offset>)
-      .def_property_readonly("num_wanted", &get<&Stream::num_wanted>)
-      .def_property_readonly("num_changes", &get<&Stream::num_changes>)
+      .def_property_readonly("sample_offset", exclusive(&Stream::sample_offset))
+      .def_property_readonly("num_wanted", exclusive(&Stream::num_wanted))
+      .def_property_readonly("num_changes", exclusive(&Stream::num_changes))
       .def_property_readonly("num_samples", &get_of_segment<&Segment::num_samples>)
       .def_property_readonly("num_frames", &get_of_segment<&Segment::num_frames>)
       .def_property_readonly("num_features_kept", &get_of_segment<&Segment::num_features_kept>)

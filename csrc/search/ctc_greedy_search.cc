@@ -13,7 +13,7 @@ void CtcGreedySearch::advance(const float* log_probs, std::int64_t num_frames, s
     const auto token = static_cast<std::int32_t>(std::max_element(row, row + vocab_size) - row);
     const double log_prob = row[token];
     log_prob_ += log_prob;
-    if (token != checker_.blank_id()) {
+    if (token != kBlankId) {
       if (token == previous_) {
         spans_.back().end = num_frames_ + 1;
         spans_.back().log_prob += log_prob;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "contract.h"
 #include "search/ctc_search.h"
 
 namespace asr_stream {
@@ -11,8 +12,6 @@ namespace asr_stream {
 // For one thread at a time. Errors: std::invalid_argument.
 class CtcGreedySearch {
  public:
-  explicit CtcGreedySearch(std::int32_t blank_id = 0) : checker_(blank_id) {}
-
   // log_probs: (num_frames, vocab_size), row-major.
   void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 

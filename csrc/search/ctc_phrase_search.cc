@@ -18,8 +18,7 @@ constexpr std::size_t kMaxStates = 4096;
 
 }  // namespace
 
-CtcPhraseSearch::CtcPhraseSearch(std::shared_ptr<const Phrases> phrases, std::int32_t blank_id)
-    : phrases_(std::move(phrases)), checker_(blank_id) {
+CtcPhraseSearch::CtcPhraseSearch(std::shared_ptr<const Phrases> phrases) : phrases_(std::move(phrases)) {
   if (!phrases_) throw std::invalid_argument("a phrase search needs phrases");
   candidate_of_step_.assign(phrases_->num_steps() + 2, -1);
   reset();
@@ -31,7 +30,7 @@ void CtcPhraseSearch::reset() {
   start.blank.score = 0.0;
   states_.assign(1, start);
   utterance_start_ = num_frames_;
-  previous_likeliest_ = checker_.blank_id();
+  previous_likeliest_ = kBlankId;
 }
 
 void CtcPhraseSearch::advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size) {
@@ -78,7 +77,7 @@ void CtcPhraseSearch::advance_frame(const float* log_probs) {
     if (candidate.token.alignment != nullptr) {
       const std::int32_t token = candidate.step == kUnknown ? likeliest_ : token_at(candidate.step);
       state.token = extended(candidate.token);
-      if (token != checker_.blank_id()) {  // the likeliest token of [unk] may be blank
+      if (token != kBlankId) {  // the likeliest token of [unk] may be blank
         state.token.last.end = num_frames_ + 1;
         state.token.last.log_prob += static_cast<double>(log_probs[token]);
       }
@@ -95,12 +94,12 @@ void CtcPhraseSearch::advance_frame(const float* log_probs) {
 void CtcPhraseSearch::propose_stay(const State& state, const float* log_probs) {
   const Alignment& best = state.best();
   if (state.step == kUnknown) {
-    const bool another = likeliest_ != checker_.blank_id() && likeliest_ != previous_likeliest_;
+    const bool another = likeliest_ != kBlankId && likeliest_ != previous_likeliest_;
     const double cost = another ? static_cast<double>(phrases_->unknown_cost()) : 0.0;
     const double score = best.score + static_cast<double>(log_probs[likeliest_]) - cost;
     return propose(kUnknown, {score, &state, &best, false}, false);
   }
-  const auto blank = static_cast<double>(log_probs[checker_.blank_id()]);
+  const auto blank = static_cast<double>(log_probs[kBlankId]);
   propose(state.step, {best.score + blank, &state, &best, false}, true);
   if (state.step == kStart) return;
   const auto repeated = static_cast<double>(log_probs[token_at(state.step)]);
@@ -115,7 +114,7 @@ void CtcPhraseSearch::propose_exits(const State& state, const float* log_probs, 
   propose_entries(state, Phrases::kRoot, log_probs, lowest);
   // [unk] begins like any word: with a token that begins a word, except at the start of the utterance.
   const std::int32_t first = starts ? likeliest_ : word_start_;
-  if (unknown || first < 0 || first == checker_.blank_id()) return;
+  if (unknown || first < 0 || first == kBlankId) return;
   const Alignment& best = state.best();
   const double cost = static_cast<double>(phrases_->unknown_cost());
   propose(kUnknown, {best.score + static_cast<double>(log_probs[first]) - cost, &state, &best, true}, false);

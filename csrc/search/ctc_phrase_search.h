@@ -24,7 +24,7 @@ namespace asr_stream {
 // For one thread at a time. Errors: std::invalid_argument.
 class CtcPhraseSearch {
  public:
-  explicit CtcPhraseSearch(std::shared_ptr<const Phrases> phrases, std::int32_t blank_id = 0);
+  explicit CtcPhraseSearch(std::shared_ptr<const Phrases> phrases);
 
   // log_probs: (num_frames, vocab_size), row-major.
   void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -19,7 +20,7 @@ double log_add(double a, double b) {
 
 CtcPrefixBeamSearch::CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options,
                                          std::shared_ptr<const LmFusion> fusion)
-    : options_(options), fusion_(std::move(fusion)), checker_(options.blank_id) {
+    : options_(options), fusion_(std::move(fusion)) {
   if (options.beam_size < 1 || options.beam_size > 1024) {
     throw std::invalid_argument("beam_size must be between 1 and 1024, got " + std::to_string(options.beam_size));
   }
@@ -80,15 +81,13 @@ void CtcPrefixBeamSearch::choose_tokens(const float* log_probs, std::int32_t voc
   };
   if (limit == static_cast<std::size_t>(vocab_size - 1)) {
     if (tokens_.size() == limit) return;  // all, as before
-    for (std::int32_t token = 0; token < vocab_size; ++token) {
-      if (token != checker_.blank_id()) tokens_.push_back(token);
-    }
+    tokens_.resize(limit);
+    std::iota(tokens_.begin(), tokens_.end(), kBlankId + 1);
     return;
   }
   // A heap of the best so far, the worst of them in front: most tokens fail its test and cost one comparison.
   tokens_.clear();
-  for (std::int32_t token = 0; token < vocab_size; ++token) {
-    if (token == checker_.blank_id()) continue;
+  for (std::int32_t token = kBlankId + 1; token < vocab_size; ++token) {
     if (tokens_.size() < limit) {
       tokens_.push_back(token);
       std::push_heap(tokens_.begin(), tokens_.end(), likelier);
@@ -123,7 +122,7 @@ void CtcPrefixBeamSearch::find_relatives() {
 // Candidates are distinct prefixes: each entry itself, which also collects its parent's extension into it, and the
 // extensions that are not in the beam, which have no other parent.
 void CtcPrefixBeamSearch::propose(const float* log_probs) {
-  const double blank_log_prob = log_probs[checker_.blank_id()];
+  const double blank_log_prob = log_probs[kBlankId];
   double best = kNever, worst = -kNever;
   candidates_.clear();
   for (std::size_t i = 0; i < beam_.size(); ++i) {
@@ -285,7 +284,7 @@ CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::keep(const Candidate& candidate,
              std::exchange(entry.endings, -1)};
   prefixes_.retain(next.prefix);
   next.blank = entry.best_alignment();
-  next.blank.log_prob += log_probs[checker_.blank_id()];
+  next.blank.log_prob += log_probs[kBlankId];
   histories_.retain(next.blank.history);
   const std::int32_t last = last_token(entry);
   if (last < 0) return next;

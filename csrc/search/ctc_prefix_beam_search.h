@@ -40,7 +40,6 @@ namespace asr_stream {
 
 struct CtcPrefixBeamSearchOptions {
   std::int32_t beam_size = kBeamSize;     // 1 .. 1024
-  std::int32_t blank_id = 0;
   std::int32_t max_tokens_per_frame = 0;  // 0: beam_size + 1, which is exact
   double beam_threshold = 0.0;            // what scores this much less than the best is dropped; 0: nothing
   bool recombine = false;                 // with a language model

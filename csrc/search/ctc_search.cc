@@ -23,12 +23,6 @@ void TokenSpan::append_to(Hypothesis& hypothesis) const {
       std::clamp(static_cast<float>(mean), std::numeric_limits<float>::min(), 1.0f));
 }
 
-LogProbChecker::LogProbChecker(std::int32_t blank_id) : blank_id_(blank_id) {
-  if (blank_id < 0) {
-    throw std::invalid_argument("blank_id must not be negative, got " + std::to_string(blank_id));
-  }
-}
-
 void LogProbChecker::check(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size) {
   if (vocab_size_ != 0 && vocab_size != vocab_size_) {
     throw std::invalid_argument("vocab_size is " + std::to_string(vocab_size) + ", but earlier chunks had " +
@@ -36,10 +30,6 @@ void LogProbChecker::check(const float* log_probs, std::int64_t num_frames, std:
   }
   if (vocab_size < 2 || vocab_size > std::numeric_limits<std::int32_t>::max()) {
     throw std::invalid_argument("vocab_size must be at least 2 (blank and a token), got " +
-                                std::to_string(vocab_size));
-  }
-  if (blank_id_ >= vocab_size) {
-    throw std::invalid_argument("blank_id " + std::to_string(blank_id_) + " is outside the vocabulary of " +
                                 std::to_string(vocab_size));
   }
   for (std::int64_t t = 0; t < num_frames; ++t) {

@@ -37,15 +37,10 @@ struct TokenSpan {
 // positive values (logits in place of log-probabilities) are refused. -infinity is a valid log-probability.
 class LogProbChecker {
  public:
-  explicit LogProbChecker(std::int32_t blank_id);
-
   // Nothing of the chunk is used when this throws. The first chunk sets the vocabulary size for good.
   void check(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
-  std::int32_t blank_id() const noexcept { return blank_id_; }
-
  private:
-  std::int32_t blank_id_;
   std::int64_t vocab_size_ = 0;
 };
 

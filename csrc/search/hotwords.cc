@@ -105,10 +105,7 @@ std::map<std::string, float> Hotwords::pronounced(const std::map<std::string, fl
   std::map<std::string, float> result;
   for (const auto& [text, boost] : boosts) {
     std::vector<std::string> variants{""};
-    for (std::size_t start = 1; start < text.size();) {  // behind the space
-      const std::size_t end = std::min(text.find(' ', start), text.size());
-      const std::string word = text.substr(start, end - start);
-      start = end + 1;
+    for (const std::string& word : split_words(text)) {
       std::int32_t number = lm.find(word);
       if (number == lm.unknown()) {
         const auto at = std::find(new_words_.begin(), new_words_.end(), word) - new_words_.begin();

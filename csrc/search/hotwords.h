@@ -20,6 +20,11 @@
 
 namespace asr_stream {
 
+struct HotwordList {
+  std::string lines;  // one entry a line
+  float boost = kHotwordBoost;
+};
+
 // Immutable, for any number of searches.
 class Hotwords {
  public:

@@ -25,14 +25,30 @@ void check(const char* name, float value, float low, float high) {
   }
 }
 
+bool know_phones(const NgramLm* lm, const std::vector<std::string>& phones) {
+  return lm && !lm->phones().empty() && !phones.empty();
+}
+
 }  // namespace
+
+std::shared_ptr<const LmFusion> new_fusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens,
+                                           const std::vector<std::string>& phones, const LmFusionOptions& options,
+                                           const HotwordList* hotwords) {
+  if (!lm && !hotwords) return nullptr;
+  std::shared_ptr<const Hotwords> found;
+  if (hotwords) {
+    const NgramLm* pronouncing = know_phones(lm.get(), phones) ? lm.get() : nullptr;
+    found = std::make_shared<const Hotwords>(hotwords->lines, tokens, hotwords->boost, pronouncing);
+  }
+  return std::make_shared<const LmFusion>(std::move(lm), tokens, options, std::move(found), phones);
+}
 
 LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens,
                    const LmFusionOptions& options, std::shared_ptr<const Hotwords> hotwords,
                    const std::vector<std::string>& phones)
     : lm_(std::move(lm)),
       hotwords_(std::move(hotwords)),
-      over_phones_(lm_ && !lm_->phones().empty() && !phones.empty()),
+      over_phones_(know_phones(lm_.get(), phones)),
       options_(options) {
   if (!lm_ && !hotwords_) throw std::invalid_argument("fusion needs a language model, hotwords, or both");
   check("lm weight", options.weight, 0.0f, 10.0f);
@@ -46,7 +62,7 @@ LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::str
     spellings_ = token_texts(tokens);
   }
   if (lm_) {
-    lexicon_ = over_phones_ ? &lm_->phone_lexicon() : &lm_->lexicon();
+    lexicon_ = &lm_->lexicon(over_phones_);
     look_ahead_ = lm_->look_ahead(over_phones_);
     learn_gains();
   }
@@ -112,12 +128,10 @@ void LmFusion::spell_phones(const std::vector<std::string>& phones) {
         "; use the lexicon that the model was trained with, or a language model without pronunciations");
   }
   tokens_.assign(1, "");
-  for (const std::string& phone : phones) {
-    tokens_.push_back("\xE2\x96\x81" + phone);
-    tokens_.push_back(phone);
-  }
   spellings_.assign(1, "");
   for (const std::string& phone : phones) {
+    tokens_.push_back(std::string(kWordBoundary) + phone);
+    tokens_.push_back(phone);
     const auto index = std::find(known.begin(), known.end(), phone) - known.begin();
     const std::string byte(1, static_cast<char>(NgramLm::kFirstPhone + index));
     spellings_.push_back(' ' + byte);

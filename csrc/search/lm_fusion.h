@@ -138,7 +138,7 @@ class LmFusion {
   std::shared_ptr<const Hotwords> hotwords_;
   const Lexicon* lexicon_ = nullptr;  // of lm_
   const LookAhead* look_ahead_ = nullptr;  // the same; null: it has no bigrams. With it contexts[0] is always a word.
-  bool over_phones_ = false;
+  bool over_phones_;
   std::vector<std::string> tokens_;
   std::vector<std::string> spellings_;  // of tokens, with a space for a word boundary, and a byte for a phone
   LmFusionOptions options_;
@@ -149,5 +149,10 @@ class LmFusion {
   float highest_boost_ = 0.0f;  // of a letter or phone, by the hotwords
   float highest_bonus_ = 0.0f;  // of a word
 };
+
+// That of a model with these tokens and phones; null where there is neither a language model nor a list of hotwords.
+std::shared_ptr<const LmFusion> new_fusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens,
+                                           const std::vector<std::string>& phones, const LmFusionOptions& options,
+                                           const HotwordList* hotwords);
 
 }  // namespace asr_stream

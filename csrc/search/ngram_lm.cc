@@ -47,10 +47,12 @@ class NgramLm::Reader {
     return start;
   }
 
-  std::uint32_t number(const char* what) {
-    const std::uint8_t* b = take(4, what);
-    return static_cast<std::uint32_t>(b[0]) | static_cast<std::uint32_t>(b[1]) << 8 |
-           static_cast<std::uint32_t>(b[2]) << 16 | static_cast<std::uint32_t>(b[3]) << 24;
+  // The lowest byte first.
+  std::uint32_t number(const char* what, std::size_t num_bytes = 4) {
+    const std::uint8_t* bytes = take(num_bytes, what);
+    std::uint32_t value = 0;
+    for (std::size_t i = num_bytes; i-- > 0;) value = value << 8 | bytes[i];
+    return value;
   }
 
   // In 7 bits a byte, the lowest first, all but the last with their highest bit set.
@@ -175,17 +177,9 @@ void NgramLm::read_ngrams(Reader& reader, bool compact) {
       const auto highest_word = static_cast<std::uint32_t>(num_words() - 1);
       level.words = PackedNumbers(highest_word, level.count);
       for (std::size_t i = 0; i < level.count; ++i) {
-        std::uint32_t word;
-        if (compact) {
-          const std::uint32_t rank = reader.varint("words of n-grams");
-          word = rank <= highest_word ? by_rank[rank] : rank;
-        } else {
-          const std::uint8_t* b = reader.take(3, "n-grams");
-          word = static_cast<std::uint32_t>(b[0]) | static_cast<std::uint32_t>(b[1]) << 8 |
-                 static_cast<std::uint32_t>(b[2]) << 16;
-        }
+        const std::uint32_t word = compact ? reader.varint("words of n-grams") : reader.number("n-grams", 3);
         if (word > highest_word) throw_damaged("n-grams of words that it does not have");
-        level.words.push_back(word);
+        level.words.push_back(compact ? by_rank[word] : word);
       }
       check_children(parents, level);
       level.log_probs = read_quantized(level.count, "log-probabilities");
@@ -244,36 +238,30 @@ std::vector<std::string_view> NgramLm::pronunciations(std::int32_t word) const {
   return result;
 }
 
-const Lexicon& NgramLm::lexicon() const {
-  std::call_once(lexicon_once_, [this] {
-    std::vector<std::string_view> words;
-    words.reserve(num_words());
-    for (std::size_t i = 0; i < num_words(); ++i) words.push_back(word(static_cast<std::int32_t>(i)));
-    lexicon_ = std::make_unique<const Lexicon>(words, unigram_log_probs_.data());
-    return_free_memory();
-  });
-  return *lexicon_;
+// What a word is looked up by: its pronunciations, or its spelling.
+std::vector<std::string_view> NgramLm::forms(std::int32_t word, bool of_pronunciations) const {
+  return of_pronunciations ? pronunciations(word) : std::vector<std::string_view>{this->word(word)};
 }
 
-const Lexicon& NgramLm::phone_lexicon() const {
-  std::call_once(phone_lexicon_once_, [this] {
+const Lexicon& NgramLm::lexicon(bool of_pronunciations) const {
+  auto& lexicon = lexicons_[of_pronunciations];
+  std::call_once(lexicon_once_[of_pronunciations], [&] {
     std::vector<Lexicon::Entry> entries;
     entries.reserve(num_words());
-    for (std::size_t i = 0; i < num_words(); ++i) {
-      const auto word = static_cast<std::int32_t>(i);
-      for (const std::string_view bytes : pronunciations(word)) entries.push_back({bytes, word});
+    for (std::int32_t word = 0; word < static_cast<std::int32_t>(num_words()); ++word) {
+      for (const std::string_view bytes : forms(word, of_pronunciations)) entries.push_back({bytes, word});
     }
-    phone_lexicon_ = std::make_unique<const Lexicon>(std::move(entries), unigram_log_probs_.data());
+    lexicon = std::make_unique<const Lexicon>(std::move(entries), unigram_log_probs_.data());
     return_free_memory();
   });
-  return *phone_lexicon_;
+  return *lexicon;
 }
 
 const LookAhead* NgramLm::look_ahead(bool of_pronunciations) const {
   if (order() < 2) return nullptr;
   auto& look_ahead = look_aheads_[of_pronunciations];
   std::call_once(look_ahead_once_[of_pronunciations], [&] {
-    look_ahead = std::make_unique<const LookAhead>(*this, of_pronunciations ? phone_lexicon() : lexicon());
+    look_ahead = std::make_unique<const LookAhead>(*this, lexicon(of_pronunciations));
     return_free_memory();
   });
   return look_ahead.get();
@@ -340,8 +328,7 @@ std::vector<double> NgramLm::pair_shares(bool of_pronunciations) const {
   for (std::size_t i = 0; i < num_words(); ++i) {
     const std::string_view spelling = word(static_cast<std::int32_t>(i));
     if (spelling.front() == '<') continue;  // a mark
-    std::vector<std::string_view> forms{spelling};
-    if (of_pronunciations) forms = pronunciations(static_cast<std::int32_t>(i));
+    const std::vector<std::string_view> forms = this->forms(static_cast<std::int32_t>(i), of_pronunciations);
     const auto num_forms = static_cast<double>(std::max<std::size_t>(forms.size(), 1));
     const double probability = std::exp(static_cast<double>(unigram_log_probs_[i])) / num_forms;
     for (const std::string_view form : forms) {

@@ -87,8 +87,7 @@ class NgramLm {
   std::vector<double> pair_shares(bool of_pronunciations = false) const;
 
   // Built when first asked for, which takes about as long as opening the file.
-  const Lexicon& lexicon() const;        // of spellings
-  const Lexicon& phone_lexicon() const;  // of pronunciations
+  const Lexicon& lexicon(bool of_pronunciations = false) const;  // else of spellings
   // In one of these; null: the file has no bigrams.
   const LookAhead* look_ahead(bool of_pronunciations) const;
 
@@ -107,6 +106,7 @@ class NgramLm {
   std::size_t num_ngrams(std::size_t order) const { return levels_.at(order - 1).count; }
 
  private:
+  std::vector<std::string_view> forms(std::int32_t word, bool of_pronunciations) const;
   std::int32_t find_word(std::string_view word) const noexcept;  // -1: it is not in the vocabulary
   std::int32_t find_child(std::size_t order, std::int32_t context, std::int32_t word) const noexcept;
   void check_children(const Level& parents, const Level& level) const;
@@ -125,10 +125,9 @@ class NgramLm {
   std::vector<std::uint32_t> pronunciations_;  // num_words: where those of each word begin in these
   std::vector<std::uint8_t> g2p_;
   std::size_t pronunciations_size_ = 0;
-  mutable std::once_flag lexicon_once_, phone_lexicon_once_;
-  mutable std::unique_ptr<const Lexicon> lexicon_, phone_lexicon_;
-  mutable std::once_flag look_ahead_once_[2];
-  mutable std::unique_ptr<const LookAhead> look_aheads_[2];  // of spellings, of pronunciations
+  mutable std::once_flag lexicon_once_[2], look_ahead_once_[2];  // of spellings, of pronunciations
+  mutable std::unique_ptr<const Lexicon> lexicons_[2];
+  mutable std::unique_ptr<const LookAhead> look_aheads_[2];
   State begin_{};
   std::int32_t unknown_ = 0;
   std::int32_t end_of_sentence_ = 0;

@@ -20,16 +20,6 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; (at = text.find_first_not_of(kWhiteSpace, at)) != std::string::npos;) {
-    const std::size_t end = std::min(text.find_first_of(kWhiteSpace, at), text.size());
-    words.push_back(text.substr(at, end - at));
-    at = end;
-  }
-  return words;
-}
-
 bool begins_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
 std::vector<std::string> letters_of(std::string_view text) {
@@ -73,7 +63,7 @@ std::string Spelling::spell(std::string_view text, const char* what) const {
   std::string plain(text);
   replace_all(plain, kApostrophe, "'");
   std::string spelled;
-  for (const std::string& word : words_of(plain)) {
+  for (const std::string& word : split_words(plain)) {
     if (!spelled.empty()) spelled += ' ';
     const std::string variants[] = {word, in_case(word, 'a', 'z'), in_case(word, 'A', 'Z')};
     const auto* found = std::find_if(std::begin(variants), std::end(variants),
@@ -123,6 +113,16 @@ std::string Spelling::refusal(const std::string& word, const char* what) const {
   return std::string(what) + " '" + word + "' cannot be written by this model: it has no " +
          (missing.empty() ? "tokens for these letters" : missing) +
          "; write it as it is spoken, with the letters of the model (numbers in words, a space for a hyphen)";
+}
+
+std::vector<std::string> split_words(std::string_view text) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; (at = text.find_first_not_of(kWhiteSpace, at)) != std::string_view::npos;) {
+    const std::size_t end = std::min(text.find_first_of(kWhiteSpace, at), text.size());
+    words.emplace_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
 }
 
 std::vector<std::string_view> list_lines(std::string_view text) {

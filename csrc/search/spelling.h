@@ -38,6 +38,9 @@ class Spelling {
   bool begins_words_ = false;                             // whether a piece has a boundary and letters
 };
 
+// What stands between white space.
+std::vector<std::string> split_words(std::string_view text);
+
 // The lines of a list, without white space around them and a byte order mark in front; empty ones are left out.
 std::vector<std::string_view> list_lines(std::string_view text);
 

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "text/number_tables.h"
+#include "text/punctuation.h"
 
 namespace asr_stream {
 
@@ -38,12 +39,9 @@ NumberTables make() {
   t.minus = {"minus", "negative"};
   t.plus = {"plus"};
 
-  t.months = {{"january", 1}, {"february", 2}, {"march", 3},      {"april", 4},    {"may", 5},       {"june", 6},
-              {"july", 7},    {"august", 8},   {"september", 9}, {"october", 10}, {"november", 11}, {"december", 12}};
-  for (const auto& [word, number] : t.months) {
-    std::string name = word;
-    name[0] = static_cast<char>(name[0] - 'a' + 'A');
-    t.month_names[word] = name;
+  for (const char* month : {"january", "february", "march", "april", "may", "june", "july", "august", "september",
+                            "october", "november", "december"}) {
+    t.month_names[month] = capitalized(month);
   }
   t.doubtful_months = {"march", "may", "august"};
   t.of = {"of"};

@@ -65,23 +65,15 @@ std::string plain_case(const std::string& word) {
 
 WordMask::WordMask(std::string_view list) {
   for (const std::string_view line : list_lines(list)) {
-    std::string phrase;
-    std::size_t num_words = 0;
-    for (std::size_t begin = 0; begin < line.size();) {
-      const std::size_t end = std::min(line.find_first_of(" \t", begin), line.size());
-      if (end > begin) {
-        phrase += (num_words ? " " : "") + to_lower(line.substr(begin, end - begin));
-        ++num_words;
-      }
-      begin = end + 1;
-    }
-    phrases_.insert(phrase);
-    longest_ = std::max(longest_, num_words);
+    const std::vector<std::string> words = split_words(to_lower(line));
+    phrases_.insert(joined(words, 0, words.size()));
+    longest_ = std::max(longest_, words.size());
   }
 }
 
 void WordMask::apply(std::vector<std::string>& words) const {
-  const std::vector<std::string> given = words;
+  std::vector<std::string> given;
+  for (const std::string& word : words) given.push_back(to_lower(word));
   for (std::size_t i = 0; i < given.size();) {
     std::size_t n = std::min(longest_, given.size() - i);
     while (n > 0 && !phrases_.count(joined(given, i, n))) --n;
@@ -137,13 +129,7 @@ const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std:
   const std::vector<std::string> unmasked = texts;
   std::size_t num_known = num_stable;
   if (options_->mask && options_->mask->longest()) {
-    std::vector<std::string> small;
-    for (const std::string& word : texts) small.push_back(to_lower(word));
-    const std::vector<std::string> before = small;
-    options_->mask->apply(small);
-    for (std::size_t i = 0; i < small.size(); ++i) {
-      if (small[i] != before[i]) texts[i] = small[i];
-    }
+    options_->mask->apply(texts);
     if (!is_final) num_known -= std::min(num_known, options_->mask->longest() - 1);  // a phrase may go on
   }
 

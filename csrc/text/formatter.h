@@ -27,7 +27,7 @@ namespace asr_stream {
 class WordMask {
  public:
   explicit WordMask(std::string_view list);  // one a line, in any case
-  void apply(std::vector<std::string>& words) const;  // in small letters
+  void apply(std::vector<std::string>& words) const;
   std::size_t longest() const noexcept { return longest_; }  // phrase, in words
 
  private:

@@ -199,7 +199,7 @@ Shown Rules::year(std::size_t i) const {
     if (spoken.is(i + 1, tables.hundreds)) return {{std::to_string(century * 100) + "s", i, i + 1}};
   }
   const bool is_cued = i > 0 && spoken.is(i - 1, tables.year_prepositions);
-  const auto found = spoken.year(i, true, end);
+  const auto found = spoken.year(i, end);
   Shown shown;
   if (found && !follows_number(i)) {
     const bool is_pair = !spoken.is(i + 1, tables.hundred) && !tables.magnitudes.count(spoken.word(i + 1));

@@ -14,7 +14,7 @@ void NumberTables::collect_roles() {
     }
   };
   for (const Values* values : {&small, &tens, &ordinals, &ordinal_tens, &decades, &magnitudes, &ordinal_magnitudes,
-                               &repeats, &months}) {
+                               &repeats}) {
     for (const auto& [word, value] : *values) add(word);
   }
   for (const Words* words :
@@ -23,7 +23,7 @@ void NumberTables::collect_roles() {
         &range, &between, &number_cues, &at, &dot, &top_level_domains, &slash, &colon, &protocols, &www}) {
     for (const std::string& word : *words) add(word);
   }
-  for (const Texts* texts : {&halves_of_day, &zones, &eras, &units, &phrases, &titles, &address_marks}) {
+  for (const Texts* texts : {&month_names, &halves_of_day, &zones, &eras, &units, &phrases, &titles, &address_marks}) {
     for (const auto& [phrase, text] : *texts) add(phrase);
   }
   for (const auto& [phrase, currency] : currencies) add(phrase);

@@ -36,7 +36,6 @@ struct NumberTables {
   std::string number_zero;     // what stands for 0 by itself
 
   // Times and dates.
-  Values months;
   Texts month_names;           // as they are written
   Words doubtful_months;       // that are words of another kind, too
   Words of, oclock, half, quarter, past, until, minutes, time_prepositions, times_of_day, year_prepositions;

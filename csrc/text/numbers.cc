@@ -25,7 +25,8 @@ bool has_role(const std::string& word, const NumberTables& tables) {
 }  // namespace
 
 std::vector<ShownToken> format_numbers(const std::vector<std::string>& words, std::size_t first, std::size_t num_stable,
-                                       std::size_t* num_settled, const NumberTables& tables) {
+                                       std::size_t* num_settled) {
+  const NumberTables& tables = english_numbers();
   const SpokenNumbers spoken(words, tables);
   const Rules rules{spoken, tables};
   std::vector<ShownToken> result;

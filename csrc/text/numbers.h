@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "text/number_tables.h"
-
 namespace asr_stream {
 
 // What is shown for the words `first` to `last`.
@@ -28,7 +26,6 @@ struct ShownToken {
 // no rule has looked at other words. Only an address may begin with a word that is in no table. What is known of the
 // word behind such a one is enough, even if it changes.
 std::vector<ShownToken> format_numbers(const std::vector<std::string>& words, std::size_t first = 0,
-                                       std::size_t num_stable = 0, std::size_t* num_settled = nullptr,
-                                       const NumberTables& tables = english_numbers());
+                                       std::size_t num_stable = 0, std::size_t* num_settled = nullptr);
 
 }  // namespace asr_stream

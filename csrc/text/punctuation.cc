@@ -32,20 +32,6 @@ std::string_view tail(std::string_view text, std::size_t size) {
   return text.size() <= size ? text : text.substr(text.size() - size);
 }
 
-bool is_small(unsigned code) {
-  return (code >= 0xe0 && code <= 0xfe && code != 0xf7) || (code >= 0x3b1 && code <= 0x3c9 && code != 0x3c2) ||
-         (code >= 0x430 && code <= 0x45f);
-}
-
-unsigned to_capital(unsigned code) { return code >= 0x450 ? code - 0x50 : code - 0x20; }
-
-bool is_capital(unsigned code) {
-  return (code >= 0xc0 && code <= 0xde && code != 0xd7) || (code >= 0x391 && code <= 0x3a9 && code != 0x3a2) ||
-         (code >= 0x400 && code <= 0x42f);
-}
-
-unsigned to_small(unsigned code) { return code >= 0x400 && code < 0x410 ? code + 0x50 : code + 0x20; }
-
 // Applies `change` to every letter of one or two bytes, up to `num_letters` of them.
 template <typename Change>
 std::string map_letters(std::string_view text, std::size_t num_letters, Change change) {
@@ -68,14 +54,21 @@ std::string map_letters(std::string_view text, std::size_t num_letters, Change c
   return out;
 }
 
+bool is_capital(unsigned code) {
+  return (code >= 'A' && code <= 'Z') || (code >= 0xc0 && code <= 0xde && code != 0xd7) ||
+         (code >= 0x391 && code <= 0x3a9 && code != 0x3a2) || (code >= 0x400 && code <= 0x42f);
+}
+
 unsigned lower_letter(unsigned code) {
-  if (code >= 'A' && code <= 'Z') return code + 32;
-  return is_capital(code) ? to_small(code) : code;
+  if (!is_capital(code)) return code;
+  return code >= 0x400 && code < 0x410 ? code + 0x50 : code + 0x20;
 }
 
 unsigned upper_letter(unsigned code) {
-  if (code >= 'a' && code <= 'z') return code - 32;
-  return is_small(code) ? to_capital(code) : code;
+  for (const unsigned distance : {0x20u, 0x50u}) {
+    if (lower_letter(code - distance) == code) return code - distance;
+  }
+  return code;
 }
 
 // Small letters and apostrophes alone.

@@ -11,7 +11,7 @@
 namespace asr_stream {
 namespace {
 
-constexpr std::size_t kMaxWords = 99999;
+constexpr std::int64_t kMaxWords = 99999;
 
 // JSON of one object whose values are texts. std::invalid_argument for any other.
 class TextObject {
@@ -74,41 +74,18 @@ class TextObject {
   std::string_view rest_;
 };
 
-std::size_t number_of_words(const std::map<std::string, std::string>& properties, const char* key) {
-  const auto found = properties.find(key);
-  const std::string text = found == properties.end() ? "" : found->second;
-  const bool is_number = text.find_first_not_of("0123456789") == std::string::npos;
-  if (text.empty() || text.size() > 5 || !is_number) {
-    throw std::invalid_argument(std::string("metadata key ") + key + " is '" + text.substr(0, 60) +
-                                "', not a number of words in [0, " + std::to_string(kMaxWords) + "]: " + kExportAgain);
-  }
-  return std::stoul(text);
-}
-
 }  // namespace
 
 PunctuationMetadata read_punctuation_metadata(const std::map<std::string, std::string>& properties) {
-  const auto value = [&properties](const char* key) {
-    const auto found = properties.find(key);
-    return found == properties.end() ? std::string("missing") : found->second.substr(0, 60);
-  };
-  if (value("model_type") != kPunctuationType) {
-    throw std::invalid_argument("it is no model for punctuation: its metadata key model_type is " +
-                                value("model_type") + ", not " + kPunctuationType);
-  }
-  if (value("format_version") != std::to_string(kPunctuationVersion)) {
-    throw std::invalid_argument("metadata key format_version is " + value("format_version") + "; this release reads " +
-                                std::to_string(kPunctuationVersion) +
-                                ": update asr-stream, or write the file again with a matching `asr export`");
-  }
+  const MetadataEntries entries(properties, kPunctuationType, "model for punctuation", kPunctuationVersion);
   PunctuationMetadata metadata;
-  metadata.look_ahead = number_of_words(properties, "look_ahead");
-  metadata.left_context = number_of_words(properties, "left_context");
+  metadata.look_ahead = static_cast<std::size_t>(entries.integer("look_ahead", 0, kMaxWords));
+  metadata.left_context = static_cast<std::size_t>(entries.integer("left_context", 0, kMaxWords));
+  const std::string& mixed = entries.text("mixed_case");
   try {
-    const auto mixed = properties.find("mixed_case");
-    metadata.mixed = TextObject(mixed == properties.end() ? "" : mixed->second).read();
+    metadata.mixed = TextObject(mixed).read();
   } catch (const std::invalid_argument&) {
-    throw std::invalid_argument(std::string("metadata key mixed_case is damaged or missing: ") + kExportAgain);
+    entries.throw_damaged("mixed_case", "a JSON object of texts");
   }
   return metadata;
 }

@@ -130,7 +130,7 @@ std::optional<SpokenNumbers::Integer> SpokenNumbers::integer(std::size_t begin, 
     ended = closes;
   }
   if (groups.empty() || ended != ordinal) return std::nullopt;
-  Integer result{"", ordinal, is(begin, tables_.article), 0, i};
+  Integer result{"", is(begin, tables_.article), 0, i};
   const auto highest = groups.rbegin();
   const bool is_round = groups.size() == 1;
   result.is_article = result.is_article && is_round && i == begin + 2;
@@ -147,7 +147,7 @@ std::optional<SpokenNumbers::Integer> SpokenNumbers::integer(std::size_t begin, 
   return result;
 }
 
-std::optional<int> SpokenNumbers::year(std::size_t i, bool whole, std::size_t& end) const {
+std::optional<int> SpokenNumbers::year(std::size_t i, std::size_t& end) const {
   int century = 0, rest = 0;
   const std::size_t n = below_hundred(i, century);
   if (n == 1 && century >= 11 && century <= 20) {
@@ -162,7 +162,7 @@ std::optional<int> SpokenNumbers::year(std::size_t i, bool whole, std::size_t& e
       return century * 100 + rest;
     }
   }
-  if (!whole || is(i, tables_.article)) return std::nullopt;
+  if (is(i, tables_.article)) return std::nullopt;
   const auto number = integer(i, false);
   if (!number || number->scale || number->digits.size() != 4) return std::nullopt;
   const int value = std::stoi(number->digits);

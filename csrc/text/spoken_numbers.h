@@ -17,7 +17,6 @@ class SpokenNumbers {
  public:
   struct Integer {
     std::string digits;    // without leading zeros
-    bool is_ordinal;
     bool is_article;       // "a hundred", "a million": as often a manner of speaking as a number
     int scale;             // "five million": 2, and digits is "5"; 0 for what is written out
     std::size_t end;
@@ -57,8 +56,8 @@ class SpokenNumbers {
   std::optional<int> any_digit(std::size_t i) const;                    // 0 to 9
   std::size_t below_hundred(std::size_t i, int& value, bool ordinal = false) const;  // number of words; 0: none
   std::optional<Integer> integer(std::size_t i, bool ordinal) const;
-  // "nineteen ninety four", "twenty oh five"; with `whole`, "two thousand nine", too. end: behind it.
-  std::optional<int> year(std::size_t i, bool whole, std::size_t& end) const;
+  // "nineteen ninety four", "twenty oh five", "two thousand nine". end: behind it.
+  std::optional<int> year(std::size_t i, std::size_t& end) const;
   DigitString digit_string(std::size_t i) const;   // empty: none
   // Digits behind "point": "one four", "fourteen", "oh five". Empty: none.
   std::string fraction(std::size_t i, std::size_t& end) const;

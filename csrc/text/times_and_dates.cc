@@ -101,7 +101,7 @@ Shown Rules::date(std::size_t i) const {
   };
   const auto year = [&](std::size_t at, Shown& shown) {
     std::size_t end = 0;
-    const auto found = spoken.year(at, true, end);
+    const auto found = spoken.year(at, end);
     if (!found || is_counted(end)) return false;
     shown.push_back({std::to_string(*found), at, end - 1});
     return true;

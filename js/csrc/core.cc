@@ -88,29 +88,23 @@ std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<
     take(values, "minSilenceAfterSpeechS", options->endpointer.min_silence_after_speech_s);
     take(values, "silenceWithoutSpeechS", options->endpointer.silence_without_speech_s);
     take(values, "maxUtteranceS", options->endpointer.max_utterance_s);
-    float hotword_boost = kHotwordBoost, unknown_cost = kUnknownCost;
-    take(values, "hotwordBoost", hotword_boost);
+    float unknown_cost = kUnknownCost;
     take(values, "unknownCost", unknown_cost);
     if (values.hasOwnProperty("phrases")) {
       const auto list = values["phrases"].as<std::string>();
       options->phrases = std::make_shared<const Phrases>(list, options->tokens, unknown_cost);
       lm = nullptr;  // is not used
     }
-    std::shared_ptr<const Hotwords> hotwords;
-    if (values.hasOwnProperty("hotwords")) {
-      const bool in_phones = lm && !lm->phones().empty() && !options->phones.empty();
-      const auto list = values["hotwords"].as<std::string>();
-      hotwords = std::make_shared<const Hotwords>(list, options->tokens, hotword_boost, in_phones ? lm.get() : nullptr);
-    }
-    if (lm || hotwords) {
-      LmFusionOptions weights;
-      take(values["lmWeights"], "weight", weights.weight);
-      take(values["lmWeights"], "wordBonus", weights.word_bonus);
-      take(values["lmWeights"], "oovPenalty", weights.oov_penalty);
-      take(values["lmWeights"], "priorWeight", weights.prior_weight);
-      options->fusion = std::make_shared<LmFusion>(std::move(lm), options->tokens, weights, std::move(hotwords),
-                                                   options->phones);
-    }
+    HotwordList hotwords;
+    take(values, "hotwords", hotwords.lines);
+    take(values, "hotwordBoost", hotwords.boost);
+    LmFusionOptions weights;
+    take(values["lmWeights"], "weight", weights.weight);
+    take(values["lmWeights"], "wordBonus", weights.word_bonus);
+    take(values["lmWeights"], "oovPenalty", weights.oov_penalty);
+    take(values["lmWeights"], "priorWeight", weights.prior_weight);
+    options->fusion = new_fusion(std::move(lm), options->tokens, options->phones, weights,
+                                 values.hasOwnProperty("hotwords") ? &hotwords : nullptr);
     std::string mask;
     take(values, "mask", mask);
     const bool is_formatted = values.hasOwnProperty("text") ? values["text"].as<std::string>() == "formatted"
@@ -176,13 +170,10 @@ void stepped(Stream& self, const val& log_probs, const val& encoder_out, int num
   const bool has_phones = !phone_log_probs.isNull();
   const std::vector<float> rows = to_vector<float>(log_probs), vectors = to_vector<float>(encoder_out),
                            phones = has_phones ? to_vector<float>(phone_log_probs) : std::vector<float>();
-  const auto width = [num_frames](const std::vector<float>& values) {
-    return static_cast<std::int64_t>(values.size()) / num_frames;
+  const auto of = [num_frames](const std::vector<float>& values) {
+    return Rows{values.data(), num_frames, static_cast<std::int64_t>(values.size()) / num_frames};
   };
-  guarded([&] {
-    self.stepped(rows.data(), num_frames, width(rows), has_phones ? phones.data() : nullptr, width(phones),
-                 vectors.data(), width(vectors));
-  });
+  guarded([&] { self.stepped(of(rows), of(vectors), has_phones ? of(phones) : Rows{}); });
 }
 
 void scored(Stream& self, const val& scores) {

@@ -32,29 +32,28 @@ export class Model {
     const metadata = readMetadata(core, bytes, "the model", false);
     const options = { ...SESSION_OPTIONS, ...sessionOptions };
     const outputs = [...contract.encoderOutputs, ...(metadata.phones.length ? [contract.phoneOutput] : [])];
-    const session = await openSession(ort, bytes, options, "the model", contract.encoderInputs, outputs);
+    const session = await Session.open(ort, bytes, options, "the model", contract.encoderInputs, outputs);
     if (!withDecoder) return new Model(ort, contract, metadata, session);
     if (!metadata.decoderOnnx.length) {
       throw new ModelError("this model has no decoder to rescore with; use search 'beam' or export it again");
     }
     readMetadata(core, metadata.decoderOnnx, "the model's decoder", true);
-    const decoder = await openSession(
+    const decoder = await Session.open(
       ort, metadata.decoderOnnx, options, "the model's decoder", contract.decoderInputs, contract.decoderOutputs,
     );
     return new Model(ort, contract, metadata, session, decoder);
   }
 
   #ort;
-  #contract;
   #session;
   #decoder;
 
   constructor(ort, contract, metadata, session, decoder) {
     this.#ort = ort;
-    this.#contract = contract;
+    this.contract = contract;
     this.metadata = metadata;
-    this.#session = new SessionRun(session);
-    this.#decoder = decoder && new SessionRun(decoder);
+    this.#session = session;
+    this.#decoder = decoder;
   }
 
   // The state of one stream before its first chunk. leftContext: encoder frames of its past.
@@ -68,17 +67,14 @@ export class Model {
   // encoderOut (c, dim) and phoneLogProbs (c, phone tokens) or null, Float32Arrays, the number c, and the cache for the
   // next chunk.
   async step(features, numFrames, numValid, cache) {
-    const { encoderInputs, encoderOutputs, phoneOutput, numBins } = this.#contract;
-    const inputs = [
-      this.#tensor("float32", features, [1, numFrames, numBins]),
+    const [logProbs, encoderOut, keys, values, length, phoneLogProbs] = await this.#session.run([
+      this.#tensor("float32", features, [1, numFrames, this.contract.numBins]),
       this.#tensor("int64", BigInt64Array.of(BigInt(numValid)), [1]),
       ...cache,
-    ];
-    const outputs = await this.#session.run(Object.fromEntries(encoderInputs.map((name, i) => [name, inputs[i]])));
-    const [logProbs, encoderOut, ...newCache] = encoderOutputs.map((name) => outputs[name]);
+    ]);
     return {
-      logProbs: logProbs.data, encoderOut: encoderOut.data, phoneLogProbs: outputs[phoneOutput]?.data ?? null,
-      numFrames: logProbs.dims[1], cache: newCache,
+      logProbs: logProbs.data, encoderOut: encoderOut.data, phoneLogProbs: phoneLogProbs?.data ?? null,
+      numFrames: logProbs.dims[1], cache: [keys, values, length],
     };
   }
 
@@ -90,14 +86,12 @@ export class Model {
     tokens.forEach((row, i) => row.forEach((token, k) => (padded[i * longest + k] = BigInt(token))));
     // For an empty utterance the decoder attends to one frame of zeros.
     const attended = numFrames ? encoderOut : new Float32Array(this.metadata.dim);
-    const { decoderInputs, decoderOutputs } = this.#contract;
-    const inputs = [
+    const [scores] = await this.#decoder.run([
       this.#tensor("int64", padded, [tokens.length, longest]),
       this.#tensor("int64", BigInt64Array.from(tokens, (row) => BigInt(row.length)), [tokens.length]),
       this.#tensor("float32", attended, [1, Math.max(1, numFrames), this.metadata.dim]),
-    ];
-    const outputs = await this.#decoder.run(Object.fromEntries(decoderInputs.map((name, i) => [name, inputs[i]])));
-    return outputs[decoderOutputs[0]].data;
+    ]);
+    return scores.data;
   }
 
   async close() {
@@ -110,44 +104,52 @@ export class Model {
   }
 }
 
-// A session takes one run at a time.
-export class SessionRun {
-  #session;
-  #last = Promise.resolve();
-
-  constructor(session) {
-    this.#session = session;
+// A graph, ready to run, on tensors in the order of their names in csrc/contract.h.
+export class Session {
+  // Checks that these are all that the graph must be given and the first that it gives. Throws ModelError, which calls
+  // it `name`.
+  static async open(ort, bytes, options, name, inputs, outputs) {
+    let session;
+    try {
+      // Memory patterns take one block for each run: utterances of many lengths leave gaps.
+      session = await ort.InferenceSession.create(bytes, { enableMemPattern: false, ...options });
+    } catch (error) {
+      const reason = String(error?.message ?? error).split("\n")[0].slice(0, 200);
+      if (/no available backend/.test(reason)) throw new Error(`ONNX Runtime cannot be started: ${reason}`);
+      throw new ModelError(`${name} is not an ONNX file, or it is damaged: ${reason}; ${GET_ANEW}`, { cause: error });
+    }
+    const found = session.outputNames.slice(0, outputs.length);
+    if (String(session.inputNames) !== String(inputs) || String(found) !== String(outputs)) {
+      throw new ModelError(
+        `${name} is none of asr-stream: its graph takes ${session.inputNames.join(", ")} and gives ` +
+          `${session.outputNames.join(", ")}; \`asr export\` writes one`,
+      );
+    }
+    return new Session(session, inputs, outputs);
   }
 
-  run(inputs) {
-    const run = this.#last.then(() => this.#session.run(inputs));
+  #session;
+  #inputs;
+  #outputs;
+  #last = Promise.resolve(); // it takes one run at a time
+
+  constructor(session, inputs, outputs) {
+    this.#session = session;
+    this.#inputs = inputs;
+    this.#outputs = outputs;
+  }
+
+  // Resolves to the tensors that the graph gives to these.
+  async run(tensors) {
+    const run = this.#last.then(() =>
+      this.#session.run(Object.fromEntries(tensors.map((tensor, i) => [this.#inputs[i], tensor]))));
     this.#last = run.catch(() => {});
-    return run;
+    const found = await run;
+    return this.#outputs.map((name) => found[name]);
   }
 
   async close() {
     await this.#last;
     await this.#session.release();
   }
-}
-
-export async function openSession(ort, bytes, options, name, inputs, outputs) {
-  let session;
-  try {
-    // Memory patterns take one block for each run: utterances of many lengths leave gaps.
-    session = await ort.InferenceSession.create(bytes, { enableMemPattern: false, ...options });
-  } catch (error) {
-    const reason = String(error?.message ?? error).split("\n")[0].slice(0, 200);
-    if (/no available backend/.test(reason)) throw new Error(`ONNX Runtime cannot be started: ${reason}`);
-    throw new ModelError(`${name} is not an ONNX file, or it is damaged: ${reason}; ${GET_ANEW}`, { cause: error });
-  }
-  // A decoder gives more than is used here.
-  const found = session.outputNames.slice(0, outputs.length);
-  if (String(session.inputNames) !== String(inputs) || String(found) !== String(outputs)) {
-    throw new ModelError(
-      `${name} is none of asr-stream: its graph takes ${session.inputNames.join(", ")} and gives ` +
-        `${session.outputNames.join(", ")}; \`asr export\` writes one`,
-    );
-  }
-  return session;
 }

@@ -1,6 +1,6 @@
 // The network for case and punctuation in ONNX Runtime, on typed arrays.
 
-import { ModelError, SessionRun, GET_ANEW, openSession } from "./model.js";
+import { GET_ANEW, ModelError, Session } from "./model.js";
 
 // Immutable; any number of streams share one.
 export class Punctuation {
@@ -16,7 +16,7 @@ export class Punctuation {
     }
     try {
       const { punctuationInputs, punctuationOutputs } = contract;
-      const session = await openSession(ort, bytes, sessionOptions, name, punctuationInputs, punctuationOutputs);
+      const session = await Session.open(ort, bytes, sessionOptions, name, punctuationInputs, punctuationOutputs);
       return new Punctuation(ort, contract, metadata, session);
     } catch (error) {
       metadata.delete();
@@ -32,20 +32,18 @@ export class Punctuation {
     this.#ort = ort;
     this.#contract = contract;
     this.metadata = metadata; // of the core, to be deleted
-    this.#session = new SessionRun(session);
+    this.#session = session;
   }
 
   // units: Int32Array of (numUnits, numWordFeatures), pauses: of (numUnits,). Resolves to probabilities, Float32Arrays
   // of (numUnits, marks) and (numUnits, cases).
   async run(units, pauses) {
-    const { punctuationInputs, punctuationOutputs, numWordFeatures } = this.#contract;
     const tensor = (data, dims) => new this.#ort.Tensor("int64", BigInt64Array.from(data, BigInt), dims);
-    const inputs = [
-      tensor(units, [1, pauses.length, numWordFeatures]), tensor(pauses, [1, pauses.length]),
+    const outputs = await this.#session.run([
+      tensor(units, [1, pauses.length, this.#contract.numWordFeatures]), tensor(pauses, [1, pauses.length]),
       tensor([pauses.length], [1]),
-    ];
-    const outputs = await this.#session.run(Object.fromEntries(punctuationInputs.map((key, i) => [key, inputs[i]])));
-    return punctuationOutputs.map((key) => outputs[key].data);
+    ]);
+    return outputs.map(({ data }) => data);
   }
 
   close() {

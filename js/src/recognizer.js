@@ -45,7 +45,7 @@ export class Recognizer {
       const streamOptions = new core.SegmentOptions({
         ...values, ...lists(values), tokens, phones, rescoreCtcWeight, chunkSize,
       }, lm, punctuation?.metadata ?? null);
-      const recognizer = new Recognizer(core, contract, model, punctuation, streamOptions, leftContext);
+      const recognizer = new Recognizer(core, model, punctuation, streamOptions, leftContext);
       await recognizer.#warmUp(chunkSize);
       return recognizer;
     } finally {
@@ -55,16 +55,14 @@ export class Recognizer {
   }
 
   #core;
-  #contract;
   #model;
   #punctuation;
   #streamOptions;
   #leftContext;
 
   // Applications call `load`.
-  constructor(core, contract, model, punctuation, streamOptions, leftContext) {
+  constructor(core, model, punctuation, streamOptions, leftContext) {
     this.#core = core;
-    this.#contract = contract;
     this.#model = model;
     this.#punctuation = punctuation;
     this.#streamOptions = streamOptions;
@@ -72,8 +70,7 @@ export class Recognizer {
   }
 
   stream() {
-    const core = new this.#core.Stream(this.#streamOptions);
-    return new Stream(this.#contract, core, this.#model, this.#punctuation, this.#leftContext);
+    return new Stream(new this.#core.Stream(this.#streamOptions), this.#model, this.#punctuation, this.#leftContext);
   }
 
   async close() {
@@ -84,7 +81,7 @@ export class Recognizer {
 
   // The first run takes several times as long: better now than with the first words.
   async #warmUp(chunkSize) {
-    const { subsampling, featureOverlap, numBins } = this.#contract;
+    const { subsampling, featureOverlap, numBins } = this.#model.contract;
     const numFrames = subsampling * chunkSize + featureOverlap;
     const cache = this.#model.initCache(this.#leftContext);
     await this.#model.step(new Float32Array(numBins * numFrames), numFrames, numFrames, cache);

@@ -15,7 +15,6 @@ export class StreamError extends Error {
 }
 
 export class Stream {
-  #contract;
   #core;
   #model;
   #punctuation;
@@ -27,17 +26,15 @@ export class Stream {
   #last = Promise.resolve(); // calls are done in turn, whether or not they are awaited
 
   // core: a Stream of csrc/core.cc, which is freed here. punctuation: or null. leftContext: in encoder frames.
-  // Applications take streams from
-  // Recognizer.stream().
-  constructor(contract, core, model, punctuation, leftContext) {
-    this.#contract = contract;
+  // Applications take streams from Recognizer.stream().
+  constructor(core, model, punctuation, leftContext) {
     this.#core = core;
     this.#model = model;
     this.#punctuation = punctuation;
     this.#leftContext = leftContext;
   }
 
-  accept(samples, sampleRate = this.#contract.sampleRate) {
+  accept(samples, sampleRate = this.#model.contract.sampleRate) {
     if (!(samples instanceof Float32Array) && !(samples instanceof Int16Array)) {
       throw new TypeError("samples must be a Float32Array in ±1 or an Int16Array, mono");
     }
@@ -53,7 +50,7 @@ export class Stream {
     });
   }
 
-  gap(numSamples, sampleRate = this.#contract.sampleRate) {
+  gap(numSamples, sampleRate = this.#model.contract.sampleRate) {
     this.#checkSampleRate(sampleRate);
     if (!Number.isSafeInteger(numSamples) || numSamples < 0 || numSamples > 2 ** 48) {
       throw new RangeError(`numSamples is ${numSamples}; it must be a whole number in [0, 2^48]`);
@@ -128,7 +125,7 @@ export class Stream {
   }
 
   #checkSampleRate(sampleRate) {
-    const { minSampleRate, maxSampleRate } = this.#contract;
+    const { minSampleRate, maxSampleRate } = this.#model.contract;
     if (!Number.isInteger(sampleRate) || sampleRate < minSampleRate || sampleRate > maxSampleRate) {
       throw new RangeError(
         `sampleRate is ${sampleRate}; it must be a whole number of Hz in [${minSampleRate}, ${maxSampleRate}]`,

@@ -6,10 +6,10 @@
 //
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 
-import { alert, open, ready, speaking, speechWithPause, text } from "./chromium.mjs";
+import { alert, open, photograph, ready, speaking, text } from "./chromium.mjs";
 
 // A web server of files, as docs/web.md names it.
 async function serve(folder) {
@@ -152,24 +152,9 @@ async function errors(files) {
   }
 }
 
-// WAV is heard again and again; the picture is taken when something is final and something else still partial.
 async function screenshot(files, wav, picture) {
   const server = await serve(files);
-  const folder = await speechWithPause(wav);
-  const { browser, context } = await open(speaking(`${folder}/speech.wav`));
-  try {
-    const page = await context.newPage();
-    await page.goto(server.url);
-    await ready(page);
-    await page.click("#listen");
-    await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 2 &&
-      document.getElementById("partial").textContent.length > 20);
-    await page.screenshot({ path: picture });
-  } finally {
-    await rm(folder, { recursive: true });
-    await browser.close();
-    server.stop();
-  }
+  await photograph(server.url, wav, picture).finally(server.stop);
 }
 
 const [scenario, ...rest] = process.argv.slice(2);

@@ -1,5 +1,5 @@
 // What the tests of both pages share: headless Chromium, Debian's or the one that $CHROMIUM names.
-import { mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -24,7 +24,7 @@ export const speaking = (wav) => [
 ];
 
 // A folder with speech.wav: `wav`, 16 kHz mono, and 1.5 s of silence, which ends an utterance.
-export async function speechWithPause(wav) {
+async function speechWithPause(wav) {
   const folder = await mkdtemp(join(tmpdir(), "asr-stream-"));
   const withPause = Buffer.concat([await readFile(wav), Buffer.alloc(48000)]);
   withPause.writeUInt32LE(withPause.length - 8, 4);
@@ -41,6 +41,25 @@ export async function ready(page) {
     () => !document.getElementById("listen").disabled || document.getElementById("error").textContent,
   );
   if (await page.locator("#listen").isDisabled()) throw new Error(`the page says: ${await text(page, "error")}`);
+}
+
+// A picture of the page when something is final and something else still partial; `wav` is heard again and again.
+export async function photograph(url, wav, picture, options) {
+  const folder = await speechWithPause(wav);
+  const { browser, context } = await open(speaking(`${folder}/speech.wav`), options);
+  try {
+    const page = await context.newPage();
+    await page.goto(url);
+    await ready(page);
+    await page.click("#listen");
+    await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 2 &&
+      document.getElementById("partial").textContent.length > 20);
+    await page.mouse.move(0, 0);
+    await page.screenshot({ path: picture });
+  } finally {
+    await rm(folder, { recursive: true });
+    await browser.close();
+  }
 }
 
 // What the page says that is amiss, when it says so.

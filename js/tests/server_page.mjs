@@ -8,10 +8,10 @@
 //     node server_page.mjs screenshot PYTHON SPEECH.wav PICTURE.png [WIDTH HEIGHT light|dark]
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 
-import { alert, open, ready, speaking, speechWithPause, text } from "./chromium.mjs";
+import { alert, open, photograph, ready, speaking, text } from "./chromium.mjs";
 
 const TOKEN = "a secret/of ours (=ü)";
 
@@ -224,23 +224,8 @@ async function file(page, url, talk, folder) {
 
 async function screenshot(python, wav, picture, width = 900, height = 720, colorScheme = "light") {
   const server = await serve(python);
-  const folder = await speechWithPause(wav);
-  const options = { viewport: { width: Number(width), height: Number(height) }, colorScheme };
-  const { browser, context } = await open(speaking(`${folder}/speech.wav`), options);
-  try {
-    const page = await context.newPage();
-    await page.goto(server.url);
-    await ready(page);
-    await page.click("#listen");
-    await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 2 &&
-      document.getElementById("partial").textContent.length > 20);
-    await page.mouse.move(0, 0);
-    await page.screenshot({ path: picture });
-  } finally {
-    await rm(folder, { recursive: true });
-    await browser.close();
-    await server.stop();
-  }
+  const viewport = { width: Number(width), height: Number(height) };
+  await photograph(server.url, wav, picture, { viewport, colorScheme }).finally(server.stop);
 }
 
 const [scenario, ...rest] = process.argv.slice(2);

@@ -79,7 +79,7 @@ TEST(CtcPrefixBeamSearch, EqualsTheSumOverAllAlignments) {
     const int vocab_size = 3 + static_cast<int>(seed % 2), num_frames = 1 + static_cast<int>(seed % 6);
     const std::vector<float> rows = random_log_probs(num_frames, vocab_size, seed);
     const auto expected = brute_force(rows, num_frames, vocab_size);
-    CtcPrefixBeamSearch search({1024, 0, 0});
+    CtcPrefixBeamSearch search({1024, 0});
     search.advance(rows.data(), num_frames, vocab_size);
     const auto hypotheses = search.hypotheses(1024);
     ASSERT_EQ(hypotheses.size(), std::min<std::size_t>(expected.size(), 1024));
@@ -116,7 +116,7 @@ TEST(CtcPrefixBeamSearch, PruningTokensLosesNothing) {
     const int vocab_size = 40, num_frames = 60;
     const std::vector<float> rows = random_log_probs(num_frames, vocab_size, seed, seed % 2 == 0 ? 0.5f : 2.0f);
     for (const std::int32_t beam_size : {1, 2, 8}) {
-      CtcPrefixBeamSearch pruned({beam_size, 0, 0}), all({beam_size, 0, vocab_size});
+      CtcPrefixBeamSearch pruned({beam_size, 0}), all({beam_size, vocab_size});
       pruned.advance(rows.data(), num_frames, vocab_size);
       all.advance(rows.data(), num_frames, vocab_size);
       const auto a = pruned.hypotheses(beam_size), b = all.hypotheses(beam_size);
@@ -129,7 +129,7 @@ TEST(CtcPrefixBeamSearch, PruningTokensLosesNothing) {
 // On every machine alike: an earlier hypothesis goes before a later one, and a lower token before a higher one.
 TEST(CtcPrefixBeamSearch, TiesAreBroken) {
   const std::vector<float> rows(2 * 8, std::log(0.125f));
-  CtcPrefixBeamSearch search({2, 0, 0});
+  CtcPrefixBeamSearch search({2, 0});
   const auto best = [&] {
     search.advance(rows.data(), 1, 8);
     const auto found = search.hypotheses(2);
@@ -137,9 +137,9 @@ TEST(CtcPrefixBeamSearch, TiesAreBroken) {
   };
   EXPECT_EQ(best(), std::pair(Tokens{}, Tokens{1}));
   EXPECT_EQ(best(), std::pair(Tokens{1}, Tokens{}));  // which has three paths; 2, 3 and others have one each, too
-  search = CtcPrefixBeamSearch({2, 0, 1});  // one token is chosen of all
+  search = CtcPrefixBeamSearch({2, 1});  // one token is chosen of all
   EXPECT_EQ(best(), std::pair(Tokens{}, Tokens{1}));
-  search = CtcPrefixBeamSearch({4, 0, 2});  // two are: 3, and of 1 and 2 the lower
+  search = CtcPrefixBeamSearch({4, 2});  // two are: 3, and of 1 and 2 the lower
   const std::vector<float> row{std::log(0.05f), std::log(0.2f), std::log(0.2f), std::log(0.55f)};
   search.advance(row.data(), 1, 4);
   const auto found = search.hypotheses(4);
@@ -243,17 +243,13 @@ TEST(CtcSearch, BadInputIsRefusedAndNotUsed) {
   };
   check(CtcPrefixBeamSearch());
   check(CtcGreedySearch());
-  EXPECT_THROW(CtcGreedySearch(-1), std::invalid_argument);
-  EXPECT_THROW(CtcPrefixBeamSearch({0, 0, 0}), std::invalid_argument);
-  EXPECT_THROW(CtcPrefixBeamSearch({8, 0, -1}), std::invalid_argument);
-  CtcGreedySearch search(2);
-  const std::vector<float> row = {-0.5f, -0.9f};
-  EXPECT_THROW(search.advance(row.data(), 1, 2), std::invalid_argument);
+  EXPECT_THROW(CtcPrefixBeamSearch({0, 0}), std::invalid_argument);
+  EXPECT_THROW(CtcPrefixBeamSearch({8, -1}), std::invalid_argument);
 }
 
 TEST(CtcPrefixBeamSearch, MemoryIsThatOfTheHypotheses) {
   const int vocab_size = 10, num_frames = 1000;
-  CtcPrefixBeamSearch search({8, 0, 0});
+  CtcPrefixBeamSearch search({8, 0});
   for (unsigned chunk = 0; chunk < 2; ++chunk) {
     std::vector<float> rows = random_log_probs(num_frames, vocab_size, chunk, 1.0f);
     for (int t = 0; t < num_frames; ++t) {  // speech in every tenth frame

@@ -120,7 +120,7 @@ TEST(Hotwords, AWordThatTheModelNeverPrefersIsFoundAndGivenBackInTime) {
   const auto found = [&](const char* list) {
     const auto hotwords = std::make_shared<const Hotwords>(list, kLetters, 1.2f);
     const auto fusion = std::make_shared<const LmFusion>(nullptr, kLetters, LmFusionOptions{}, hotwords);
-    CtcPrefixBeamSearch search({16, 0, 0, 10.0, true}, fusion);
+    CtcPrefixBeamSearch search({16, 0, 10.0, true}, fusion);
     search.advance(log_probs.data(), 8, 7);
     const Hypothesis best = search.hypotheses(1, true)[0];
     return join(words(best, kLetters, false));

@@ -36,7 +36,7 @@ void run_network(Owner& owner, const Work& work) {
       log_probs[static_cast<std::size_t>(kNetworkTokens * frame + token)] = -0.05f;
     }
     const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kNetworkDim), 0.5f);
-    owner.stepped(log_probs.data(), num_frames, kNetworkTokens, nullptr, 0, encoder_out.data(), kNetworkDim);
+    owner.stepped({log_probs.data(), num_frames, kNetworkTokens}, {encoder_out.data(), num_frames, kNetworkDim});
   } else {
     owner.scored(std::vector<float>(std::get<DecoderScoring>(work).tokens.size(), -1.0f));
   }

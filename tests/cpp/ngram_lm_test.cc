@@ -198,7 +198,7 @@ TEST(LookAhead, FindsTheLikeliestContinuationOfEachBeginning) {
   const auto lms = random_lms(random, 3);
   for (int i = 0; i < 3000; ++i) {
     const NgramLm& lm = *lms[random() % lms.size()];
-    const Lexicon& lexicon = lm.phone_lexicon();
+    const Lexicon& lexicon = lm.lexicon(true);
     const LookAhead& look_ahead = *lm.look_ahead(true);
     const auto context = static_cast<std::int32_t>(random() % kManyWords);
     std::string beginning;
@@ -225,7 +225,7 @@ TEST(LookAhead, ReportsThatItsMemoryIsRefused) {
   std::mt19937 random(6);
   const auto lm = random_lms(random, 1).front();
   const LookAhead& look_ahead = *lm->look_ahead(true);
-  const std::int32_t child = lm->phone_lexicon().first_child(Lexicon::kRoot);
+  const std::int32_t child = lm->lexicon(true).first_child(Lexicon::kRoot);
   std::thread([&] {  // a thread that remembers nothing yet
     fail_next_allocation();
     EXPECT_THROW(look_ahead.begin(kFirstWord, child), std::bad_alloc);
@@ -290,7 +290,7 @@ TEST(CtcPrefixBeamSearch, TheEndOfTheSentenceIsAsLikelyAsInTheMeanOfTheLikelyHyp
   const auto fusion = std::make_shared<const LmFusion>(
       std::make_shared<const NgramLm>(bytes.data(), bytes.size()),
       std::vector<std::string>{"", "\xE2\x96\x81", "A", "B"}, LmFusionOptions{0.5f, 0.0f, 0.0f, 0.0f});
-  CtcPrefixBeamSearch search({16, 0, 0}, fusion);
+  CtcPrefixBeamSearch search({16, 0}, fusion);
   const std::vector<float> row{std::log(0.01f), std::log(0.0001f), std::log(0.4f), std::log(0.5899f)};
   search.advance(row.data(), 1, 4);
   double total = 0.0, ends = 0.0;
@@ -375,7 +375,7 @@ TEST(LmFusion, SearchesInThreadsShareOneModel) {
   std::vector<std::thread> threads;
   for (auto& tokens : found) {
     threads.emplace_back([&] {
-      CtcPrefixBeamSearch search({16, 0, 0}, fusion);
+      CtcPrefixBeamSearch search({16, 0}, fusion);
       for (int i = 0; i < 5; ++i) {
         search.reset();
         search.advance(log_probs.data(), 200, 4);

@@ -118,7 +118,7 @@ std::vector<Event> fluent(const std::shared_ptr<const SegmentOptions>& how, std:
         log_probs[static_cast<std::size_t>(6 * i + (frame % length < num_first ? 3 : frame % 2 ? 4 : 5))] = -0.01f;
       }
       const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kDim), 0.5f);
-      segment.stepped(log_probs.data(), num_frames, 6, encoder_out.data(), kDim);
+      segment.stepped({log_probs.data(), num_frames, 6}, {encoder_out.data(), num_frames, kDim});
     }
     for (Event& event : segment.take_events()) events.push_back(std::move(event));
   }
@@ -174,7 +174,7 @@ std::vector<std::pair<std::vector<std::string>, std::size_t>> random_partials(st
     if (!segment.work()) continue;
     std::vector<float> log_probs(6);
     for (float& log_prob : log_probs) log_prob = uniform(generator);
-    segment.stepped(log_probs.data(), 1, 6, encoder_out.data(), kDim);
+    segment.stepped({log_probs.data(), 1, 6}, {encoder_out.data(), 1, kDim});
     for (const Event& event : segment.take_events()) {
       found.emplace_back();
       if (event.type != Event::Type::kPartial) continue;
@@ -227,7 +227,7 @@ TEST(Segment, AWordIsStableOnceNoLikelyHypothesisHasItOtherwise) {
     }
     log_probs[5] = -0.01f - margin;  // B in the first frame
     const std::vector<float> encoder_out(16 * kDim, 0.5f);
-    segment.stepped(log_probs.data(), 16, 6, encoder_out.data(), kDim);
+    segment.stepped({log_probs.data(), 16, 6}, {encoder_out.data(), 16, kDim});
     const std::vector<Event> events = segment.take_events();
     EXPECT_EQ(events.size(), 1u);
     EXPECT_EQ(events.at(0).words.size(), 3u);
@@ -262,16 +262,16 @@ TEST(Segment, ALongUtteranceIsEncodedInWindows) {
 TEST(Segment, CallsOutOfTurnAreRefused) {
   Segment segment(options());
   const std::vector<float> zeros(20000, 0.0f);
-  EXPECT_THROW(segment.stepped(zeros.data(), 16, 6, zeros.data(), kDim), std::logic_error);
+  EXPECT_THROW(segment.stepped({zeros.data(), 16, 6}, {zeros.data(), 16, kDim}), std::logic_error);
   EXPECT_THROW(segment.scored({}), std::logic_error);
   EXPECT_EQ(segment.accept(zeros.data(), zeros.size()), 66u * 160 + 280);
   ASSERT_NE(segment.work(), nullptr);
   EXPECT_THROW(segment.accept(zeros.data(), 1), std::logic_error);
   EXPECT_THROW(segment.finish(), std::logic_error);
-  EXPECT_THROW(segment.stepped(zeros.data(), 15, 6, zeros.data(), kDim), std::invalid_argument);
-  EXPECT_THROW(segment.stepped(zeros.data(), 16, 7, zeros.data(), kDim), std::invalid_argument);
+  EXPECT_THROW(segment.stepped({zeros.data(), 15, 6}, {zeros.data(), 15, kDim}), std::invalid_argument);
+  EXPECT_THROW(segment.stepped({zeros.data(), 16, 7}, {zeros.data(), 16, kDim}), std::invalid_argument);
   const std::vector<float> nans(16 * 6, std::numeric_limits<float>::quiet_NaN());
-  EXPECT_THROW(segment.stepped(nans.data(), 16, 6, zeros.data(), kDim), std::invalid_argument);
+  EXPECT_THROW(segment.stepped({nans.data(), 16, 6}, {zeros.data(), 16, kDim}), std::invalid_argument);
   ASSERT_NE(segment.work(), nullptr);  // nothing was used: the right answer is still welcome
   std::vector<Event> events;
   run(segment, events);

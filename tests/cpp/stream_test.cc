@@ -146,7 +146,7 @@ TEST(Stream, AFailureIsFinalAndSaysWhyAndLosesNoEvent) {
     ASSERT_NE(stream.work(), nullptr);
     if (by_answer) {
       const std::vector<float> nan(16 * 6, std::numeric_limits<float>::quiet_NaN());
-      EXPECT_THROW(stream.stepped(nan.data(), 16, 6, nullptr, 0, nan.data(), 3), StreamFailed);
+      EXPECT_THROW(stream.stepped({nan.data(), 16, 6}, {nan.data(), 16, 3}), StreamFailed);
     } else {
       stream.fail("no more memory on the device");
       stream.fail("something else");
@@ -208,7 +208,7 @@ TEST(Stream, BadCallsAreRefusedAndChangeNothing) {
   EXPECT_THROW(stream.accept(zeros.data(), 100, 768001), std::invalid_argument);
   EXPECT_THROW(stream.gap(-1), std::invalid_argument);
   EXPECT_THROW(stream.gap(Stream::kMaxGap + 1), std::invalid_argument);
-  EXPECT_THROW(stream.stepped(zeros.data(), 1, 6, nullptr, 0, zeros.data(), 3), std::logic_error);
+  EXPECT_THROW(stream.stepped({zeros.data(), 1, 6}, {zeros.data(), 1, 3}), std::logic_error);
   const auto wrong = network_options();
   wrong->chunk_size = 0;
   EXPECT_THROW(stream.change(wrong), std::invalid_argument);

@@ -35,14 +35,13 @@ def searches() -> list[Search]:
 @pytest.mark.parametrize("seed", range(12))
 def test_beam_search_sums_over_all_alignments(seed: int) -> None:
     num_frames, vocab_size = 1 + seed % 6, 3 + seed % 2
-    blank = seed % vocab_size
     log_probs = random_log_probs(num_frames, vocab_size, seed)
     expected: dict[tuple[int, ...], float] = {}
     for path in itertools.product(range(vocab_size), repeat=num_frames):
-        tokens = tuple(token for token, _ in itertools.groupby(path) if token != blank)
+        tokens = tuple(token for token, _ in itertools.groupby(path) if token)
         log_prob = sum(float(log_probs[t, token]) for t, token in enumerate(path))
         expected[tokens] = expected.get(tokens, 0.0) + math.exp(log_prob)
-    search = CtcPrefixBeamSearch(beam_size=1024, blank_id=blank)
+    search = CtcPrefixBeamSearch(beam_size=1024)
     search.advance(log_probs)
     hypotheses = search.hypotheses(1024)
     assert len(hypotheses) == min(1024, len(expected))
@@ -150,13 +149,9 @@ def test_bad_chunks_are_refused_and_not_used(search: Search, bad: object, error:
 
 
 def test_options_are_checked() -> None:
-    for options in ({"beam_size": 0}, {"beam_size": 1025}, {"blank_id": -1}, {"max_tokens_per_frame": -1}):
+    for options in ({"beam_size": 0}, {"beam_size": 1025}, {"max_tokens_per_frame": -1}):
         with pytest.raises(ValueError, match=next(iter(options))):
             CtcPrefixBeamSearch(**options)
-    with pytest.raises(ValueError, match="blank_id"):
-        CtcGreedySearch(-1)
-    with pytest.raises(ValueError, match="blank_id 4 is outside the vocabulary of 4"):
-        CtcGreedySearch(4).advance(certain([1]))
     for search in searches():
         with pytest.raises(ValueError, match="num_best"):
             search.hypotheses(0)
