@@ -54,7 +54,7 @@ def test_the_loss_of_an_ngram_is_the_rise_of_cross_entropy_without_it(tmp_path: 
         probs[rows.word[kept]] = model.prob[1][kept]
         return probs[np.arange(num_words) != BOS]
 
-    found = losses(model, [6, 3])[0]
+    found = losses(model)[0]
     num_tokens = model.orders[0].count.sum() - model.orders[0].count[BOS]
     for row in range(0, len(found), 3):
         context = rows.context[row]
