@@ -154,6 +154,11 @@ def test_a_foreign_graph_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
         OnnxModel(foreign)
 
 
+def test_an_output_that_the_format_does_not_have_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"odd\.onnx is no model .* gives .*, phone_log_probs; expected"):
+        OnnxModel(_edited(tiny_onnx, tmp_path, format_version="1"))
+
+
 def test_metadata_that_contradicts_the_graph_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
     graph = onnx.load(tiny_onnx)
     entry = next(p for p in graph.metadata_props if p.key == "num_layers")
