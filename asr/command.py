@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import math
 import os
 import signal
 import sys
@@ -38,13 +37,18 @@ def prepare_output() -> None:
             getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
-def split_weight(text: str) -> tuple[str, float]:
-    """ "PATH*WEIGHT" -> path and weight; 1 where there is none, NaN where it is no number, which no range has."""
-    path, _, weight = text.partition("*")
+def split_weight(text: str, name: str, most: float = sys.float_info.max) -> tuple[str, float]:
+    """ "PATH*WEIGHT" -> path and weight; 1 where there is none. ValueError, which calls it `name`, unless it is above 0
+    and at most `most`."""
+    path, _, number = text.partition("*")
     try:
-        return path, float(weight or 1)
+        weight = float(number or 1)
     except ValueError:
-        return path, math.nan
+        weight = 0.0
+    if not 0 < weight <= most:
+        allowed = "above 0" if most > 1 else f"in (0, {most:g}]"
+        raise ValueError(f"{text!r}: the {name} after * must be a number {allowed}")
+    return path, weight
 
 
 def silence_libraries() -> None:

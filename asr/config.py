@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +34,11 @@ def _require(condition: bool, name: str, value: object, allowed: str) -> None:
 
 def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
     _require(value in choices, name, value, "one of " + ", ".join(choices))
+
+
+def _require_least(config: object, section: str, least: int, *names: str) -> None:
+    for name in names:
+        _require(getattr(config, name) >= least, f"{section}.{name}", getattr(config, name), f"at least {least}")
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         positive = ("num_heads", "encoder_layers", "encoder_ff_dim", "decoder_layers", "decoder_ff_dim")
-        for name in ("dim", *positive, "subsampling_channels"):
-            _require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), "at least 1")
+        _require_least(self, "model", 1, "dim", *positive, "subsampling_channels")
         _require(
             self.dim % (4 * self.num_heads) == 0,
             "model.dim",
@@ -85,7 +88,7 @@ class ModelConfig:
             self.condition_layers,
             f"layers from 1 to {self.encoder_layers - 1}: the last one is what CTC reads anyway",
         )
-        _require(self.vocab_size >= 0, "model.vocab_size", self.vocab_size, "at least 0")
+        _require_least(self, "model", 0, "vocab_size")
         _require(len(set(self.phones)) == len(self.phones), "model.phones", self.phones, "names, each once")
         _require(len(self.phones) <= MAX_PHONES, "model.phones", len(self.phones), f"at most {MAX_PHONES} names")
 
@@ -138,11 +141,9 @@ class DataConfig:
             self.max_utterance_s,
             f"at most data.max_batch_s = {self.max_batch_s}, or that utterance fits in no batch",
         )
-        _require(self.curriculum_epochs >= 0, "data.curriculum_epochs", self.curriculum_epochs, "at least 0")
         _require(self.curriculum_s > 0, "data.curriculum_s", self.curriculum_s, "above 0")
-        _require(self.num_buckets >= 1, "data.num_buckets", self.num_buckets, "at least 1")
-        _require(self.num_workers >= 0, "data.num_workers", self.num_workers, "at least 0")
-        _require(self.valid_utterances >= 1, "data.valid_utterances", self.valid_utterances, "at least 1")
+        _require_least(self, "data", 0, "curriculum_epochs", "num_workers")
+        _require_least(self, "data", 1, "num_buckets", "valid_utterances")
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ class LossConfig:
     def __post_init__(self) -> None:
         for name in (each.name for each in dataclasses.fields(self) if each.name != "cr_ctc_weight"):
             _require(0 <= getattr(self, name) <= 1, f"loss.{name}", getattr(self, name), "in [0, 1]")
-        _require(self.cr_ctc_weight >= 0, "loss.cr_ctc_weight", self.cr_ctc_weight, "at least 0")
+        _require_least(self, "loss", 0, "cr_ctc_weight")
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ class OptimConfig:
         _require_choice("optim.kind", self.kind, ("adamw", "muon"))
         _require_choice("optim.schedule", self.schedule, ("noam", "linear", "cosine"))
         _require(self.lr > 0, "optim.lr", self.lr, "above 0")
-        _require(self.warmup_steps >= 0, "optim.warmup_steps", self.warmup_steps, "at least 0")
+        _require_least(self, "optim", 0, "warmup_steps")
         _require(self.max_grad_norm > 0, "optim.max_grad_norm", self.max_grad_norm, "above 0")
         _require(0 <= self.ema_decay < 1, "optim.ema_decay", self.ema_decay, "in [0, 1)")
 
@@ -294,10 +295,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _require_choice("train.precision", self.precision, ("bf16", "fp32"))
         _require_choice("train.device", self.device, ("auto", "cpu", "cuda"))
-        _require(self.patience >= 0, "train.patience", self.patience, "at least 0")
-        for name in ("max_steps", "valid_every", "save_every", "log_every", "keep_checkpoints"):
-            _require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
-        _require(self.batches_per_step >= 0, "train.batches_per_step", self.batches_per_step, "at least 0")
+        _require_least(self, "train", 1, "max_steps", "valid_every", "save_every", "log_every", "keep_checkpoints")
+        _require_least(self, "train", 0, "patience", "batches_per_step")
 
 
 @dataclass(frozen=True)
@@ -385,8 +384,6 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
         if len(items) != len(args):
             raise ConfigError(f"{name} = {value!r} must be a list of {len(args)} values")
         return tuple(_convert(name, item, arg) for item, arg in zip(items, args, strict=True))
-    if isinstance(hint, types.UnionType):
-        raise TypeError(f"{name}: union types are not supported in a configuration")
     if hint is float and isinstance(value, str):
         try:  # YAML 1.1 reads 1e-3 as a string
             return float(value)

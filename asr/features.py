@@ -10,6 +10,7 @@ The constants need no third-party package, so that run time can read them withou
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ FEATURE_OVERLAP = 3
 """A chunk of c encoder frames needs 4c + 3 feature frames and advances by 4c."""
 ENCODER_FRAME_S = SUBSAMPLING * FRAME_SHIFT_S
 ENCODER_FRAME_MS = round(1000 * ENCODER_FRAME_S)
+
+LOG_FLOOR = math.log(2.0**-23)
+"""The feature of digital silence: the logarithm of the float32 epsilon."""
 
 # The window reaches this far before the first sample and after the last one (mirrored samples).
 _EDGE = FRAME_LENGTH // 2 - FRAME_SHIFT // 2

@@ -13,6 +13,12 @@ def part_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.part")
 
 
+def require_folder(path: Path) -> None:
+    """Raises ValueError where the folder that `path` is to be written into does not exist."""
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent} to write {path.name} into")
+
+
 @contextlib.contextmanager
 def replacing(path: str | Path, durable: bool = False) -> Iterator[Path]:
     """`<path>.part`, to be written within the `with`: it becomes `path` at the end, or goes where an exception ends it.

@@ -12,7 +12,6 @@ BPE: Sennrich et al., 2016; unigram: Kudo, 2018; WordPiece: Schuster and Nakajim
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import json
 from collections import Counter
@@ -182,7 +181,7 @@ class Tokenizer:
             raise ValueError(f"tokenizer field tokens holds {odd[0]!r:.60}; expected strings")
         try:
             model = base64.b64decode(data["model"], validate=True)
-        except (binascii.Error, ValueError) as error:
+        except ValueError as error:
             raise ValueError(f"tokenizer field model is not base64: {error}") from error
         return cls(data["kind"], tuple(data["tokens"]), model)
 

@@ -21,20 +21,21 @@ import onnx_ir
 import torch
 from torch import Tensor, nn
 
-from asr._core import ONNX_OPSET
-from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.model.decoder import DecoderCache, sentence_scores
-from asr.model.encoder import EncoderCache
-from asr.model.model import AsrModel
-from asr.runtime.onnx_model import (
+from asr._core import (
     DECODER_INPUTS,
     DECODER_OUTPUTS,
     DECODER_PAST,
     DECODER_STEP_OUTPUTS,
-    INPUTS,
-    OUTPUTS,
+    ENCODER_INPUTS,
+    ENCODER_OUTPUTS,
+    ONNX_OPSET,
     PHONE_OUTPUT,
 )
+from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
+from asr.files import require_folder
+from asr.model.decoder import DecoderCache, sentence_scores
+from asr.model.encoder import EncoderCache
+from asr.model.model import AsrModel
 from asr.tokenizer import SOS_EOS_ID
 
 _DYNAMIC = torch.export.Dim.DYNAMIC
@@ -45,12 +46,11 @@ class ExportError(ValueError):
 
 
 def output_path(path: str | Path) -> Path:
-    """`path`, where a file can be written; ExportError otherwise."""
+    """`path`, where a file can be written; ValueError otherwise."""
     path = Path(path)
     if path.suffix != ".onnx":
         raise ExportError(f"output {path} must end in .onnx")
-    if not path.parent.is_dir():
-        raise ExportError(f"there is no folder {path.parent} to write {path.name} into")
+    require_folder(path)
     return path
 
 
@@ -80,7 +80,7 @@ class StepGraph(nn.Module):
     def forward(
         self, x: Tensor, num_valid: Tensor, key_cache: Tensor, value_cache: Tensor, num_frames: Tensor
     ) -> tuple[Tensor, ...]:
-        """Inputs and outputs as in asr.runtime.onnx_model.step_tensors."""
+        """Inputs and outputs as in asr.runtime.onnx_model.step_signature."""
         out = self.model.step(x, num_valid, EncoderCache(key_cache, value_cache, num_frames))
         phones = [] if out.phone_log_probs is None else [out.phone_log_probs]
         return out.log_probs, out.encoder_out, *out.cache, *phones
@@ -96,7 +96,7 @@ class DecoderGraph(nn.Module):
     def forward(
         self, tokens: Tensor, token_lengths: Tensor, encoder_out: Tensor, previous: Tensor, *cache: Tensor
     ) -> tuple[Tensor, ...]:
-        """Inputs and outputs as in asr.runtime.onnx_model.decoder_tensors."""
+        """Inputs and outputs as in asr.runtime.onnx_decoder.decoder_signature."""
         # What begins a sentence, the default of these inputs, is one row for all.
         num_rows = token_lengths.shape[0]
         keys, values = (tensor.expand(num_rows, -1, -1, -1) for tensor in cache[:2])
@@ -118,10 +118,10 @@ def step_graph(model: AsrModel) -> onnx.ModelProto:
     shapes = ({0: "N", 1: "T"}, {0: "N"}, {0: "N", 2: "C"}, {0: "N", 2: "C"}, {0: "N"})
     frames = {0: "N", 1: "(T-3)/4"}
     out: tuple[dict[int, str], ...] = (frames, frames, *shapes[2:])
-    names: tuple[str, ...] = OUTPUTS
+    names = ENCODER_OUTPUTS
     if model.phone_ctc is not None:
         out, names = (*out, frames), (*names, PHONE_OUTPUT)
-    return trace(StepGraph(model), example, shapes, out, INPUTS, names)
+    return trace(StepGraph(model), example, shapes, out, ENCODER_INPUTS, names)
 
 
 def require_relative(model: AsrModel) -> None:

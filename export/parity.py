@@ -24,8 +24,7 @@ import torch
 
 from asr.export.graph import ExportError
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.model.encoder import EncoderCache
-from asr.model.model import AsrModel, Step
+from asr.model.model import AsrModel
 from asr.runtime.onnx_decoder import OnnxDecoder
 from asr.runtime.onnx_model import OnnxModel
 from asr.tokenizer import SOS_EOS_ID
@@ -171,12 +170,9 @@ def step_torch(
     model: AsrModel, features: FloatArray, num_frames: npt.NDArray[np.int64], case: Case
 ) -> tuple[list[Stream], tuple[npt.NDArray, ...]]:
     """Chunk by chunk through PyTorch: each stream's outputs, and the last cache."""
-
-    def step(chunk: FloatArray, num_valid: npt.NDArray[np.int64], cache: EncoderCache) -> Step:
-        return model.step(torch.from_numpy(chunk), torch.from_numpy(num_valid), cache)
-
     cache = model.encoder.init_cache(case.batch_size, case.left_context)
-    return step_through(step, cache, features, num_frames, case)
+    tensor = torch.from_numpy
+    return step_through(lambda x, n, cache: model.step(tensor(x), tensor(n), cache), cache, features, num_frames, case)
 
 
 def step_onnx(
@@ -197,6 +193,11 @@ def step_through(
         arrays = [np.asarray(array) for array in (log_probs, encoder_out, phones) if array is not None]
         pieces.append((arrays, num_valid))
     return _join(pieces), tuple(np.asarray(array) for array in cache)
+
+
+def whole_lengths(features: FloatArray) -> npt.NDArray[np.int64]:
+    """Frames (N,) of streams that are as long as their features (N, T, 80)."""
+    return np.full(len(features), features.shape[1], np.int64)
 
 
 def chunks(

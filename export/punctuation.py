@@ -26,7 +26,7 @@ from asr.export.static_int8 import quantize_statically
 from asr.files import replacing
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.model import Punctuator
-from asr.runtime.punctuation import Punctuation
+from asr.runtime.punctuation import Punctuation, graph_inputs
 
 MAX_ERROR = 1e-4
 """float32: largest absolute difference of a probability."""
@@ -61,22 +61,21 @@ def export_punctuation(
     graph = punctuation_graph(model)
     if int8:
         quantize_statically(graph, _example_feeds())
-    config = model.config
     onnx.helper.set_model_props(
         graph,
         {
             "model_type": PUNCTUATION_TYPE,
             "format_version": str(PUNCTUATION_VERSION),
-            "look_ahead": str(config.total_look_ahead),
-            "left_context": str(config.total_left_context),
+            "look_ahead": str(model.look_ahead),
+            "left_context": str(model.left_context),
             "mixed_case": json.dumps(checkpoint.mixed, ensure_ascii=False),
             "license": license,
             "quantization": "int8" if int8 else "none",
-            "config": json.dumps(config.to_dict()),
+            "config": json.dumps(model.config.to_dict()),
             "training": json.dumps(checkpoint.summary),
         },
     )
-    with replacing(output) as part:
+    with replacing(output, durable=True) as part:
         onnx.save(graph, part)
         return check(model, Punctuation(part), output, part.stat().st_size, int8)
 
@@ -96,7 +95,7 @@ def check(model: Punctuator, runtime: Punctuation, path: Path, size: int, int8: 
     found, expected = [], []
     for words, pauses_s, continues, complete in example_texts():
         found.append(runtime.answer(words, pauses_s, continues=continues, complete=complete))
-        expected.append(answer_of_pytorch(model, words, pauses_s, continues, complete))
+        expected.append(model.answer(words, pauses_s, continues=continues, complete=complete))
     error, divergence, agree = 0.0, 0.0, True
     for of_file, of_torch in zip(zip(*found, strict=True), zip(*expected, strict=True), strict=True):
         q, p = np.concatenate(of_file), np.concatenate(of_torch)
@@ -136,22 +135,6 @@ def example_texts() -> list[Text]:
     return texts
 
 
-def _example_feeds() -> Iterator[dict[str, npt.NDArray[np.int64]]]:
+def _example_feeds() -> Iterator[dict[str, npt.NDArray[np.generic]]]:
     for words, pauses_s, continues, complete in example_texts():
-        units = punctuation_units(words, pauses_s, continues=continues, complete=complete)
-        yield {
-            "features": units.features[None],
-            "pauses": units.pauses[None],
-            "num_units": np.array([len(units.pauses)]),
-        }
-
-
-@torch.no_grad()
-def answer_of_pytorch(
-    model: Punctuator, words: list[str], pauses_s: list[float] | None, continues: bool, complete: bool
-) -> tuple[npt.NDArray[np.float32], ...]:
-    """The answer of `Punctuation.answer`, computed by PyTorch."""
-    units = punctuation_units(words, pauses_s, continues=continues, complete=complete)
-    features, pauses = torch.from_numpy(units.features), torch.from_numpy(units.pauses)
-    probs = model.probabilities(features[None], pauses[None], torch.tensor([len(pauses)]))
-    return tuple(p[0, 1 : len(words) + 1].numpy() for p in probs)
+        yield graph_inputs(punctuation_units(words, pauses_s, continues=continues, complete=complete))

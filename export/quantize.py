@@ -53,7 +53,7 @@ def quantize(graph: onnx.ModelProto, ranges: Mapping[str, float] = MappingProxyT
             rewriter.multiply(node.input[0], node.input[1], matrices[node.input[1]], node.output[0])
         else:
             rewriter.nodes.append(node)
-    _replace(out, rewriter.nodes, list(rewriter.constants.values()))
+    replace_nodes(out, rewriter.nodes, list(rewriter.constants.values()))
     return out
 
 
@@ -153,11 +153,11 @@ def halve(graph: onnx.ModelProto) -> onnx.ModelProto:
         if np.array_equal(half, value):
             halves.append(from_array(half, f"{tensor.name}_half"))
             casts.append(make_node("Cast", [halves[-1].name], [tensor.name], to=onnx.TensorProto.FLOAT))
-    _replace(out, [*casts, *out.graph.node], halves)
+    replace_nodes(out, [*casts, *out.graph.node], halves)
     return out
 
 
-def _replace(model: onnx.ModelProto, nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto]) -> None:
+def replace_nodes(model: onnx.ModelProto, nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto]) -> None:
     """Gives the graph other nodes and further constants. Constants that are made or not used any more leave it."""
     graph = model.graph
     used = {name for node in nodes for name in node.input} - {name for node in nodes for name in node.output}

@@ -13,7 +13,6 @@ is the business of its client, which sends some silence after the last sample.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,16 +25,26 @@ import torch
 from torch import Tensor, nn
 
 from asr.export.graph import ExportError, require_relative, trace, with_products
-from asr.export.parity import MAX_DIVERGENCE, MAX_ERROR, MAX_RELATIVE_ERROR, Case, chunks, hold, speech_like, step_torch
+from asr.export.parity import (
+    MAX_DIVERGENCE,
+    MAX_ERROR,
+    MAX_RELATIVE_ERROR,
+    Case,
+    FloatArray,
+    chunks,
+    hold,
+    speech_like,
+    step_torch,
+    whole_lengths,
+)
 from asr.export.quantize import quantize
 from asr.export.ranges import ranges_behind_norms
-from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
+from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, LOG_FLOOR, NUM_MEL_BINS, SUBSAMPLING
 from asr.files import replacing
 from asr.model.encoder import EncoderCache
 from asr.model.model import AsrModel
 from asr.runtime.onnx_session import open_session
 
-FloatArray = np.typing.NDArray[np.float32]
 Runner = Callable[[Any, FloatArray, Case], tuple[FloatArray, FloatArray, FloatArray]]
 """Steps an opened file through features (N, T, 80): log_probs (N, T', V), last keys and values (N, L, C, dim)."""
 
@@ -44,8 +53,6 @@ WENET_INPUTS = ("x", "offset", "required_cache_size", "attn_cache", "conv_cache"
 WENET_OUTPUTS = ("log_probs", "next_att_cache", "next_conv_cache")
 SAMPLE_SCALE_LOG = 2 * math.log(32768)
 """Log-mel energy of samples in ±32768 minus that of samples in ±1."""
-FLOOR_LOG = math.log(np.finfo(np.float32).eps)
-"""Log-mel energy of digital silence."""
 EMBED_STATES = (128, 3, 19)
 """Per stream, as the runtime makes them: not ours to choose, nor to read."""
 NUM_CHUNKS = 50
@@ -120,7 +127,7 @@ class WenetGraph(nn.Module):
             attn_mask: (1, 1, C + c) bool; `offset` says the same
         """
         num_heads = attn_cache.shape[1]
-        x = (x - SAMPLE_SCALE_LOG).clamp(min=FLOOR_LOG)
+        x = (x - SAMPLE_SCALE_LOG).clamp(min=LOG_FLOOR)
         keys, values = (t.transpose(1, 2).flatten(2)[None] for t in attn_cache.chunk(2, -1))
         num_valid = torch.full_like(offset, x.shape[1])
         cache = EncoderCache(keys, values, offset - required_cache_size)
@@ -219,23 +226,33 @@ def export_sherpa(
     folder = Path(folder)
     if folder.suffix == ".onnx":
         raise ExportError(f"output {folder} must be a folder: there are several files")
-    folder.mkdir(parents=True, exist_ok=True)
     suffix = ".int8.onnx" if int8 else ".onnx"
     written = []
-    with ExitStack() as stack:  # no file gets its name before all are good
+    with Parts() as parts:
         for chunk_size in sorted(set(chunk_sizes)):
             path = folder / f"zipformer2_ctc.{chunk_size * ENCODER_FRAME_MS}ms{suffix}"
             cases = [Case(n, chunk_size, left_context, NUM_CHUNKS) for n in (1, 3)]
             graph = zipformer_graph(model, chunk_size, left_context)
-            part = stack.enter_context(replacing(path))
-            written.append(write_gated(model, graph, path, part, cases, run_zipformer, int8, license))
+            written.append(write_gated(model, graph, path, parts.of(path), cases, run_zipformer, int8, license))
         path = folder / f"wenet_ctc{suffix}"
         cases = [Case(1, 16, 64, NUM_CHUNKS), Case(1, 8, 0, NUM_CHUNKS), Case(1, 3, 21, NUM_CHUNKS)]
-        part = stack.enter_context(replacing(path))
-        written.append(write_gated(model, wenet_graph(model), path, part, cases, run_wenet, int8, license))
-        part = stack.enter_context(replacing(folder / "tokens.txt"))
-        part.write_text("".join(f"{token} {id}\n" for id, token in enumerate(tokens)), encoding="utf-8")
+        written.append(write_gated(model, wenet_graph(model), path, parts.of(path), cases, run_wenet, int8, license))
+        parts.of(folder / "tokens.txt").write_text(tokens_text(tokens), encoding="utf-8")
     return written
+
+
+class Parts(ExitStack):
+    """Files of one export: none gets its name before all are good."""
+
+    def of(self, path: Path) -> Path:
+        """Where `path` is to be written, in a folder that is made where it is missing."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return self.enter_context(replacing(path, durable=True))
+
+
+def tokens_text(tokens: Sequence[str]) -> str:
+    """tokens.txt: the spelling and the number of every token."""
+    return "".join(f"{token} {id}\n" for id, token in enumerate(tokens))
 
 
 def run_zipformer(session: Any, features: FloatArray, case: Case) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -246,7 +263,7 @@ def run_zipformer(session: Any, features: FloatArray, case: Case) -> tuple[Float
         for i in session.get_inputs()[1:]
     ]
     log_probs = []
-    for chunk, _ in chunks(features, _lengths(features), case):
+    for chunk, _ in chunks(features, whole_lengths(features), case):
         piece, *states = session.run(None, dict(zip(names, (chunk, *states), strict=True)))
         log_probs.append(piece)
     keys = np.stack(states[0:-2:6]).transpose(2, 0, 1, 3)
@@ -262,10 +279,10 @@ def run_wenet(session: Any, features: FloatArray, case: Case) -> tuple[FloatArra
     conv_cache = np.zeros(session.get_inputs()[4].shape, np.float32)
     required, offset = np.array([size], np.int64), np.array([size], np.int64)
     log_probs = []
-    for chunk, _ in chunks(features, _lengths(features), case):
+    for chunk, _ in chunks(features, whole_lengths(features), case):
         mask = np.arange(size + chunk_size)[None, None] >= 2 * size - offset[0]
         # The floor of a filterbank does not move with the scale of its samples.
-        loud = np.where(chunk > np.float32(FLOOR_LOG), chunk + np.float32(SAMPLE_SCALE_LOG), np.float32(FLOOR_LOG))
+        loud = np.where(chunk > np.float32(LOG_FLOOR), chunk + np.float32(SAMPLE_SCALE_LOG), np.float32(LOG_FLOOR))
         inputs = (loud, offset, required, cache, conv_cache, mask)
         piece, cache, conv_cache = session.run(None, dict(zip(WENET_INPUTS, inputs, strict=True)))
         log_probs.append(piece)
@@ -293,10 +310,7 @@ def write_gated(
         if rounded:
             graph = quantize(graph, ranges_behind_norms(graph, model, run, cases[0]))
         graph = _with_metadata(graph, metadata)
-        with open(part, "wb") as file:
-            file.write(graph.SerializeToString(deterministic=True))
-            file.flush()
-            os.fsync(file.fileno())
+        part.write_bytes(graph.SerializeToString(deterministic=True))
         max_error, divergence = _check(model, part, cases, run, rounded, path.name)
     return ExportedFile(path, part.stat().st_size, sum(c.num_chunks for c in cases), max_error, divergence)
 
@@ -310,9 +324,9 @@ def _check(
         session = open_session(file.read_bytes(), name, "cpu", 1)
         for seed, case in enumerate(cases):
             features, _ = speech_like(model, case, seed)
-            features = np.maximum(features, np.float32(FLOOR_LOG))  # as every filterbank's are
-            features[:, 100:140] = FLOOR_LOG  # digital silence
-            streams, (keys, values, _) = step_torch(model, features, _lengths(features), case)
+            features = np.maximum(features, np.float32(LOG_FLOOR))  # as every filterbank's are
+            features[:, 100:140] = LOG_FLOOR  # digital silence
+            streams, (keys, values, _) = step_torch(model, features, whole_lengths(features), case)
             expected = (np.stack([stream[0] for stream in streams]), keys, values)
             found = run(session, features, case)
             max_error = max(
@@ -333,11 +347,6 @@ def _check(
         ]
     hold(bounds, int8)
     return max_error, divergence
-
-
-def _lengths(features: FloatArray) -> np.typing.NDArray[np.int64]:
-    """Every stream is as long as its features: the runtime steps whole chunks only."""
-    return np.full(len(features), features.shape[1], np.int64)
 
 
 def _with_metadata(graph: onnx.ModelProto, values: Mapping[str, object]) -> onnx.ModelProto:

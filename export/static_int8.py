@@ -16,7 +16,7 @@ import onnx
 from onnx.helper import make_node
 from onnx.numpy_helper import from_array, to_array
 
-from asr.export.quantize import MAX_WEIGHT, NON_NEGATIVE
+from asr.export.quantize import MAX_WEIGHT, NON_NEGATIVE, replace_nodes
 from asr.export.ranges import MARGIN, Recorder
 
 MIN_MATRIX = 4096
@@ -64,12 +64,7 @@ def quantize_statically(graph: onnx.ModelProto, examples: Iterable[Mapping[str, 
             nodes += [node, *_to_float(f"{output}_rows", f"{table}_scale", output)]
         else:
             nodes.append(node)
-    used = {name for node in nodes for name in node.input}
-    kept = [tensor for tensor in graph.graph.initializer if tensor.name in used]
-    del graph.graph.node[:], graph.graph.initializer[:]
-    graph.graph.node.extend(nodes)
-    graph.graph.initializer.extend([*kept, *(from_array(value, name) for name, value in constants.items())])
-    onnx.checker.check_model(graph, full_check=True)
+    replace_nodes(graph, nodes, [from_array(value, name) for name, value in constants.items()])
 
 
 def _by_column(matrix: Array, most: int) -> tuple[Array, Array]:

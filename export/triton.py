@@ -11,7 +11,6 @@ that come out by the order of their names (triton-inference-server/server#8586):
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,14 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from asr._core import DECODER_INPUTS, DECODER_OUTPUTS, PHONE_OUTPUT
 from asr.export.graph import ExportError, StepGraph, decoder_graph, require_relative, trace
-from asr.export.parity import MAX_SCORE_ERROR, Case, chunks, hold
+from asr.export.parity import MAX_SCORE_ERROR, Case, chunks, hold, whole_lengths
 from asr.export.quantize import quantize
-from asr.export.sherpa import NUM_CHUNKS, ExportedFile, FloatArray, write_gated
+from asr.export.sherpa import NUM_CHUNKS, ExportedFile, FloatArray, Parts, tokens_text, write_gated
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.files import replacing
 from asr.model.model import AsrModel
-from asr.runtime.onnx_model import DECODER_INPUTS, DECODER_OUTPUTS, PHONE_OUTPUT
+from asr.runtime.onnx_session import open_session
 
 STATES = {"key_cache": "new_key_cache", "num_frames": "new_num_frames", "value_cache": "new_value_cache"}
 """Inputs and outputs that hold the past. Either side is sorted, so that the server finds the same pairs."""
@@ -108,23 +107,17 @@ def export_triton(
         raise ExportError(f"chunk_size {chunk_size} and left_context {left_context} must be at least 1 encoder frame")
     folder = Path(folder)
     encoder, decoder = folder / "encoder", folder / "decoder"
-    with ExitStack() as stack:  # no file gets its name before all are good
-
-        def part_of(path: Path) -> Path:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            return stack.enter_context(replacing(path))
-
+    with Parts() as parts:
         path = encoder / "1" / "model.onnx"
         graph = encoder_graph(model, chunk_size, left_context)
         cases = [Case(n, chunk_size, left_context, NUM_CHUNKS) for n in (1, 3)]
-        written = write_gated(model, graph, path, part_of(path), cases, run_by_triton, int8, license)
-        part_of(encoder / "config.pbtxt").write_text(encoder_config(graph), encoding="utf-8")
-        lines = (f"{token} {id}\n" for id, token in enumerate(tokens))
-        part_of(encoder / "tokens.txt").write_text("".join(lines), encoding="utf-8")
+        written = write_gated(model, graph, path, parts.of(path), cases, run_by_triton, int8, license)
+        parts.of(encoder / "config.pbtxt").write_text(encoder_config(graph), encoding="utf-8")
+        parts.of(encoder / "tokens.txt").write_text(tokens_text(tokens), encoding="utf-8")
         if model.config.decoder_layers:
             scores = scores_graph(model)
-            part_of(decoder / "config.pbtxt").write_text(decoder_config(scores), encoding="utf-8")
-            part = part_of(decoder / "1" / "model.onnx")
+            parts.of(decoder / "config.pbtxt").write_text(decoder_config(scores), encoding="utf-8")
+            part = parts.of(decoder / "1" / "model.onnx")
             scores = quantize(scores) if int8 else scores
             part.write_bytes(scores.SerializeToString(deterministic=True))
             _check_scores(model, part, int8)
@@ -138,8 +131,7 @@ def run_by_triton(session: Any, features: FloatArray, case: Case) -> tuple[Float
     states = {name: np.zeros((case.batch_size, *shapes[name][1:]), types[name]) for name in STATES}
     names = [value.name for value in session.get_outputs()]
     log_probs = []
-    lengths = np.full(len(features), features.shape[1], np.int64)
-    for chunk, num_valid in chunks(features, lengths, case):
+    for chunk, num_valid in chunks(features, whole_lengths(features), case):
         outputs = dict(
             zip(names, session.run(None, {"x": chunk, "num_valid": num_valid[:, None], **states}), strict=True)
         )
@@ -198,15 +190,13 @@ def _kind(value: onnx.ValueInfoProto, batched: bool) -> str:
 
 def _check_scores(model: AsrModel, file: Path, int8: bool) -> None:
     """ExportError where the decoder's file scores otherwise than PyTorch."""
-    import onnxruntime
-
     generator = torch.Generator().manual_seed(0)
     lengths = torch.tensor([5, 0, 3])
     tokens = torch.randint(3, model.config.vocab_size, (3, 5), generator=generator)
     memory = torch.randn(1, 40, model.config.dim, generator=generator)
     with torch.no_grad():
         expected = model.decoder.score(tokens, lengths, memory.expand(3, -1, -1), torch.full((3,), 40)).numpy()
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    session = open_session(file.read_bytes(), file.name, "cpu", 1)
     inputs = (tokens, lengths, memory)
     (found,) = session.run(None, {name: each.numpy() for name, each in zip(DECODER_INPUTS, inputs, strict=True)})
     error = float((np.abs(found - expected) / (lengths.numpy() + 1)).max())

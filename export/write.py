@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,15 +13,15 @@ import numpy.typing as npt
 import onnx
 import torch
 
-from asr._core import onnx_checksum
+from asr._core import ENCODER_INPUTS, ENCODER_OUTPUTS, onnx_checksum
 from asr.export.graph import ExportError, decoder_graph, output_path, step_graph
-from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, step_through
+from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, step_through, whole_lengths
 from asr.export.quantize import halve, quantize
 from asr.export.ranges import ranges_behind_norms
 from asr.files import replacing
 from asr.model.model import AsrModel
 from asr.runtime.metadata import ModelMetadata
-from asr.runtime.onnx_model import INPUTS, OUTPUTS, ModelError, OnnxModel
+from asr.runtime.onnx_model import ModelError, OnnxModel
 from asr.training.checkpoint import Checkpoint
 
 
@@ -73,7 +72,7 @@ def export_model(
     graph = step_graph(model)
     on_progress("tracing the decoder")
     decoder = decoder_graph(model)
-    with replacing(output) as part:
+    with replacing(output, durable=True) as part:
         on_progress("comparing the float32 file with PyTorch")
         # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
         parity = _write_and_check(model, graph, decoder, metadata, part)
@@ -90,12 +89,12 @@ def _run(model: AsrModel, session: Any, features: FloatArray, case: Case) -> Non
 
     def step(chunk: FloatArray, num_valid: npt.NDArray[np.int64], cache: Sequence[npt.NDArray]) -> Sequence[Any]:
         log_probs, encoder_out, *cache = session.run(
-            OUTPUTS, dict(zip(INPUTS, (chunk, num_valid, *cache), strict=True))
+            ENCODER_OUTPUTS, dict(zip(ENCODER_INPUTS, (chunk, num_valid, *cache), strict=True))
         )
         return log_probs, encoder_out, cache, None
 
     cache = [tensor.numpy() for tensor in model.encoder.init_cache(len(features), case.left_context)]
-    step_through(step, cache, features, np.full(len(features), features.shape[1]), case)
+    step_through(step, cache, features, whole_lengths(features), case)
 
 
 def _write_and_check(
@@ -106,11 +105,7 @@ def _write_and_check(
     onnx.helper.set_model_props(halved, metadata.to_properties())
     data = halved.SerializeToString(deterministic=True)
     checksum = onnx.StringStringEntryProto(key="checksum", value=onnx_checksum(data))
-    with open(path, "wb") as file:
-        file.write(onnx.ModelProto(metadata_props=[checksum]).SerializeToString())
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    path.write_bytes(onnx.ModelProto(metadata_props=[checksum]).SerializeToString() + data)
     try:
         return check_parity(model, OnnxModel(path))  # what is on the disk, opened as an app would
     except ModelError as error:
@@ -131,7 +126,6 @@ def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
     """The metadata of a checkpoint; `settings` are fields of ModelMetadata. ExportError for a damaged summary."""
     model_config = checkpoint.model_config
     weights = checkpoint.average
-    config = checkpoint.config.to_dict()
     return ModelMetadata(
         tokens=tuple(checkpoint.tokenizer.tokens),
         phones=model_config.phones,
@@ -140,7 +134,7 @@ def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
         dim=model_config.dim,
         cmvn_mean=tuple(weights["encoder.mean"].tolist()),
         cmvn_std=tuple((1.0 / weights["encoder.inverse_std"]).tolist()),
-        config=config,
+        config=checkpoint.config.to_dict(),
         training=_summary(checkpoint),
         **settings,
     )

@@ -4,7 +4,9 @@ JavaScript types, docs. And so are the sizes that both Python and C++ need befor
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from asr import Recognizer, _core, config, features, tokenizer
 from asr._core import OPTION_RANGES
 from asr.runtime import metadata
-from asr.runtime.search import LmWeights
+from asr.runtime.search import LmWeights, decode, decode_words
 from asr.streaming.terminal.arguments import new_parser
 from asr.streaming.terminal.options import add_recognition_options
 
@@ -46,6 +48,12 @@ def test_python_has_the_defaults() -> None:
     for name, field in frames.items():
         assert of_file[field] * _core.ENCODER_FRAME_MS == OPTION_RANGES[name][3]
     assert of_file["rescore_ctc_weight"] == OPTION_RANGES["rescore_ctc_weight"][3]
+
+
+@pytest.mark.parametrize("function", [decode, decode_words])
+def test_whole_utterances_are_rescored_with_the_default_weight(function: Callable[..., object]) -> None:
+    default = inspect.signature(function).parameters["ctc_weight"].default
+    assert default == OPTION_RANGES["rescore_ctc_weight"][3]
 
 
 def test_the_core_is_called_with_the_same_defaults() -> None:

@@ -23,10 +23,7 @@ from torch import Tensor
 
 from asr.config import AugmentConfig
 from asr.data.spectral import NEPERS_PER_DB, add_noise, random_response, warp_frequencies
-from asr.features import FRAME_SHIFT_S
-
-LOG_FLOOR = math.log(torch.finfo(torch.float32).eps)
-"""The feature of digital silence."""
+from asr.features import FRAME_SHIFT_S, LOG_FLOOR
 
 _QUIET_SHARE = 0.05  # of the frames are the noise floor
 _MIN_QUIET_FRAMES = 10

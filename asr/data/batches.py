@@ -97,9 +97,7 @@ def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], 
     parts: list[tuple[CutSet, float]] = []
     left_out: list[Refusal] = []
     for name in config.train:
-        path, fraction = split_weight(name)
-        if not 0 < fraction <= 1:
-            raise ValueError(f"data.train {name!r}: the share after * must be a number in (0, 1]")
+        path, fraction = split_weight(name, "share of data.train", most=1)
         kept, refused = usable_cuts(path, config.min_utterance_s, config.max_utterance_s)
         parts.append((CutSet.from_cuts(kept), fraction))
         left_out += refused

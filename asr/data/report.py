@@ -6,17 +6,14 @@ import unicodedata
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from asr.text import TextNormalizer
-
 if TYPE_CHECKING:
     from rich.console import Console
 
     from asr.data.prepare import PrepareResult
+    from asr.text import TextNormalizer
 
-_DEFAULT = TextNormalizer()
 
-
-def print_report(result: PrepareResult, console: Console, normalizer: TextNormalizer = _DEFAULT) -> None:
+def print_report(result: PrepareResult, console: Console, normalizer: TextNormalizer) -> None:
     """Hours, speakers, lengths, characters outside the alphabet and refusals, for a person."""
     from rich.markup import escape
     from rich.table import Table

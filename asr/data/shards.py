@@ -22,6 +22,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from lhotse import CutSet
+from lhotse.shar.utils import to_shar_placeholder
+from lhotse.utils import fastcopy
+from rich.console import Console
+from rich.progress import Progress
+
+from asr.data.cuts import MANIFEST_SUFFIX, Float16Writer, iterate_cuts, read_all
 from asr.tables import Refusal
 
 DEFAULT_SIZE = 2000  # utterances; about 400 MB of LibriSpeech
@@ -44,10 +52,6 @@ def write_shards(
     on_progress: called after every utterance.
     Raises ValueError when `size` is not positive, `out` exists or nothing is readable: then nothing is written.
     """
-    from lhotse import CutSet
-
-    from asr.data.cuts import MANIFEST_SUFFIX, read_all
-
     folder = Path(out)
     if size < 1:
         raise ValueError(f"{size} utterances to a shard; expected at least 1")
@@ -82,12 +86,6 @@ def write_shards(
 
 def _with_features_in(cut: Any, matrix: Any, tar: tarfile.TarFile, name: str) -> Any:
     """Appends the frames of `cut`, (num_frames, 80) float32, to `tar`; the cut that finds them there."""
-    import numpy as np
-    from lhotse.shar.utils import to_shar_placeholder
-    from lhotse.utils import fastcopy
-
-    from asr.data.cuts import Float16Writer
-
     frames = matrix.numpy().astype("<f2")
     array = io.BytesIO()
     np.save(array, frames, allow_pickle=False)
@@ -119,11 +117,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr shard`."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from asr.data.cuts import iterate_cuts
-
     console = Console()
     sets = [iterate_cuts(path) for path in args.manifests]
     with Progress(console=console, transient=True) as progress:

@@ -18,6 +18,7 @@ import soundfile
 import soxr
 from lhotse.augmentation import AudioTransform
 
+from asr.data.noisy_room import power
 from asr.data.utterance import require_one_channel
 from asr.features import SAMPLE_RATE
 
@@ -63,8 +64,7 @@ class Telephone(AudioTransform):
         if self.codec not in CODECS:
             raise ValueError(f"codec is {self.codec!r}; expected one of {', '.join(CODECS)}")
         line = band_limited(soxr.resample(samples[0], SAMPLE_RATE, LINE_RATE))
-        power = float(np.mean(np.square(line, dtype=np.float64))) if len(line) else 0.0
-        line *= np.float32(10 ** (self.level_db / 20) / np.sqrt(max(power, 1e-20)))
+        line *= np.float32(10 ** (self.level_db / 20) / np.sqrt(max(power(line), 1e-20)))
         coded = io.BytesIO()
         soundfile.write(coded, np.clip(line, -1, 1), LINE_RATE, format="WAV", subtype=self.codec)
         coded.seek(0)

@@ -10,55 +10,23 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
+import torch
 
-from asr.runtime.joint_search import StepDecoder
+from asr.evaluation.torch_decoder import TorchDecoder
+from asr.runtime.joint_search import FloatArray, StepDecoder
 from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_model import Encoded, OnnxModel
-
-FloatArray = npt.NDArray[np.float32]
-
-
-class Engine(Protocol):
-    """Something that runs a model on whole utterances."""
-
-    tokens: tuple[str, ...]
-    phones: tuple[str, ...]
-    """Names of the phones of `Encoded.phone_log_probs`; empty without a phone head."""
-    batched: bool
-    """Whether batching utterances saves time."""
-    rescore_ctc_weight: float
-
-    def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
-        """features: (T, 80) float32 each; chunk_size in encoder frames, 0 for the whole utterance."""
-        ...
-
-    def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
-        """Decoder scores (N,) of N token sequences for one utterance."""
-        ...
-
-    def step_decoder(self) -> StepDecoder:
-        """The decoder's steps; ValueError for a file that has none."""
-        ...
-
-    def seconds(self) -> float:
-        """The clock that the work is measured by."""
-        ...
+from asr.training.checkpoint import Checkpoint, resolve
 
 
 class CheckpointEngine:
     """PyTorch: the full pass under the chunk mask."""
 
     batched = True
+    """Whether batching utterances saves time."""
 
     def __init__(self, path: Path, device: str) -> None:
-        import torch
-
-        from asr.training.checkpoint import Checkpoint
-
         if device == "cuda" and not torch.cuda.is_available():
             raise ValueError("--device cuda: PyTorch finds no CUDA device; use --device cpu")
         checkpoint = Checkpoint.load(path)
@@ -67,10 +35,10 @@ class CheckpointEngine:
         self._device = torch.device(device)
         self._model = checkpoint.model().to(self._device)
         self.phones = self._model.config.phones
+        """Names of the phones of `Encoded.phone_log_probs`; empty without a phone head."""
 
     def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
-        import torch
-
+        """features: (T, 80) float32 each; chunk_size in encoder frames, 0 for the whole utterance."""
         num_frames = torch.tensor([len(f) for f in features])
         padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(f) for f in features], batch_first=True)
         with torch.no_grad():
@@ -84,8 +52,7 @@ class CheckpointEngine:
         return [Encoded(*(a[:length] for a in rows)) for *rows, length in outputs]
 
     def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
-        import torch
-
+        """Decoder scores (N,) of N token sequences for one utterance."""
         lengths = torch.tensor([len(row) for row in tokens])
         padded = torch.zeros(len(tokens), max(int(lengths.max()), 1), dtype=torch.int64)
         for index, row in enumerate(tokens):
@@ -96,17 +63,17 @@ class CheckpointEngine:
             return self._model.decoder.score(*(t.to(self._device) for t in inputs)).cpu().numpy()
 
     def step_decoder(self) -> StepDecoder:
-        from asr.evaluation.torch_decoder import TorchDecoder
-
+        """The decoder's steps; ValueError for a file that has none."""
         return TorchDecoder(self._model.decoder, self._device)
 
     def seconds(self) -> float:
+        """The clock that the work is measured by."""
         # All threads of the process count on a CPU; a GPU's work shows on the wall clock only.
         return time.process_time() if self._device.type == "cpu" else time.perf_counter()
 
 
 class OnnxEngine:
-    """ONNX Runtime: step by step with the cache carried."""
+    """The same in ONNX Runtime: step by step with the cache carried."""
 
     batched = False
 
@@ -140,10 +107,11 @@ class OnnxEngine:
         return time.thread_time() if self._device == "cpu" else time.perf_counter()
 
 
+Engine = CheckpointEngine | OnnxEngine
+
+
 def open_engine(path: str | Path, device: str = "cpu") -> Engine:
     """An .onnx file, a checkpoint, or the folder of a training run."""
     if Path(path).suffix == ".onnx":
         return OnnxEngine(Path(path), device)
-    from asr.training.checkpoint import resolve
-
     return CheckpointEngine(resolve(path), device)

@@ -21,6 +21,7 @@ from asr.evaluation.engine import Encoded, Engine, open_engine
 from asr.evaluation.plots import plot_wer
 from asr.evaluation.wer import WordErrors, count_errors
 from asr.features import ENCODER_FRAME_MS
+from asr.files import require_folder
 from asr.lm.packed import load_lm
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT
 from asr.runtime.search import BEAM_SIZE, DECODER_SEARCHES, SEARCHES, LmWeights, decode_by_steps, decode_words
@@ -264,8 +265,8 @@ def run(args: argparse.Namespace) -> int:
     if args.num_utterances is not None and args.num_utterances < 1:
         raise ValueError(f"--num-utterances {args.num_utterances} must be at least 1")
     for path in (args.plot, args.json, args.hypotheses):
-        if path is not None and not path.parent.is_dir():  # before an hour of work, not after
-            raise ValueError(f"there is no folder {path.parent} to write {path.name} into")
+        if path is not None:
+            require_folder(path)  # before an hour of work, not after
     names = name_data_sets(args.data)
     data = [(name, _select(path, args.num_utterances)) for name, path in zip(names, args.data, strict=True)]
     engine = open_engine(args.model, args.device)

@@ -82,24 +82,20 @@ class Aligner:
         num_letters_of_pair: int,
         num_phones_of_pair: int,
     ) -> npt.NDArray[np.int64]:
-        size, length, width = len(letters), letters.shape[1], phones.shape[1]
-        keys = np.zeros((size, length, width + 1), np.int64)
-        of_letters = np.zeros((size, length), np.int64)
-        last = length - num_letters_of_pair + 1
-        for k in range(num_letters_of_pair):
-            of_letters[:, :last] = of_letters[:, :last] * self._radix + letters[:, k : k + last]
-        if num_letters_of_pair == 1:
-            of_letters *= self._radix
-        of_phones = np.zeros((size, width + 1), np.int64)
-        last = width - num_phones_of_pair + 1
-        for k in range(num_phones_of_pair):
-            of_phones[:, :last] = of_phones[:, :last] * self._radix + phones[:, k : k + last]
-        if num_phones_of_pair == 1:
-            of_phones *= self._radix
-        fits = np.arange(width + 1)[None] + num_phones_of_pair <= num_phones[:, None]
-        keys[:] = of_letters[:, :, None] * self._radix**2 + of_phones[:, None]
+        of_letters = self._joined(letters, num_letters_of_pair, letters.shape[1])
+        of_phones = self._joined(phones, num_phones_of_pair, phones.shape[1] + 1)
+        fits = np.arange(of_phones.shape[1])[None] + num_phones_of_pair <= num_phones[:, None]
+        keys = of_letters[:, :, None] * self._radix**2 + of_phones[:, None]
         keys *= fits[:, None] & (of_letters > 0)[:, :, None]
         return keys
+
+    def _joined(self, ids: npt.NDArray[np.int64], count: int, width: int) -> npt.NDArray[np.int64]:
+        """(num_entries, width): from each place on, `count` of the ids as one number of two digits."""
+        joined = np.zeros((len(ids), width), np.int64)
+        last = ids.shape[1] - count + 1
+        for k in range(count):
+            joined[:, :last] = joined[:, :last] * self._radix + ids[:, k : k + last]
+        return joined * self._radix if count == 1 else joined
 
     def pair(self, i: int) -> Pair:
         """Pair i in [1, len(probs))."""

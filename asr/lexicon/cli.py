@@ -13,15 +13,14 @@ from rich.console import Console
 from rich.progress import track
 
 from asr._core import G2p
-from asr.files import replacing
+from asr.files import replacing, require_folder
 from asr.lexicon.g2p import G2pOptions, error_rates, load_g2p, train
 from asr.lexicon.lexicon import CMUDICT, Lexicon, LexiconError, load_lexicon
-from asr.lexicon.make import Pronouncer, make
+from asr.lexicon.make import Pronouncer, first_few, make
 from asr.lm import ngram
 from asr.lm.packed import MAX_ORDER
 
 ALL_WORDS = 1 << 24
-NUM_MISSING_SHOWN = 10
 
 DESCRIPTION = """\
 Pronunciations of words. A dictionary is a text file with a word and its phones
@@ -90,7 +89,7 @@ def _train(args: argparse.Namespace) -> int:
         raise LexiconError(f"--held-out {args.held_out} must be in [0, 1)")
     if not args.megabytes > 0:
         raise LexiconError(f"--megabytes {args.megabytes} must be above 0")
-    _check_folder(args.output)
+    require_folder(args.output)
     lexicon = load_lexicon(args.dictionary)
     options = G2pOptions(args.order, args.megabytes)
     console = Console(stderr=True)
@@ -126,7 +125,7 @@ def split(lexicon: Lexicon, share: float) -> tuple[Lexicon, Lexicon]:
 def _make(args: argparse.Namespace) -> int:
     if args.num_words < 1:
         raise LexiconError(f"--num-words {args.num_words} must be at least 1")
-    _check_folder(args.output)
+    require_folder(args.output)
     pronouncer = _pronouncer(args)
     words = ngram.vocabulary(args.text, args.num_words)[ngram.UNK + 1 :]
     if not words:
@@ -136,9 +135,10 @@ def _make(args: argparse.Namespace) -> int:
     parts = ", ".join(f"{count} {label}" for source, label in SOURCES.items() if (count := sources[source]))
     print(f"{args.output}: {len(lexicon)} words: {parts}")
     if missing:
-        shown = " ".join(missing[:NUM_MISSING_SHOWN]) + (" ..." if len(missing) > NUM_MISSING_SHOWN else "")
         way_out = "" if args.g2p else "; name a model for them with --g2p"
-        print(f"{len(missing)} words without pronunciation are left out: {shown}{way_out}", file=sys.stderr)
+        print(
+            f"{len(missing)} words without pronunciation are left out: {first_few(missing)}{way_out}", file=sys.stderr
+        )
     return 0
 
 
@@ -174,8 +174,3 @@ def _pronouncer(args: argparse.Namespace) -> Pronouncer:
     if dictionary is None and args.g2p is None:
         raise LexiconError("--dict none needs a model: --g2p FILE")
     return Pronouncer(dictionary, load_g2p(args.g2p) if args.g2p else None, args.max_variants)
-
-
-def _check_folder(output: Path) -> None:
-    if not output.parent.is_dir():
-        raise LexiconError(f"there is no folder {output.parent} to write {output.name} into")

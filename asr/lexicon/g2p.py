@@ -18,7 +18,7 @@ from asr._core import G2p
 from asr.lexicon.alignment import Aligner, Pair
 from asr.lexicon.lexicon import Lexicon, LexiconError, Pronunciation
 from asr.lm import ngram
-from asr.lm.packed import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, pack
+from asr.lm.packed import SPECIAL_WORDS, pack
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def train(lexicon: Lexicon, options: G2pOptions, report: Callable[[str], None] =
     used = used or aligned
     kept = sorted({pair for pairs in used for pair in pairs})
     ids = {pair: i for i, pair in enumerate(kept, ngram.UNK + 1)}
-    words = [SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, *(written(aligner.pair(pair)) for pair in kept)]
+    words = [*SPECIAL_WORDS, *(written(aligner.pair(pair)) for pair in kept)]
     report(f"{len(used)} of {len(entries)} pronunciations aligned, {len(kept)} pairs of letters and phones")
     tokens = np.array(
         [token for pairs in used for token in (ngram.BOS, *(ids[pair] for pair in pairs), ngram.EOS)], np.int64

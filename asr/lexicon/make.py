@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from asr._core import G2p
 from asr.lexicon.english import is_english, possessive, possessive_base
@@ -13,6 +13,11 @@ from asr.lexicon.lexicon import Lexicon, Pronunciation
 
 LEAST_SHARE = 0.3
 """A further pronunciation by the model is kept when it is at least so likely, beside the likeliest."""
+
+
+def first_few(words: Sequence[str], most: int = 10) -> str:
+    """The words in one line, of many the first."""
+    return " ".join(words[:most]) + (" ..." if len(words) > most else "")
 
 
 class Pronouncer:

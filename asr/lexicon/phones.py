@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from asr.lexicon.lexicon import Lexicon
-
-WORD_BOUNDARY = "▁"
+from asr.text import WORD_BOUNDARY
 
 
 def num_phone_tokens(phones: Sequence[str]) -> int:

@@ -7,34 +7,19 @@ import gzip
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from asr._core import NgramLm
 from asr.command import split_weight
-from asr.files import replacing
+from asr.files import replacing, require_folder
 from asr.lexicon.g2p import load_g2p
 from asr.lexicon.lexicon import Pronunciation, load_lexicon
-from asr.lexicon.make import Pronouncer
-from asr.lm.packed import (
-    MAX_ORDER,
-    SENTENCE_BEGIN,
-    SENTENCE_END,
-    UNKNOWN,
-    LmError,
-    Ngrams,
-    pack,
-    read_arpa,
-    read_packed,
-    unpack,
-)
+from asr.lexicon.make import Pronouncer, first_few
+from asr.lm import ngram
+from asr.lm.mix import mix
+from asr.lm.packed import MAX_ORDER, SPECIAL_WORDS, LmError, Ngrams, pack, read_arpa, read_packed, unpack
 
-if TYPE_CHECKING:
-    from asr.lm.ngram import Model
-
-SPECIAL_WORDS = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
-NUM_MISSING_SHOWN = 10
 Pronounced = tuple[list[str], Mapping[str, Sequence[Pronunciation]], bytes]
 """Names of all phones, the pronunciations of the words, and the model for others, as `pack` takes them."""
 
@@ -48,16 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     train.add_argument(
         "--vocabulary", type=Path, metavar="WORDS", help="words to know, in place of the text's most frequent ones"
     )
-    train.add_argument("--megabytes", type=float, default=15.0, metavar="MB", help="size to prune to (%(default)s)")
-    train.add_argument("--test", type=Path, metavar="TEXT", help="print the perplexity of this text")
     packed = commands.add_parser("pack", help="pack an ARPA file of another tool")
     packed.add_argument("arpa", type=Path, metavar="ARPA", help="plain or .gz")
     mixed = commands.add_parser("mix", help="mix language models, e.g. the bundled one and one of your own text")
     mixed.add_argument(
         "models", nargs="+", metavar="MODEL*WEIGHT", help="e.g. 'bundled*0.7' mine.lm*0.3; weight 1 where there is none"
     )
-    mixed.add_argument("--megabytes", type=float, default=15.0, metavar="MB", help="size to prune to (%(default)s)")
-    mixed.add_argument("--test", type=Path, metavar="TEXT", help="print the perplexity of this text")
+    for command in (train, mixed):
+        command.add_argument(
+            "--megabytes", type=float, default=15.0, metavar="MB", help="size to prune to (%(default)s)"
+        )
+        command.add_argument("--test", type=Path, metavar="TEXT", help="print the perplexity of this text")
     for command in (train, packed, mixed):
         command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. words.lm")
         command.add_argument(
@@ -70,8 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr lm`."""
-    if not args.output.parent.is_dir():
-        raise LmError(f"there is no folder {args.output.parent} to write {args.output.name} into")
+    require_folder(args.output)
     if args.what == "mix":
         words, levels, pronounced = _mix(args)
     else:
@@ -97,8 +82,7 @@ def _pronunciations(words: list[str], args: argparse.Namespace) -> Pronounced:
     if missing := [word for word, pronunciations in found.items() if not pronunciations]:
         print(
             f"{len(missing)} of {len(found)} words have no pronunciation, and a model with phones cannot recognize "
-            f"them: {' '.join(missing[:NUM_MISSING_SHOWN])}{' ...' if len(missing) > NUM_MISSING_SHOWN else ''}"
-            + ("" if g2p else "; --g2p pronounces words that the dictionary lacks"),
+            f"them: {first_few(missing)}" + ("" if g2p else "; --g2p pronounces words that the dictionary lacks"),
             file=sys.stderr,
         )
     return sorted(phones, key=str.encode), found, args.g2p.read_bytes() if g2p else b""
@@ -116,15 +100,13 @@ def _read(path: Path) -> tuple[list[str], list[Ngrams]]:
 
 
 def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
-    from asr.lm import ngram
-
     if not 2 <= args.order <= MAX_ORDER:
         raise LmError(f"--order {args.order} must be in [2, {MAX_ORDER}]")
     if args.num_words < 1 or not args.megabytes > 0:
         raise LmError("--num-words and --megabytes must be above 0")
     if args.vocabulary:
         known = {word for line in ngram.sentences([args.vocabulary]) for word in line}.difference(SPECIAL_WORDS)
-        words = [SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, *sorted(known)]
+        words = [*SPECIAL_WORDS, *sorted(known)]
     else:
         words = ngram.vocabulary(args.text, args.num_words)
     ids = ngram.encode(args.text, words)
@@ -134,16 +116,11 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
 
 
 def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Pronounced]:
-    from asr.lm.mix import mix
-
     if not args.megabytes > 0:
         raise LmError("--megabytes must be above 0")
-    files, parts, weights = [], [], []
-    for name in args.models:
-        path, weight = split_weight(name)
-        weights.append(weight)
-        if not 0 < weights[-1] < float("inf"):
-            raise LmError(f"{name!r}: the weight after * must be a number above 0")
+    files, parts = [], []
+    paths, weights = zip(*(split_weight(name, "weight") for name in args.models), strict=True)
+    for path in paths:
         files.append(read_packed(path))
         try:
             parts.append(unpack(files[-1]))
@@ -163,13 +140,11 @@ def _kept_pronunciations(files: Sequence[bytes], words: Sequence[str]) -> Pronou
     return phones, found, next(filter(None, (lm.g2p for lm in models)), b"")
 
 
-def _pruned(model: Model, words: list[str], args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
-    from asr.lm import ngram
-
+def _pruned(model: ngram.Model, words: list[str], args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
     pruned = ngram.prune(model, ngram.select(model, 1e6 * args.megabytes))
     if args.test:
         test = ngram.encode([args.test], words)
         before, after = (ngram.perplexity(m, test) for m in (model, pruned))
-        unknown = (test == ngram.UNK).sum() / max((test > ngram.UNK).sum() + (test == ngram.UNK).sum(), 1)
+        unknown = (test == ngram.UNK).sum() / max((test >= ngram.UNK).sum(), 1)
         print(f"perplexity {before:.1f}, pruned {after:.1f}; {100 * unknown:.2f} % of the words are unknown")
     return ngram.tables(pruned, words)

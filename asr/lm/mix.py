@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.lm.ngram import BOS, EOS, UNK, Model, Order, prune
-from asr.lm.packed import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, Ngrams
+from asr.lm.packed import SPECIAL_WORDS, Ngrams
 
 NUM_SWEEPS = 4  # over the orders, towards the stationary marginals; the first gives most
 Floats = npt.NDArray[np.float64]
@@ -30,8 +30,7 @@ def mix(models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[floa
     models: words and n-grams of each, as `asr.lm.packed.unpack` returns them; of any order. A word that a model lacks
     has the probability 0 there. weights: of each model, above 0; they are divided by their sum.
     """
-    specials = [SENTENCE_BEGIN, SENTENCE_END, UNKNOWN]
-    words = [*specials, *sorted({word for names, _ in models for word in names}.difference(specials))]
+    words = [*SPECIAL_WORDS, *sorted({word for names, _ in models for word in names}.difference(SPECIAL_WORDS))]
     index = {word: i for i, word in enumerate(words)}
     order = max(len(levels) for _, levels in models)
     tables = [[np.array([index[word] for word in names])[level.words] for level in levels] for names, levels in models]

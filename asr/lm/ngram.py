@@ -10,13 +10,13 @@ order n has as its first n-1 words row `context[i]` of order n-1, as its last wo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from asr.lm.packed import LOWEST_LOG10, SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, LmError, Ngrams
+from asr.lm.packed import LOWEST_LOG10, SPECIAL_WORDS, LmError, Ngrams
 
 BOS, EOS, UNK = 0, 1, 2
 FEWEST_DISCOUNTS = (0.5, 1.0, 1.5)  # where a text is too short to estimate them
@@ -55,9 +55,9 @@ def sentences(paths: list[Path]) -> Iterator[list[str]]:
 def vocabulary(paths: list[Path], num_words: int) -> list[str]:
     """<s>, </s>, <unk> and the num_words most frequent words, most frequent first (ties in alphabetical order)."""
     counts = Counter(word for sentence in sentences(paths) for word in sentence)
-    for special in (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN):  # such a word in the text is unknown
+    for special in SPECIAL_WORDS:  # such a word in the text is unknown
         counts.pop(special, None)
-    return [SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, *sorted(counts, key=lambda word: (-counts[word], word))[:num_words]]
+    return [*SPECIAL_WORDS, *sorted(counts, key=lambda word: (-counts[word], word))[:num_words]]
 
 
 def encode(paths: list[Path], words: list[str]) -> np.ndarray:
@@ -134,9 +134,10 @@ def packed_bytes(order: int) -> list[int]:
     return [6, *[5] * (order - 2), 3][:order]
 
 
-def losses(model: Model, sizes: Sequence[int]) -> list[np.ndarray]:
+def losses(model: Model) -> list[np.ndarray]:
     """Rise of the cross-entropy (nats per word) when a row of order 2, 3, ... is removed, per packed byte."""
     num_tokens = model.orders[0].count.sum() - model.orders[0].count[BOS]
+    sizes = packed_bytes(len(model.orders))
     result = []
     for n in range(1, len(model.orders)):
         rows, p = model.orders[n], model.prob[n]
@@ -150,13 +151,10 @@ def losses(model: Model, sizes: Sequence[int]) -> list[np.ndarray]:
     return result
 
 
-def select(model: Model, num_bytes: float, sizes: Sequence[int] | None = None) -> list[np.ndarray]:
-    """Rows to keep, bool per order: those dearest to remove, and their contexts, as many as fit num_bytes packed.
-
-    sizes: bytes of an n-gram of order 1, 2, ...; default: those of the packed file.
-    """
-    sizes = sizes or packed_bytes(len(model.orders))
-    loss = losses(model, sizes)
+def select(model: Model, num_bytes: float) -> list[np.ndarray]:
+    """Rows to keep, bool per order: those dearest to remove, and their contexts, as many as fit num_bytes packed."""
+    sizes = packed_bytes(len(model.orders))
+    loss = losses(model)
 
     def above(threshold: float) -> list[np.ndarray]:
         keep = [np.ones(len(model.prob[0]), dtype=bool)]

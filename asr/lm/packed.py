@@ -44,7 +44,7 @@ MAX_PHONES = 128
 MAX_PRONUNCIATIONS = 255
 """Most pronunciations of a word, and most phones of one."""
 MAX_ORDER = 9
-SENTENCE_BEGIN, SENTENCE_END, UNKNOWN = "<s>", "</s>", "<unk>"
+SPECIAL_WORDS = SENTENCE_BEGIN, SENTENCE_END, UNKNOWN = "<s>", "</s>", "<unk>"
 MISSING_UNKNOWN_LOG10 = -7.0
 """log10 P(<unk>) where the ARPA file has none."""
 LOWEST_LOG10 = -99.0
@@ -110,7 +110,7 @@ def read_arpa(lines: Iterator[str]) -> tuple[list[str], list[Ngrams]]:
         if not np.isfinite(numbers).all():
             raise LmError(f"a number among the {order}-grams is not finite")
         if order == 1:
-            for special in (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN):
+            for special in SPECIAL_WORDS:
                 if [special] not in rows:
                     rows.append([special])
                     missing = MISSING_UNKNOWN_LOG10 if special == UNKNOWN else LOWEST_LOG10

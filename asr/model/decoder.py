@@ -65,16 +65,11 @@ class DecoderLayer(nn.Module):
         self, x: Tensor, causal_bias: Tensor, past: KeysValues | None, memory: KeysValues, memory_bias: Tensor
     ) -> tuple[Tensor, Tensor]:
         """x (N, U, dim), or its rows -> output of this shape, and queries, keys and values of these tokens."""
-        qkv = x
-
-        def attend(y: Tensor) -> Tensor:
-            nonlocal qkv
-            y, qkv = self.self_attention(y, causal_bias, None, past)
-            return y
-
-        x = self.residuals[0](x, attend)
-        x = self.residuals[1](x, lambda y: self.cross_attention(y, causal_bias.shape[2], *memory, memory_bias))
-        return self.residuals[2](x, self.feed_forward), qkv
+        around_self, around_cross, around_feed_forward = self.residuals
+        y, qkv = self.self_attention(around_self.before(x), causal_bias, None, past)
+        x = around_self.after(x, y)
+        x = around_cross(x, lambda y: self.cross_attention(y, causal_bias.shape[2], *memory, memory_bias))
+        return around_feed_forward(x, self.feed_forward), qkv
 
 
 class Decoder(nn.Module):

@@ -45,14 +45,8 @@ class EncoderLayer(nn.Module):
         self, x: Tensor, bias: Tensor, rotation: Rotation | None, past: KeysValues | None
     ) -> tuple[Tensor, Tensor]:
         """Arguments and results are those of SelfAttention."""
-        qkv = x
-
-        def attend(y: Tensor) -> Tensor:
-            nonlocal qkv
-            y, qkv = self.attention(y, bias, rotation, past)
-            return y
-
-        x = self.attention_residual(x, attend)
+        y, qkv = self.attention(self.attention_residual.before(x), bias, rotation, past)
+        x = self.attention_residual.after(x, y)
         return self.feed_forward_residual(x, self.feed_forward), qkv
 
 
@@ -175,13 +169,9 @@ class Encoder(nn.Module):
                 new.append(qkv)
             if number in heads_at:
                 inner.append(head(self.final_norm(x)))
-                x = self._condition(x, inner[-1])
+                if self.config.condition_layers:
+                    x = x + self.condition(inner[-1].float().softmax(-1).to(inner[-1].dtype))
         return self.final_norm(x), new, inner
-
-    def _condition(self, x: Tensor, logits: Tensor) -> Tensor:
-        if not self.config.condition_layers:
-            return x
-        return x + self.condition(logits.float().softmax(-1).to(logits.dtype))
 
     def _subsample(self, features: Tensor, num_valid: Tensor) -> Tensor:
         """(N, T, 80) -> (N, (T - 3) // 4, dim): normalize, fill up with the mean beyond the end, convolve twice."""

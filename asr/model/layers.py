@@ -149,10 +149,17 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(dim)
         self.dropout = LockedDropout(dropout)
 
+    def before(self, x: Tensor) -> Tensor:
+        """What f takes of x."""
+        return self.norm(x) if self.pre else x
+
+    def after(self, x: Tensor, y: Tensor) -> Tensor:
+        """The sum of x and y, the result of f."""
+        x = x + self.dropout(y)
+        return x if self.pre else self.norm(x)
+
     def forward(self, x: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.pre:
-            return x + self.dropout(f(self.norm(x)))
-        return self.norm(x + self.dropout(f(x)))
+        return self.after(x, f(self.before(x)))
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:

@@ -193,6 +193,6 @@ def consistency_loss(log_probs: Tensor, lengths: Tensor) -> Tensor:
     return torch.where(length_mask(lengths, log_probs.shape[1]), divergence, 0.0).sum()
 
 
-def with_vocab(config: ModelConfig, vocab_size: int, phones: Sequence[str] | None = None) -> ModelConfig:
-    """`config` with a vocabulary of `vocab_size` units, and with `phones` if given."""
-    return dataclasses.replace(config, vocab_size=vocab_size, phones=config.phones if phones is None else tuple(phones))
+def with_vocab(config: ModelConfig, vocab_size: int) -> ModelConfig:
+    """`config` with a vocabulary of `vocab_size` units."""
+    return dataclasses.replace(config, vocab_size=vocab_size)

@@ -43,10 +43,8 @@ class PunctuationCheckpoint:
 
     def save(self, path: Path) -> None:
         """Writes atomically. Raises OSError if it cannot."""
-        values = {"kind": KIND, "format_version": FORMAT_VERSION, "config": self.config.to_dict()}
-        for name in ("weights", "average", "mixed", "none_offset", "step", "optimizer", "summary"):
-            values[name] = getattr(self, name)
-        write_values(path, values)
+        fields = vars(self) | {"config": self.config.to_dict()}
+        write_values(path, {"kind": KIND, "format_version": FORMAT_VERSION, **fields})
 
     @staticmethod
     def load(path: Path) -> PunctuationCheckpoint:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from asr.files import require_folder
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
-from asr.punctuation.evaluate import Ask, Scores, evaluate, read_iwslt
+from asr.punctuation.evaluate import Scores, evaluate, read_iwslt
 from asr.punctuation.model import PunctuatorConfig
-from asr.punctuation.train import Report, TrainOptions, asker, train
-from asr.runtime.punctuation import Answer, Punctuation
+from asr.punctuation.train import Report, TrainOptions, train
+from asr.runtime.punctuation import Punctuation
 
 HELD_OUT_WORDS = 20_000
 PLAIN_EVERY = 100
@@ -90,7 +90,7 @@ def _train(args: argparse.Namespace) -> int:
     _require(args.steps >= 1, f"--steps {args.steps} must be at least 1")
     _require(args.rows >= 1, f"--rows {args.rows} must be at least 1")
     _require(args.minutes is None or args.minutes > 0, f"--minutes {args.minutes} must be above 0")
-    _require(args.output.parent.is_dir(), f"there is no folder {args.output.parent} to write {args.output.name} into")
+    require_folder(args.output)
     resume = PunctuationCheckpoint.load(args.output) if args.resume else None
     _require(
         args.resume or not args.output.exists(),
@@ -170,13 +170,8 @@ class _Bar:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
-    ask: Ask
-    if args.model.suffix == ".onnx":
-        runtime = Punctuation(args.model)
-        ask, look_ahead, left_context = _of_file(runtime), runtime.metadata.look_ahead, runtime.metadata.left_context
-    else:
-        model = PunctuationCheckpoint.load(args.model).model()
-        ask, look_ahead, left_context = asker(model), model.config.total_look_ahead, model.config.total_left_context
+    is_file = args.model.suffix == ".onnx"
+    model = Punctuation(args.model) if is_file else PunctuationCheckpoint.load(args.model).model()
     num_words = _num_words(args)
     for path in args.text:
         if args.iwslt:
@@ -184,12 +179,8 @@ def _evaluate(args: argparse.Namespace) -> int:
         else:
             part = (1.0 - HELD_OUT, 1.0) if args.held_out else (0.0, 1.0)
             corpus = read(path, num_words, part, apart=args.utterances).corpus()
-        print(f"{path.name}: {evaluate(ask, corpus, look_ahead, left_context)}", flush=True)
+        print(f"{path.name}: {evaluate(model, corpus)}", flush=True)
     return 0
-
-
-def _of_file(runtime: Punctuation) -> Callable[..., Answer]:
-    return lambda words, continues, complete: runtime.answer(words, continues=continues, complete=complete)
 
 
 def _show(args: argparse.Namespace) -> int:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from asr.punctuation.corpus import CAPITALIZED, COMMA, LOWER, NONE, PERIOD, QUESTION, UNKNOWN_CASE, Corpus
-from asr.runtime.punctuation import Answer
+from asr.punctuation.model import Punctuator
+from asr.runtime.punctuation import Answer, Punctuation
 
 WINDOW = 256
 """Words that are asked for at a time."""
 MARKS = {COMMA: "comma", PERIOD: "period", QUESTION: "question"}
 
-Ask = Callable[[Sequence[str], bool | None, bool], Answer]
-"""(words, continues, complete) -> their probabilities; as asr.runtime.punctuation.Punctuation.answer."""
+Model = Punctuator | Punctuation
+"""The network in PyTorch, or a file of it."""
 
 
 @dataclass
@@ -89,25 +91,22 @@ class Labels:
     """Case as it is shown: the first word of a sentence is capitalized."""
 
 
-def evaluate(ask: Ask, corpus: Corpus, look_ahead: int, left_context: int, max_words: int = 1 << 40) -> Scores:
+def evaluate(model: Model, corpus: Corpus, max_words: int = 1 << 40) -> Scores:
     """Scores over running text, whose sentences follow each other without an end between them, pauses unknown."""
     scores = Scores()
     at_starts = np.zeros(len(corpus), bool)
     at_starts[corpus.starts] = True
-    for start, stop in zip(corpus.breaks, np.append(corpus.breaks[1:], len(corpus)), strict=True):
-        words = [corpus.vocabulary[word] for word in corpus.words[start:stop]]
-        answer = answer_running(ask, words, look_ahead, left_context)
-        marks = corpus.marks[start:stop].astype(np.int64)
-        cases = corpus.cases[start:stop].astype(np.int64)
+    for part, answer in _answers(model, corpus):
+        marks, cases = corpus.marks[part].astype(np.int64), corpus.cases[part].astype(np.int64)
         # At the beginning of a sentence a capital is right whatever the word.
-        cases = np.where((cases == UNKNOWN_CASE) & at_starts[start:stop], CAPITALIZED, cases)
+        cases = np.where((cases == UNKNOWN_CASE) & at_starts[part], CAPITALIZED, cases)
         scores.add(shown(answer), Labels(marks, cases))
         if scores.num_words >= max_words:
             break
     return scores
 
 
-def tune(ask: Ask, corpora: Sequence[Corpus], look_ahead: int, left_context: int) -> float:
+def tune(model: Model, corpora: Sequence[Corpus]) -> float:
     """The offset of the logit of no mark with the best mean F1 of all marks over the corpora.
 
     The likeliest answer by itself misses more marks than it makes up, because most words have none.
@@ -115,10 +114,9 @@ def tune(ask: Ask, corpora: Sequence[Corpus], look_ahead: int, left_context: int
     f1 = np.zeros(len(NONE_OFFSETS))
     for corpus in corpora:
         totals = [F1() for _ in NONE_OFFSETS]
-        for start, stop in zip(corpus.breaks, np.append(corpus.breaks[1:], len(corpus)), strict=True):
-            words = [corpus.vocabulary[word] for word in corpus.words[start:stop]]
-            log_probs = np.log(answer_running(ask, words, look_ahead, left_context).mark_probs + 1e-9)
-            expected = corpus.marks[start:stop]
+        for part, answer in _answers(model, corpus):
+            log_probs = np.log(answer.mark_probs + 1e-9)
+            expected = corpus.marks[part]
             for offset, total in zip(NONE_OFFSETS, totals, strict=True):
                 found = (log_probs - offset * (np.arange(log_probs.shape[1]) == NONE)).argmax(-1)
                 total.add(found != NONE, expected != NONE, found == expected)
@@ -174,15 +172,21 @@ def shown(answer: Answer) -> Labels:
     return Labels(marks, np.where(sentence & (cases == LOWER), CAPITALIZED, cases))
 
 
-def answer_running(ask: Ask, words: Sequence[str], look_ahead: int, left_context: int) -> Answer:
-    """Answers of `ask` for a text of any length, in windows; the same as for all of it at once."""
+def _answers(model: Model, corpus: Corpus) -> Iterator[tuple[slice, Answer]]:
+    """Answers to each part of a corpus that no text is missing from, and where it lies."""
+    for start, stop in pairwise((*corpus.breaks.tolist(), len(corpus))):
+        yield slice(start, stop), answer_running(model, [corpus.vocabulary[i] for i in corpus.words[start:stop]])
+
+
+def answer_running(model: Model, words: Sequence[str]) -> Answer:
+    """Answers for a text of any length, in windows; the same as for all of it at once."""
     marks, cases = [], []
     for start in range(0, len(words), WINDOW):
         stop = min(start + WINDOW, len(words))
         # One more before, for the unit before the first word.
-        first = max(0, start - left_context - 1)
-        last = min(stop + look_ahead, len(words))
-        answer = ask(words[first:last], None if first else False, last == len(words))
+        first = max(0, start - model.left_context - 1)
+        last = min(stop + model.look_ahead, len(words))
+        answer = model.answer(words[first:last], continues=None if first else False, complete=last == len(words))
         marks.append(answer.mark_probs[start - first : stop - first])
         cases.append(answer.case_probs[start - first : stop - first])
     return Answer(np.concatenate(marks), np.concatenate(cases))

@@ -8,16 +8,25 @@ That makes it streaming: an answer with so many words behind it never changes.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from asr._core import NUM_CASES, NUM_MARKS, NUM_PAUSE_CLASSES, NUM_WORD_FEATURE_ROWS, NUM_WORD_FEATURES
+from asr._core import (
+    NUM_CASES,
+    NUM_MARKS,
+    NUM_PAUSE_CLASSES,
+    NUM_WORD_FEATURE_ROWS,
+    NUM_WORD_FEATURES,
+    punctuation_units,
+)
 from asr.model.layers import FeedForward, Residual, SelfAttention
 from asr.model.masks import length_mask
 from asr.model.positions import Positions, Rotation, mask_bias
+from asr.runtime.punctuation import Answer, graph_inputs
 
 
 @dataclass(frozen=True)
@@ -40,14 +49,6 @@ class PunctuatorConfig:
             raise ValueError(f"look_ahead {self.look_ahead} must be a number of at least 0 for each layer")
         if self.dim % (2 * self.num_heads):
             raise ValueError(f"dim {self.dim} must be a multiple of 2 * num_heads, {2 * self.num_heads}")
-
-    @property
-    def total_look_ahead(self) -> int:
-        return sum(self.look_ahead)
-
-    @property
-    def total_left_context(self) -> int:
-        return self.left_context * len(self.look_ahead)
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self) | {"look_ahead": list(self.look_ahead)}
@@ -74,6 +75,9 @@ class Punctuator(nn.Module):
     def __init__(self, config: PunctuatorConfig) -> None:
         super().__init__()
         self.config = config
+        self.look_ahead = sum(config.look_ahead)
+        self.left_context = config.left_context * len(config.look_ahead)
+        """Words after a word and before it that its answer depends on."""
         self.features = nn.Embedding(NUM_WORD_FEATURE_ROWS, config.feature_dim)
         nn.init.normal_(self.features.weight, std=NUM_WORD_FEATURES**-0.5)
         self.project = nn.Linear(config.feature_dim, config.dim)
@@ -110,6 +114,22 @@ class Punctuator(nn.Module):
         segments = length_mask(num_units, features.shape[1]).long()
         marks, cases = self(features, pauses, segments)
         return marks.float().softmax(-1), cases.float().softmax(-1)
+
+    @torch.no_grad()
+    def answer(
+        self,
+        words: Sequence[str],
+        pauses_s: Sequence[float] | None = None,
+        *,
+        continues: bool | None = False,
+        complete: bool = True,
+    ) -> Answer:
+        """As asr.runtime.punctuation.Punctuation.answer."""
+        units = punctuation_units(
+            list(words), None if pauses_s is None else list(pauses_s), continues=continues, complete=complete
+        )
+        probs = self.probabilities(*map(torch.from_numpy, graph_inputs(units).values()))
+        return Answer(*(p[0, units.first_word : units.first_word + units.num_words].numpy() for p in probs))
 
 
 def _distances(num_units: int, device: torch.device) -> Tensor:

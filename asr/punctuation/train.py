@@ -12,14 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from asr._core import punctuation_units
 from asr.config import OptimConfig
 from asr.punctuation.batches import IGNORED, Batch, BatchMaker
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import Corpus
 from asr.punctuation.evaluate import Scores, evaluate, tune
 from asr.punctuation.model import Punctuator, PunctuatorConfig
-from asr.runtime.punctuation import Answer
 from asr.training.checkpoint import CheckpointError
 from asr.training.optim import WeightAverage, build_optimizer
 
@@ -136,8 +134,7 @@ def train(
             raise
     saved = checkpoint()
     if held_out:
-        look_ahead, left_context = config.total_look_ahead, config.total_left_context
-        saved.none_offset = tune(asker(saved.model()), [text for _, text in held_out], look_ahead, left_context)
+        saved.none_offset = tune(saved.model(), [text for _, text in held_out])
     saved.save(path)
     _score(saved, held_out, on_scores)
     return saved
@@ -162,20 +159,4 @@ def _score(
 ) -> None:
     model = checkpoint.model()
     for name, corpus in held_out:
-        config = model.config
-        scores = evaluate(asker(model), corpus, config.total_look_ahead, config.total_left_context, max_words=20_000)
-        on_scores(checkpoint.step, name, scores)
-
-
-def asker(model: Punctuator) -> Callable[[Sequence[str], bool | None, bool], Answer]:
-    """`model` as asr.punctuation.evaluate asks it."""
-
-    @torch.no_grad()
-    def ask(words: Sequence[str], continues: bool | None, complete: bool) -> Answer:
-        units = punctuation_units(list(words), None, continues=continues, complete=complete)
-        features, pauses = torch.from_numpy(units.features), torch.from_numpy(units.pauses)
-        marks, cases = model.probabilities(features[None], pauses[None], torch.tensor([len(pauses)]))
-        chosen = slice(units.first_word, units.first_word + units.num_words)
-        return Answer(marks[0, chosen].numpy(), cases[0, chosen].numpy())
-
-    return ask
+        on_scores(checkpoint.step, name, evaluate(model, corpus, max_words=20_000))

@@ -15,16 +15,14 @@ from typing import Any
 import numpy as np
 
 from asr._core import ONNX_OPSET
-from asr.features import ENCODER_FRAME_MS
+from asr.features import ENCODER_FRAME_MS, LOG_FLOOR
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
-from asr.runtime.onnx_decoder import DECODER_INPUTS, DECODER_PAST, decoder_tensors
-from asr.runtime.onnx_model import INPUTS, OnnxModel, bundled_model, step_tensors
-from asr.runtime.onnx_session import ModelError, Tensors
+from asr.runtime.onnx_decoder import decoder_signature
+from asr.runtime.onnx_model import OnnxModel, bundled_model, step_signature
+from asr.runtime.onnx_session import ModelError, Signature, Tensors
 from asr.text import printable
 from asr.tokenizer import SOS_EOS_ID
 
-SILENCE = float(np.log(np.finfo(np.float32).eps))
-"""Log-mel energy of digital silence."""
 MAX_CHECKED = 128
 """Encoder frames: the check takes no longer a chunk or left context, whatever a file asks for."""
 
@@ -61,7 +59,7 @@ def check(model: OnnxModel) -> None:
         raise ModelError(f"{model.path}: {error}") from error
     num_new = min(meta.default_chunk_size, MAX_CHECKED)
     num_frames = meta.subsampling * num_new + meta.feature_overlap
-    features = np.full((1, num_frames, meta.num_mel_bins), SILENCE, np.float32)
+    features = np.full((1, num_frames, meta.num_mel_bins), LOG_FLOOR, np.float32)
     cache = model.init_cache(1, min(meta.default_left_context, MAX_CHECKED))
     for chunk in (1, 2):  # the second sees what the first has left in the cache
         output = model.step(features, np.array([num_frames], np.int64), cache)
@@ -96,20 +94,20 @@ def contents(model: OnnxModel) -> dict[str, Any]:
         "num_bytes": model.path.stat().st_size,
         "format_version": int(model.format_version),
         "opset": ONNX_OPSET,
-        **_nodes(step_tensors(meta), len(INPUTS)),
+        **_nodes(step_signature(meta)),
         "decoder": None,
         "metadata": {f.name: getattr(meta, f.name) for f in fields(meta) if f.name != "decoder_onnx"},
     }
     if model.has_decoder:
-        size = len(meta.decoder_onnx)
-        num_inputs = len(DECODER_INPUTS) + (len(DECODER_PAST) if model.has_decoder_steps else 0)
-        described["decoder"] = {"num_bytes": size, **_nodes(decoder_tensors(meta), num_inputs)}
+        described["decoder"] = {"num_bytes": len(meta.decoder_onnx), **_nodes(decoder_signature(meta))}
     return described
 
 
-def _nodes(tensors: Tensors, num_inputs: int) -> dict[str, Any]:
-    nodes = [{"name": name, "type": kind, "shape": shape} for name, (kind, shape) in tensors.items()]
-    return {"inputs": nodes[:num_inputs], "outputs": nodes[num_inputs:]}
+def _nodes(signature: Signature) -> dict[str, Any]:
+    return {
+        direction: [{"name": name, "type": kind, "shape": shape} for name, (kind, shape) in tensors.items()]
+        for direction, tensors in signature._asdict().items()
+    }
 
 
 def summary(model: OnnxModel) -> str:
@@ -137,8 +135,8 @@ def summary(model: OnnxModel) -> str:
         f"{meta.frame_length_ms:g} ms every {meta.frame_shift_ms:g} ms ({meta.window}), {meta.sample_rate} Hz mono, "
         f"pre-emphasis {meta.preemphasis:g}",
         "training": _flat(meta.training) or "not stated",
-        "inputs": _names(step_tensors(meta), 0, len(INPUTS)),
-        "outputs": _names(step_tensors(meta), len(INPUTS), None),
+        "inputs": _names(step_signature(meta).inputs),
+        "outputs": _names(step_signature(meta).outputs),
         "checked": "both graphs open and run; probabilities of silence sum to 1"
         if model.has_decoder
         else "the graph opens and runs; probabilities of silence sum to 1",
@@ -163,9 +161,8 @@ def _flat(value: Any) -> str:
     return " ".join(map(_flat, value)) if isinstance(value, list) else str(value)
 
 
-def _names(tensors: Tensors, begin: int, end: int | None) -> str:
-    nodes = list(tensors.items())[begin:end]
-    return ", ".join(f"{name} ({', '.join(map(str, shape))}) {kind[7:-1]}" for name, (kind, shape) in nodes)
+def _names(tensors: Tensors) -> str:
+    return ", ".join(f"{name} ({', '.join(map(str, shape))}) {kind[7:-1]}" for name, (kind, shape) in tensors.items())
 
 
 def _require(model: OnnxModel, condition: bool, damage: str) -> None:

@@ -9,11 +9,11 @@ only.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any
 
 from asr.config import MAX_PHONES
@@ -39,22 +39,6 @@ QUANTIZATIONS = ("none", "int8")
 
 EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"
 """The way out of a file that cannot be used."""
-FRONT_END = (
-    "sample_rate",
-    "num_mel_bins",
-    "frame_length_ms",
-    "frame_shift_ms",
-    "low_freq",
-    "high_freq",
-    "preemphasis",
-    "window",
-    "snip_edges",
-    "remove_dc_offset",
-    "dither",
-    "subsampling",
-    "feature_overlap",
-)
-"""Fields of the metadata that live recognition has only one answer to: their defaults."""
 
 
 class MetadataError(ValueError):
@@ -99,7 +83,7 @@ class ModelMetadata:
     num_decoder_layers: int = 0
     """Layers of the decoder: the second axis of its cache; 0 when it makes no steps (before version 3), or is none."""
 
-    # The front end and the striding, as asr.features defines them.
+    # From here on: the front end and the striding, as asr.features defines them.
     sample_rate: int = SAMPLE_RATE
     num_mel_bins: int = NUM_MEL_BINS
     frame_length_ms: float = FRAME_LENGTH_S * 1000
@@ -133,13 +117,8 @@ class ModelMetadata:
                 _require(is_word, f"{name}[{index}]", text, "text without space")
             _require(len(set(texts)) == len(texts), name, "a list with repeats", f"different {name}")
         for name in ("cmvn_mean", "cmvn_std"):
-            value = getattr(self, name)
-            _require(
-                len(value) in (0, self.num_mel_bins),
-                name,
-                f"{len(value)} numbers",
-                f"0 or {self.num_mel_bins}",
-            )
+            value, size = getattr(self, name), self.num_mel_bins
+            _require(len(value) in (0, size), name, f"{len(value)} numbers", f"0 or {size}")
             _require(all(map(math.isfinite, value)), name, value, "finite numbers")
 
     @property
@@ -229,12 +208,9 @@ def _to_object(text: str) -> dict[str, Any]:
     return value
 
 
-def _to_bytes(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError(str(error)) from error
-
+_NAMES = [field.name for field in fields(ModelMetadata)]
+FRONT_END = tuple(_NAMES[_NAMES.index("sample_rate") :])
+"""Fields of the metadata that live recognition has only one answer to: their defaults."""
 
 # How a field of each type becomes a string and back.
 _CODECS: dict[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
@@ -245,5 +221,5 @@ _CODECS: dict[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     "tuple[str, ...]": ("\n".join, lambda text: tuple(text.split("\n")) if text else ()),
     "tuple[float, ...]": (lambda value: ",".join(map(repr, value)), _to_floats),
     "dict[str, Any]": (lambda value: json.dumps(value, ensure_ascii=False, allow_nan=False), _to_object),
-    "bytes": (lambda value: base64.b64encode(value).decode("ascii"), _to_bytes),
+    "bytes": (lambda value: base64.b64encode(value).decode("ascii"), partial(base64.b64decode, validate=True)),
 }

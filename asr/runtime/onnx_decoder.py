@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from asr._core import DECODER_INPUTS, DECODER_OUTPUTS, DECODER_PAST, DECODER_STEP_OUTPUTS
 from asr.runtime.metadata import ModelMetadata
-from asr.runtime.onnx_session import Tensors, run
+from asr.runtime.onnx_session import Signature, Tensors, run
 from asr.tokenizer import SOS_EOS_ID
 
 FloatArray = npt.NDArray[np.float32]
@@ -37,8 +37,8 @@ class DecoderCache(NamedTuple):
         return self._replace(keys=self.keys[rows], values=self.values[rows])
 
 
-def decoder_tensors(metadata: ModelMetadata) -> Tensors:
-    """Inputs and outputs of the decoder of a file with this metadata, in the order of the graph; B is 1 or N."""
+def decoder_signature(metadata: ModelMetadata) -> Signature:
+    """Inputs and outputs of the decoder of a file with this metadata; B is 1 or N."""
     layers, dim = metadata.num_decoder_layers, metadata.dim
     inputs: Tensors = {
         "tokens": ("tensor(int64)", ["N", "U"]),
@@ -55,7 +55,7 @@ def decoder_tensors(metadata: ModelMetadata) -> Tensors:
         for name in ("memory_keys", "memory_values"):
             inputs[name] = ("tensor(float)", [1, layers, "M", dim])
             outputs[f"new_{name}"] = ("tensor(float)", [1, layers, "M+T", dim])
-    return inputs | outputs
+    return Signature(inputs, outputs)
 
 
 class OnnxDecoder:

@@ -13,35 +13,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from asr._core import (
-    DECODER_INPUTS,
-    DECODER_OUTPUTS,
-    DECODER_PAST,
-    DECODER_STEP_OUTPUTS,
-    PHONE_OUTPUT,
-    read_onnx_properties,
-)
-from asr._core import ENCODER_INPUTS as INPUTS
-from asr._core import ENCODER_OUTPUTS as OUTPUTS
+from asr._core import ENCODER_INPUTS, PHONE_OUTPUT
 from asr.runtime.cache_arena import CacheArena, Row
-from asr.runtime.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
-from asr.runtime.onnx_decoder import OnnxDecoder, decoder_tensors
+from asr.runtime.metadata import MetadataError, ModelMetadata
+from asr.runtime.onnx_decoder import FloatArray, IntArray, OnnxDecoder, decoder_signature
 from asr.runtime.onnx_session import (
     PROVIDERS,
     ModelError,
+    Signature,
     Tensors,
     cannot_run,
-    check_tensors,
+    check_signature,
     open_session,
-    optional_inputs,
+    read_properties,
     run,
 )
-from asr.text import printable
-
-FloatArray = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 
 _BUNDLED = {"int8": "tiny.int8.onnx", "float32": "tiny.onnx"}
 
@@ -107,25 +94,24 @@ def bundled_model(name: str = "int8") -> Path:
     return path
 
 
-def step_tensors(metadata: ModelMetadata) -> Tensors:
-    """Inputs and outputs of a file with this metadata, in the order of the graph."""
-    phones: Tensors = {}
-    if metadata.phones:
-        phones[PHONE_OUTPUT] = ("tensor(float)", ["N", "(T-3)/4", metadata.num_phone_tokens])
+def step_signature(metadata: ModelMetadata) -> Signature:
+    """Inputs and outputs of a file with this metadata."""
     cache: tuple[str, list[int | str]] = ("tensor(float)", ["N", metadata.num_layers, "C", metadata.dim])
-    return {
+    inputs: Tensors = {
         "x": ("tensor(float)", ["N", "T", metadata.num_mel_bins]),
         "num_valid": ("tensor(int64)", ["N"]),
         "key_cache": cache,
         "value_cache": cache,
         "num_frames": ("tensor(int64)", ["N"]),
+    }
+    outputs: Tensors = {
         "log_probs": ("tensor(float)", ["N", "(T-3)/4", metadata.vocab_size]),
         "encoder_out": ("tensor(float)", ["N", "(T-3)/4", metadata.dim]),
-        "new_key_cache": cache,
-        "new_value_cache": cache,
-        "new_num_frames": ("tensor(int64)", ["N"]),
-        **phones,
+        **{f"new_{name}": inputs[name] for name in ("key_cache", "value_cache", "num_frames")},
     }
+    if metadata.phones:
+        outputs[PHONE_OUTPUT] = ("tensor(float)", ["N", "(T-3)/4", metadata.num_phone_tokens])
+    return Signature(inputs, outputs)
 
 
 class OnnxModel:
@@ -160,15 +146,16 @@ class OnnxModel:
             data = self.path.read_bytes()
         except OSError as error:
             raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
-        self._session, properties = self._open(data, str(self.path))
-        del data
+        properties = read_properties(data, str(self.path))
         self.format_version = properties.get("format_version", "")
         try:
             self.metadata = ModelMetadata.from_properties(properties)
         except MetadataError as error:
             raise ModelError(f"{self.path}: {error}") from error
-        self._outputs = (*OUTPUTS, PHONE_OUTPUT) if self.metadata.phones else OUTPUTS
-        check_tensors(self._session, str(self.path), step_tensors(self.metadata))
+        self._session = self._new_session(data, str(self.path))
+        signature = step_signature(self.metadata)
+        check_signature(self._session, str(self.path), signature)
+        self._outputs = list(signature.outputs)
         self._decoder: OnnxDecoder | None = None
 
     @property
@@ -204,7 +191,7 @@ class OnnxModel:
         """
         self._check_chunk(features, num_valid)
         self._check_cache(cache, len(features))
-        feeds = dict(zip(INPUTS, (features, num_valid, *cache), strict=True))
+        feeds = dict(zip(ENCODER_INPUTS, (features, num_valid, *cache), strict=True))
         outputs = run(self._session, self._outputs, feeds, str(self.path))
         phones = outputs[5] if self.metadata.phones else None
         return StepOutput(outputs[0], outputs[1], Cache(*outputs[2:5]), phones)
@@ -275,31 +262,6 @@ class OnnxModel:
         """
         return self.decoder.score(tokens, encoder_out)
 
-    def _open(self, data: bytes, name: str, decoder_of: ModelMetadata | None = None) -> tuple[Any, dict[str, str]]:
-        """The session of a file, and its metadata. decoder_of: the model's, where the file is its decoder."""
-        inputs, outputs = (DECODER_INPUTS, DECODER_OUTPUTS) if decoder_of else (INPUTS, OUTPUTS)
-        optional: tuple[str, ...] = ()
-        try:
-            properties = read_onnx_properties(data)
-        except UnicodeDecodeError as error:
-            raise ModelError(f"{name} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
-        except ValueError as error:
-            raise ModelError(f"{name} is damaged, or no model of asr-stream: {error}; {EXPORT_AGAIN}") from error
-        session = self._new_session(data, name, arena=decoder_of is None or self._device != "cpu")
-        given = (session.get_inputs() + optional_inputs(session), session.get_outputs())
-        found = [[node.name for node in nodes] for nodes in given]
-        if decoder_of and decoder_of.num_decoder_layers:
-            optional, outputs = DECODER_PAST, (*outputs, *DECODER_STEP_OUTPUTS)
-        elif not decoder_of and properties.get("phones"):
-            outputs = (*outputs, PHONE_OUTPUT)
-        if found != [[*inputs, *optional], [*outputs]]:
-            takes, gives = (printable(", ".join(names)) for names in found)
-            raise ModelError(
-                f"{name} is no model of asr-stream: its graph takes {takes} and gives {gives}; "
-                f"expected {', '.join(inputs)} and {', '.join(outputs)}. `asr export` writes one"
-            )
-        return session, properties
-
     @property
     def decoder(self) -> OnnxDecoder:
         """The attention decoder; ModelError for a model without one."""
@@ -308,25 +270,22 @@ class OnnxModel:
             if self._decoder is None:
                 if not self.has_decoder:
                     raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
-                name = f"the decoder in {self.path}"
-                session, _ = self._open(self.metadata.decoder_onnx, name, self.metadata)
-                check_tensors(session, name, decoder_tensors(self.metadata))
+                data, name = self.metadata.decoder_onnx, f"the decoder in {self.path}"
+                read_properties(data, name)  # refuses what may harm ONNX Runtime
+                session = self._new_session(data, name, arena=self._device != "cpu")
+                check_signature(session, name, decoder_signature(self.metadata))
                 self._decoder = OnnxDecoder(session, name, self.metadata)
             return self._decoder
 
     def _check_chunk(self, features: FloatArray, num_valid: IntArray) -> None:
         meta = self.metadata
-        if features.ndim != 3 or features.dtype != np.float32 or features.shape[2] != meta.num_mel_bins:
+        batch_size, num_frames, num_bins = features.shape if features.ndim == 3 else (0, 0, 0)
+        num_new, rest = divmod(num_frames - meta.feature_overlap, meta.subsampling)
+        is_chunk = batch_size >= 1 and num_new >= 1 and rest == 0 and num_bins == meta.num_mel_bins
+        if not is_chunk or features.dtype != np.float32:
             raise ValueError(
                 f"features are {features.dtype} of shape {features.shape}; expected float32 "
-                f"(N, 4c + 3, {meta.num_mel_bins})"
-            )
-        batch_size, num_frames, _ = features.shape
-        new = num_frames - meta.feature_overlap
-        if batch_size < 1 or new < meta.subsampling or new % meta.subsampling:
-            raise ValueError(
-                f"features have shape {features.shape}; expected (N, 4c + 3, {meta.num_mel_bins}) with "
-                "N and c at least 1"
+                f"(N, 4c + 3, {meta.num_mel_bins}) with N and c at least 1"
             )
         if num_valid.shape != (batch_size,) or num_valid.dtype != np.int64:
             raise ValueError(

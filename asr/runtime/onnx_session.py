@@ -9,8 +9,9 @@ import re
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 
+from asr._core import read_onnx_properties
 from asr.runtime.metadata import EXPORT_AGAIN
 from asr.text import printable
 
@@ -28,7 +29,14 @@ INSTALL = (
 
 
 Tensors = dict[str, tuple[str, list[int | str]]]
-"""Type, as ONNX Runtime spells it, and shape of each input and output; a name stands for a size that is free."""
+"""Type, as ONNX Runtime spells it, and shape of each tensor by its name; a name stands for a size that is free."""
+
+
+class Signature(NamedTuple):
+    """What a graph takes and gives, in its order."""
+
+    inputs: Tensors
+    outputs: Tensors
 
 
 class ModelError(ValueError):
@@ -75,15 +83,29 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int, arena:
     return session
 
 
-def optional_inputs(session: Any) -> list[Any]:
-    """The inputs that have a default in the graph."""
-    return session.get_overridable_initializers()
+def read_properties(data: bytes, name: str) -> dict[str, str]:
+    """The metadata of an ONNX file's bytes, called `name`. ModelError where the file is damaged."""
+    try:
+        return read_onnx_properties(data)
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{name} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
+    except ValueError as error:
+        raise ModelError(f"{name} is damaged, or no model of asr-stream: {error}; {EXPORT_AGAIN}") from error
 
 
-def check_tensors(session: Any, name: str, expected: Tensors) -> None:
-    """ModelError where the session called `name` takes or gives others, of those in `expected`."""
-    for node in (*session.get_inputs(), *optional_inputs(session), *session.get_outputs()):
-        kind, shape = expected[node.name]
+def check_signature(session: Any, name: str, expected: Signature) -> None:
+    """ModelError unless the session called `name` takes and gives what is `expected`."""
+    # Inputs that have a default in the graph are listed apart.
+    inputs, outputs = [*session.get_inputs(), *session.get_overridable_initializers()], session.get_outputs()
+    found = [[node.name for node in nodes] for nodes in (inputs, outputs)]
+    if found != [list(tensors) for tensors in expected]:
+        takes, gives = (printable(", ".join(names)) for names in found)
+        raise ModelError(
+            f"{name} is no model of asr-stream: its graph takes {takes} and gives {gives}; expected "
+            f"{', '.join(expected.inputs)} and {', '.join(expected.outputs)}. `asr export` writes one"
+        )
+    for node in (*inputs, *outputs):
+        kind, shape = (expected.inputs | expected.outputs)[node.name]
         # What a free size is called does not matter.
         found, wanted = ([size if isinstance(size, int) else "" for size in sizes] for sizes in (node.shape, shape))
         if (node.type, found) != (kind, wanted):

@@ -22,10 +22,9 @@ from asr._core import (
     PunctuationUnits,
     punctuate,
     punctuation_units,
-    read_onnx_properties,
 )
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
-from asr.runtime.onnx_session import ModelError, open_session, run
+from asr.runtime.onnx_session import ModelError, open_session, read_properties, run
 
 
 class Answer(NamedTuple):
@@ -35,6 +34,12 @@ class Answer(NamedTuple):
     """(num_words or num_units, 3): small letters, capitalized, all capitals"""
 
 
+def graph_inputs(units: PunctuationUnits) -> dict[str, npt.NDArray[np.generic]]:
+    """The inputs of the graph for one text."""
+    values = (units.features[None], units.pauses[None], np.array([len(units.pauses)], np.int64))
+    return dict(zip(PUNCTUATION_INPUTS, values, strict=True))
+
+
 class Punctuation:
     """Immutable: any number of streams may share one."""
 
@@ -42,21 +47,20 @@ class Punctuation:
         """Reads a file. Raises ModelError or MetadataError where it cannot be used, OSError where it cannot be read."""
         self._name = str(path)
         data = Path(path).read_bytes()
-        properties = _properties(data, self._name)
+        properties = read_properties(data, self._name)
         try:
             self.metadata = PunctuationMetadata(properties)
         except ValueError as error:
             raise MetadataError(f"{self._name}: {error}") from error
+        self.look_ahead, self.left_context = self.metadata.look_ahead, self.metadata.left_context
+        """Words after a word and before it that its answer depends on."""
         self.license = properties.get("license", "")
         """SPDX identifier of the weights' license; empty when none is stated."""
         self._session = open_session(data, self._name, "cpu", num_threads, arena=False)
-        for kind, found, wanted in (
-            ("inputs", self._session.get_inputs(), PUNCTUATION_INPUTS),
-            ("outputs", self._session.get_outputs(), PUNCTUATION_OUTPUTS),
-        ):
-            names = tuple(value.name for value in found)
-            if names != wanted:
-                raise ModelError(f"{self._name} has the {kind} {names}, not {wanted}: {EXPORT_AGAIN}")
+        nodes = (self._session.get_inputs(), self._session.get_outputs())
+        found, wanted = [tuple(node.name for node in each) for each in nodes], [PUNCTUATION_INPUTS, PUNCTUATION_OUTPUTS]
+        if found != wanted:
+            raise ModelError(f"{self._name} has the inputs and outputs {found}, not {wanted}: {EXPORT_AGAIN}")
 
     def __call__(
         self,
@@ -100,20 +104,7 @@ class Punctuation:
     def answer_units(self, units: PunctuationUnits) -> Answer:
         """The same of all units, those around the words too."""
         num_units = len(units.pauses)
-        feeds = {
-            "features": units.features[None],
-            "pauses": units.pauses[None],
-            "num_units": np.array([num_units], np.int64),
-        }
-        marks, cases = run(self._session, PUNCTUATION_OUTPUTS, feeds, self._name)
+        marks, cases = run(self._session, PUNCTUATION_OUTPUTS, graph_inputs(units), self._name)
         if marks.shape != (1, num_units, NUM_MARKS) or cases.shape != (1, num_units, NUM_CASES):
             raise ModelError(f"{self._name} answers with another shape than its units have: {EXPORT_AGAIN}")
         return Answer(marks[0], cases[0])
-
-
-def _properties(data: bytes, name: str) -> dict[str, str]:
-    try:
-        properties = read_onnx_properties(data)
-    except ValueError as error:
-        raise ModelError(f"{name} is damaged: {error}; {EXPORT_AGAIN}") from error
-    return properties

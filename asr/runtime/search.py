@@ -185,7 +185,14 @@ def decode(
     """
     search = new_search(name, beam_size, fusion)
     search.advance(np.ascontiguousarray(log_probs))
-    return finish(search, name, score, ctc_weight)
+    if name != "rescore":
+        return search.hypotheses(finished=True)[0]
+    if score is None:
+        raise ValueError("search rescore needs a model with a decoder; use search beam")
+    hypotheses = search.hypotheses(NUM_RESCORED, finished=True)
+    if len(hypotheses) == 1 or not hypotheses[0].tokens:  # silence is not worth the decoder's time
+        return hypotheses[0]
+    return hypotheses[rescore(hypotheses, score([h.tokens for h in hypotheses]), ctc_weight)]
 
 
 def decode_words(
@@ -194,7 +201,7 @@ def decode_words(
     name: str,
     beam_size: int = BEAM_SIZE,
     score: Score | None = None,
-    ctc_weight: float = 0.5,
+    ctc_weight: float = ModelMetadata.rescore_ctc_weight,
     fusion: LmFusion | None = None,
     phone_log_probs: npt.NDArray[np.float32] | None = None,
 ) -> list[Word]:
@@ -226,20 +233,3 @@ def decode_by_steps(
     log_probs = np.ascontiguousarray(log_probs)
     found = joint_search(log_probs, decoder, encoder_out, 0.0 if name == "attention" else ctc_weight)[0].tokens
     return words(align_tokens(log_probs, found), tokens) if found else []
-
-
-def finish(
-    search: CtcGreedySearch | CtcPrefixBeamSearch,
-    name: str,
-    score: Score | None = None,
-    ctc_weight: float = ModelMetadata.rescore_ctc_weight,
-) -> Hypothesis:
-    """The best hypothesis of a search that has seen the whole utterance; the arguments are those of `decode`."""
-    if name != "rescore":
-        return search.hypotheses(finished=True)[0]
-    if score is None:
-        raise ValueError("search rescore needs a model with a decoder; use search beam")
-    hypotheses = search.hypotheses(NUM_RESCORED, finished=True)
-    if len(hypotheses) == 1 or not hypotheses[0].tokens:  # silence is not worth the decoder's time
-        return hypotheses[0]
-    return hypotheses[rescore(hypotheses, score([h.tokens for h in hypotheses]), ctc_weight)]

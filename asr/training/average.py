@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asr.command import split_weight
-from asr.training.checkpoint import Checkpoint, CheckpointError, check_same_network, resolve
+from asr.training.checkpoint import Checkpoint, check_same_network, resolve
 
 
 def average(sources: Sequence[tuple[str, float]]) -> Checkpoint:
@@ -54,11 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr average`."""
-    sources = []
-    for text in args.checkpoints:
-        sources.append(split_weight(text))
-        if not 0 < sources[-1][1] < float("inf"):
-            raise CheckpointError(f"{text!r}: the share after * must be a number above 0")
+    sources = [split_weight(text, "share") for text in args.checkpoints]
     average(sources).save(args.output)
     total = sum(share for _, share in sources)
     print(f"{args.output}: " + ", ".join(f"{100 * share / total:.0f} % {path}" for path, share in sources))

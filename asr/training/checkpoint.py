@@ -7,7 +7,6 @@ untrusted file cannot run code.
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import zipfile
 from dataclasses import dataclass
@@ -120,10 +119,8 @@ def check_weights(weights: dict[str, Tensor], config: ModelConfig) -> None:
 def write_values(path: Path, values: dict[str, Any]) -> None:
     """Writes a file of PyTorch's atomically, and synced. Raises OSError if it cannot."""
     try:
-        with replacing(path) as part, open(part, "wb") as file:
+        with replacing(path, durable=True) as part, open(part, "wb") as file:
             torch.save(values, file)
-            file.flush()
-            os.fsync(file.fileno())
     except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
         cause = error.__context__ if isinstance(error.__context__, OSError) else error
         raise OSError(f"cannot write {path}: {getattr(cause, 'strerror', None) or error}") from error
@@ -197,15 +194,15 @@ def average_newest(folder: str | Path, count: int) -> Checkpoint:
 
 def check_same_network(other: Checkpoint, first: Checkpoint, path: str, first_path: str) -> None:
     """Raises CheckpointError unless the weights of both can be averaged."""
-    check_shape(other.config.to_dict(), first.config, path)
+    check_shape(other.config, first.config, path)
     if other.tokenizer != first.tokenizer or other.phones != first.phones:
         units = "text units" if other.tokenizer != first.tokenizer else "phones"
         raise CheckpointError(f"{path} writes other {units} than {first_path}: they cannot be averaged")
 
 
-def check_shape(trained: dict[str, Any], config: Config, source: str) -> None:
+def check_shape(trained: Config, config: Config, source: str) -> None:
     """Raises CheckpointError if the weights belong to another network than `config` describes."""
-    theirs, ours = from_dict(ModelConfig, trained["model"]), config.model
+    theirs, ours = trained.model, config.model
     differing = [
         f"model.{field.name} is {getattr(theirs, field.name)!r} there, {getattr(ours, field.name)!r} here"
         for field in dataclasses.fields(ours)

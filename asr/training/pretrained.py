@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pretrained:
-    config: dict[str, Any]
-    """The configuration of its training."""
+    config: Config
+    """That of its training."""
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
 
     @property
     def phones(self) -> tuple[str, ...]:
         """Names of the phones of its phone head; empty without one."""
-        return tuple(self.config["model"].get("phones", ()))
+        return self.config.model.phones
 
 
 def load_pretrained(source: str | Path) -> Pretrained:
@@ -47,12 +47,12 @@ def load_pretrained(source: str | Path) -> Pretrained:
     path = _file(source)
     if path.suffix != ".onnx":
         checkpoint = Checkpoint.load(path)
-        return Pretrained(checkpoint.config.to_dict(), checkpoint.tokenizer, checkpoint.average)
-    metadata, weights = _from_onnx(path)
-    kind = metadata.config["tokenizer"]["kind"]
+        return Pretrained(checkpoint.config, checkpoint.tokenizer, checkpoint.average)
+    metadata, config, weights = _from_onnx(path)
+    kind = config.tokenizer.kind
     if kind != "char":
         raise ValueError(f"{path} holds the tokens of its {kind} tokenizer, not its rules: start from a checkpoint")
-    return Pretrained(metadata.config, Tokenizer("char", metadata.tokens), weights)
+    return Pretrained(config, Tokenizer("char", metadata.tokens), weights)
 
 
 def with_new_units(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained:
@@ -64,8 +64,7 @@ def with_new_units(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained
     if tokenizer.kind != "char":
         raise ValueError(f"train.new_units adds letters, and the model of train.init writes {tokenizer.kind} units")
     tokenizer = Tokenizer("char", (*tokenizer.tokens, *letters))
-    shape = with_vocab(from_dict(Config, pretrained.config).model, tokenizer.vocab_size)
-    weights = AsrModel(shape).state_dict()
+    weights = AsrModel(with_vocab(pretrained.config.model, tokenizer.vocab_size)).state_dict()
     for name, value in pretrained.weights.items():
         weights[name][tuple(map(slice, value.shape))] = value  # the units it knows come first
     return replace(pretrained, tokenizer=tokenizer, weights=weights)
@@ -78,7 +77,7 @@ def with_new_layers(pretrained: Pretrained, num_layers: int) -> Pretrained:
     adds nothing until it is trained (Chen et al. 2016, "Net2Net"). `condition_layers` move with their layers.
     ValueError for layers with post-norm, which change what passes through them.
     """
-    shape = from_dict(Config, pretrained.config).model
+    shape = pretrained.config.model
     if shape.norm != "pre":
         raise ValueError(f"model.norm is {shape.norm!r}: only an encoder with model.norm=pre can grow new layers")
     position = [(layer + 1) * num_layers // shape.encoder_layers - 1 for layer in range(shape.encoder_layers)]
@@ -93,10 +92,9 @@ def with_new_layers(pretrained: Pretrained, num_layers: int) -> Pretrained:
             silent = added and name.removeprefix(old).startswith(("attention.out.", "feed_forward.down."))
             value = pretrained.weights[name]
             weights[f"{prefix}{new}.{name.removeprefix(old)}"] = torch.zeros_like(value) if silent else value.clone()
-    config = from_dict(Config, pretrained.config).to_dict()
-    config["model"]["encoder_layers"] = num_layers
-    config["model"]["condition_layers"] = [position[layer - 1] + 1 for layer in shape.condition_layers]
-    return replace(pretrained, config=config, weights=weights)
+    moved = tuple(position[layer - 1] + 1 for layer in shape.condition_layers)
+    grown = replace(shape, encoder_layers=num_layers, condition_layers=moved)
+    return replace(pretrained, config=replace(pretrained.config, model=grown), weights=weights)
 
 
 def load_model(source: str | Path) -> tuple[AsrModel, tuple[str, ...], str]:
@@ -105,8 +103,8 @@ def load_model(source: str | Path) -> tuple[AsrModel, tuple[str, ...], str]:
     if path.suffix != ".onnx":
         checkpoint = Checkpoint.load(path)
         return checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
-    metadata, weights = _from_onnx(path)
-    model = AsrModel(with_vocab(from_dict(Config, metadata.config).model, metadata.vocab_size))
+    metadata, config, weights = _from_onnx(path)
+    model = AsrModel(with_vocab(config.model, metadata.vocab_size))
     model.load_state_dict(weights)
     return model.eval(), metadata.tokens, metadata.license
 
@@ -116,7 +114,7 @@ def _file(source: str | Path) -> Path:
     return path if path.suffix == ".onnx" else resolve(path)
 
 
-def _from_onnx(path: Path) -> tuple[ModelMetadata, dict[str, Tensor]]:
+def _from_onnx(path: Path) -> tuple[ModelMetadata, Config, dict[str, Tensor]]:
     import onnx
 
     metadata = OnnxModel(path).metadata  # opened by the runtime first: its errors are the clear ones
@@ -129,10 +127,11 @@ def _from_onnx(path: Path) -> tuple[ModelMetadata, dict[str, Tensor]]:
     weights["encoder.mean"] = torch.tensor(metadata.cmvn_mean)
     weights["encoder.inverse_std"] = 1.0 / torch.tensor(metadata.cmvn_std)
     try:
-        check_weights(weights, with_vocab(from_dict(Config, metadata.config).model, metadata.vocab_size))
+        config = from_dict(Config, metadata.config)
+        check_weights(weights, with_vocab(config.model, metadata.vocab_size))
     except ValueError as error:
         raise ValueError(f"{path} cannot be trained or exported again: {error}") from error
-    return metadata, weights
+    return metadata, config, weights
 
 
 def _parameters(model: onnx.ModelProto, prefix: str) -> dict[str, Tensor]:

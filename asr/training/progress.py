@@ -8,19 +8,12 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
@@ -82,9 +75,7 @@ class TrainingProgress:
             self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._visible:
             self._bar.stop()
             self._writer.close()

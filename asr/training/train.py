@@ -92,10 +92,8 @@ class Trainer:
             pretrained = self._grown(pretrained)
         start = previous or pretrained
         self.tokenizer = start.tokenizer if start else train_tokenizer(config.tokenizer, self._texts())
-        if previous:
-            check_shape(previous.config.to_dict(), config, str(self.folder))
-        elif pretrained:
-            check_shape(pretrained.config, config, config.train.init)
+        if start:
+            check_shape(start.config, config, str(self.folder) if previous else config.train.init)
         check_letters(self.tokenizer, self._texts())
         transcripts = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
         phones = start.phones if start else ()
@@ -338,7 +336,7 @@ class Trainer:
     def _grown(self, pretrained: Pretrained) -> Pretrained:
         """`pretrained` with as many encoder layers as configured, if those are more, and with units for new letters, if
         `train.new_units` is set."""
-        had, wanted = pretrained.config["model"]["encoder_layers"], self.config.model.encoder_layers
+        had, wanted = pretrained.config.model.encoder_layers, self.config.model.encoder_layers
         if wanted > had:
             self._print(f"the encoder grows from {had} to {wanted} layers")
             pretrained = with_new_layers(pretrained, wanted)

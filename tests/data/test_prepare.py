@@ -312,7 +312,7 @@ def test_report_shows_lengths_characters_and_reasons(tmp_path):
     ]
     result = prepare(items, tmp_path, "set")
     console = Console(record=True, width=100, file=open(os.devnull, "w"))  # noqa: SIM115
-    print_report(result, console)
+    print_report(result, console, TextNormalizer())
     text = console.export_text()
     assert "3 utterances" in text and "3 without speaker" in text
     assert "0-2         3 ████" in text

@@ -14,12 +14,12 @@ import pytest
 import torch
 from support.export import SMALL, TOKENS
 
-from asr._core import ONNX_OPSET
+from asr._core import ENCODER_INPUTS, ENCODER_OUTPUTS, ONNX_OPSET, PHONE_OUTPUT
 from asr.export.graph import ExportError
 from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
 from asr.export.write import describe, in_half_precision
 from asr.runtime.metadata import MetadataError, ModelMetadata
-from asr.runtime.onnx_model import INPUTS, OUTPUTS, PHONE_OUTPUT, OnnxModel
+from asr.runtime.onnx_model import OnnxModel
 from asr.tokenizer import SOS_EOS_ID
 from asr.training.checkpoint import Checkpoint
 
@@ -158,8 +158,8 @@ def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelPr
         ["N"],
         ["N", new, 7],
     ]
-    assert [v.name for v in graph.graph.input] == list(INPUTS)
-    assert [v.name for v in graph.graph.output] == [*OUTPUTS, PHONE_OUTPUT]
+    assert [v.name for v in graph.graph.input] == list(ENCODER_INPUTS)
+    assert [v.name for v in graph.graph.output] == [*ENCODER_OUTPUTS, PHONE_OUTPUT]
     text = graph.SerializeToString()
     assert b"/work" not in text and b".py" not in text, "the file tells of the machine that wrote it"
     # Waste that exporters leave: guards for rows that see nothing, random numbers of dropout, constant
@@ -186,7 +186,7 @@ def test_of_each_layer_only_the_cache_is_kept(precision: str, request: pytest.Fi
     session = onnxruntime.InferenceSession(str(path), options)
     x = np.zeros((1, 4 * 20 + 3, 80), np.float32)
     cache = np.zeros((1, SMALL.encoder_layers, 4, SMALL.dim), np.float32)
-    session.run(None, dict(zip(INPUTS, (x, np.array([83]), cache, cache, np.array([9])), strict=True)))
+    session.run(None, dict(zip(ENCODER_INPUTS, (x, np.array([83]), cache, cache, np.array([9])), strict=True)))
     events = json.loads(Path(session.end_profiling()).read_text())
     order = [
         (event["args"]["op_name"], event["name"].removesuffix("_kernel_time"))

@@ -18,13 +18,13 @@ from asr._core import NUM_WORD_FEATURES, PUNCTUATION_OUTPUTS, punctuation_units
 from asr.config import OptimConfig
 from asr.export import punctuation as exporting
 from asr.export.graph import ExportError
-from asr.export.punctuation import answer_of_pytorch, example_texts, export_punctuation
+from asr.export.punctuation import example_texts, export_punctuation
 from asr.punctuation.batches import IGNORED, Batch
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import Corpus, CorpusReader
 from asr.punctuation.evaluate import answer_running, evaluate, read_iwslt, tune
 from asr.punctuation.model import PunctuatorConfig
-from asr.punctuation.train import TrainOptions, asker, batch_loss, train
+from asr.punctuation.train import TrainOptions, batch_loss, train
 from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_session import ModelError
 from asr.runtime.punctuation import Punctuation
@@ -63,7 +63,7 @@ def files(checkpoint: PunctuationCheckpoint, tmp_path_factory: pytest.TempPathFa
 
 def test_it_learns_the_rules_of_its_text(checkpoint: PunctuationCheckpoint) -> None:
     model = checkpoint.model()
-    scores = evaluate(asker(model), prose(200, 1), SMALL.total_look_ahead, SMALL.total_left_context)
+    scores = evaluate(model, prose(200, 1))
     assert {name: f.f1 for name, f in scores.marks.items()} == pytest.approx(
         {"comma": 1, "period": 1, "question": 1, "all marks": 1}, abs=0.03
     )
@@ -95,7 +95,7 @@ def test_a_forced_cut_gets_no_mark(files: dict[bool, Punctuation]) -> None:
 def test_the_file_agrees_with_pytorch(checkpoint: PunctuationCheckpoint, files: dict[bool, Punctuation]) -> None:
     model = checkpoint.model()
     for words, pauses_s, continues, complete in example_texts():
-        expected = answer_of_pytorch(model, words, pauses_s, continues, complete)
+        expected = model.answer(words, pauses_s, continues=continues, complete=complete)
         found = files[False].answer(words, pauses_s, continues=continues, complete=complete)
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4)
@@ -151,10 +151,10 @@ def test_windows_answer_as_the_whole_text_does(
     checkpoint: PunctuationCheckpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("asr.punctuation.evaluate.WINDOW", 20)
-    ask = asker(checkpoint.model())
+    model = checkpoint.model()
     words = " ".join(sentences(15, 3)).lower().split()
-    windows = answer_running(ask, words, SMALL.total_look_ahead, SMALL.total_left_context)
-    for a, b in zip(windows, ask(words, False, True), strict=True):
+    windows = answer_running(model, words)
+    for a, b in zip(windows, model.answer(words), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
@@ -333,8 +333,7 @@ def test_files_that_are_no_models(tmp_path: Path, files: dict[bool, Punctuation]
 def test_marks_that_are_too_rarely_the_likeliest_are_tuned_for(checkpoint: PunctuationCheckpoint) -> None:
     corpus = prose(100, 4)
     shy = dataclasses.replace(checkpoint, none_offset=-6.0)  # too much for no mark
-    size = SMALL.total_look_ahead, SMALL.total_left_context
-    before = evaluate(asker(shy.model()), corpus, *size).marks["all marks"]
-    offset = tune(asker(shy.model()), [corpus], *size)
-    after = evaluate(asker(dataclasses.replace(shy, none_offset=offset - 6.0).model()), corpus, *size)
+    before = evaluate(shy.model(), corpus).marks["all marks"]
+    offset = tune(shy.model(), [corpus])
+    after = evaluate(dataclasses.replace(shy, none_offset=offset - 6.0).model(), corpus)
     assert offset > 0 and after.marks["all marks"].f1 > before.f1

@@ -15,9 +15,10 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from asr._core import DECODER_INPUTS, ENCODER_INPUTS, ENCODER_OUTPUTS, PHONE_OUTPUT
 from asr.cli import main
 from asr.runtime.inspect import _flat
-from asr.runtime.onnx_model import DECODER_INPUTS, INPUTS, OUTPUTS, PHONE_OUTPUT, OnnxModel, bundled_model
+from asr.runtime.onnx_model import OnnxModel, bundled_model
 
 
 def changed(tmp_path: Path, change: Callable[[onnx.ModelProto, dict[str, str]], None]) -> str:
@@ -62,8 +63,8 @@ def test_it_describes_the_same_to_programs(capsys: pytest.CaptureFixture[str]) -
     found = json.loads(capsys.readouterr().out)
     assert (found["format_version"], found["opset"]) == (int(OnnxModel(bundled_model("float32")).format_version), 18)
     assert found["num_bytes"] == bundled_model("float32").stat().st_size
-    assert tuple(node["name"] for node in found["inputs"]) == INPUTS
-    assert tuple(node["name"] for node in found["outputs"]) == (*OUTPUTS, PHONE_OUTPUT)
+    assert tuple(node["name"] for node in found["inputs"]) == ENCODER_INPUTS
+    assert tuple(node["name"] for node in found["outputs"]) == (*ENCODER_OUTPUTS, PHONE_OUTPUT)
     meta = found["metadata"]
     cache = {"name": "key_cache", "type": "tensor(float)", "shape": ["N", meta["num_layers"], "C", meta["dim"]]}
     assert found["inputs"][2] == cache

@@ -17,16 +17,19 @@ from support.recognition import recognize
 from support.synth import hum, speech
 
 from asr import Recognizer
-from asr._core import Fbank
-from asr.runtime.metadata import FRONT_END, ModelMetadata
-from asr.runtime.onnx_decoder import (
+from asr._core import (
     DECODER_INPUTS,
     DECODER_OUTPUTS,
     DECODER_PAST,
     DECODER_STEP_OUTPUTS,
-    decoder_tensors,
+    ENCODER_INPUTS,
+    ENCODER_OUTPUTS,
+    PHONE_OUTPUT,
+    Fbank,
 )
-from asr.runtime.onnx_model import INPUTS, OUTPUTS, PHONE_OUTPUT, OnnxModel, bundled_model, step_tensors
+from asr.runtime.metadata import FRONT_END, ModelMetadata
+from asr.runtime.onnx_decoder import decoder_signature
+from asr.runtime.onnx_model import OnnxModel, bundled_model, step_signature
 from asr.streaming import Final
 
 PAGE = (Path(__file__).parents[2] / "docs" / "onnx.md").read_text(encoding="utf-8")
@@ -113,16 +116,16 @@ def test_its_tables_of_inputs_and_outputs_are_the_codes() -> None:
     sizes = {str(getattr(meta, name)): name for name in named}
     sizes[str(meta.num_phone_tokens)] = "1 + 2 x phones"
     assert len(sizes) == 6
-    nodes = (step_tensors(meta), decoder_tensors(meta))
+    nodes = (step_signature(meta), decoder_signature(meta))
     names = (
-        (INPUTS, (*OUTPUTS, PHONE_OUTPUT)),
+        (ENCODER_INPUTS, (*ENCODER_OUTPUTS, PHONE_OUTPUT)),
         ((*DECODER_INPUTS, *DECODER_PAST), (*DECODER_OUTPUTS, *DECODER_STEP_OUTPUTS)),
     )
     for direction, header in enumerate(("input", "output")):
         for number, table in enumerate(tables(header)):
             expected = []
             for name in names[number][direction]:
-                kind, shape = nodes[number][name]
+                kind, shape = nodes[number][direction][name]
                 expected.append([name, kind[7:-1], ", ".join(sizes.get(str(size), str(size)) for size in shape)])
             assert [row[:3] for row in table] == expected
         assert number == 1

@@ -139,14 +139,24 @@ print(refused)
     assert int(done.stdout) > 30
 
 
-def test_a_foreign_graph_is_refused(tmp_path: Path) -> None:
+def test_a_foreign_graph_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
     out = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "foreign", [value], [out])
     foreign = tmp_path / "foreign.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), foreign)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, foreign)
+    with pytest.raises(ModelError, match=r"foreign\.onnx: metadata key model_type is None.* is no model of asr-stream"):
+        OnnxModel(foreign)
+    helper.set_model_props(model, OnnxModel(tiny_onnx).metadata.to_properties())
+    onnx.save(model, foreign)
     with pytest.raises(ModelError, match=r"foreign\.onnx is no model of asr-stream: its graph takes x and gives y"):
         OnnxModel(foreign)
+
+
+def test_an_output_that_the_format_does_not_have_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"odd\.onnx is no model .* gives .*, phone_log_probs; expected"):
+        OnnxModel(_edited(tiny_onnx, tmp_path, format_version="1"))
 
 
 def test_metadata_that_contradicts_the_graph_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from rich.console import Console
 
 from asr.cli import main
-from asr.config import Config, ModelConfig, from_dict, load_config
+from asr.config import Config, ModelConfig, load_config
 from asr.model.model import AsrModel
 from asr.runtime.onnx_model import bundled_model
 from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -161,8 +161,8 @@ def test_new_layers_change_nothing_until_they_are_trained(num_layers: int) -> No
     for parameter in model.parameters():  # biases and the conditioning begin at zero
         torch.nn.init.normal_(parameter, std=0.3)
     tokenizer = Tokenizer("char", (*SPECIAL_TOKENS, "A", "B"))
-    grown = with_new_layers(Pretrained(Config(model=shape).to_dict(), tokenizer, model.state_dict()), num_layers)
-    deeper = AsrModel(from_dict(Config, grown.config).model).eval()
+    grown = with_new_layers(Pretrained(Config(model=shape), tokenizer, model.state_dict()), num_layers)
+    deeper = AsrModel(grown.config.model).eval()
     deeper.load_state_dict(grown.weights)
     assert len(deeper.encoder.layers) == num_layers
     features, lengths = torch.randn(2, 80, 80), torch.tensor([80, 61])
@@ -192,7 +192,7 @@ def test_a_run_from_a_shallower_model_grows_its_encoder(
 
 
 def test_layers_with_post_norm_do_not_grow() -> None:
-    config = Config(model=ModelConfig(norm="post")).to_dict()
+    config = Config(model=ModelConfig(norm="post"))
     with pytest.raises(ValueError, match=r"model\.norm is 'post': only .* model\.norm=pre can grow"):
         with_new_layers(Pretrained(config, Tokenizer("char", (*SPECIAL_TOKENS, "A")), {}), 20)
 
