@@ -253,12 +253,12 @@ def test_a_training_ends_after_its_minutes_over_all_sessions(tmp_path: Path, mon
 
 def test_the_offset_is_that_of_what_was_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tuned, scored = [], []
-    monkeypatch.setattr("asr.punctuation.train.tune", lambda ask, corpora, *size: tuned.append((corpora, size)) or 0.45)
+    monkeypatch.setattr("asr.punctuation.train.tune", lambda model, corpora: tuned.append(corpora) or 0.45)
     held_out = [(name, prose(3, seed)) for seed, name in enumerate("ab")]
     options = TrainOptions(steps=1, rows=1, units=16)
     path = tmp_path / "small.pt"
     train(prose(50, 0), held_out, path, options, SMALL, on_scores=lambda *scores: scored.append(scores[:2]))
-    assert tuned == [([corpus for _, corpus in held_out], (SMALL.total_look_ahead, SMALL.total_left_context))]
+    assert tuned == [[corpus for _, corpus in held_out]]
     assert PunctuationCheckpoint.load(path).none_offset == 0.45
     assert scored == [(1, "a"), (1, "b")]
 

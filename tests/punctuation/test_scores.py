@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -58,35 +58,47 @@ def corpus_of(words: str, marks: list[int], cases: list[int], starts: list[int],
     return Corpus(names, places, *labels, np.array(starts), np.array(breaks), {})
 
 
+class Network:
+    """Of a look-ahead and a left context of one word; `ask` gives the marks and cases of words."""
+
+    look_ahead = left_context = 1
+
+    def __init__(self, ask: Callable[[Sequence[str]], Answer]) -> None:
+        self.ask = ask
+
+    def answer(self, words: Sequence[str], *, continues: bool | None, complete: bool) -> Answer:
+        return self.ask(words)
+
+
 def test_each_text_is_asked_for_by_itself_and_sentences_begin_with_capitals() -> None:
     u = UNKNOWN_CASE
     corpus = corpus_of("abcab", [NONE] * 4 + [PERIOD], [u, LOWER, u, u, CAPITALIZED], [0, 3], [0, 3])
     asked = []
 
-    def ask(words: Sequence[str], continues: bool | None, complete: bool) -> Answer:
+    def ask(words: Sequence[str]) -> Answer:
         asked.append("".join(words))
         cases = [CAPITALIZED if word == "b" else LOWER for word in words]
         return Answer(np.eye(4, dtype=np.float32)[[NONE] * len(words)], np.eye(3, dtype=np.float32)[cases])
 
-    scores = evaluate(ask, corpus, 1, 1)
+    scores = evaluate(Network(ask), corpus)
     assert asked == ["abc", "ab"] and scores.num_words == 5
     # A and B of both, of which the first text has B too many; the case of C, within a sentence, nobody knows.
     assert (scores.capitals.correct, scores.capitals.found, scores.capitals.expected) == (3, 4, 3)
     assert (scores.num_marks, scores.num_mark_errors) == (1, 1)
-    assert evaluate(ask, corpus, 1, 1, max_words=3).num_words == 3
+    assert evaluate(Network(ask), corpus, max_words=3).num_words == 3
 
 
 def test_the_offset_is_tuned_for_the_mean_over_corpora() -> None:
     """A comma is found after x from an offset of 0.1 on, after y from one of 0.4 on."""
 
-    def ask(words: Sequence[str], continues: bool | None, complete: bool) -> Answer:
+    def ask(words: Sequence[str]) -> Answer:
         ratio = np.exp([{"x": 0.1, "y": 0.4}[word] for word in words])
         marks = np.stack((ratio, np.ones(len(ratio)), np.zeros(len(ratio)), np.zeros(len(ratio))), axis=1)
         return Answer((marks / marks.sum(1, keepdims=True)).astype(np.float32), np.ones((len(words), 3), np.float32))
 
     commas_after_x = corpus_of("xy" * 10, [COMMA, NONE] * 10, [LOWER] * 20, [0], [0])
     commas_after_y = corpus_of("xy", [PERIOD, COMMA], [LOWER] * 2, [0], [0])
-    assert tune(ask, [commas_after_x], 1, 1) == 0.15
-    assert tune(ask, [commas_after_y], 1, 1) == 0.45
+    assert tune(Network(ask), [commas_after_x]) == 0.15
+    assert tune(Network(ask), [commas_after_y]) == 0.45
     # F1 of 1 and 0 at 0.15, of 2/3 and 1/2 at 0.45; all words together, or the last corpus alone, would say 0.15.
-    assert tune(ask, [commas_after_y, commas_after_x], 1, 1) == 0.45
+    assert tune(Network(ask), [commas_after_y, commas_after_x]) == 0.45
