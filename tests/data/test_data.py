@@ -115,6 +115,19 @@ def test_silence_stands_in_for_a_batch_without_a_readable_utterance(tones: tuple
     assert batch.num_tokens == 0, "it has no part in what the losses are divided by"
 
 
+def test_each_manifest_has_its_share_and_what_is_left_out_of_any_is_named(tones: tuple[Path, Path]) -> None:
+    lengths = [{cut.id: cut.duration for cut in load_cuts(path)} for path in tones]
+    longest = sorted(lengths[1].values())[-3]
+    config = DataConfig(train=(str(tones[0]), f"{tones[1]}*0.25"), max_utterance_s=longest, min_utterance_s=1.0)
+    parts, left_out = load_training_cuts(config)
+    assert [share for _, share in parts] == [1.0, 0.25]
+    usable = [[id for id, duration in each.items() if 1.0 <= duration <= longest] for each in lengths]
+    assert [[cut.id for cut in cuts] for cuts, _ in parts] == usable
+    expected = [id for each, kept in zip(lengths, usable, strict=True) for id in each if id not in kept]
+    assert [refusal.id for refusal in left_out] == expected
+    assert {id in lengths[0] for id in expected} == {True, False}, "both leave some out"
+
+
 START = Position()
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from asr._core import NgramLm
 from asr.cli import main
+from asr.lexicon.g2p import G2pOptions, train
+from asr.lexicon.lexicon import Lexicon
 from asr.lm import ngram
 from asr.lm.mix import mix
 from asr.lm.packed import LmError, load_lm, pack, unpack, with_pronunciations
@@ -158,10 +160,14 @@ def test_words_keep_their_pronunciations(tmp_path: Path) -> None:
         plain = path.read_bytes()
         others = with_pronunciations(plain, ["x"], {"B": [("x",)]}, b"")
         assert with_pronunciations(others, phones, own) == with_pronunciations(plain, phones, own), "in their place"
+    pronouncing = train(Lexicon({"A": [("r",)], "AY": [("r", "q")], "Y": [("q",)]}), G2pOptions(order=2))
+    files[1].write_bytes(
+        with_pronunciations(files[1].read_bytes(), ["q", "r"], {"A": [("r",)], "Y": [("r",)]}, pronouncing)
+    )
     out = tmp_path / "mixed.lm"
     assert main(["lm", "mix", *map(str, files), "-o", str(out)]) == 0
     mixed = load_lm(out)
-    assert mixed.phones == ["p", "q", "r"]
+    assert mixed.phones == ["p", "q", "r"] and mixed.g2p == pronouncing, "that of the first file that has one"
     assert [mixed.pronunciations(word) for word in "ABXY"] == [[["p"]], [], [["q", "p"]], [["r"]]]
 
 

@@ -174,6 +174,9 @@ def test_two_machines_train_the_model_of_one_though_a_process_is_killed(argument
         assert list(alone) == sorted(together) == list(range(1, 13))
         assert [together[step] for step in alone] == pytest.approx(list(alone.values()), rel=1e-3), name
     assert curve(single, "total")[1] != pytest.approx(curve(single, "total")[2], rel=1e-2)
+    # Each process counts its own audio for that of both.
+    hours = [Checkpoint.load(checkpoint_path(folder, 12)).training["audio_hours"] for folder in (single, run)]
+    assert hours[0] == pytest.approx(hours[1], rel=0.25)
 
 
 def test_processes_must_share_the_batches_of_a_step_evenly(
@@ -316,6 +319,26 @@ def test_the_average_is_what_is_validated(
     assert not torch.equal(seen[0]["ctc.weight"], trainer.model.ctc.weight)
     best = Checkpoint.load(tmp_path / "run" / "best.pt")
     assert torch.equal(best.average["ctc.weight"], seen[0]["ctc.weight"])
+
+
+def test_validation_adds_up_the_errors_of_all_processes(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = new_trainer(arguments)
+    trainer.world_size, trainer.rank = 2, 1
+    shares: list[Any] = []
+
+    def own(model: AsrModel, tokenizer: object, cuts: list[Any], *_: object) -> dict[str, WordErrors]:
+        shares.append(cuts)
+        return {name: WordErrors(0, 0, 1, 4) for name, _ in VALIDATION_CHUNKS}
+
+    monkeypatch.setattr("asr.training.train.validate", own)
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda counts: counts.add_(torch.tensor([1, 0, 1, 12])))
+    with TrainingProgress(tmp_path / "log", 100, 0, Console(), 50, visible=False) as progress:
+        trainer._validate(progress)
+    assert shares == [trainer.valid_cuts[1::2]]
+    assert trainer.history[0]["wer"] == {name: 3 / 16 for name, _ in VALIDATION_CHUNKS}
+    assert not (tmp_path / "run" / "best.pt").exists(), "the first process writes it"
 
 
 def test_a_second_run_does_not_overwrite_the_first(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
