@@ -39,9 +39,9 @@ constexpr std::size_t kPartialContext = 16;
 
 // A word is stable before the network has seen all words that it can see behind it where its mark and case are as
 // probable as this.
-// Of the words that partials call stable the final has 0.17 % otherwise, and a word is stable 2.3 words sooner
-// (benchmarks/formatting.py); with 0.9, 0.12 % and 1.9 words.
-constexpr float kCertain = 0.8f;
+// Of the words that partials call stable the final has 0.3 % otherwise (benchmarks/formatting.py); with 0.8, 0.8 %, and a
+// word is stable half a word sooner. Dictation cannot take back what it has typed.
+constexpr float kCertain = 0.9f;
 
 // The pause before each token.
 std::vector<double> pauses(const std::vector<Word>& words, const std::vector<ShownToken>& tokens, std::size_t first) {
