@@ -39,8 +39,8 @@ constexpr std::size_t kPartialContext = 16;
 
 // A word is stable before the network has seen all words that it can see behind it where its mark and case are as
 // probable as this.
-// Of the words that partials call stable the final has 0.3 % otherwise (benchmarks/formatting.py); with 0.8, 0.8 %, and a
-// word is stable half a word sooner. Dictation cannot take back what it has typed.
+// Of the words that partials call stable the final has 0.3 % otherwise (benchmarks/formatting.py); with 0.8, 0.8 %, and
+// a word is stable half a word sooner. Dictation cannot take back what it has typed.
 constexpr float kCertain = 0.9f;
 
 // The pause before each token.
