@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -65,7 +65,7 @@ class DecoderLayer(nn.Module):
         self, x: Tensor, causal_bias: Tensor, past: KeysValues | None, memory: KeysValues, memory_bias: Tensor
     ) -> tuple[Tensor, Tensor]:
         """x (N, U, dim), or its rows -> output of this shape, and queries, keys and values of these tokens."""
-        around_self, around_cross, around_feed_forward = self.residuals
+        around_self, around_cross, around_feed_forward = cast("list[Residual]", self.residuals)
         y, qkv = self.self_attention(around_self.before(x), causal_bias, None, past)
         x = around_self.after(x, y)
         x = around_cross(x, lambda y: self.cross_attention(y, causal_bias.shape[2], *memory, memory_bias))

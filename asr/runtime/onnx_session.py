@@ -107,8 +107,8 @@ def check_signature(session: Any, name: str, expected: Signature) -> None:
     for node in (*inputs, *outputs):
         kind, shape = (expected.inputs | expected.outputs)[node.name]
         # What a free size is called does not matter.
-        found, wanted = ([size if isinstance(size, int) else "" for size in sizes] for sizes in (node.shape, shape))
-        if (node.type, found) != (kind, wanted):
+        sizes, wanted = ([size if isinstance(size, int) else "" for size in each] for each in (node.shape, shape))
+        if (node.type, sizes) != (kind, wanted):
             raise ModelError(
                 f"{name} is damaged: its {node.name} is {printable(f'{node.type} {node.shape}')}, by its metadata "
                 f"it must be {kind} {shape}; {EXPORT_AGAIN}"
