@@ -188,8 +188,9 @@ def _check_output(parser: Parser, args: argparse.Namespace, paths: Sequence[str]
     names = paths or ["sample.wav" if args.sample else "microphone"]
     targets = [output_path(output, name, args.format) if in_folder else Path(output) for name in names]
     for path, target in zip(paths, targets, strict=False):
-        if in_folder and recordings.setdefault(target, path) != path:
+        if in_folder and target in recordings:
             parser.error(f"{recordings[target]} and {path} would both be written to {target}")
+        recordings[target] = path
         if target.exists() and _is_source(path, target):
             parser.error(f"--output would write over the recording {'of standard input' if path == STDIN else path}")
     for target in targets:

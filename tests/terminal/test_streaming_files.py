@@ -338,6 +338,7 @@ def test_what_nobody_expects_is_not_swallowed(
         (["--file", "-", "-"], "can be read only once"),
         (["--format", "srt", "--file", "a.wav", "b.wav"], "need a file each, in a folder: --output subtitles/"),
         (["--output", "o/", "--file", "a.wav", "x/a.mp3"], "a.wav and x/a.mp3 would both be written to o/a.txt"),
+        (["--output", "o/", "--file", "a.wav", "a.wav"], "a.wav and a.wav would both be written to o/a.txt"),
         (["--format", "ass"], "invalid choice: 'ass'"),
         (
             ["--beam", "9999999999"],
