@@ -12,15 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.punctuation.corpus import CAPITALIZED, COMMA, LOWER, NONE, PERIOD, QUESTION, UNKNOWN_CASE, Corpus
-from asr.punctuation.model import Punctuator
-from asr.runtime.punctuation import Answer, Punctuation
+from asr.runtime.punctuation import Answer, PunctuationNetwork
 
 WINDOW = 256
 """Words that are asked for at a time."""
 MARKS = {COMMA: "comma", PERIOD: "period", QUESTION: "question"}
-
-Model = Punctuator | Punctuation
-"""The network in PyTorch, or a file of it."""
 
 
 @dataclass
@@ -91,7 +87,7 @@ class Labels:
     """Case as it is shown: the first word of a sentence is capitalized."""
 
 
-def evaluate(model: Model, corpus: Corpus, max_words: int = 1 << 40) -> Scores:
+def evaluate(model: PunctuationNetwork, corpus: Corpus, max_words: int = 1 << 40) -> Scores:
     """Scores over running text, whose sentences follow each other without an end between them, pauses unknown."""
     scores = Scores()
     at_starts = np.zeros(len(corpus), bool)
@@ -106,7 +102,7 @@ def evaluate(model: Model, corpus: Corpus, max_words: int = 1 << 40) -> Scores:
     return scores
 
 
-def tune(model: Model, corpora: Sequence[Corpus]) -> float:
+def tune(model: PunctuationNetwork, corpora: Sequence[Corpus]) -> float:
     """The offset of the logit of no mark with the best mean F1 of all marks over the corpora.
 
     The likeliest answer by itself misses more marks than it makes up, because most words have none.
@@ -172,13 +168,13 @@ def shown(answer: Answer) -> Labels:
     return Labels(marks, np.where(sentence & (cases == LOWER), CAPITALIZED, cases))
 
 
-def _answers(model: Model, corpus: Corpus) -> Iterator[tuple[slice, Answer]]:
+def _answers(model: PunctuationNetwork, corpus: Corpus) -> Iterator[tuple[slice, Answer]]:
     """Answers to each part of a corpus that no text is missing from, and where it lies."""
     for start, stop in pairwise((*corpus.breaks.tolist(), len(corpus))):
         yield slice(start, stop), answer_running(model, [corpus.vocabulary[i] for i in corpus.words[start:stop]])
 
 
-def answer_running(model: Model, words: Sequence[str]) -> Answer:
+def answer_running(model: PunctuationNetwork, words: Sequence[str]) -> Answer:
     """Answers for a text of any length, in windows; the same as for all of it at once."""
     marks, cases = [], []
     for start in range(0, len(words), WINDOW):

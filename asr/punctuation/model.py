@@ -8,7 +8,6 @@ That makes it streaming: an answer with so many words behind it never changes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +20,12 @@ from asr._core import (
     NUM_PAUSE_CLASSES,
     NUM_WORD_FEATURE_ROWS,
     NUM_WORD_FEATURES,
-    punctuation_units,
+    PunctuationUnits,
 )
 from asr.model.layers import FeedForward, Residual, SelfAttention
 from asr.model.masks import length_mask
 from asr.model.positions import Positions, Rotation, mask_bias
-from asr.runtime.punctuation import Answer, graph_inputs
+from asr.runtime.punctuation import Answer, PunctuationNetwork, graph_inputs
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,12 @@ class PunctuatorLayer(nn.Module):
         return self.feed_forward_residual(x, self.feed_forward)
 
 
-class Punctuator(nn.Module):
+class Punctuator(nn.Module, PunctuationNetwork):
     def __init__(self, config: PunctuatorConfig) -> None:
         super().__init__()
         self.config = config
         self.look_ahead = sum(config.look_ahead)
         self.left_context = config.left_context * len(config.look_ahead)
-        """Words after a word and before it that its answer depends on."""
         self.features = nn.Embedding(NUM_WORD_FEATURE_ROWS, config.feature_dim)
         nn.init.normal_(self.features.weight, std=NUM_WORD_FEATURES**-0.5)
         self.project = nn.Linear(config.feature_dim, config.dim)
@@ -116,20 +114,9 @@ class Punctuator(nn.Module):
         return marks.float().softmax(-1), cases.float().softmax(-1)
 
     @torch.no_grad()
-    def answer(
-        self,
-        words: Sequence[str],
-        pauses_s: Sequence[float] | None = None,
-        *,
-        continues: bool | None = False,
-        complete: bool = True,
-    ) -> Answer:
-        """As asr.runtime.punctuation.Punctuation.answer."""
-        units = punctuation_units(
-            list(words), None if pauses_s is None else list(pauses_s), continues=continues, complete=complete
-        )
-        probs = self.probabilities(*map(torch.from_numpy, graph_inputs(units).values()))
-        return Answer(*(p[0, units.first_word : units.first_word + units.num_words].numpy() for p in probs))
+    def answer_units(self, units: PunctuationUnits) -> Answer:
+        marks, cases = self.probabilities(*map(torch.from_numpy, graph_inputs(units).values()))
+        return Answer(marks[0].numpy(), cases[0].numpy())
 
 
 def _distances(num_units: int, device: torch.device) -> Tensor:

@@ -40,7 +40,37 @@ def graph_inputs(units: PunctuationUnits) -> dict[str, npt.NDArray[np.generic]]:
     return dict(zip(PUNCTUATION_INPUTS, values, strict=True))
 
 
-class Punctuation:
+class PunctuationNetwork:
+    """The network for case and punctuation, in a file or in PyTorch."""
+
+    look_ahead: int
+    left_context: int
+    """Words after a word and before it that its answer depends on."""
+
+    def answer_units(self, units: PunctuationUnits) -> Answer:
+        """The probabilities of marks and cases of all units, those around the words too."""
+        raise NotImplementedError
+
+    def answer(
+        self,
+        words: Sequence[str],
+        pauses_s: Sequence[float] | None = None,
+        *,
+        continues: bool | None = False,
+        complete: bool = True,
+    ) -> Answer:
+        """The same of the words, at least one.
+
+        continues: None where words before these are left out, `left_context` and one of which are among these.
+        """
+        units = punctuation_units(
+            list(words), None if pauses_s is None else list(pauses_s), continues=continues, complete=complete
+        )
+        of_words = slice(units.first_word, units.first_word + units.num_words)
+        return Answer(*(probs[of_words] for probs in self.answer_units(units)))
+
+
+class Punctuation(PunctuationNetwork):
     """Immutable: any number of streams may share one."""
 
     def __init__(self, path: str | Path, num_threads: int = 1) -> None:
@@ -53,7 +83,6 @@ class Punctuation:
         except ValueError as error:
             raise MetadataError(f"{self._name}: {error}") from error
         self.look_ahead, self.left_context = self.metadata.look_ahead, self.metadata.left_context
-        """Words after a word and before it that its answer depends on."""
         self.license = properties.get("license", "")
         """SPDX identifier of the weights' license; empty when none is stated."""
         self._session = open_session(data, self._name, "cpu", num_threads, arena=False)
@@ -83,26 +112,7 @@ class Punctuation:
         answer = self.answer(words, pauses_s, continues=continues, complete=complete)
         return punctuate(list(words), *answer, self.metadata.mixed, continues=continues, complete=complete)
 
-    def answer(
-        self,
-        words: Sequence[str],
-        pauses_s: Sequence[float] | None = None,
-        *,
-        continues: bool | None = False,
-        complete: bool = True,
-    ) -> Answer:
-        """The probabilities behind the marks and cases of `__call__`, of at least one word.
-
-        continues: None where words before these are left out, `left_context` and one of which are among these.
-        """
-        units = punctuation_units(
-            list(words), None if pauses_s is None else list(pauses_s), continues=continues, complete=complete
-        )
-        of_words = slice(units.first_word, units.first_word + units.num_words)
-        return Answer(*(probs[of_words] for probs in self.answer_units(units)))
-
     def answer_units(self, units: PunctuationUnits) -> Answer:
-        """The same of all units, those around the words too."""
         num_units = len(units.pauses)
         marks, cases = run(self._session, PUNCTUATION_OUTPUTS, graph_inputs(units), self._name)
         if marks.shape != (1, num_units, NUM_MARKS) or cases.shape != (1, num_units, NUM_CASES):
