@@ -286,7 +286,7 @@ class TrainConfig:
     device: str = "auto"
     """auto | cpu | cuda"""
     init: str = ""
-    """Weights to start from, with a new optimizer: a checkpoint, the folder of a run, a float32 file of `asr export`,
+    """Weights to start from, with a new optimizer: the folder of a run, a checkpoint, a .safetensors file,
     or "bundled", the model that ships with the package."""
     new_units: bool = False
     """Letters of `data.train` that the model of `train.init` lacks become units of it, whose weights begin at random.

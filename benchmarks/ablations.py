@@ -34,8 +34,8 @@ from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import count_errors
 from asr.files import replacing
 from asr.model.model import AsrModel, with_vocab
-from asr.training.checkpoint import Checkpoint, checkpoint_path
-from asr.training.pretrained import Pretrained, load_pretrained
+from asr.training.checkpoint import Checkpoint, checkpoint_path, load_pretrained
+from asr.training.pretrained import Pretrained
 
 BASELINE = "baseline"
 CHUNKS = ("full", "640", "320", "160")
@@ -196,7 +196,7 @@ def measure(commands: Commands, checkpoint: Checkpoint, run: Path, options: Sequ
     if checkpoint.config.loss.ctc_weight < 1:  # else the decoder has learned nothing
         rescored = character_errors("rescore", ["640"])["640"]
     return {
-        "parameters": sum(p.numel() for p in checkpoint.model().parameters()),
+        "parameters": sum(p.numel() for p in checkpoint.pretrained().model().parameters()),
         "seconds_per_step": seconds_per_step(run),
         "cer": rates,
         "rescored_640": rescored,

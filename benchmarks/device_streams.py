@@ -120,13 +120,12 @@ def network(recipe: str, overrides: Sequence[str], path: Path) -> Path:
     from asr.export.write import export_model
     from asr.model.model import AsrModel, with_vocab
     from asr.tokenizer import Tokenizer
-    from asr.training.checkpoint import Checkpoint
+    from asr.training.pretrained import Pretrained
 
     config = load_config(recipe, overrides)
     tokens = ("<blk>", "<unk>", "<sos/eos>", *(f"▁{number}" for number in range(497)))
     weights = AsrModel(with_vocab(config.model, len(tokens))).state_dict()
-    training = {"step": 0, "audio_hours": 0.0, "history": []}
-    export_model(Checkpoint(config, Tokenizer("char", tokens), weights, weights, training), path)
+    export_model(Pretrained(config, Tokenizer("char", tokens), weights), path)
     return path
 
 

@@ -1,9 +1,10 @@
-"""`asr export`: a checkpoint becomes the one .onnx file that apps embed, or the files of sherpa-onnx or Triton."""
+"""`asr export`: trained weights become the one .onnx file that apps embed, or the files of sherpa-onnx or Triton."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +12,20 @@ from asr.export.parity import CASES
 from asr.export.punctuation import PunctuationReport, export_punctuation
 from asr.export.sherpa import ExportedFile, export_sherpa
 from asr.export.triton import export_triton
-from asr.export.write import ExportReport, export_model
+from asr.export.write import ExportReport, export_model, in_half_precision
 from asr.features import ENCODER_FRAME_MS
-from asr.model.model import AsrModel
+from asr.files import require_folder
 from asr.punctuation.checkpoint import PunctuationCheckpoint, is_punctuation
 from asr.runtime.metadata import ModelMetadata
-from asr.training.checkpoint import Checkpoint, average_newest, resolve
-from asr.training.pretrained import load_model
+from asr.training.checkpoint import average_newest, load_pretrained, resolve
+from asr.training.pretrained import Pretrained
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "checkpoint",
-        help="a checkpoint, or the folder of a training run (its best one); for sherpa-onnx and Triton also "
-        '"bundled" or a float32 .onnx file; a checkpoint of "asr text train" becomes the file for punctuation',
+        help="the folder of a training run (its best checkpoint), a checkpoint, a .safetensors file, or bundled; a "
+        'checkpoint of "asr text train" becomes the file for punctuation',
     )
     parser.add_argument(
         "--target",
@@ -34,7 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "triton: a model repository for NVIDIA Triton Inference Server",
     )
     parser.add_argument(
-        "-o", "--output", required=True, type=Path, metavar="PATH", help="MODEL.onnx; for others a folder"
+        "-o",
+        "--output",
+        required=True,
+        type=Path,
+        metavar="PATH",
+        help="MODEL.onnx, or MODEL.safetensors for further training; for other targets a folder",
     )
     parser.add_argument(
         "--average",
@@ -75,20 +81,17 @@ def run(args: argparse.Namespace) -> int:
     if len(chunk_sizes) > 1 and args.target != "sherpa-onnx":
         why = "a repository for Triton has one" if args.target == "triton" else "a native file takes any at run time"
         raise ValueError(f"--chunk-ms {args.chunk_ms}: give one; {why}")
+    pretrained, source = _weights(args)
     if args.target != "native":
-        return _run_other_runtime(args, chunk_sizes)
-    left_context = _frames("--left-context-ms", args.left_context_ms, 0)
-    if args.average is None:
-        source = str(resolve(args.checkpoint))
-        checkpoint = Checkpoint.load(source)
-    else:
-        checkpoint, source = _average(args)
+        return _run_other_runtime(args, pretrained, source, chunk_sizes)
+    if args.output.suffix == ".safetensors":
+        return _run_weights(args, pretrained, source)
     report = export_model(
-        checkpoint,
+        pretrained,
         args.output,
         int8=args.int8,
         chunk_size=chunk_sizes[0],
-        left_context=left_context,
+        left_context=_frames("--left-context-ms", args.left_context_ms, 0),
         rescore_ctc_weight=args.rescore_ctc_weight,
         license=args.license,
         on_progress=_report_stage,
@@ -127,12 +130,23 @@ def punctuation_summary(report: PunctuationReport, source: str, int8: bool) -> s
     )
 
 
-def _run_other_runtime(args: argparse.Namespace, chunk_sizes: list[int]) -> int:
+def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) -> int:
+    if args.int8:
+        raise ValueError("--int8 is for inference: weights for further training are not quantized")
+    require_folder(args.output)
+    rounded = in_half_precision(pretrained.model()).state_dict()  # what a graph of the same weights computes with
+    replace(pretrained, weights=rounded, license=args.license or pretrained.license).save(args.output)
+    print(f"{source} -> {args.output}\n  {args.output.stat().st_size / 1e6:.1f} MB, matrices in half precision")
+    return 0
+
+
+def _run_other_runtime(args: argparse.Namespace, pretrained: Pretrained, source: str, chunk_sizes: list[int]) -> int:
     options: dict[str, Any] = {
         "int8": args.int8,
         "left_context": _frames("--left-context-ms", args.left_context_ms, 1),
+        "license": args.license or pretrained.license,
     }
-    source, model, tokens, options["license"] = _weights(args)
+    model, tokens = pretrained.model(), tuple(pretrained.tokenizer.tokens)
     if args.target == "sherpa-onnx":
         _report_stage(f"tracing {len(chunk_sizes) + 1} graphs, and comparing each with PyTorch")
         files = export_sherpa(model, tokens, args.output, chunk_sizes=chunk_sizes, **options)
@@ -153,18 +167,14 @@ def file_summary(file: ExportedFile, int8: bool) -> str:
     return f"  {file.path.name}: {file.size / 1e6:.1f} MB; against PyTorch over {file.num_chunks} chunks: {closeness}"
 
 
-def _weights(args: argparse.Namespace) -> tuple[str, AsrModel, tuple[str, ...], str]:
-    """Where they come from, the network, the spelling of its tokens, and the license."""
+def _weights(args: argparse.Namespace) -> tuple[Pretrained, str]:
+    """The weights, and where they come from."""
     if args.average is None:
-        model, tokens, license = load_model(args.checkpoint)
-        return args.checkpoint, model, tokens, args.license or license
-    checkpoint, source = _average(args)
-    return source, checkpoint.model(), tuple(checkpoint.tokenizer.tokens), args.license
-
-
-def _average(args: argparse.Namespace) -> tuple[Checkpoint, str]:
+        source = args.checkpoint
+        return load_pretrained(source), source if source == "bundled" else str(resolve(source))
     checkpoint = average_newest(args.checkpoint, args.average)
-    return checkpoint, f"{args.checkpoint}, mean of {args.average} checkpoints to step {checkpoint.training['step']}"
+    source = f"{args.checkpoint}, mean of {args.average} checkpoints to step {checkpoint.training['step']}"
+    return checkpoint.pretrained(), source
 
 
 def summary(report: ExportReport, source: str, int8: bool) -> str:

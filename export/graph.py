@@ -202,8 +202,8 @@ def trace(
 def _name_transposed(graph: onnx_ir.Graph) -> None:
     """Names the transpose of every parameter after it: "NAME.T".
 
-    The optimizer turns these transposes into constants that keep the names, and asr.training.pretrained reads the
-    weights back by them. A parameter that several products share is transposed once.
+    The optimizer turns these transposes into constants that keep the names, by which a graph tells its weights. A
+    parameter that several products share is transposed once.
     """
     transposed: dict[str, onnx_ir.Value] = {}
     for node in list(graph):

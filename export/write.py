@@ -22,7 +22,7 @@ from asr.files import replacing
 from asr.model.model import AsrModel
 from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_model import ModelError, OnnxModel
-from asr.training.checkpoint import Checkpoint
+from asr.training.pretrained import Pretrained
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ExportReport:
 
 
 def export_model(
-    checkpoint: Checkpoint,
+    pretrained: Pretrained,
     path: str | Path,
     *,
     int8: bool = False,
@@ -48,26 +48,26 @@ def export_model(
     license: str = "",
     on_progress: Callable[[str], object] = lambda stage: None,
 ) -> ExportReport:
-    """Writes the averaged weights of `checkpoint` as one .onnx file that holds everything an app needs.
+    """Writes `pretrained` as one .onnx file that holds everything an app needs.
 
     Args:
         path: replaced atomically, and only by a file that passed the parity gate.
         int8: quantize the matrix products (see asr.export.quantize).
         chunk_size, left_context: defaults of the file in encoder frames; any others work at run time.
         rescore_ctc_weight: see asr.runtime.metadata.ModelMetadata.
-        license: of the weights, SPDX.
+        license: of the weights, SPDX; that of `pretrained` if empty.
         on_progress: called with what is done next, for people.
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
     output: Path = output_path(path)
     metadata = describe(
-        checkpoint,
+        pretrained,
         default_chunk_size=chunk_size,
         default_left_context=left_context,
         rescore_ctc_weight=rescore_ctc_weight,
-        license=license,
+        license=license or pretrained.license,
     )
-    model = in_half_precision(checkpoint.model())
+    model = in_half_precision(pretrained.model())
     on_progress("tracing the encoder")
     graph = step_graph(model)
     on_progress("tracing the decoder")
@@ -122,36 +122,18 @@ def in_half_precision(model: AsrModel) -> AsrModel:
     return model
 
 
-def describe(checkpoint: Checkpoint, **settings: Any) -> ModelMetadata:
-    """The metadata of a checkpoint; `settings` are fields of ModelMetadata. ExportError for a damaged summary."""
-    model_config = checkpoint.model_config
-    weights = checkpoint.average
+def describe(pretrained: Pretrained, **settings: Any) -> ModelMetadata:
+    """The metadata of a model file; `settings` are fields of ModelMetadata."""
+    model_config = pretrained.model_config
     return ModelMetadata(
-        tokens=tuple(checkpoint.tokenizer.tokens),
+        tokens=tuple(pretrained.tokenizer.tokens),
         phones=model_config.phones,
         num_layers=model_config.encoder_layers,
         num_decoder_layers=model_config.decoder_layers,
         dim=model_config.dim,
-        cmvn_mean=tuple(weights["encoder.mean"].tolist()),
-        cmvn_std=tuple((1.0 / weights["encoder.inverse_std"]).tolist()),
-        config=checkpoint.config.to_dict(),
-        training=_summary(checkpoint),
+        cmvn_mean=tuple(pretrained.weights["encoder.mean"].tolist()),
+        cmvn_std=tuple((1.0 / pretrained.weights["encoder.inverse_std"]).tolist()),
+        config=pretrained.config.to_dict(),
+        training=pretrained.training,
         **settings,
     )
-
-
-def _summary(checkpoint: Checkpoint) -> dict[str, Any]:
-    training = checkpoint.training
-    try:
-        history = training.get("history") or [{}]
-        return {
-            "steps": int(training.get("step", 0)),
-            "audio_hours": round(float(training.get("audio_hours", 0.0)), 2),
-            "wer": {str(name): round(float(rate), 4) for name, rate in history[-1].get("wer", {}).items()},
-            "data": [Path(name).name for name in checkpoint.config.data.train],
-            "torch": torch.__version__.split("+")[0],
-        }
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise ExportError(
-            f"the summary of the training in the checkpoint is damaged ({error}): take another checkpoint of the run"
-        ) from error

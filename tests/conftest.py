@@ -129,16 +129,17 @@ def phone_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def export_tiny(model: AsrModel, path: Path) -> None:
+    """Writes `path`, and its weights for another export beside it."""
     from asr.config import Config, TokenizerConfig
-    from asr.export.write import export_model
+    from asr.export.write import export_model, in_half_precision
     from asr.tokenizer import Tokenizer
-    from asr.training.checkpoint import Checkpoint
+    from asr.training.pretrained import Pretrained
 
-    weights = model.state_dict()
-    training = {"step": 0, "audio_hours": 0.0, "history": []}
     config = Config(model=model.config, tokenizer=TokenizerConfig(kind="char"))
-    checkpoint = Checkpoint(config, Tokenizer("char", TOKENS), weights, weights, training)
-    export_model(checkpoint, path)
+    pretrained = Pretrained(config, Tokenizer("char", TOKENS), model.state_dict())
+    export_model(pretrained, path)
+    weights = in_half_precision(pretrained.model()).state_dict()
+    Pretrained(config, pretrained.tokenizer, weights).save(path.with_suffix(".safetensors"))
 
 
 @pytest.fixture(scope="session")

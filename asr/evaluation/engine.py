@@ -1,6 +1,6 @@
-"""Engines of `asr evaluate`: PyTorch for a checkpoint, ONNX Runtime for an exported file.
+"""Engines of `asr evaluate`: PyTorch for trained weights, ONNX Runtime for an exported file.
 
-A checkpoint runs whole utterances under the chunk mask, in batches: the same numbers as streaming, by parity.
+PyTorch runs whole utterances under the chunk mask, in batches: the same numbers as streaming, by parity.
 An .onnx file is stepped chunk by chunk with its cache on one thread, as an app would run it; its full context
 is one chunk as long as the utterance.
 """
@@ -17,23 +17,23 @@ from asr.evaluation.torch_decoder import TorchDecoder
 from asr.runtime.joint_search import FloatArray, StepDecoder
 from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_model import Encoded, OnnxModel
-from asr.training.checkpoint import Checkpoint, resolve
+from asr.training.checkpoint import load_pretrained
 
 
-class CheckpointEngine:
+class TorchEngine:
     """PyTorch: the full pass under the chunk mask."""
 
     batched = True
     """Whether batching utterances saves time."""
 
-    def __init__(self, path: Path, device: str) -> None:
+    def __init__(self, source: str | Path, device: str) -> None:
         if device == "cuda" and not torch.cuda.is_available():
             raise ValueError("--device cuda: PyTorch finds no CUDA device; use --device cpu")
-        checkpoint = Checkpoint.load(path)
-        self.tokens = tuple(checkpoint.tokenizer.tokens)
+        pretrained = load_pretrained(source)
+        self.tokens = tuple(pretrained.tokenizer.tokens)
         self.rescore_ctc_weight = ModelMetadata.rescore_ctc_weight
         self._device = torch.device(device)
-        self._model = checkpoint.model().to(self._device)
+        self._model = pretrained.model().to(self._device)
         self.phones = self._model.config.phones
         """Names of the phones of `Encoded.phone_log_probs`; empty without a phone head."""
 
@@ -107,11 +107,11 @@ class OnnxEngine:
         return time.thread_time() if self._device == "cpu" else time.perf_counter()
 
 
-Engine = CheckpointEngine | OnnxEngine
+Engine = TorchEngine | OnnxEngine
 
 
 def open_engine(path: str | Path, device: str = "cpu") -> Engine:
-    """An .onnx file, a checkpoint, or the folder of a training run."""
+    """An .onnx file, or what `load_pretrained` takes."""
     if Path(path).suffix == ".onnx":
         return OnnxEngine(Path(path), device)
-    return CheckpointEngine(resolve(path), device)
+    return TorchEngine(path, device)

@@ -1,4 +1,4 @@
-"""`asr evaluate`: word error rate against latency, of a checkpoint or of an exported file."""
+"""`asr evaluate`: word error rate against latency, of trained weights or of an exported file."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def write_hypotheses(results: Sequence[Result], path: Path) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="an .onnx file, a checkpoint, or the folder of a training run")
+    parser.add_argument("model", help="an .onnx or .safetensors file, a checkpoint, or the folder of a training run")
     parser.add_argument("--data", nargs="+", required=True, metavar="DATA.jsonl.gz", help="written by `asr prepare`")
     parser.add_argument(
         "--chunk-ms", default="full,1280,640,320,160", metavar="MS,...", help="full is the whole utterance"

@@ -18,15 +18,12 @@ from torch import Tensor
 
 from asr.config import Config, ModelConfig, from_dict
 from asr.files import replacing
-from asr.model.model import AsrModel, with_vocab
+from asr.model.model import with_vocab
 from asr.tokenizer import Tokenizer
+from asr.training.pretrained import BUNDLED, CheckpointError, Pretrained, check_weights
 
 FORMAT_VERSION = 1
 _NAME = re.compile(r"checkpoint-(\d+)\.pt")
-
-
-class CheckpointError(ValueError):
-    """A file that is not a usable checkpoint."""
 
 
 @dataclass
@@ -49,11 +46,24 @@ class Checkpoint:
     def model_config(self) -> ModelConfig:
         return with_vocab(self.config.model, self.tokenizer.vocab_size)
 
-    def model(self, averaged: bool = True) -> AsrModel:
-        """The network with its (averaged) weights, in evaluation mode."""
-        model = AsrModel(self.model_config)
-        model.load_state_dict(self.average if averaged else self.weights)
-        return model.eval()
+    def pretrained(self) -> Pretrained:
+        """The moving average, with what is known of its training. CheckpointError for a damaged summary."""
+        return Pretrained(self.config, self.tokenizer, self.average, self._summary())
+
+    def _summary(self) -> dict[str, Any]:
+        try:
+            history = self.training.get("history") or [{}]
+            return {
+                "steps": int(self.training.get("step", 0)),
+                "audio_hours": round(float(self.training.get("audio_hours", 0.0)), 2),
+                "wer": {str(name): round(float(rate), 4) for name, rate in history[-1].get("wer", {}).items()},
+                "data": [Path(name).name for name in self.config.data.train],
+                "torch": torch.__version__.split("+")[0],
+            }
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the summary of the training in the checkpoint is damaged ({error}): take another one of the run"
+            ) from error
 
     def save(self, path: Path) -> None:
         """Writes atomically: `path` has its former content or all of the new one. Raises OSError if it cannot."""
@@ -100,20 +110,6 @@ class Checkpoint:
         except (AttributeError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path} is no checkpoint of asr-stream: {error}") from error
         return checkpoint
-
-
-def check_weights(weights: dict[str, Tensor], config: ModelConfig) -> None:
-    """Raises ValueError unless `weights` are finite and just those of the network that `config` describes."""
-    with torch.device("meta"):  # shapes without memory
-        expected = {name: value.shape for name, value in AsrModel(config).state_dict().items()}
-    odd = sorted({name for name, _ in expected.items() ^ {name: w.shape for name, w in weights.items()}.items()})
-    if odd:
-        raise ValueError(f"weights of another network than its configuration: {', '.join(odd[:3])}")
-    if damaged := [name for name, value in weights.items() if not value.isfinite().all()]:
-        raise ValueError(
-            f"weights that are not finite numbers, in {', '.join(damaged[:3])}: take an earlier checkpoint, and train "
-            "on with a lower optim.lr"
-        )
 
 
 def write_values(path: Path, values: dict[str, Any]) -> None:
@@ -165,6 +161,22 @@ def resolve(path: str | Path) -> Path:
     return found[-1]
 
 
+def load_pretrained(source: str | Path) -> Pretrained:
+    """The weights of `source`: "bundled", a .safetensors file, a checkpoint, or the folder of a run (its best one).
+
+    Raises CheckpointError where it is none of these.
+    """
+    path = BUNDLED if str(source) == "bundled" else resolve(source)
+    if path.suffix == ".safetensors":
+        return Pretrained.load(path)
+    if path.suffix == ".onnx":
+        raise CheckpointError(
+            f"{path} is an exported graph, which cannot be trained or exported again: take the .safetensors file or "
+            "the checkpoint that it was exported from"
+        )
+    return Checkpoint.load(path).pretrained()
+
+
 def average_newest(folder: str | Path, count: int) -> Checkpoint:
     """The newest checkpoint of a run, with the mean of the weights of the run's newest `count` as its average.
 
@@ -192,7 +204,9 @@ def average_newest(folder: str | Path, count: int) -> Checkpoint:
     return dataclasses.replace(newest, average=mean)
 
 
-def check_same_network(other: Checkpoint, first: Checkpoint, path: str, first_path: str) -> None:
+def check_same_network(
+    other: Checkpoint | Pretrained, first: Checkpoint | Pretrained, path: str, first_path: str
+) -> None:
     """Raises CheckpointError unless the weights of both can be averaged."""
     check_shape(other.config, first.config, path)
     if other.tokenizer != first.tokenizer or other.phones != first.phones:

@@ -1,29 +1,36 @@
-"""Weights to start a training or another export from: a checkpoint, or the float weights inside an exported .onnx file.
+"""A trained network to start from, to average, to evaluate or to export: what a training run leaves to others.
 
-An exported graph keeps PyTorch's names for all parameters. The matrices of its products are stored transposed, as
-"NAME.T" (see asr.export.graph), and those of the decoder in half precision, as "NAME_half".
+It travels as one .safetensors file, which holds no code and no state of the optimizer. Its header
+has the configuration, the text units, a summary of the training, the license and a checksum as JSON.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
-from asr.config import Config, from_dict
+from asr.config import Config, ModelConfig, from_dict
+from asr.files import replacing
 from asr.model.model import AsrModel, with_vocab
-from asr.runtime.metadata import ModelMetadata
-from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.tokenizer import Tokenizer
-from asr.training.checkpoint import Checkpoint, check_weights, resolve
 
-if TYPE_CHECKING:
-    import onnx
+BUNDLED = Path(__file__).parents[1] / "models" / "tiny.safetensors"
+FORMAT_VERSION = 1
+HEADER = "asr_stream"
+"""The entry of a file's metadata that holds what the module's head lists, as JSON."""
+
+
+class CheckpointError(ValueError):
+    """A file that does not hold the weights of a training."""
 
 
 @dataclass(frozen=True)
@@ -32,27 +39,96 @@ class Pretrained:
     """That of its training."""
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
+    """By the names of `AsrModel.state_dict`, float32."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """Summary of the training, which an exported model repeats: `steps`, `audio_hours`, `wer`, `data`, `torch`."""
+    license: str = ""
+    """Of the weights, as an SPDX identifier."""
 
     @property
     def phones(self) -> tuple[str, ...]:
         """Names of the phones of its phone head; empty without one."""
         return self.config.model.phones
 
+    @property
+    def model_config(self) -> ModelConfig:
+        return with_vocab(self.config.model, self.tokenizer.vocab_size)
 
-def load_pretrained(source: str | Path) -> Pretrained:
-    """Weights and tokenizer of `source`: "bundled", a float32 file of `asr export`, a checkpoint or its folder.
+    def model(self) -> AsrModel:
+        """The network in evaluation mode."""
+        model = AsrModel(self.model_config)
+        model.load_state_dict(self.weights)
+        return model.eval()
 
-    Raises ValueError where it is none of these, or where the file is quantized.
-    """
-    path = _file(source)
-    if path.suffix != ".onnx":
-        checkpoint = Checkpoint.load(path)
-        return Pretrained(checkpoint.config, checkpoint.tokenizer, checkpoint.average)
-    metadata, config, weights = _from_onnx(path)
-    kind = config.tokenizer.kind
-    if kind != "char":
-        raise ValueError(f"{path} holds the tokens of its {kind} tokenizer, not its rules: start from a checkpoint")
-    return Pretrained(config, Tokenizer("char", metadata.tokens), weights)
+    def save(self, path: Path) -> None:
+        """Writes a .safetensors file atomically. What float16 holds exactly takes 16 bits. OSError if it cannot."""
+        stored = {}
+        for name, value in self.weights.items():
+            half = value.half()
+            stored[name] = (half if torch.equal(half.float(), value) else value).contiguous()
+        header = {
+            "format_version": FORMAT_VERSION,
+            "config": self.config.to_dict(),
+            "tokenizer": self.tokenizer.to_dict(),
+            "training": self.training,
+            "license": self.license,
+        }
+        header["checksum"] = _checksum(header, stored)
+        data = save(stored, {HEADER: json.dumps(header)})  # one entry: several have no fixed order
+        with replacing(path, durable=True) as part:
+            part.write_bytes(data)
+
+    @staticmethod
+    def load(path: Path) -> Pretrained:
+        """Reads a .safetensors file; CheckpointError, naming it and what is wrong with it, otherwise."""
+        try:
+            with safe_open(path, "pt") as file:
+                header = json.loads((file.metadata() or {}).get(HEADER, "{}"))
+                stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except OSError as error:
+            raise CheckpointError(f"cannot read weights {path}: {error.strerror or error}") from error
+        except (SafetensorError, ValueError, RecursionError) as error:
+            raise CheckpointError(f"{path} is no safetensors file of asr-stream, or it is damaged: {error}") from error
+        try:
+            if header.pop("format_version", None) != FORMAT_VERSION:
+                raise ValueError(f"this version reads weights of format {FORMAT_VERSION}")
+            if header.pop("checksum", None) != _checksum(header, stored):
+                raise ValueError("it is damaged: its checksum is not that of its content")
+            loaded = Pretrained(
+                from_dict(Config, header["config"]),
+                Tokenizer.from_dict(header["tokenizer"]),
+                {name: value.float() for name, value in stored.items()},
+                dict(header["training"]),
+                str(header["license"]),
+            )
+            check_weights(loaded.weights, loaded.model_config)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{path} has no weights of asr-stream that can be used: {error}") from error
+        return loaded
+
+
+def _checksum(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    """SHA-256 over the header without `format_version` and `checksum`, and over the tensors."""
+    kept = {name: header[name] for name in sorted(header.keys() - {"format_version"})}
+    digest = hashlib.sha256(json.dumps(kept).encode())
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
+        digest.update(tensors[name].numpy().tobytes())
+    return digest.hexdigest()
+
+
+def check_weights(weights: dict[str, Tensor], config: ModelConfig) -> None:
+    """Raises ValueError unless `weights` are finite and just those of the network that `config` describes."""
+    with torch.device("meta"):  # shapes without memory
+        expected = {name: value.shape for name, value in AsrModel(config).state_dict().items()}
+    odd = sorted({name for name, _ in expected.items() ^ {name: w.shape for name, w in weights.items()}.items()})
+    if odd:
+        raise ValueError(f"weights of another network than its configuration: {', '.join(odd[:3])}")
+    if damaged := [name for name, value in weights.items() if not value.isfinite().all()]:
+        raise ValueError(
+            f"weights that are not finite numbers, in {', '.join(damaged[:3])}: take an earlier checkpoint, and train "
+            "on with a lower optim.lr"
+        )
 
 
 def with_new_units(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained:
@@ -95,55 +171,3 @@ def with_new_layers(pretrained: Pretrained, num_layers: int) -> Pretrained:
     moved = tuple(position[layer - 1] + 1 for layer in shape.condition_layers)
     grown = replace(shape, encoder_layers=num_layers, condition_layers=moved)
     return replace(pretrained, config=replace(pretrained.config, model=grown), weights=weights)
-
-
-def load_model(source: str | Path) -> tuple[AsrModel, tuple[str, ...], str]:
-    """The network of the same sources in evaluation mode, the spelling of its tokens, and its license if stated."""
-    path = _file(source)
-    if path.suffix != ".onnx":
-        checkpoint = Checkpoint.load(path)
-        return checkpoint.model(), tuple(checkpoint.tokenizer.tokens), ""
-    metadata, config, weights = _from_onnx(path)
-    model = AsrModel(with_vocab(config.model, metadata.vocab_size))
-    model.load_state_dict(weights)
-    return model.eval(), metadata.tokens, metadata.license
-
-
-def _file(source: str | Path) -> Path:
-    path = bundled_model("float32") if str(source) == "bundled" else Path(source)
-    return path if path.suffix == ".onnx" else resolve(path)
-
-
-def _from_onnx(path: Path) -> tuple[ModelMetadata, Config, dict[str, Tensor]]:
-    import onnx
-
-    metadata = OnnxModel(path).metadata  # opened by the runtime first: its errors are the clear ones
-    if metadata.quantization != "none":
-        raise ValueError(
-            f"{path} is quantized ({metadata.quantization}): start from its float32 export or a checkpoint"
-        )
-    weights = _parameters(onnx.load(path), "model.")
-    weights |= _parameters(onnx.load_from_string(metadata.decoder_onnx), "")
-    weights["encoder.mean"] = torch.tensor(metadata.cmvn_mean)
-    weights["encoder.inverse_std"] = 1.0 / torch.tensor(metadata.cmvn_std)
-    try:
-        config = from_dict(Config, metadata.config)
-        check_weights(weights, with_vocab(config.model, metadata.vocab_size))
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be trained or exported again: {error}") from error
-    return metadata, config, weights
-
-
-def _parameters(model: onnx.ModelProto, prefix: str) -> dict[str, Tensor]:
-    """Every parameter of a graph by PyTorch's name, `prefix` taken off, in float32."""
-    from onnx import numpy_helper
-
-    found = {}
-    for initializer in model.graph.initializer:
-        name = initializer.name.removesuffix("_half").removeprefix(prefix)
-        value = numpy_helper.to_array(initializer)
-        if name.endswith(".T"):
-            name, value = name.removesuffix(".T"), value.T
-        if name.endswith((".weight", ".bias", "_bias")):
-            found[name] = torch.from_numpy(np.array(value, np.float32))
-    return found

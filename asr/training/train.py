@@ -34,10 +34,10 @@ from asr.model.denominator import Denominator
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, Losses, with_vocab
 from asr.tables import Refusal
-from asr.training.checkpoint import Checkpoint, check_shape, checkpoints
+from asr.training.checkpoint import Checkpoint, check_shape, checkpoints, load_pretrained
 from asr.training.inputs import check_letters, estimate_cmvn, load_phones, phone_denominator, train_tokenizer
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
-from asr.training.pretrained import Pretrained, load_pretrained, with_new_layers, with_new_units
+from asr.training.pretrained import Pretrained, with_new_layers, with_new_units
 from asr.training.progress import StepStats, TrainingProgress
 from asr.training.validate import VALIDATION_CHUNKS, validate
 

@@ -52,7 +52,7 @@ def test_a_benchmark_prints_its_numbers(name: str, arguments: list[str], printed
 def test_fine_tuning_is_measured_on_the_speaker_and_on_others(
     tones: tuple[Path, Path], tiny_onnx: Path, tiny_model: AsrModel
 ) -> None:
-    options = ["--minutes", "0.1", "--num-others", "2", "--init", str(tiny_onnx)]
+    options = ["--minutes", "0.1", "--num-others", "2", "--init", str(tiny_onnx.with_suffix(".safetensors"))]
     shape = asdict(replace(tiny_model.config, vocab_size=0))
     overrides = [f"model.{key}={json.dumps(value)}" for key, value in shape.items()]
     output = run_here("finetune", str(tones[1]), *options, *overrides, "train.max_steps=1", "data.min_utterance_s=0.1")

@@ -15,13 +15,13 @@ import torch
 from support.export import SMALL, TOKENS
 
 from asr._core import ENCODER_INPUTS, ENCODER_OUTPUTS, ONNX_OPSET, PHONE_OUTPUT
-from asr.export.graph import ExportError
 from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
-from asr.export.write import describe, in_half_precision
+from asr.export.write import in_half_precision
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_model import OnnxModel
 from asr.tokenizer import SOS_EOS_ID
 from asr.training.checkpoint import Checkpoint
+from asr.training.pretrained import CheckpointError
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ from asr.training.checkpoint import Checkpoint
     ids=str,
 )
 def test_a_damaged_summary_of_the_training_is_named(checkpoint: Checkpoint, training: dict[str, object]) -> None:
-    with pytest.raises(ExportError, match=r"summary of the training .* is damaged .* another checkpoint"):
-        describe(dataclasses.replace(checkpoint, training=training))
+    with pytest.raises(CheckpointError, match=r"summary of the training .* is damaged .* another one"):
+        dataclasses.replace(checkpoint, training=training).pretrained()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_damaged_summary_of_the_training_is_named(checkpoint: Checkpoint, trai
     ids=str,
 )
 def test_pytorch_step_equals_onnx_with_the_cache_carried(checkpoint: Checkpoint, exported: Path, case: Case) -> None:
-    model = in_half_precision(checkpoint.model())
+    model = in_half_precision(checkpoint.pretrained().model())
     features, num_frames = speech_like(model, case, seed=99)
     expected, cache = step_torch(model, features, num_frames, case)
     found, onnx_cache = step_onnx(OnnxModel(exported), features, num_frames, case)
@@ -74,7 +74,7 @@ def test_a_stream_alone_equals_the_same_stream_in_a_batch(
     checkpoint: Checkpoint, exported: Path, exported_int8: Path, int8: bool
 ) -> None:
     case = Case(5, 6, 20, 50)
-    features, num_frames = speech_like(checkpoint.model(), case, seed=3)
+    features, num_frames = speech_like(checkpoint.pretrained().model(), case, seed=3)
     model = OnnxModel(exported_int8 if int8 else exported)
     together, cache = step_onnx(model, features, num_frames, case)
     for row in range(case.batch_size):
@@ -106,7 +106,7 @@ def test_scores_equal_the_decoder(checkpoint: Checkpoint, exported: Path) -> Non
     encoder_out = random.standard_normal((33, SMALL.dim)).astype(np.float32)
     tokens = [[3, 4, 5], [], [4] * 20, [5, 5, 6, 7]]
     found = OnnxModel(exported).score(tokens, encoder_out)
-    decoder = in_half_precision(checkpoint.model()).decoder
+    decoder = in_half_precision(checkpoint.pretrained().model()).decoder
     for row, score in zip(tokens, found, strict=True):
         with torch.no_grad():
             ids, lengths = torch.tensor([row or [0]]), torch.tensor([len(row)])
@@ -122,7 +122,7 @@ def test_decoder_steps_equal_the_decoder(checkpoint: Checkpoint, exported: Path)
     assert model.has_decoder_steps
     cache = model.decoder.begin(encoder_out)
     tokens = np.full((1, 1), SOS_EOS_ID)
-    decoder, memory = in_half_precision(checkpoint.model()).decoder, torch.from_numpy(encoder_out)[None]
+    decoder, memory = in_half_precision(checkpoint.pretrained().model()).decoder, torch.from_numpy(encoder_out)[None]
     for rows in ([0, 0, 0], [2, 0, 1, 1], [3, 0], [1, 1, 0]):
         log_probs, new = model.decoder.step(tokens[:, -1], cache)
         with torch.no_grad():
@@ -216,7 +216,7 @@ def matrices(path: Path) -> list[onnx.TensorProto]:
 
 def test_a_float_file_stores_matrices_in_16_bits_and_means_32(checkpoint: Checkpoint, exported: Path) -> None:
     assert {i.data_type for i in matrices(exported)} == {onnx.TensorProto.FLOAT16}, "a weight matrix stayed wide"
-    model = checkpoint.model()
+    model = checkpoint.pretrained().model()
     before = {name: value.clone() for name, value in model.named_parameters()}
     after = dict(in_half_precision(model).named_parameters())
     changed = {name for name, value in before.items() if not torch.equal(value, after[name])}
@@ -239,7 +239,7 @@ def test_int8_is_smaller_and_close(checkpoint: Checkpoint, exported: Path, expor
     size, float_size = (sum(len(i.raw_data) for i in g.graph.initializer) for g in (graph, float_graph))
     assert size < 0.7 * float_size
     assert len(model.metadata.decoder_onnx) < len(OnnxModel(exported).metadata.decoder_onnx)
-    report = check_parity(in_half_precision(checkpoint.model()), model)
+    report = check_parity(in_half_precision(checkpoint.pretrained().model()), model)
     assert 1e-6 < report.relative_error < 0.1 and report.agreement > 0.9
 
 

@@ -6,6 +6,8 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from asr.cli import main
 from asr.runtime.onnx_model import OnnxModel
@@ -45,6 +47,20 @@ def test_command_exports_the_mean_of_the_newest_checkpoints(
     assert "cannot average 4 checkpoints of" in capsys.readouterr().err
 
 
+def test_command_writes_weights_for_further_training(
+    quick: None, checkpoint: Checkpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are those that the graphs compute with: both ways end in the same file."""
+    checkpoint.save(tmp_path / "c.pt")
+    weights, straight, again = (str(tmp_path / name) for name in ("w.safetensors", "a.onnx", "b.onnx"))
+    assert main(["export", str(tmp_path / "c.pt"), "-o", weights, "--license", "CC0-1.0"]) == 0
+    assert "half precision" in capsys.readouterr().out
+    assert {value.dtype for value in load_file(weights).values() if value.dim() >= 2} == {torch.float16}
+    assert main(["export", str(tmp_path / "c.pt"), "-o", straight, "--license", "CC0-1.0"]) == 0
+    assert main(["export", weights, "-o", again]) == 0  # the license goes with the weights
+    assert Path(straight).read_bytes() == Path(again).read_bytes()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -52,6 +68,8 @@ def test_command_exports_the_mean_of_the_newest_checkpoints(
         (["-o", "model.onnx", "--left-context-ms", "-40"], "--left-context-ms -40"),
         (["-o", "model.bin"], "must end in .onnx"),
         (["-o", "no/such/folder/model.onnx"], "no folder"),
+        (["-o", "no/such/folder/model.safetensors"], "no folder"),
+        (["-o", "model.safetensors", "--int8"], "--int8 is for inference"),
         (["-o", "model.onnx", "--rescore-ctc-weight", "1.5"], "rescore_ctc_weight"),
         (["-o", "model.onnx", "--average", "2"], "c.pt is not the folder of a training run"),
     ],

@@ -33,7 +33,7 @@ def test_every_kind_of_model_passes_the_gate(changes: dict[str, object], tmp_pat
     # What more layers carry in their caches is tested in test_export.py.
     changes |= {"encoder_layers": 1, "decoder_layers": 1}
     checkpoint = make_checkpoint(dataclasses.replace(SMALL, **changes))  # type: ignore[arg-type]
-    report = export_model(checkpoint, tmp_path / "model.onnx")
+    report = export_model(checkpoint.pretrained(), tmp_path / "model.onnx")
     assert report.parity.max_error < 1e-4 and report.parity.num_chunks >= 50
     model, phones = OnnxModel(tmp_path / "model.onnx"), changes.get("phones", SMALL.phones)
     output = model.step(np.zeros((1, 19, 80), np.float32), np.array([19]), model.init_cache(1, 4))
@@ -50,7 +50,7 @@ def test_a_model_without_phones_does_not_score_them() -> None:
 def test_absolute_positions_are_refused(position: str, tmp_path: Path) -> None:
     checkpoint = make_checkpoint(dataclasses.replace(SMALL, position=position))
     with pytest.raises(ExportError, match=f"{position}.*rope, relative or none"):
-        export_model(checkpoint, tmp_path / "model.onnx")
+        export_model(checkpoint.pretrained(), tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -110,7 +110,7 @@ def test_the_gate_refuses_a_tampered_graph(
 
     monkeypatch.setattr(export_write, name, tampered)
     with pytest.raises(ExportError, match="exported"):
-        export_model(checkpoint, output, int8=int8)
+        export_model(checkpoint.pretrained(), output, int8=int8)
     assert output.read_bytes() == b"the good file of yesterday"
     assert list(tmp_path.iterdir()) == [output]
 
@@ -142,12 +142,12 @@ def test_the_gate_refuses_a_tampered_decoder(
 
     monkeypatch.setattr(export_write, "decoder_graph", tampered)
     with pytest.raises(ExportError, match=error):
-        export_model(checkpoint, tmp_path / "model.onnx")
+        export_model(checkpoint.pretrained(), tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_damage_to_the_phone_head_alone_is_found(checkpoint: Checkpoint, exported: Path, tmp_path: Path) -> None:
-    model = in_half_precision(checkpoint.model())
+    model = in_half_precision(checkpoint.pretrained().model())
     check_parity(model, OnnxModel(exported))
     graph = onnx.load(exported)
     (bias,) = (i for i in graph.graph.initializer if i.name.endswith("phone_ctc.bias"))

@@ -34,7 +34,7 @@ from asr.export.sherpa import export_sherpa
 from asr.features import num_frames
 from asr.model.model import AsrModel
 from asr.runtime.onnx_model import OnnxModel, bundled_model
-from asr.training.pretrained import load_model
+from asr.training.checkpoint import load_pretrained
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def folder(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `asr export` makes of a float32 .onnx file."""
     path = tmp_path_factory.mktemp("sherpa") / "new"
     options = ["--target", "sherpa-onnx", "-o", str(path), "--license", "CC-BY-4.0"]
-    assert main(["export", str(tiny_onnx), *options]) == 0
+    assert main(["export", str(tiny_onnx.with_suffix(".safetensors")), *options]) == 0
     return path
 
 
@@ -265,7 +265,7 @@ def test_the_benchmark_prints_how_to_write_what_is_not_there(
 def test_a_model_with_phones_is_exported(phone_model: tuple[Path, Path], tmp_path: Path) -> None:
     """As the bundled one is; sherpa-onnx reads the letters."""
     options = ["--target", "sherpa-onnx", "--chunk-ms", "160", "--left-context-ms", "320", "-o", str(tmp_path)]
-    assert main(["export", str(phone_model[0]), *options]) == 0
+    assert main(["export", str(phone_model[0].with_suffix(".safetensors")), *options]) == 0
     assert decode(zipformer(tmp_path, 160), [np.zeros(16000, np.float32)]) is not None
 
 
@@ -323,12 +323,13 @@ def test_command_writes_a_file_for_each_latency(
     monkeypatch.setattr(sherpa, "wenet_graph", lambda model: load(folder / "wenet_ctc.onnx"))
     monkeypatch.setattr(sherpa, "_check", lambda *args: (0.0, 0.0))
     options = ["--chunk-ms", "640,320,640", "--left-context-ms", "1280"]
-    assert main(["export", str(tiny_onnx), "--target", "sherpa-onnx", "-o", str(tmp_path), *options]) == 0
+    weights = tiny_onnx.with_suffix(".safetensors")
+    assert main(["export", str(weights), "--target", "sherpa-onnx", "-o", str(tmp_path), *options]) == 0
     assert made == [(8, 32), (16, 32)]
     names = {"tokens.txt", "wenet_ctc.onnx", "zipformer2_ctc.320ms.onnx", "zipformer2_ctc.640ms.onnx"}
     assert {path.name for path in tmp_path.iterdir()} == names
     printed = capsys.readouterr().out
-    assert f"{tiny_onnx} -> {tmp_path}" in printed and "zipformer2_ctc.320ms.onnx: " in printed
+    assert f"{weights} -> {tmp_path}" in printed and "zipformer2_ctc.320ms.onnx: " in printed
 
 
 def _no_floor(graph: onnx.ModelProto) -> None:
@@ -368,7 +369,7 @@ def test_the_bundled_weights_come_back_from_their_file() -> None:
     features = np.random.default_rng(0).normal(-9, 3, (131, 80)).astype(np.float32)
     expected = OnnxModel(bundled_model("float32")).encode(features, 16, 64).log_probs
     with torch.no_grad():
-        found, _, _ = load_model("bundled")[0](torch.from_numpy(features)[None], torch.tensor([131]), 16, 64)
+        found, _, _ = load_pretrained("bundled").model()(torch.from_numpy(features)[None], torch.tensor([131]), 16, 64)
     np.testing.assert_allclose(found[0].numpy(), expected, rtol=0, atol=1e-3)
 
 
@@ -390,7 +391,7 @@ def test_command_names_the_wrong_option(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["export", str(tiny_onnx), "--target", "sherpa-onnx", *options]) == 1
+    assert main(["export", str(tiny_onnx.with_suffix(".safetensors")), "--target", "sherpa-onnx", *options]) == 1
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

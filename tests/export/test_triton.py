@@ -25,7 +25,7 @@ TYPES = {model_config_pb2.TYPE_FP32: "tensor(float)", model_config_pb2.TYPE_INT6
 def repository(phone_model: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("triton") / "repository"
     options = ["--target", "triton", "--chunk-ms", "320", "--left-context-ms", "640", "-o", str(folder)]
-    assert main(["export", str(phone_model[0]), *options]) == 0
+    assert main(["export", str(phone_model[0].with_suffix(".safetensors")), *options]) == 0
     return folder
 
 

@@ -112,7 +112,7 @@ def test_training_with_a_lexicon_learns_phones_and_resumes(
     checkpoint = Checkpoint.load(path)
     assert checkpoint.config.model.phones == ("TA", "TB", "TC", "TD", "TE", "TF")
     assert checkpoint.training["history"][-1]["wer"]["full"] < 0.5  # of phones; 1.0 without training
-    assert checkpoint.model().phone_ctc.weight.shape == (13, 48)
+    assert checkpoint.pretrained().model().phone_ctc.weight.shape == (13, 48)
     assert main([*arguments, *options, "train.max_steps=261", "--resume"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "step 260: PER full" in printed and "resuming at step 260" in printed
@@ -170,5 +170,5 @@ def test_fine_tuning_keeps_the_phone_head_or_reports_that_it_is_dropped(
     assert len(Checkpoint.load(path).config.model.phones) == 39
     assert main([*command, f"train.output={tmp_path / 'dropped'}", "data.lexicon="]) == 0
     (path,) = checkpoints(tmp_path / "dropped")
-    assert Checkpoint.load(path).model().phone_ctc is None
+    assert Checkpoint.load(path).pretrained().model().phone_ctc is None
     assert "the phone head is dropped" in " ".join(capsys.readouterr().out.split())

@@ -74,7 +74,7 @@ def traced(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = shared_folder(tmp_path_factory) / "traced"
     with FileLock(folder.with_suffix(".lock")):
         if not folder.exists():
-            model, part = in_half_precision(checkpoint.model()), tmp_path_factory.mktemp("traced")
+            model, part = in_half_precision(checkpoint.pretrained().model()), tmp_path_factory.mktemp("traced")
             with patch.object(torch.export, "export", wraps=torch.export.export) as trace:
                 for make in (step_graph, decoder_graph):
                     onnx.save(make(model), part / make.__name__)
@@ -89,7 +89,7 @@ def quick(traced: Callable[[str], onnx.ModelProto], monkeypatch: pytest.MonkeyPa
 
 
 def reuse(traced: Callable[[str], onnx.ModelProto], patch: pytest.MonkeyPatch) -> None:
-    """Lets `export_model(checkpoint, ...)` take the graphs that were traced already."""
+    """Lets `export_model(checkpoint.pretrained(), ...)` take the graphs that were traced already."""
     from asr.export import write
 
     for name in ("step_graph", "decoder_graph"):
@@ -102,7 +102,7 @@ def write(checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], path
 
     with pytest.MonkeyPatch.context() as patch:
         reuse(traced, patch)
-        export_model(checkpoint, path, **options)
+        export_model(checkpoint.pretrained(), path, **options)
     return path
 
 

@@ -11,36 +11,43 @@ from support.checkpoints import TOKENS, checkpoint_of_step
 
 from asr.cli import main
 from asr.tokenizer import Tokenizer
-from asr.training.checkpoint import Checkpoint
+from asr.training.checkpoint import load_pretrained
 
 
 def saved(path: Path, step: int, added: float) -> Path:
     checkpoint = checkpoint_of_step(step)
-    checkpoint.weights = {name: value + added for name, value in checkpoint.weights.items()}
-    checkpoint.average = {name: value - added for name, value in checkpoint.average.items()}
+    checkpoint.average = {name: value + added for name, value in checkpoint.average.items()}
+    checkpoint.training["history"] = [{"wer": {"full": 0.25}}]
     checkpoint.save(path)
     return path
 
 
 def test_shares_weigh_the_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two, three = (saved(tmp_path / f"{step}.pt", step, added) for step, added in ((1, 0.0), (2, 4.0), (3, 20.0)))
-    output = tmp_path / "mean.pt"
+    output = tmp_path / "mean.safetensors"
     assert main(["average", f"{one}*0.5", f"{two}*1", f"{three}*0.5", "-o", str(output)]) == 0
     assert capsys.readouterr().out == f"{output}: 25 % {one}, 50 % {two}, 25 % {three}\n"
-    start, mean = checkpoint_of_step(1), Checkpoint.load(output)
-    for before, after, expected in ((start.weights, mean.weights, 7.0), (start.average, mean.average, -7.0)):
-        assert all(torch.allclose(after[name], value + expected, atol=1e-5) for name, value in before.items())
-    assert mean.training == {"step": 6, "audio_hours": 4.5}
-    assert main(["average", str(one), str(two), "-o", str(output)]) == 0
-    assert torch.allclose(Checkpoint.load(output).weights["ctc.bias"], start.weights["ctc.bias"] + 2)
+    start, mean = checkpoint_of_step(1), load_pretrained(output)
+    assert all(torch.allclose(mean.weights[name], value + 7, atol=1e-5) for name, value in start.average.items())
+    assert (mean.training["steps"], mean.training["audio_hours"], mean.training["wer"]) == (6, 4.5, {})
+    second = tmp_path / "second.safetensors"
+    assert main(["average", str(output), str(one), "-o", str(second)]) == 0  # means can be averaged again
+    assert torch.allclose(load_pretrained(second).weights["ctc.bias"], start.average["ctc.bias"] + 3.5)
+
+
+def test_the_output_is_a_file_for_further_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(tmp_path / "a.pt", 1, 0.0)
+    for output, message in (("mean.pt", "must end in .safetensors"), ("no/mean.safetensors", "no folder")):
+        assert main(["average", str(path), str(path), "-o", str(tmp_path / output)]) == 1
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("share", ["0", "-1", "half", "nan", "inf"])
 def test_odd_shares_are_refused(share: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = saved(tmp_path / "a.pt", 1, 0.0)
-    assert main(["average", str(path), f"{path}*{share}", "-o", str(tmp_path / "mean.pt")]) == 1
+    assert main(["average", str(path), f"{path}*{share}", "-o", str(tmp_path / "mean.safetensors")]) == 1
     assert "the share after * must be a number above 0" in capsys.readouterr().err
-    assert not (tmp_path / "mean.pt").exists()
+    assert not (tmp_path / "mean.safetensors").exists()
 
 
 def test_other_networks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,9 +55,9 @@ def test_other_networks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     checkpoint = checkpoint_of_step(2)
     checkpoint.tokenizer = Tokenizer("char", (*TOKENS[:-1], "C"))
     checkpoint.save(other)
-    assert main(["average", str(path), str(other), "-o", str(tmp_path / "mean.pt")]) == 1
+    assert main(["average", str(path), str(other), "-o", str(tmp_path / "mean.safetensors")]) == 1
     assert f"{other} writes other text units than {path}: they cannot be averaged" in capsys.readouterr().err
     shape = dataclasses.replace(checkpoint.config.model, activation="gelu")
     dataclasses.replace(checkpoint, config=dataclasses.replace(checkpoint.config, model=shape)).save(other)
-    assert main(["average", str(path), str(other), "-o", str(tmp_path / "mean.pt")]) == 1
+    assert main(["average", str(path), str(other), "-o", str(tmp_path / "mean.safetensors")]) == 1
     assert "model.activation is 'gelu' there" in capsys.readouterr().err

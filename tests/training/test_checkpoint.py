@@ -179,7 +179,7 @@ def test_the_newest_checkpoints_are_averaged_as_trained(tmp_path: Path) -> None:
         averaged = average_newest(tmp_path, count)
         assert averaged.training["step"] == 11
         assert torch.equal(averaged.weights["ctc.bias"], start["ctc.bias"] + 121)
-        weights = averaged.model().state_dict()
+        weights = averaged.pretrained().model().state_dict()
         assert all(torch.allclose(weights[name], value + mean) for name, value in start.items())
 
 

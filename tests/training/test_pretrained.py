@@ -1,64 +1,165 @@
-"""Weights to start from: the names in an exported file, and files that lack some or hold numbers that are none."""
+"""Weights to start from: their file, damage to it, and networks that grow new units and layers."""
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
+import random
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx
 import pytest
 import torch
-from conftest import TOKENS
 from onnx import numpy_helper
 from rich.console import Console
+from safetensors.torch import load_file, save_file
+from support.checkpoints import checkpoint_of_step
 
 from asr.cli import main
-from asr.config import Config, ModelConfig, load_config
-from asr.model.model import AsrModel
-from asr.runtime.onnx_model import bundled_model
+from asr.config import Config, ModelConfig, TokenizerConfig, from_dict, load_config
+from asr.model.model import AsrModel, with_vocab
+from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
-from asr.training.checkpoint import Checkpoint, CheckpointError, checkpoint_path
-from asr.training.pretrained import Pretrained, load_model, load_pretrained, with_new_layers
+from asr.training.checkpoint import Checkpoint, checkpoint_path, load_pretrained
+from asr.training.pretrained import HEADER, CheckpointError, Pretrained, with_new_layers
 from asr.training.train import Trainer
 
-if TYPE_CHECKING:
-    from asr.model.model import AsrModel
+
+@pytest.fixture
+def pretrained(checkpoint: Checkpoint) -> Pretrained:
+    weights = {name: value.clone() for name, value in checkpoint.average.items()}
+    return dataclasses.replace(checkpoint.pretrained(), weights=weights, license="CC0-1.0")
 
 
-def test_an_exported_file_holds_every_weight_by_its_name_in_pytorch(tiny_model: AsrModel, tiny_onnx: Path) -> None:
-    pretrained, weights = load_pretrained(tiny_onnx), tiny_model.state_dict()
-    assert pretrained.tokenizer == Tokenizer("char", TOKENS)
-    assert pretrained.weights.keys() == weights.keys()
-    for name, value in weights.items():  # to the bit: they are in half precision already
-        assert torch.equal(pretrained.weights[name], value), name
+def test_a_saved_file_holds_everything_to_the_bit(pretrained: Pretrained, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    pretrained.weights["encoder.layers.0.attention.qkv.weight"][0, 0] = 1e-3  # float16 has no such number
+    pretrained.weights["ctc.weight"][:] = torch.randn(pretrained.weights["ctc.weight"].shape).half().float()
+    pretrained.save(path)
+    loaded = load_pretrained(path)
+    assert loaded.weights.keys() == pretrained.weights.keys()
+    for name, value in pretrained.weights.items():
+        assert loaded.weights[name].dtype == torch.float32 and torch.equal(loaded.weights[name], value), name
+    for name in ("config", "tokenizer", "training", "license"):
+        assert getattr(loaded, name) == getattr(pretrained, name), name
+    stored = load_file(path)
+    assert stored["ctc.weight"].dtype == torch.float16
+    assert stored["encoder.layers.0.attention.qkv.weight"].dtype == torch.float32
+    second = tmp_path / "second.safetensors"
+    loaded.save(second)
+    assert second.read_bytes() == path.read_bytes()
+    assert {p.name for p in tmp_path.iterdir()} == {path.name, second.name}
 
 
-def edited(path: Path, target: Path, change: Callable[[onnx.TensorProto], None]) -> Path:
-    proto = onnx.load(path)
-    for tensor in proto.graph.initializer:
-        change(tensor)
-    onnx.save(proto, target)
-    return target
+def test_units_that_need_rules_are_kept(tmp_path: Path) -> None:
+    """What an exported graph does not have: the pieces' scores of SentencePiece."""
+    tokenizer = Tokenizer.train("bpe", ["SIX SEVEN EIGHT NINE", "SEVEN SIX"] * 20, 20)
+    checkpoint = checkpoint_of_step(3)
+    config = dataclasses.replace(checkpoint.config, tokenizer=TokenizerConfig("bpe", 20))
+    weights = AsrModel(with_vocab(config.model, tokenizer.vocab_size)).state_dict()
+    Pretrained(config, tokenizer, weights).save(tmp_path / "bpe.safetensors")
+    loaded = load_pretrained(tmp_path / "bpe.safetensors")
+    assert loaded.tokenizer == tokenizer and loaded.tokenizer.encode("SEVEN NINE") == tokenizer.encode("SEVEN NINE")
 
 
-def test_a_weight_that_is_no_number_is_named(tiny_onnx: Path, tmp_path: Path) -> None:
-    def damage(tensor: onnx.TensorProto) -> None:
-        if tensor.name == "model.encoder.layers.1.attention.qkv.bias":
-            value = numpy_helper.to_array(tensor).copy()
-            value[3] = float("nan")
-            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+def test_damage_anywhere_in_a_file_is_found(pretrained: Pretrained, tmp_path: Path) -> None:
+    path, broken = tmp_path / "weights.safetensors", tmp_path / "broken.safetensors"
+    pretrained.save(path)
+    data = path.read_bytes()
+    generator = random.Random(0)
+    places = [generator.randrange(len(data)) for _ in range(40)] + [generator.randrange(4000) for _ in range(60)]
+    for place in places:
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << generator.randrange(8)
+        broken.write_bytes(damaged)
+        try:
+            loaded = load_pretrained(broken)
+        except CheckpointError as error:
+            assert str(broken) in str(error)
+        else:  # a space more or less in the header
+            assert loaded.config == pretrained.config and loaded.tokenizer == pretrained.tokenizer
+            assert all(torch.equal(loaded.weights[name], value) for name, value in pretrained.weights.items())
+    for length in (0, 7, 100, len(data) - 1):
+        broken.write_bytes(data[:length])
+        with pytest.raises(CheckpointError, match=r"broken\.safetensors"):
+            load_pretrained(broken)
+    with pytest.raises(CheckpointError, match=r"cannot read weights .*none\.safetensors: No such file"):
+        load_pretrained(tmp_path / "none.safetensors")
 
-    path = edited(tiny_onnx, tmp_path / "nan.onnx", damage)
-    for load in (load_pretrained, load_model):
-        with pytest.raises(
-            ValueError, match=r"nan\.onnx .* not finite numbers, in encoder\.layers\.1\.attention\.qkv\.bias"
-        ):
-            load(path)
+
+def test_files_of_others_are_refused(pretrained: Pretrained, tmp_path: Path) -> None:
+    path = tmp_path / "other.safetensors"
+    header = {"format_version": 1, "config": {}, "tokenizer": {}, "training": {}, "license": ""}
+    for tensors, metadata in (
+        ({}, None),
+        (pretrained.weights, None),
+        ({"a": torch.zeros(2, dtype=torch.bfloat16)}, {HEADER: json.dumps(header)}),
+        ({}, {HEADER: "[]"}),
+        ({}, {HEADER: "no JSON"}),
+        ({}, {HEADER: json.dumps({**header, "format_version": 2})}),
+    ):
+        save_file(tensors, path, metadata)
+        with pytest.raises(CheckpointError, match=r"other\.safetensors"):
+            load_pretrained(path)
+
+
+def test_a_later_format_is_refused(pretrained: Pretrained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "later.safetensors"
+    with monkeypatch.context() as patch:
+        patch.setattr("asr.training.pretrained.FORMAT_VERSION", 2)
+        pretrained.save(path)
+    with pytest.raises(CheckpointError, match=r"later\.safetensors .* this version reads weights of format 1"):
+        load_pretrained(path)
+
+
+def test_an_exported_graph_is_no_start(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (
+        [*arguments, f"train.init={bundled_model('float32')}"],
+        ["export", str(bundled_model()), "-o", str(tmp_path / "again.onnx")],
+    ):
+        assert main(command) == 1
+        assert "is an exported graph, which cannot be trained" in capsys.readouterr().err
+
+
+def test_the_bundled_files_hold_the_same_weights() -> None:
+    """The float32 graph has each matrix of the file for further training, transposed or not, to the bit."""
+    pretrained, metadata = load_pretrained("bundled"), OnnxModel(bundled_model("float32")).metadata
+    assert pretrained.config == from_dict(Config, metadata.config)
+    assert pretrained.tokenizer.tokens == metadata.tokens and pretrained.license == metadata.license != ""
+    assert pretrained.training == metadata.training
+    graphs = onnx.load(bundled_model("float32")), onnx.load_from_string(metadata.decoder_onnx)
+    stored = {
+        value.astype(np.float32).tobytes()
+        for graph in graphs
+        for tensor in graph.graph.initializer
+        for array in [numpy_helper.to_array(tensor)]
+        for value in (array, array.T)
+    }
+    matrices = [name for name, value in pretrained.weights.items() if value.dim() == 2]
+    assert len(matrices) == 76
+    assert [name for name in matrices if pretrained.weights[name].numpy().tobytes() not in stored] == []
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"), [("weight", "not finite numbers, in ctc.bias"), ("shape", "another network")]
+)
+def test_weights_of_another_network_or_that_are_no_numbers_are_refused(
+    pretrained: Pretrained, tmp_path: Path, part: str, reason: str
+) -> None:
+    path = tmp_path / "odd.safetensors"
+    if part == "shape":
+        del pretrained.weights["phone_ctc.bias"]
+    else:
+        pretrained.weights["ctc.bias"][0] = float("nan")
+    pretrained.save(path)
+    with pytest.raises(CheckpointError, match=rf"odd\.safetensors .*{reason}"):
+        load_pretrained(path)
 
 
 def test_a_checkpoint_with_a_weight_that_is_no_number_is_neither_exported_nor_trained_further(
@@ -79,24 +180,6 @@ def test_a_checkpoint_with_a_weight_that_is_no_number_is_neither_exported_nor_tr
         assert main(command) == 1
         assert re.search(r"damaged\.pt .*ctc\.bias", " ".join(capsys.readouterr().err.split()))
     assert not (tmp_path / "out.onnx").exists()
-
-
-def test_weights_without_the_phone_head_of_their_configuration_are_refused(
-    phone_model: tuple[Path, Path], tmp_path: Path
-) -> None:
-    def hide(tensor: onnx.TensorProto) -> None:
-        if tensor.name.startswith("model.phone_ctc."):
-            hidden[tensor.name] = tensor.name = tensor.name.replace("model.phone_ctc", "hidden").replace(".", "_")
-
-    hidden: dict[str, str] = {}
-    path = edited(phone_model[0], tmp_path / "headless.onnx", hide)
-    proto = onnx.load(path)
-    for node in proto.graph.node:
-        for index, name in enumerate(node.input):
-            node.input[index] = hidden.get(name, name)
-    onnx.save(proto, path)
-    with pytest.raises(ValueError, match=r"headless\.onnx .* another network .*phone_ctc\.bias, phone_ctc\.weight"):
-        load_pretrained(path)
 
 
 def relabeled(manifest: Path, folder: Path, letter: str, other: str) -> Path:
@@ -223,11 +306,6 @@ def test_the_bundled_model_can_be_trained_further(tones: tuple[Path, Path], tmp_
     arguments = [f"data.train={tones[0]}", f"train.output={output}", "train.init=bundled", "data.curriculum_epochs=0"]
     assert main(["train", "tiny", *arguments, "data.min_utterance_s=0.1", "train.max_steps=1"]) == 0
     assert Checkpoint.load(checkpoint_path(output, 1)).tokenizer.vocab_size == 31
-
-
-def test_a_quantized_file_is_no_start(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*arguments, f"train.init={bundled_model('int8')}"]) == 1
-    assert "quantized" in capsys.readouterr().err
 
 
 def test_init_of_another_shape_is_refused(
