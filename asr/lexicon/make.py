@@ -39,7 +39,7 @@ class Pronouncer:
         if self._possessives and (base := possessive_base(word)):
             _, known = self(base)
             if known:
-                return "rule", tuple(dict.fromkeys(possessive(word, phones) for phones in known))
+                return "rule", tuple(possessive(word, phones) for phones in known)
         if self._g2p is not None and (found := pronounce(self._g2p, word, self._max_variants)):
             least = found[0][1] + math.log(LEAST_SHARE)
             return "model", tuple(phones for phones, log_prob in found if log_prob >= least)

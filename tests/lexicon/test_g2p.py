@@ -185,6 +185,14 @@ def test_words_that_need_a_rare_pair_are_left_out(monkeypatch: pytest.MonkeyPatc
     assert rare == [2, 1], "it is avoided where there is another"
 
 
+def test_the_context_is_as_long_as_asked_for() -> None:
+    """X is spoken as the consonant before it, with a vowel between them: three pairs."""
+    words = {a + v + "X": ((a.lower(), v.lower(), a.lower()),) for a in "BDGKMNPT" for v in "AEIOU"}
+    for order, wrong in ((2, True), (3, False)):
+        rates = error_rates(opened(train(Lexicon(words), G2pOptions(order=order))), Lexicon(words))
+        assert (rates.words > 0.5) is wrong, (order, rates)
+
+
 def test_a_smaller_size_is_kept() -> None:
     data = train(language(3000, 0), G2pOptions(order=4, megabytes=0.01))
     assert len(data) < 12_000

@@ -70,6 +70,16 @@ def test_words_are_shown_with_their_source(files: Path, capsys: pytest.CaptureFi
     assert "no pronunciation of BRONTË'S; name a model" in err
 
 
+def test_the_model_gives_a_word_as_many_pronunciations_as_asked_for(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("asr.lexicon.make.pronounce", lambda g2p, word, count: [(("k",), -1.0), (("m",), -1.1)][:count])
+    options = ["--dict", str(files / "dict.txt"), "--g2p", str(files / "g2p.model")]
+    for count in (1, 2):
+        assert main(["lexicon", "show", "KIKI", *options, "--max-variants", str(count)]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == count
+
+
 def test_the_language_model_carries_pronunciations(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["lm", "train", str(files / "text.txt"), "--order", "2", "-o", str(files / "words.lm")]
     assert main([*command, "--lexicon", str(files / "dict.txt"), "--g2p", str(files / "g2p.model")]) == 0

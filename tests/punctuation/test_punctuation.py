@@ -21,7 +21,7 @@ from asr.export.graph import ExportError
 from asr.export.punctuation import example_texts, export_punctuation
 from asr.punctuation.batches import IGNORED, Batch
 from asr.punctuation.checkpoint import PunctuationCheckpoint
-from asr.punctuation.corpus import Corpus, CorpusReader
+from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
 from asr.punctuation.evaluate import answer_running, evaluate, read_iwslt, tune
 from asr.punctuation.model import PunctuatorConfig
 from asr.punctuation.train import TrainOptions, batch_loss, train
@@ -302,10 +302,16 @@ def test_files_of_the_ted_benchmark(tmp_path: Path) -> None:
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asr.punctuation.cli.PunctuatorConfig", lambda: SMALL)
+    parts: list[tuple[float, float]] = []
+    monkeypatch.setattr(
+        "asr.punctuation.cli.read",
+        lambda path, num, part, *rest, **kw: parts.append(part) or read(path, num, part, *rest, **kw),
+    )
     text, weights, file = write_prose(tmp_path / "prose.txt"), tmp_path / "p.pt", tmp_path / "p.onnx"
     command = ["text", "train", str(text), "-o", str(weights), "--steps", "20", "--rows", "4"]
     assert cli.main(command) == 0
     assert "step 20: prose.txt: " in capsys.readouterr().err
+    assert parts == [(0.0, 1.0 - HELD_OUT), (1.0 - HELD_OUT, 1.0)], "what it is scored on is not trained on"
     assert cli.main(command) == 1
     assert "--resume" in capsys.readouterr().err
     assert cli.main([*command[:-3], "25", *command[-2:], "--resume"]) == 0
@@ -314,6 +320,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert "words" in capsys.readouterr().out
     assert cli.main(["text", "evaluate", str(file), str(text), "--held-out"]) == 0
     assert "F1" in capsys.readouterr().out
+    assert parts[-1] == (1.0 - HELD_OUT, 1.0)
     assert cli.main(["text", "show", str(file), "he met john yesterday"]) == 0
     assert capsys.readouterr().out.lower().startswith("he met john")
 
