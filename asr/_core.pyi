@@ -49,6 +49,9 @@ UNKNOWN_COST: float
 OPTION_RANGES: dict[str, tuple[float, bool, float, float]]
 """Of an option: the lowest value, whether it is allowed itself, the highest, the default."""
 
+def check_option(name: str, value: float) -> None:
+    """ValueError where an option of `OPTION_RANGES` has a value outside its range; it names both."""
+
 @final
 class RingBuffer:
     """Bounded queue of float32 samples from one producer thread to one consumer thread.

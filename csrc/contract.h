@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 namespace asr_stream {
@@ -85,10 +86,14 @@ constexpr const OptionRange& option(std::string_view name) {
   throw std::logic_error("there is no such option");
 }
 
+bool is_allowed(const OptionRange& range, double value);
+// As "(0, 20]".
+std::string interval(const OptionRange& range);
+// Throws std::invalid_argument, which names the option and its range.
+void check_option(std::string_view name, double value);
+
 inline constexpr std::int32_t kBeamSize = static_cast<std::int32_t>(option("beam_size").fallback);
 inline constexpr float kHotwordBoost = static_cast<float>(option("hotword_boost").fallback);
-inline constexpr float kMaxHotwordBoost = static_cast<float>(option("hotword_boost").high);
 inline constexpr float kUnknownCost = static_cast<float>(option("unknown_cost").fallback);
-inline constexpr float kMaxUnknownCost = static_cast<float>(option("unknown_cost").high);
 
 }  // namespace asr_stream

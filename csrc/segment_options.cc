@@ -30,10 +30,7 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
     throw std::invalid_argument("the fusion is over " + std::to_string(options->fusion->num_tokens() / 2) +
                                 " phones, the segment has " + std::to_string(options->phones.size()));
   }
-  if (!(options->rescore_ctc_weight >= 0.0 && options->rescore_ctc_weight <= 1.0)) {
-    throw std::invalid_argument("rescore_ctc_weight " + std::to_string(options->rescore_ctc_weight) +
-                                " must be in [0, 1]");
-  }
+  check_option("rescore_ctc_weight", options->rescore_ctc_weight);
   return options;
 }
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from asr._core import HOTWORD_BOOST, OPTION_RANGES, UNKNOWN_COST, LmFusion, NgramLm, Phrases, SegmentOptions
+from asr._core import OPTION_RANGES, LmFusion, NgramLm, Phrases, SegmentOptions, check_option
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm.packed import load_lm
 from asr.runtime.metadata import MetadataError
@@ -78,9 +78,9 @@ class Recognizer:
     lm: str | Path | NgramLm | None = "auto"
     lm_weights: LmWeights = field(default_factory=LmWeights)
     hotwords: str | Path | Sequence[str] | None = None
-    hotword_boost: float = HOTWORD_BOOST
+    hotword_boost: float = _default("hotword_boost")
     phrases: str | Path | Sequence[str] | None = None
-    unknown_cost: float = UNKNOWN_COST
+    unknown_cost: float = _default("unknown_cost")
     text: str = TEXT
     punctuation: str | Path | Punctuation | None = "auto"
     mask: str | Path | Sequence[str] | None = None
@@ -94,9 +94,7 @@ class Recognizer:
 
     def __post_init__(self) -> None:
         shares_model = isinstance(self.model, OnnxModel) or "onnx" in self.__dict__
-        limit = OPTION_RANGES["max_utterance_s"][2]
-        if not 0 < self.max_utterance_s <= limit:
-            raise ValueError(f"max_utterance_s is {self.max_utterance_s}; it must be in (0, {limit:g}]")
+        check_option("max_utterance_s", self.max_utterance_s)
         metadata = self.onnx.metadata
         self._set_duration("chunk_ms", metadata.default_chunk_size)
         self._set_duration("left_context_ms", metadata.default_left_context)

@@ -50,6 +50,19 @@ def test_python_has_the_defaults() -> None:
     assert of_file["rescore_ctc_weight"] == OPTION_RANGES["rescore_ctc_weight"][3]
 
 
+@pytest.mark.parametrize("name", OPTION_RANGES)
+def test_the_core_keeps_to_the_ranges(name: str) -> None:
+    low, with_low, high, default = OPTION_RANGES[name]
+    for value in (default, high, low if with_low else np.nextafter(low, 1)):
+        _core.check_option(name, value)
+    outside = [np.nextafter(low, -np.inf) if with_low else low, np.nan]
+    if np.isfinite(high):
+        outside.append(high * 1.001)
+    for value in outside:
+        with pytest.raises(ValueError, match=rf"^{name} is .*; it must be in {re.escape(interval(name))}$"):
+            _core.check_option(name, value)
+
+
 @pytest.mark.parametrize("function", [decode, decode_words])
 def test_whole_utterances_are_rescored_with_the_default_weight(function: Callable[..., object]) -> None:
     default = inspect.signature(function).parameters["ctc_weight"].default

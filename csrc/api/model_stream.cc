@@ -1,7 +1,6 @@
 #include "api/model_stream.h"
 
 #include <algorithm>
-#include <cmath>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -13,20 +12,15 @@ namespace {
 
 // The encoder frames of a duration in ms.
 std::int64_t num_frames(const char* name, std::int64_t ms) {
-  const OptionRange& range = option(name);
-  if (static_cast<double>(ms) < range.low || static_cast<double>(ms) > range.high || ms % kEncoderFrameMs) {
+  if (!is_allowed(option(name), static_cast<double>(ms)) || ms % kEncoderFrameMs) {
     throw std::invalid_argument(std::string(name) + " is " + std::to_string(ms) + "; it must be a multiple of " +
-                                std::to_string(kEncoderFrameMs) + " in [" + std::to_string(std::llround(range.low)) +
-                                ", " + std::to_string(std::llround(range.high)) + "]");
+                                std::to_string(kEncoderFrameMs) + " in " + interval(option(name)));
   }
   return ms / kEncoderFrameMs;
 }
 
 std::shared_ptr<const SegmentOptions> segment_options(const Model& model, const StreamOptions& options) {
-  const double max_utterance_s = options.endpointer.max_utterance_s;
-  if (!(max_utterance_s > 0.0 && max_utterance_s <= option("max_utterance_s").high)) {
-    throw std::invalid_argument("max_utterance_s is " + std::to_string(max_utterance_s) + "; it must be in (0, 120]");
-  }
+  check_option("max_utterance_s", options.endpointer.max_utterance_s);
   auto segment = std::make_shared<SegmentOptions>();
   segment->tokens = model.metadata().output_symbols();
   segment->phones = model.metadata().phones;

@@ -52,6 +52,7 @@ void bind_contract(py::module_& m) {
     ranges[range.name] = py::make_tuple(range.low, range.with_low, range.high, range.fallback);
   }
   m.attr("OPTION_RANGES") = ranges;
+  m.def("check_option", &check_option, py::arg("name"), py::arg("value"));
 }
 
 }  // namespace asr_stream

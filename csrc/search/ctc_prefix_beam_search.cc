@@ -21,9 +21,7 @@ double log_add(double a, double b) {
 CtcPrefixBeamSearch::CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options,
                                          std::shared_ptr<const LmFusion> fusion)
     : options_(options), fusion_(std::move(fusion)) {
-  if (options.beam_size < 1 || options.beam_size > 1024) {
-    throw std::invalid_argument("beam_size must be between 1 and 1024, got " + std::to_string(options.beam_size));
-  }
+  check_option("beam_size", options.beam_size);
   if (options.max_tokens_per_frame < 0) {
     throw std::invalid_argument("max_tokens_per_frame must not be negative (0 stands for beam_size + 1), got " +
                                 std::to_string(options.max_tokens_per_frame));

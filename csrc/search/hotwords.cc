@@ -33,9 +33,9 @@ float read_boost(std::string_view line, std::string_view number) {
   std::istringstream stream{std::string(number)};
   stream.imbue(std::locale::classic());
   float boost = 0.0f;
-  if (!(stream >> boost) || !(stream >> std::ws).eof() || !(boost > 0.0f && boost <= kMaxHotwordBoost)) {
+  if (!(stream >> boost) || !(stream >> std::ws).eof() || !is_allowed(option("hotword_boost"), boost)) {
     throw std::invalid_argument("hotword line '" + std::string(line) + "': the boost behind the colon or tab, '" +
-                                std::string(number) + "', must be a number in (0, 20]");
+                                std::string(number) + "', must be a number in " + interval(option("hotword_boost")));
   }
   return boost;
 }
@@ -49,9 +49,7 @@ void raise(std::map<std::string, float>& boosts, const std::string& text, float 
 
 Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens, float boost, const NgramLm* lm)
     : in_phones_(lm != nullptr) {
-  if (!(boost > 0.0f && boost <= kMaxHotwordBoost)) {
-    throw std::invalid_argument("hotword boost must be in (0, 20], got " + std::to_string(boost));
-  }
+  check_option("hotword_boost", boost);
   const Spelling spelling(tokens);
   std::map<std::string, float> boosts;
   for (const std::string_view line : list_lines(list)) {

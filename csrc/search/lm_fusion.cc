@@ -18,13 +18,6 @@ constexpr double kUnigramShare = 0.05;  // of a letter's probability: its pairs 
 constexpr float kPauseLogProb = -3.5f;
 constexpr float kLmGain = 5.0f;           // of a word that is likelier in its context than alone, about
 
-void check(const char* name, float value, float low, float high) {
-  if (!(value >= low && value <= high)) {
-    throw std::invalid_argument(std::string(name) + " must be in [" + std::to_string(low) + ", " +
-                                std::to_string(high) + "], got " + std::to_string(value));
-  }
-}
-
 bool know_phones(const NgramLm* lm, const std::vector<std::string>& phones) {
   return lm && !lm->phones().empty() && !phones.empty();
 }
@@ -51,10 +44,10 @@ LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::str
       over_phones_(know_phones(lm_.get(), phones)),
       options_(options) {
   if (!lm_ && !hotwords_) throw std::invalid_argument("fusion needs a language model, hotwords, or both");
-  check("lm weight", options.weight, 0.0f, 10.0f);
-  check("word_bonus", options.word_bonus, -20.0f, 20.0f);
-  check("oov_penalty", options.oov_penalty, 0.0f, 100.0f);
-  check("prior_weight", options.prior_weight, 0.0f, 2.0f);
+  check_option("lm_weight", options.weight);
+  check_option("lm_word_bonus", options.word_bonus);
+  check_option("lm_oov_penalty", options.oov_penalty);
+  check_option("lm_prior_weight", options.prior_weight);
   if (over_phones_) {
     spell_phones(phones);
   } else {

@@ -9,9 +9,7 @@ namespace asr_stream {
 
 Phrases::Phrases(std::string_view list, const std::vector<std::string>& tokens, float unknown_cost)
     : tokens_(tokens), unknown_cost_(unknown_cost) {
-  if (!(unknown_cost > 0.0f && unknown_cost <= kMaxUnknownCost)) {
-    throw std::invalid_argument("unknown_cost must be in (0, 100], got " + std::to_string(unknown_cost));
-  }
+  check_option("unknown_cost", unknown_cost);
   const Spelling spelling(tokens);
   std::set<std::string> spelled;
   for (const std::string_view line : list_lines(list)) {

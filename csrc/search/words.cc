@@ -162,9 +162,7 @@ std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::
                                 std::to_string(decoder_scores.size()) +
                                 " decoder scores: one or more are needed, and one score for each");
   }
-  if (!(ctc_weight >= 0.0 && ctc_weight <= 1.0)) {
-    throw std::invalid_argument("ctc_weight " + std::to_string(ctc_weight) + " must be in [0, 1]");
-  }
+  check_option("rescore_ctc_weight", ctc_weight);
   const auto first_pass = [](const Hypothesis& h) { return h.log_prob + h.lm_score; };
   const auto searched = std::max_element(
       hypotheses.begin(), hypotheses.end(), [&](const Hypothesis& a, const Hypothesis& b) {

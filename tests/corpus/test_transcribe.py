@@ -200,7 +200,7 @@ def test_wrong_options_leave_the_folder_as_it_was_and_other_options_do_not_get_i
 ) -> None:
     arguments = ["transcribe", str(corpus), "--out", str(tmp_path), "--model", str(tiny_onnx), "--shard", "2/3"]
     assert main([*arguments, "--beam", "0"]) == 1
-    assert capsys.readouterr().err == "asr transcribe: --beam must be between 1 and 1024, got 0\n"
+    assert capsys.readouterr().err == "asr transcribe: --beam is 0; it must be in [1, 1024]\n"
     assert files(tmp_path) == []
     assert main(arguments) == 0
     assert files(tmp_path) == ["manifest.2-of-3.jsonl", "talks/silence.jsonl", "transcribe.json"]

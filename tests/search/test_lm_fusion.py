@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import defaultdict
 
 import numpy as np
@@ -220,14 +221,14 @@ def test_chunks_and_resets_change_nothing(lm: NgramLm) -> None:
 
 
 def test_what_does_not_fit_is_named(lm: NgramLm) -> None:
-    for name, value in (
-        ("weight", -0.1),
-        ("weight", math.nan),
-        ("word_bonus", 21.0),
-        ("oov_penalty", -1.0),
-        ("prior_weight", 2.5),
+    for name, value, allowed in (
+        ("weight", -0.5, "[0, 10]"),
+        ("weight", math.nan, "[0, 10]"),
+        ("word_bonus", 21.0, "[-20, 20]"),
+        ("oov_penalty", -1.0, "[0, 100]"),
+        ("prior_weight", 2.5, "[0, 2]"),
     ):
-        with pytest.raises(ValueError, match=f"{name} must be in"):
+        with pytest.raises(ValueError, match=re.escape(f"lm_{name} is {value:g}; it must be in {allowed}")):
             LmFusion(lm, CHARACTERS, **{**OPTIONS, name: value})
     search = CtcPrefixBeamSearch(lm=LmFusion(lm, CHARACTERS, **OPTIONS))
     with pytest.raises(ValueError, match="vocab_size is 5, but the language model or hotwords were given 4 tokens"):

@@ -262,9 +262,9 @@ def test_a_sample_rate_beyond_all_microphones(
     [
         (["--chunk-ms", "100"], "--chunk-ms is 100; it must be a multiple of 40 in [40, 5120]"),
         (["--left-context-ms", "-40"], "--left-context-ms is -40"),
-        (["--beam", "0"], "--beam must be between 1 and 1024, got 0"),
+        (["--beam", "0"], "--beam is 0; it must be in [1, 1024]"),
         (["--endpoint-silence-ms", "0"], "'0' is no number of milliseconds above 0; inf switches the rule off"),
-        (["--max-utterance-s", "121"], "--max-utterance-s is 121.0; it must be in (0, 120]"),
+        (["--max-utterance-s", "121"], "--max-utterance-s is 121; it must be in (0, 120]"),
         (["--search", "best"], "invalid choice: 'best'"),
         (["--sample"], "not allowed with argument -f/--file"),
     ],
