@@ -56,6 +56,7 @@ class ProtoReader {
   explicit ProtoReader(std::string_view data) : data_(data) {}
 
   void read() {
+    refuse_weights();
     read(kModel, 0, data_.size());
     if (protected_from_ != 0 && properties[kChecksum] != onnx_checksum(data_.substr(protected_from_))) {
       throw std::invalid_argument("its checksum is another: some byte has changed since it was written");
@@ -70,6 +71,15 @@ class ProtoReader {
   std::map<std::string, std::string> properties;
 
  private:
+  // What a training leaves is easily taken for a model. No ONNX file begins so.
+  void refuse_weights() const {
+    const bool is_zip = data_.substr(0, 4) == "PK\x03\x04";
+    if (!is_zip && (data_.size() < 10 || data_.substr(8, 2) != "{\"")) return;
+    throw std::invalid_argument(std::string("it is ") + (is_zip ? "a zip file, as a checkpoint of a training is"
+                                                                : "a .safetensors file of weights") +
+                                ", which `asr export` makes a model of");
+  }
+
   void read(Message message, std::size_t at, std::size_t end) {
     std::string_view first, second;  // the fields 1 and 2 that have bytes
     std::uint64_t version = 0;

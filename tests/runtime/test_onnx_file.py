@@ -7,12 +7,15 @@ import os
 import random
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from safetensors.numpy import save_file
 
 from asr._core import ONNX_OPSET, read_onnx_properties
 from asr.runtime.onnx_model import bundled_model
@@ -246,3 +249,12 @@ def test_bytes_that_are_no_protocol_buffer_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             read_onnx_properties(data)
+
+
+def test_weights_of_a_training_are_named(tmp_path: Path) -> None:
+    save_file({"weight": np.zeros(3, np.float32)}, tmp_path / "weights.safetensors")
+    with zipfile.ZipFile(tmp_path / "best.pt", "w") as checkpoint:
+        checkpoint.writestr("best/data.pkl", b"")
+    for name, what in (("weights.safetensors", r"a \.safetensors file of weights"), ("best.pt", "a zip file, .*")):
+        with pytest.raises(ValueError, match=f"^it is {what}, which `asr export` makes a model of$"):
+            read_onnx_properties((tmp_path / name).read_bytes())
