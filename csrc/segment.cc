@@ -108,10 +108,8 @@ void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows
   if (over_phones()) LogProbChecker().check(phone_log_probs.data, num_valid, num_phone_tokens());
   const auto from = [](const Rows& rows, std::int64_t frame) { return rows.data + frame * rows.num_columns; };
   if (step.second_pass) {
-    const std::int64_t skipped = std::min(second_context_ - second_skipped_, num_valid);  // is the search's no more
-    second_skipped_ += skipped;
-    advance(*second_pass_searches_, from(log_probs, skipped), from(phone_log_probs, skipped), num_valid - skipped);
-    append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
+    const std::int64_t skipped = second_pass_->add(log_probs, phone_log_probs, num_valid);
+    if (second_pass_->is_plain()) append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
   } else {
     chunk_log_probs_.assign(log_probs.data, from(log_probs, num_valid));
     if (over_phones()) chunk_phone_log_probs_.assign(phone_log_probs.data, from(phone_log_probs, num_valid));
@@ -148,6 +146,7 @@ void Segment::proceed() {
         break;
       case Stage::kSecondPass:
         if (request_second_pass()) return;
+        search_mean();
         stage_ = Stage::kRescoring;
         break;
       case Stage::kRescoring:
@@ -188,9 +187,15 @@ void Segment::search_chunk() {
     if (endpoint_ != EndpointRule::kNone) return end_utterance();
     if (is_over) break;
     last_token_ = token;
-    advance(searches_, chunk_log_probs_.data() + chunk_searched_ * vocab_size,
-            over_phones() ? chunk_phone_log_probs_.data() + chunk_searched_ * num_phone_tokens() : nullptr, 1);
-    if (!options_->second_pass) append(encoder_out_, chunk_encoder_out_.data() + chunk_searched_ * dim_, dim_);
+    const float* letters = chunk_log_probs_.data() + chunk_searched_ * vocab_size;
+    const float* phones = over_phones() ? chunk_phone_log_probs_.data() + chunk_searched_ * num_phone_tokens() : nullptr;
+    advance(searches_, letters, phones, 1);
+    if (options_->second_pass) {
+      append(first_pass_.letters, letters, vocab_size);
+      if (phones) append(first_pass_.phones, phones, num_phone_tokens());
+    } else {
+      append(encoder_out_, chunk_encoder_out_.data() + chunk_searched_ * dim_, dim_);
+    }
     ++chunk_searched_;
     ++num_frames_;
   }
@@ -222,25 +227,24 @@ void Segment::end_utterance() {
   report_partial(true);  // what the last chunk adds need not wait for the second pass
   const std::int64_t room = options_->max_full_context - (num_frames_ - utterance_start_);
   const std::int64_t available = utterance_start_ - (fbank_.first_frame() + kSubsampling - 1) / kSubsampling;
-  second_context_ = pauses_.follows(best) ? std::max<std::int64_t>(std::min(room, available), 0) : 0;
-  second_start_ = second_skipped_ = 0;
+  const std::int64_t num_context = pauses_.follows(best) ? std::max<std::int64_t>(std::min(room, available), 0) : 0;
+  second_pass_.emplace(utterance_start_, num_context, num_frames_ - utterance_start_, options_->max_full_context,
+                       std::exchange(first_pass_, {}));
   second_pass_searches_ = std::make_unique<Searches>(new_searches());
   stage_ = Stage::kSecondPass;
 }
 
 bool Segment::request_second_pass() {
-  const std::int64_t start = utterance_start_ - second_context_, first = kSubsampling * start;
-  const std::int64_t num_frames = num_frames_ - start;
-  const std::int64_t num_features =
-      std::min(kSubsampling * num_frames + kFeatureOverlap, fbank_.num_frames_ready() - first);
-  if (second_start_ >= kSubsampling * num_frames) return false;
-  const std::int64_t window = kSubsampling * std::min(num_frames, options_->max_full_context) + kFeatureOverlap;
-  EncoderStep step{true, second_start_ == 0, {}, window, std::min(window, num_features - second_start_)};
-  step.features.resize(static_cast<std::size_t>(window * kNumBins));
-  fbank_.get_frames(first + second_start_, step.num_valid, step.features.data());
-  second_start_ += window - kFeatureOverlap;
-  work_ = std::make_unique<const Work>(std::move(step));
+  std::optional<EncoderStep> step = second_pass_->next(fbank_);
+  if (!step) return false;
+  work_ = std::make_unique<const Work>(std::move(*step));
   return true;
+}
+
+void Segment::search_mean() {
+  const HeadLogProbs mean = second_pass_->take_mean();
+  second_pass_.reset();
+  advance(*second_pass_searches_, mean.letters.data(), mean.phones.data(), num_frames_ - utterance_start_);
 }
 
 void Segment::rescore() {
@@ -276,6 +280,7 @@ void Segment::report_final(const Hypothesis& hypothesis) {
   second_pass_searches_.reset();
   begin_utterance(searches_);
   encoder_out_.clear();
+  first_pass_ = {};
   nbest_.clear();
   partial_.clear();
   num_stable_ = 0;

@@ -11,8 +11,8 @@
 //   the same; the language model keeps its context, because a pause may be inside a sentence. For the same reason the
 //   second pass attends to the end of the utterance before.
 // - Endpoints are detected at every encoder frame, so they do not depend on the chunk size.
-// - Partials come from chunks, the last one when the utterance has ended. The final comes from the second pass: the
-//   ended utterance is encoded once more with full context, which costs less than its chunks did.
+// - Partials come from chunks, the last one when the utterance has ended. The final comes from the second pass over the
+//   ended utterance, see second_pass.h.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "contract.h"
+#include "encoder_step.h"
 #include "search/ctc_greedy_search.h"
 #include "search/ctc_phrase_search.h"
 #include "search/ctc_prefix_beam_search.h"
@@ -32,6 +33,7 @@
 #include "frontend/fbank.h"
 #include "search/pauses.h"
 #include "search/words.h"
+#include "second_pass.h"
 #include "segment_options.h"
 #include "text/punctuation.h"
 
@@ -43,22 +45,6 @@ inline constexpr double kStableMargin = 3.0;
 inline constexpr std::int64_t kNumCompared = 24;  // of these hypotheses, at most
 // Encoder frames, 5 s: of the utterance before, the second pass attends to so much.
 inline constexpr std::int64_t kSecondPassContext = 125;
-
-// One run of the encoder over (1, num_frames, 80) features, with a cache of the owner's.
-struct EncoderStep {
-  bool second_pass;  // which cache: that of the stream, or that of the utterance's second pass
-  bool begins;       // with a new cache
-  std::vector<float> features;  // (num_frames, 80): 4c + 3 frames, which give c encoder frames
-  std::int64_t num_frames;
-  std::int64_t num_valid;  // feature frames that are real; num_valid / 4 encoder frames of the result are valid
-};
-
-// What a run of the encoder gave, in the owner's memory: (num_frames, num_columns) float32. data null: nothing.
-struct Rows {
-  const float* data = nullptr;
-  std::int64_t num_frames = 0;
-  std::int64_t num_columns = 0;
-};
 
 // One run of the decoder: what it gives to whole sentences.
 struct DecoderScoring {
@@ -168,6 +154,7 @@ class Segment {
   void search_chunk();
   void end_utterance();
   bool request_second_pass();
+  void search_mean();
   void rescore();
   void report_final(const Hypothesis& hypothesis);
   void report_partial(bool finished = false);  // finished: the utterance is over, so its last word is complete
@@ -213,6 +200,7 @@ class Segment {
   std::optional<SentenceEnd> sentence_end_;
   bool continues_ = false;  // the utterance goes on with a sentence, after a forced cut
   std::vector<float> encoder_out_;  // (num_frames, dim) of the utterance, for the decoder: of the pass that is last
+  HeadLogProbs first_pass_;         // of the utterance, for the second pass
   std::int64_t dim_ = 0;
 
   // The chunk that was stepped, and how many of its frames have been searched.
@@ -223,11 +211,8 @@ class Segment {
   std::int64_t chunk_searched_ = 0;
   std::int64_t last_token_ = 0;  // the likeliest of the frame that was searched last
 
-  // The second pass over the utterance that has ended.
+  std::optional<SecondPass> second_pass_;  // over the utterance that has ended
   std::unique_ptr<Searches> second_pass_searches_;
-  std::int64_t second_start_ = 0;    // feature frame of it: the first of the next window
-  std::int64_t second_context_ = 0;  // encoder frames before the utterance
-  std::int64_t second_skipped_ = 0;  // of them, those that have been encoded
   std::vector<Hypothesis> nbest_;
 
   std::int64_t num_nonfinite_before_ = 0;

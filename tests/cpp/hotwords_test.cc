@@ -143,7 +143,7 @@ TEST(Hotwords, WhatIsWrongWithAListIsNamed) {
   EXPECT_EQ(refusal("\xEF\xBB\xBF" "ab\r\na\xE2\x80\x99" "b : 1.5\nAb\t2"), "");
   EXPECT_EQ(Hotwords("AB\nab:3\nAB:2", kLetters).highest_boost(), 3.0f);
   EXPECT_EQ(Hotwords("AB\nab:3\nAB:2", kLetters).num_hotwords(), 1u);
-  EXPECT_NE(message([] { Hotwords("A", kLetters, 21.0f); }).find("got 21"), std::string::npos);
+  EXPECT_NE(message([] { Hotwords("A", kLetters, 21.0f); }).find("hotword_boost is 21"), std::string::npos);
 }
 
 // The best text of whole phrases by brute force over all alignments: its score and its words.

@@ -1,4 +1,4 @@
-"""The second pass: the final is what the model makes of the whole utterance, whatever the chunks were."""
+"""The second pass: the final is what the model makes of several views of the whole utterance."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from support.recognition import finals, recognize
 
 from asr import Recognizer, _core
 from asr._core import EncoderStep, NgramLm, SegmentOptions, Stream
+from asr.data.spectral import warp_frequencies
 from asr.features import fbank
 from asr.model.model import AsrModel
 from asr.runtime.onnx_model import OnnxModel
@@ -21,7 +22,7 @@ from asr.streaming import Final, Partial
 
 
 def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.ndarray], int]:
-    """The features of every second pass over `audio`, without padding; and the number of finals."""
+    """The features of every run of a second pass over `audio`, without padding; and the number of finals."""
     stream, cache = Stream(recognizer.segment_options), {}
     found: list[np.ndarray] = []
 
@@ -43,39 +44,65 @@ def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.nda
     return found, sum(event[0] == "final" for event in stream.take_events())
 
 
+def views(features: torch.Tensor) -> list[torch.Tensor]:
+    """What the network gets in a second pass over an utterance with `features`, (T, 80) of which T / 4 frames come."""
+    earlier = torch.cat([features[:1], features[:1], features])[: len(features) // 4 * 4 + 3]
+    return [features, warp_frequencies(features, 1.04), earlier]
+
+
+def mean_of_views(
+    model: AsrModel, features: torch.Tensor, chunk: int, left: int = -1, max_window: int = 0, max_left: int = -1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probabilities that a final is searched in, and the encoder's output for the decoder, by PyTorch.
+
+    chunk, left: of the first pass, in encoder frames. max_window, max_left: of the second.
+    """
+
+    def run(features: torch.Tensor, chunk: int, left: int) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.no_grad():
+            log_probs, encoder_out, _ = model(features[None], torch.tensor([len(features)]), chunk, left)
+        return log_probs[0], encoder_out[0]
+
+    passes = [run(view, max_window, max_left) for view in views(features)]
+    every = torch.stack([log_probs for log_probs, _ in [*passes, run(features, chunk, left)]])
+    return every.mean(0).log_softmax(-1).numpy(), passes[0][1].numpy()
+
+
 @pytest.mark.parametrize("search", ["greedy", "beam", "rescore"])
 def test_a_final_is_what_pytorch_makes_of_the_whole_utterance(
     onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray, search: str
 ) -> None:
     audio = conversation[:80000]  # one utterance
-    features = fbank(audio)[None]
-    with torch.no_grad():
-        log_probs, encoder_out, _ = tiny_model(features, torch.tensor([features.shape[1]]), 0, 0)
-    best = decode(
-        log_probs[0].numpy(),
-        search,
-        score=lambda tokens: onnx.score(tokens, encoder_out[0].numpy()),
-        ctc_weight=onnx.metadata.rescore_ctc_weight,
-    )
     recognizer = Recognizer(onnx, search=search)
-    for chunk_ms in (160, 640):
-        events = recognize(replace(recognizer, chunk_ms=chunk_ms), audio)
+    for chunk in (4, 16):
+        log_probs, encoder_out = mean_of_views(tiny_model, fbank(audio), chunk, recognizer.left_context)
+        best = decode(
+            log_probs,
+            search,
+            score=lambda tokens, memory=encoder_out: onnx.score(tokens, memory),
+            ctc_weight=onnx.metadata.rescore_ctc_weight,
+        )
+        events = recognize(replace(recognizer, chunk_ms=40 * chunk), audio)
         assert finals(events) == text(best, onnx.tokens)
     assert finals(events) != finals(recognize(replace(recognizer, second_pass=False), audio))  # or it is no test
 
 
 def test_each_utterance_is_encoded_from_its_first_frame_to_its_last(onnx: OnnxModel, conversation: np.ndarray) -> None:
     looks, num_finals = second_looks(Recognizer(onnx, search="greedy", text="plain", punctuation=None), conversation)
-    assert len(looks) == num_finals == 3
+    assert len(looks) / 3 == num_finals == 3
     features, end = fbank(conversation).numpy(), 0
-    for seen in looks:
+    for seen, *others in zip(looks[::3], looks[1::3], looks[2::3], strict=True):
+        begin = end
         # Before it, what was said just before; three frames more are what the subsampling looks ahead.
         spans = [features[start : start + len(seen)] for start in range(max(end - 500, 0), end + 1, 4)]
         same = [len(span) == len(seen) and np.allclose(seen, span, atol=1e-3) for span in spans]
         assert same.count(True) == 1
-        end = max(end - 500, 0) + 4 * same.index(True) + len(seen) // 4 * 4
+        start = max(end - 500, 0) + 4 * same.index(True)
+        end = start + len(seen) // 4 * 4
+        for other, view in zip(others, views(torch.from_numpy(seen[begin - start :]))[1:], strict=True):
+            np.testing.assert_allclose(other, view.numpy(), atol=1e-4)
     assert end == len(features) // 4 * 4
-    assert [len(seen) % 4 for seen in looks[:-1]] == [3, 3]
+    assert [len(seen) % 4 for seen in looks[:-3]] == [3] * 6
 
 
 def test_the_text_of_one_pass_is_a_partial_before_it(recognizer: Recognizer, conversation: np.ndarray) -> None:
@@ -102,12 +129,9 @@ def test_long_utterances_are_taken_in_chunks(
     whole = finals(recognize(recognizer, audio))
     shorter = partial(_core.SegmentOptions, max_full_context=50)
     monkeypatch.setattr("asr.streaming.recognizer.SegmentOptions", shorter)
-    recognizer = replace(recognizer)
-    features = fbank(audio)[None]
-    with torch.no_grad():
-        log_probs = tiny_model(features, torch.tensor([features.shape[1]]), 50, 10)[0]
-    chunked = finals(recognize(recognizer, audio))
-    assert chunked == text(decode(log_probs[0].numpy(), "greedy"), onnx.tokens) != whole
+    log_probs, _ = mean_of_views(tiny_model, fbank(audio), 16, 10, 50, 10)
+    chunked = finals(recognize(replace(recognizer), audio))
+    assert chunked == text(decode(log_probs, "greedy"), onnx.tokens) != whole
 
 
 def test_what_only_the_end_of_a_sentence_brings_up_gets_a_second_look() -> None:
@@ -138,7 +162,7 @@ def test_what_only_the_end_of_a_sentence_brings_up_gets_a_second_look() -> None:
         log_probs[:, 0] = 0.0
         log_probs[0] = np.log([0.6, 1e-9, 1e-9, 0.4])
         stream.stepped(log_probs, np.ones((num_frames, 5), np.float32))
-    assert steps == [False, True]
+    assert steps == [False, True, True, True]
     assert sorted(work.tokens) == [[], [3]]
     assert work.encoder_out.shape == (12, 5)
     stream.scored([0.0] * len(work.tokens))
@@ -150,3 +174,43 @@ def test_its_cache_is_held_no_longer_than_it_runs(recognizer: Recognizer, conver
     stream = recognizer.stream()
     stream.accept_waveform(conversation)
     assert finals(stream.events()) and set(stream.pasts) == {False}
+
+
+@pytest.mark.parametrize("odd", range(4))
+def test_the_first_pass_and_each_view_count_the_same(odd: int) -> None:
+    tokens = ["", "<unk>", "", "▁A", "▁B"]
+    options = SegmentOptions(
+        tokens=tokens,
+        chunk_size=16,
+        second_pass=True,
+        search="greedy",
+        beam_size=1,
+        fusion=None,
+        rescore_ctc_weight=0.5,
+        silence_after_speech_s=0.8,
+        min_silence_after_speech_s=0.8,
+        silence_without_speech_s=5.0,
+        max_utterance_s=20.0,
+    )
+
+    def final(usual: tuple[float, float], of_odd: tuple[float, float]) -> str:
+        """The text where three of the four runs give A and B the first log-probabilities, one the second."""
+        stream = Stream(options)
+        stream.accept(np.zeros(8000, np.float32))
+        stream.finish()
+        for run in range(4):
+            step = stream.work()
+            assert isinstance(step, EncoderStep)
+            num_frames = (step.num_frames - 3) // 4
+            log_probs = np.full((num_frames, len(tokens)), -90.0, np.float32)
+            log_probs[:, 0] = 0.0
+            log_probs[3] = -300, -300, -300, *(of_odd if run == odd else usual)
+            stream.stepped(log_probs, np.zeros((num_frames, 2), np.float32))
+        assert stream.work() is None
+        return stream.take_events()[-1][1]
+
+    assert final((-1.0, -1.1), (-9.0, -8.72)) == "A"
+    assert final((-1.0, -1.1), (-9.0, -8.68)) == "B"
+    # What one of them excludes may be in the others: a log-probability counts as -60 at least.
+    assert final((-1.0, -20.0), (-250.0, -1.0)) == "B"
+    assert final((-1.0, -21.0), (-250.0, -1.0)) == "A"

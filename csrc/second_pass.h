@@ -1,0 +1,46 @@
+// The second pass: an utterance that has ended is encoded again with full context, in several views of its features.
+//
+// The views are the features as they are, of a vocal tract that is 4 % longer (VTLP; Jaitly and Hinton 2013), and of
+// frames that begin 20 ms earlier. The network errs in each of them elsewhere, so that the geometric mean of their
+// probabilities and of those of the first pass makes fewer errors than any of them (docs/ablations.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "encoder_step.h"
+#include "frontend/fbank.h"
+
+namespace asr_stream {
+
+// Log-probabilities of the network's heads, (num_frames, tokens) and (num_frames, phone tokens): of the letters and of
+// the phones, which are empty where they are not searched.
+struct HeadLogProbs {
+  std::vector<float> letters, phones;
+};
+
+class SecondPass {
+ public:
+  // first_frame: of the utterance, in encoder frames of the stream. The first view has num_context frames before it as
+  // context; the others do without, which saves time. Windows have up to max_window frames. first_pass: of the utterance.
+  SecondPass(std::int64_t first_frame, std::int64_t num_context, std::int64_t num_frames, std::int64_t max_window,
+             HeadLogProbs first_pass);
+
+  // The next run of the encoder; none: it is over.
+  std::optional<EncoderStep> next(const Fbank& fbank);
+  // Adds the result of the run, of which `num_valid` frames count. Returns how many of these are before the utterance.
+  std::int64_t add(const Rows& letters, const Rows& phones, std::int64_t num_valid);
+  // Whether the last run was of the features as they are.
+  bool is_plain() const noexcept { return view_ == 0; }
+  // When it is over: the mean.
+  HeadLogProbs take_mean();
+
+ private:
+  std::int64_t first_frame_, num_context_, num_frames_, max_window_;  // num_context_: of the view under way
+  std::size_t view_ = 0;
+  std::int64_t window_start_ = 0, window_end_ = 0;  // encoder frames behind first_frame_ - num_context_
+  HeadLogProbs sums_;
+};
+
+}  // namespace asr_stream
