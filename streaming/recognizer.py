@@ -45,8 +45,8 @@ class Recognizer:
         None stands for what the model file says, which is 640 and 2560 as a rule, and becomes that.
     search: "greedy" | "beam" (CTC prefix beam search) | "rescore" (beam; at the endpoint the attention
         decoder picks among the hypotheses of the beam).
-    second_pass: encode an utterance that has ended once more, with full context, and take its final from that: the
-        final is then as good as offline recognition, whatever `chunk_ms` is. False takes it from the chunks.
+    second_pass: encode an utterance that has ended again, with full context in three views (csrc/second_pass.h), and
+        take its final from that, which is then at least as good as offline recognition. False takes it from the chunks.
     lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` to share, None for none, or "auto":
         the bundled one with the bundled model, none with another. lm_weights: what it counts.
     hotwords: words and phrases that are expected, for the beam searches: a list such as ["Abbey Road", "Leighton:2"],

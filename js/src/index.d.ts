@@ -81,8 +81,8 @@ export interface RecognizerOptions {
    */
   search?: "greedy" | "beam" | "rescore";
   /**
-   * Encode an utterance that has ended once more, with full context, and take its final from that (the default): the
-   * final is then as good as offline recognition, whatever `chunkMs` is. false takes it from the chunks.
+   * Encode an utterance that has ended again, with full context and in three views, and take its final from that (the
+   * default), which is then at least as good as offline recognition. false takes it from the chunks.
    */
   secondPass?: boolean;
   /** Hypotheses kept, in [1, 1024], default 256. */

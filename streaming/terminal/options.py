@@ -55,7 +55,7 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
         "--no-second-pass",
         dest="second_pass",
         action="store_false",
-        help="do not go over each utterance once more with full context when it has ended",
+        help="do not encode each utterance again with full context when it has ended",
     )
     how.add_argument(
         "--lm",

@@ -120,7 +120,7 @@ typedef struct asr_stream_options {
   int32_t left_context_ms;         /* what is remembered before it; multiple of 40, [0, 20480], -1: the model
                                       file's own, 2560 as a rule; -1 */
   int32_t search;                  /* asr_search; ASR_SEARCH_RESCORE */
-  int32_t second_pass;             /* 1: a FINAL comes of one more look at the whole utterance; 0: of the chunks; 1 */
+  int32_t second_pass;             /* 1: a FINAL comes from encoding the whole utterance again; 0: from chunks; 1 */
   int32_t use_lm;                  /* 1: the model's language model, if it has one; 0: none; 1 */
   int32_t beam_size;               /* hypotheses kept, [1, 1024]; 256 */
   double silence_after_speech_s;   /* ends an utterance at the latest; > 0, INFINITY: never; 2 */
