@@ -261,8 +261,9 @@ def test_a_comma_of_a_date_is_not_doubled() -> None:
 def test_probabilities_of_other_words_are_refused() -> None:
     formatter = Shown(network=marked).formatter
     assert formatter.final(words_of("HE WENT")) is not None
-    with pytest.raises(ValueError, match="another number of words than 2"):
-        formatter.shown([1.0] * NUM_MARKS, [1.0] * NUM_CASES)
+    for marks, cases in ((1, 1), (1, 2), (2, 1)):
+        with pytest.raises(ValueError, match="another number of words than 2"):
+            formatter.shown([1.0] * marks * NUM_MARKS, [1.0] * cases * NUM_CASES)
 
 
 def test_masked_words_and_phrases_are_stars_in_formatted_and_plain_text() -> None:
@@ -288,6 +289,7 @@ def test_plain_text_is_in_small_letters_with_i() -> None:
 
 def test_other_languages_keep_what_their_alphabet_writes() -> None:
     assert text_options(formatted=True, tokens=[*ENGLISH, "Ä"]) is None
+    assert text_options(formatted=True, tokens=[token.lower() for token in ENGLISH]) is not None
     masked = text_options(formatted=True, tokens=[*ENGLISH, "Ä"], mask="ärger")
     assert masked is not None
     formatter = TextFormatter(masked)
