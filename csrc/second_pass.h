@@ -23,7 +23,8 @@ struct HeadLogProbs {
 class SecondPass {
  public:
   // first_frame: of the utterance, in encoder frames of the stream. The first view has num_context frames before it as
-  // context; the others do without, which saves time. Windows have up to max_window frames. first_pass: of the utterance.
+  // context; the others do without, which saves time. Windows have up to max_window frames. first_pass: of the
+  // utterance.
   SecondPass(std::int64_t first_frame, std::int64_t num_context, std::int64_t num_frames, std::int64_t max_window,
              HeadLogProbs first_pass);
 

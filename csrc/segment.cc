@@ -188,7 +188,8 @@ void Segment::search_chunk() {
     if (is_over) break;
     last_token_ = token;
     const float* letters = chunk_log_probs_.data() + chunk_searched_ * vocab_size;
-    const float* phones = over_phones() ? chunk_phone_log_probs_.data() + chunk_searched_ * num_phone_tokens() : nullptr;
+    const float* phones =
+        over_phones() ? chunk_phone_log_probs_.data() + chunk_searched_ * num_phone_tokens() : nullptr;
     advance(searches_, letters, phones, 1);
     if (options_->second_pass) {
       append(first_pass_.letters, letters, vocab_size);
