@@ -193,8 +193,8 @@ def test_the_first_pass_and_each_view_count_the_same(odd: int) -> None:
         max_utterance_s=20.0,
     )
 
-    def final(usual: tuple[float, float], of_odd: tuple[float, float]) -> str:
-        """The text where three of the four runs give A and B the first log-probabilities, one the second."""
+    def event(usual: tuple[float, float], of_odd: tuple[float, float]) -> tuple:
+        """The final where three of the four runs give A and B the first log-probabilities, one the second."""
         stream = Stream(options)
         stream.accept(np.zeros(8000, np.float32))
         stream.finish()
@@ -207,10 +207,16 @@ def test_the_first_pass_and_each_view_count_the_same(odd: int) -> None:
             log_probs[3] = -300, -300, -300, *(of_odd if run == odd else usual)
             stream.stepped(log_probs, np.zeros((num_frames, 2), np.float32))
         assert stream.work() is None
-        return stream.take_events()[-1][1]
+        return stream.take_events()[-1]
+
+    def final(usual: tuple[float, float], of_odd: tuple[float, float]) -> str:
+        return event(usual, of_odd)[1]
 
     assert final((-1.0, -1.1), (-9.0, -8.72)) == "A"
     assert final((-1.0, -1.1), (-9.0, -8.68)) == "B"
     # What one of them excludes may be in the others: a log-probability counts as -60 at least.
     assert final((-1.0, -20.0), (-250.0, -1.0)) == "B"
     assert final((-1.0, -21.0), (-250.0, -1.0)) == "A"
+    # The mean adds up to 1 again, so what all runs take off both changes no confidence.
+    certain, scaled = (event((x, x - 1.0), (x, x - 1.0))[4][0] for x in (-1.0, -6.0))
+    assert certain[0] == scaled[0] == "A" and certain[3] == pytest.approx(scaled[3], abs=1e-6)
