@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "contract.h"
+#include "frontend/mel_filters.h"
 
 namespace asr_stream {
 
@@ -20,12 +21,10 @@ constexpr std::size_t kNumViews = std::size(kViews);
 constexpr double kWarpBoundary = 4800.0;  // Hz; above it the scale returns to the identity, formants lie below
 constexpr float kFloor = -60.0f;          // of a log-probability: a token that one view excludes may be in the others
 
-double mel(double hertz) { return 1127.0 * std::log1p(hertz / 700.0); }
-
 // Where between two bins the features of each bin are: the integer and the fraction.
 std::array<double, kNumBins> warped_bins(double warp) {
   const FbankOptions fbank;
-  const double low = mel(fbank.low_freq), step = (mel(fbank.high_freq) - low) / (kNumBins + 1);
+  const double low = mel_of(fbank.low_freq), step = (mel_of(fbank.high_freq) - low) / (kNumBins + 1);
   std::array<double, kNumBins> bins;
   for (std::int64_t bin = 0; bin < kNumBins; ++bin) {
     const double center = 700.0 * std::expm1((low + static_cast<double>(bin + 1) * step) / 1127.0);
@@ -33,7 +32,7 @@ std::array<double, kNumBins> warped_bins(double warp) {
     const double source = center < target ? center * warp
                                           : boundary + (center - target) * (fbank.high_freq - boundary) /
                                                            (fbank.high_freq - target);
-    bins[static_cast<std::size_t>(bin)] = std::clamp((mel(source) - low) / step - 1.0, 0.0, kNumBins - 1.0);
+    bins[static_cast<std::size_t>(bin)] = std::clamp((mel_of(source) - low) / step - 1.0, 0.0, kNumBins - 1.0);
   }
   return bins;
 }

@@ -230,8 +230,7 @@ void Segment::end_utterance() {
   const std::int64_t available = utterance_start_ - (fbank_.first_frame() + kSubsampling - 1) / kSubsampling;
   const std::int64_t num_context = pauses_.follows(best) ? std::max<std::int64_t>(std::min(room, available), 0) : 0;
   second_pass_.emplace(utterance_start_, num_context, num_frames_ - utterance_start_, options_->max_full_context,
-                       std::exchange(first_pass_, {}));
-  second_pass_searches_ = std::make_unique<Searches>(new_searches());
+                       std::move(first_pass_));
   stage_ = Stage::kSecondPass;
 }
 
@@ -245,6 +244,7 @@ bool Segment::request_second_pass() {
 void Segment::search_mean() {
   const HeadLogProbs mean = second_pass_->take_mean();
   second_pass_.reset();
+  second_pass_searches_ = std::make_unique<Searches>(new_searches());
   advance(*second_pass_searches_, mean.letters.data(), mean.phones.data(), num_frames_ - utterance_start_);
 }
 

@@ -10,9 +10,9 @@
 
 namespace asr_stream {
 
-namespace {
-
 double mel_of(double freq) { return 1127.0 * std::log(1.0 + freq / 700.0); }
+
+namespace {
 
 // ln of positive, normal floats to about 1 unit in the last place, in plain arithmetic: vectorises, and gives the
 // same bits on every machine, which the mathematics library of the system does not. x = 2^e * m with m in

@@ -5,6 +5,8 @@
 
 namespace asr_stream {
 
+double mel_of(double freq);  // freq in Hz
+
 class MelFilters {
  public:
   // Filters over the bins 0 .. fft_size/2 - 1 of a power spectrum; Kaldi leaves the Nyquist bin out.
