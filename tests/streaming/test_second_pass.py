@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,6 +43,21 @@ def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.nda
     stream.finish()
     work()
     return found, sum(event[0] == "final" for event in stream.take_events())
+
+
+def segment_options(tokens: list[str], **search: Any) -> SegmentOptions:
+    """Two passes, in chunks of 640 ms."""
+    return SegmentOptions(
+        tokens=tokens,
+        chunk_size=16,
+        second_pass=True,
+        rescore_ctc_weight=0.5,
+        silence_after_speech_s=0.8,
+        min_silence_after_speech_s=0.8,
+        silence_without_speech_s=5.0,
+        max_utterance_s=20.0,
+        **search,
+    )
 
 
 def views(features: torch.Tensor) -> list[torch.Tensor]:
@@ -138,18 +154,8 @@ def test_what_only_the_end_of_a_sentence_brings_up_gets_a_second_look() -> None:
     # The word under way counts as much as it does alone; finished, it is likely at the beginning of a sentence.
     tokens = ["", "<unk>", "", "▁A"]
     lm = NgramLm(np.frombuffer(packed(["-99 <s> 0", "-1 </s>", "-3 A 0"], ["-0.01 <s> A"]), np.uint8))
-    options = SegmentOptions(
-        tokens=tokens,
-        chunk_size=16,
-        second_pass=True,
-        search="rescore",
-        beam_size=8,
-        fusion=LmWeights(word_bonus=2.0).fusion(lm, tokens),
-        rescore_ctc_weight=0.5,
-        silence_after_speech_s=0.8,
-        min_silence_after_speech_s=0.8,
-        silence_without_speech_s=5.0,
-        max_utterance_s=20.0,
+    options = segment_options(
+        tokens, search="rescore", beam_size=8, fusion=LmWeights(word_bonus=2.0).fusion(lm, tokens)
     )
     stream = Stream(options)
     stream.accept(np.zeros(8000, np.float32))
@@ -179,19 +185,7 @@ def test_its_cache_is_held_no_longer_than_it_runs(recognizer: Recognizer, conver
 @pytest.mark.parametrize("odd", range(4))
 def test_the_first_pass_and_each_view_count_the_same(odd: int) -> None:
     tokens = ["", "<unk>", "", "▁A", "▁B"]
-    options = SegmentOptions(
-        tokens=tokens,
-        chunk_size=16,
-        second_pass=True,
-        search="greedy",
-        beam_size=1,
-        fusion=None,
-        rescore_ctc_weight=0.5,
-        silence_after_speech_s=0.8,
-        min_silence_after_speech_s=0.8,
-        silence_without_speech_s=5.0,
-        max_utterance_s=20.0,
-    )
+    options = segment_options(tokens, search="greedy", beam_size=1, fusion=None)
 
     def event(usual: tuple[float, float], of_odd: tuple[float, float]) -> tuple:
         """The final where three of the four runs give A and B the first log-probabilities, one the second."""
