@@ -50,6 +50,12 @@ inline constexpr int kPunctuationVersion = 1;                         // format_
 inline constexpr const char* kPunctuationInputs[] = {"features", "pauses", "num_units"};
 inline constexpr const char* kPunctuationOutputs[] = {"mark_probs", "case_probs"};
 
+// The file of a neural language model, its tensors in their order.
+inline constexpr char kNeuralLmType[] = "asr_stream_neural_lm";
+inline constexpr int kNeuralLmVersion = 1;
+inline constexpr const char* kNeuralLmInputs[] = {"pieces", "parents", "depths", "mask"};
+inline constexpr const char* kNeuralLmOutputs[] = {"log_probs"};
+
 // The default text of events: formatted, with case, punctuation and numbers in digits, or plain words.
 inline constexpr bool kFormattedText = true;
 

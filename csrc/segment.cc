@@ -28,12 +28,14 @@ Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
       endpointer_(options_->endpointer),
       start_s_(start_s),
       fbank_(FbankOptions{}),
-      searches_(new_searches()) {}
+      searches_(new_searches(!options_->second_pass)) {}
 
-Segment::Searches Segment::new_searches() const {
+Segment::Searches Segment::new_searches(bool last) const {
   if (options_->search == SegmentOptions::Search::kGreedy) return {CtcGreedySearch(), {}};
   if (options_->phrases) return {CtcPhraseSearch(options_->phrases), {}};
-  Searches searches{CtcPrefixBeamSearch(options_->beam, options_->fusion), {}};
+  CtcPrefixBeamSearchOptions beam = options_->beam;
+  beam.lattice = last && options_->neural_lm;
+  Searches searches{CtcPrefixBeamSearch(beam, options_->fusion), {}};
   begin_utterance(searches);
   return searches;
 }
@@ -244,18 +246,37 @@ bool Segment::request_second_pass() {
 void Segment::search_mean() {
   const HeadLogProbs mean = second_pass_->take_mean();
   second_pass_.reset();
-  second_pass_searches_ = std::make_unique<Searches>(new_searches());
+  second_pass_searches_ = std::make_unique<Searches>(new_searches(true));
   advance(*second_pass_searches_, mean.letters.data(), mean.phones.data(), num_frames_ - utterance_start_);
 }
 
 void Segment::rescore() {
   const bool with_decoder =
       options_->search == SegmentOptions::Search::kRescore && !options_->phrases && !over_phones();
+  if (options_->neural_lm && !options_->phrases && over_phones()) return rescore_sentences();
   nbest_ = hypotheses(last_searches(), with_decoder ? options_->num_rescored : 1, true);
   if (nbest_.size() == 1 || nbest_.front().tokens.empty()) return report_final(nbest_.front());
   DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
   for (const Hypothesis& hypothesis : nbest_) scoring.tokens.push_back(hypothesis.tokens);
   work_ = std::make_unique<const Work>(std::move(scoring));
+}
+
+void Segment::rescore_sentences() {
+  const auto& search = std::get<CtcPrefixBeamSearch>(last_searches().search);
+  std::vector<Hypothesis> sentences = search.sentences(kNumSentences);
+  if (sentences.size() == 1) return report_final(sentences.front());
+  rescoring_.emplace(*options_->fusion, *options_->neural_lm, std::move(sentences), previous_words_,
+                     context_ ? &*context_ : nullptr);
+  work_ = std::make_unique<const Work>(rescoring_->tree());
+}
+
+void Segment::lm_scored(const std::vector<float>& log_probs) {
+  asked_for<PieceTree>(work());
+  const std::vector<Hypothesis> sentences = rescoring_->rescored(log_probs);
+  rescoring_.reset();
+  work_.reset();
+  report_final(sentences.front());
+  proceed();
 }
 
 void Segment::report_final(const Hypothesis& hypothesis) {
@@ -265,6 +286,7 @@ void Segment::report_final(const Hypothesis& hypothesis) {
   if (is_empty) {
     pauses_.clear();
     context_.reset();
+    previous_words_.clear();
     if (!partial_.empty()) report(Event::Type::kPartial, {});  // withdraws the partial
   } else {
     const Transcript best = transcript();
@@ -274,6 +296,7 @@ void Segment::report_final(const Hypothesis& hypothesis) {
       std::vector<std::string_view> texts;
       for (const Word& word : found) texts.push_back(word.text);
       context_ = options_->fusion->context_after(context_ ? &*context_ : nullptr, texts);
+      previous_words_.assign(texts.begin(), texts.end());
     }
     report(Event::Type::kFinal, std::move(found));
     events_.back().endpoint = endpoint_ == EndpointRule::kNone ? kEndOfAudio : name(endpoint_);

@@ -33,6 +33,7 @@
 #include "frontend/fbank.h"
 #include "search/pauses.h"
 #include "search/words.h"
+#include "search/neural_lm.h"
 #include "second_pass.h"
 #include "segment_options.h"
 #include "text/punctuation.h"
@@ -54,8 +55,8 @@ struct DecoderScoring {
 };
 
 // PunctuationUnits: one run of the network for case and punctuation. A segment asks it whether a sentence is over, a
-// stream for the text that it shows (stream.h).
-using Work = std::variant<EncoderStep, DecoderScoring, PunctuationUnits>;
+// stream for the text that it shows (stream.h). PieceTree: one run of the neural language model.
+using Work = std::variant<EncoderStep, DecoderScoring, PunctuationUnits, PieceTree>;
 
 // `work`, which must be of this kind. std::logic_error: nothing was asked for, or something else.
 template <typename Kind>
@@ -105,6 +106,9 @@ class Segment {
   void stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs = {});
   // Answers a DecoderScoring: log-probabilities (N,).
   void scored(const std::vector<float>& scores);
+  // Answers a PieceTree: log-probabilities (num_nodes,) of each piece after those before it; that of the root is of no
+  // meaning.
+  void lm_scored(const std::vector<float>& log_probs);
 
   // Answers PunctuationUnits: (num_units, kNumMarks) probabilities. Another number, such as none, leaves open whether
   // the sentence is over.
@@ -143,7 +147,8 @@ class Segment {
   };
 
   const Searches& last_searches() const { return second_pass_searches_ ? *second_pass_searches_ : searches_; }
-  Searches new_searches() const;  // of the utterance under way
+  // Of the utterance under way. last: the final comes from them.
+  Searches new_searches(bool last) const;
   void begin_utterance(Searches& searches) const;
   bool over_phones() const noexcept { return options_->fusion && options_->fusion->over_phones(); }
   std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * options_->phones.size()); }
@@ -156,6 +161,7 @@ class Segment {
   bool request_second_pass();
   void search_mean();
   void rescore();
+  void rescore_sentences();
   void report_final(const Hypothesis& hypothesis);
   void report_partial(bool finished = false);  // finished: the utterance is over, so its last word is complete
   const std::vector<std::string>& search_tokens() const noexcept;
@@ -214,6 +220,8 @@ class Segment {
   std::optional<SecondPass> second_pass_;  // over the utterance that has ended
   std::unique_ptr<Searches> second_pass_searches_;
   std::vector<Hypothesis> nbest_;
+  std::optional<SentenceRescoring> rescoring_;
+  std::vector<std::string> previous_words_;  // of the utterance before, for the neural language model
 
   std::int64_t num_nonfinite_before_ = 0;
   bool nonfinite_reported_ = false;

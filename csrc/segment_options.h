@@ -10,6 +10,7 @@
 #include "search/ctc_prefix_beam_search.h"
 #include "search/endpointer.h"
 #include "search/lm_fusion.h"
+#include "search/neural_lm.h"
 #include "search/phrases.h"
 
 namespace asr_stream {
@@ -38,6 +39,7 @@ struct SegmentOptions {
   Search search = Search::kRescore;
   CtcPrefixBeamSearchOptions beam{kBeamSize, 0, kBeamThreshold, true};
   std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or none
+  std::shared_ptr<const NeuralLmMetadata> neural_lm;  // which rescores finals of a search over phones, or none
   // A grammar in place of free speech, or none: it has a search of its own, without fusion, beam and decoder.
   std::shared_ptr<const Phrases> phrases;
   std::int64_t num_rescored = kNumRescored;

@@ -123,6 +123,11 @@ void Stream::scored(const std::vector<float>& scores) {
   guarded([&] { segment_->scored(scores); });
 }
 
+void Stream::lm_scored(const std::vector<float>& log_probs) {
+  asked_for<PieceTree>(work());
+  guarded([&] { segment_->lm_scored(log_probs); });
+}
+
 void Stream::punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs) {
   const auto& units = asked_for<PunctuationUnits>(work());
   guarded([&] {

@@ -75,6 +75,7 @@ class Stream {
   // Answers it; see Segment. What is no answer makes the stream fail.
   void stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs = {});
   void scored(const std::vector<float>& scores);
+  void lm_scored(const std::vector<float>& log_probs);
   // (num_units, kNumMarks) and (num_units, kNumCases) probabilities; another number counts as `not_punctuated`.
   void punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs);
   // Case and punctuation could not be computed: the words are shown without, and an event says so, once.

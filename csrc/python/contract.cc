@@ -40,6 +40,10 @@ void bind_contract(py::module_& m) {
   m.attr("DECODER_OUTPUTS") = to_tuple(kDecoderOutputs);
   m.attr("DECODER_PAST") = to_tuple(kDecoderPast);
   m.attr("DECODER_STEP_OUTPUTS") = to_tuple(kDecoderStepOutputs);
+  m.attr("NEURAL_LM_TYPE") = kNeuralLmType;
+  m.attr("NEURAL_LM_VERSION") = kNeuralLmVersion;
+  m.attr("NEURAL_LM_INPUTS") = to_tuple(kNeuralLmInputs);
+  m.attr("NEURAL_LM_OUTPUTS") = to_tuple(kNeuralLmOutputs);
   m.attr("PUNCTUATION_TYPE") = kPunctuationType;
   m.attr("PUNCTUATION_VERSION") = kPunctuationVersion;
   m.attr("PUNCTUATION_INPUTS") = to_tuple(kPunctuationInputs);

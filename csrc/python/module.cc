@@ -179,13 +179,15 @@ void bind_ctc(py::module_& m) {
   using Beam = Exclusive<CtcPrefixBeamSearch>;
   py::class_<Beam> beam(m, "CtcPrefixBeamSearch");
   beam.def(py::init([](std::int32_t beam_size, std::int32_t max_tokens_per_frame, double beam_threshold, bool recombine,
-                       std::shared_ptr<const LmFusion> lm) {
-             const CtcPrefixBeamSearchOptions options{beam_size, max_tokens_per_frame, beam_threshold, recombine};
+                       bool lattice, std::shared_ptr<const LmFusion> lm) {
+             const CtcPrefixBeamSearchOptions options{beam_size, max_tokens_per_frame, beam_threshold, recombine,
+                                                      lattice};
              return std::make_unique<Beam>("CtcPrefixBeamSearch", options, std::move(lm));
            }),
            py::kw_only(), "beam_size"_a = kBeamSize, "max_tokens_per_frame"_a = 0,
-           "beam_threshold"_a = 0.0, "recombine"_a = false, "lm"_a = nullptr);
+           "beam_threshold"_a = 0.0, "recombine"_a = false, "lattice"_a = false, "lm"_a = nullptr);
   bind_search_methods<CtcPrefixBeamSearch>(beam);
+  beam.def("sentences", exclusive(&CtcPrefixBeamSearch::sentences), "num_best"_a);
 
   py::class_<Phrases, std::shared_ptr<Phrases>>(m, "Phrases")
       .def(py::init<std::string_view, const std::vector<std::string>&, float>(), "list"_a, "tokens"_a,

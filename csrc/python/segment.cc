@@ -63,6 +63,7 @@ py::object work(ExclusiveStream& self) {
   if (!copy) return py::none();
   if (auto* step = std::get_if<EncoderStep>(copy.get())) return py::cast(std::move(*step));
   if (auto* units = std::get_if<PunctuationUnits>(copy.get())) return py::cast(std::move(*units));
+  if (auto* tree = std::get_if<PieceTree>(copy.get())) return py::cast(std::move(*tree));
   return py::cast(std::move(std::get<DecoderScoring>(*copy)));
 }
 
@@ -118,7 +119,8 @@ void bind_segment(py::module_& m) {
                        double rescore_ctc_weight, double after_speech, double min_after_speech, double without_speech,
                        double max_utterance,
                        std::int64_t max_full_context, std::shared_ptr<const Phrases> phrases,
-                       std::vector<std::string> phones, std::shared_ptr<TextOptions> text) {
+                       std::vector<std::string> phones, std::shared_ptr<TextOptions> text,
+                       std::shared_ptr<const NeuralLmMetadata> neural_lm) {
              auto options = std::make_shared<SegmentOptions>();
              options->tokens = std::move(tokens);
              options->phones = std::move(phones);
@@ -132,6 +134,7 @@ void bind_segment(py::module_& m) {
              options->endpointer = {after_speech, min_after_speech, without_speech, max_utterance, kEncoderFrameS};
              options->max_full_context = max_full_context;
              options->text = std::move(text);
+             options->neural_lm = std::move(neural_lm);
              const Segment check(options);
              return options;
            }),
@@ -139,7 +142,7 @@ void bind_segment(py::module_& m) {
            "rescore_ctc_weight"_a, "silence_after_speech_s"_a, "min_silence_after_speech_s"_a,
            "silence_without_speech_s"_a, "max_utterance_s"_a,
            "max_full_context"_a = kMaxFullContext, "phrases"_a = nullptr,
-           "phones"_a = std::vector<std::string>(), "text"_a = nullptr);
+           "phones"_a = std::vector<std::string>(), "text"_a = nullptr, "neural_lm"_a = nullptr);
 
   py::class_<EncoderStep>(m, "EncoderStep")
       .def_readonly("second_pass", &EncoderStep::second_pass)
@@ -147,6 +150,27 @@ void bind_segment(py::module_& m) {
       .def_readonly("num_valid", &EncoderStep::num_valid)
       .def_readonly("num_frames", &EncoderStep::num_frames)
       .def_property_readonly("features", [](const EncoderStep& s) { return to_array(s.features, s.num_frames); });
+  py::class_<NeuralLmMetadata, std::shared_ptr<NeuralLmMetadata>>(m, "NeuralLmMetadata")
+      .def(py::init<const std::map<std::string, std::string>&>(), "properties"_a)
+      .def_readonly("share", &NeuralLmMetadata::share)
+      .def_readonly("weight", &NeuralLmMetadata::weight)
+      .def("pieces_of", [](const NeuralLmMetadata& lm, const std::string& word) { return lm.pieces.of(word); }, "word"_a);
+
+  const auto integers = [](const std::vector<std::int64_t>& values) {
+    return py::array_t<std::int64_t>(static_cast<py::ssize_t>(values.size()), values.data());
+  };
+  py::class_<PieceTree>(m, "PieceTree")
+      .def_property_readonly("pieces", [integers](const PieceTree& tree) { return integers(tree.pieces); })
+      .def_property_readonly("parents", [integers](const PieceTree& tree) { return integers(tree.parents); })
+      .def_property_readonly("depths", [integers](const PieceTree& tree) { return integers(tree.depths); })
+      .def_property_readonly("mask", [](const PieceTree& tree) {
+        const auto size = static_cast<py::ssize_t>(tree.pieces.size());
+        const std::vector<std::uint8_t> mask = tree.mask();
+        py::array_t<bool> array({size, size});
+        std::copy(mask.begin(), mask.end(), array.mutable_data());
+        return array;
+      });
+
   py::class_<DecoderScoring>(m, "DecoderScoring")
       .def_readonly("tokens", &DecoderScoring::tokens)
       .def_property_readonly("encoder_out",
@@ -173,6 +197,7 @@ void bind_segment(py::module_& m) {
       .def("work", &work)
       .def("stepped", &stepped, "log_probs"_a, "encoder_out"_a, "phone_log_probs"_a = py::none())
       .def("scored", exclusive(&Stream::scored), "scores"_a)
+      .def("lm_scored", exclusive(&Stream::lm_scored), "log_probs"_a)
       .def("punctuated", &punctuated, "mark_probs"_a, "case_probs"_a)
       .def("not_punctuated", exclusive(&Stream::not_punctuated), "reason"_a)
       .def("fail", exclusive(&Stream::fail), "reason"_a)

@@ -19,6 +19,9 @@
 // in the same token have the same future scores, so the worse one cannot win: `recombine` keeps only the better one, as
 // decoders over a graph do.
 //
+// `lattice` keeps those worse ones too, with how much worse they are: each is another beginning of the better one, so
+// that the search ends with a lattice, of which `sentences` are the paths.
+//
 // Memory: nodes are used again when no hypothesis needs them. What remains is the hypotheses since the last reset,
 // their common beginnings stored once, at about 60 bytes a token.
 #pragma once
@@ -38,11 +41,15 @@
 
 namespace asr_stream {
 
+// Nats below the best sentence: a worse one of the lattice is hardly ever right.
+inline constexpr double kLatticeBeam = 14.0;
+
 struct CtcPrefixBeamSearchOptions {
   std::int32_t beam_size = kBeamSize;     // 1 .. 1024
   std::int32_t max_tokens_per_frame = 0;  // 0: beam_size + 1, which is exact
   double beam_threshold = 0.0;            // what scores this much less than the best is dropped; 0: nothing
   bool recombine = false;                 // with a language model
+  bool lattice = false;                   // keeps what recombination drops
 };
 
 // For one thread at a time. Errors: std::invalid_argument.
@@ -58,6 +65,10 @@ class CtcPrefixBeamSearch {
   // Up to `num_best` hypotheses, best first, at least one. log_prob sums over the alignments kept. finished: the
   // utterance has ended, so that the language model scores its last word as complete, and the sentence end.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
+
+  // The same of an utterance that has ended, from the lattice: of sentences of different words, or tokens where words are
+  // not known, up to `num_best` that score at most kLatticeBeam less than the best.
+  std::vector<Hypothesis> sentences(std::int64_t num_best) const;
 
   // Discards the hypotheses of this utterance. context: of the words before the next one, where a pause may have been
   // inside a sentence (see `LmFusion::begin`); null: a sentence begins.
@@ -108,6 +119,43 @@ class CtcPrefixBeamSearch {
     std::int32_t word = LmFusion::kNoWord;  // that the token ends
   };
 
+  // A hypothesis that ended in the state of a better one.
+  struct Merge {
+    std::int32_t into;    // prefix of the better one
+    std::int32_t prefix;  // its own
+    double log_prob, lm_score, hotword_score;  // what it has less than the better one
+    Alignment alignment;
+    std::int64_t frame;
+    std::int32_t next;  // merge into the same prefix, an earlier one, or -1
+
+    double cost() const { return log_prob + lm_score + hotword_score; }
+  };
+
+  // Backwards through the tokens of an alignment of a prefix.
+  struct Walk {
+    std::int32_t prefix;
+    TokenSpan span;  // of its last token
+    std::int32_t history;
+  };
+  static Walk walk(std::int32_t prefix, const Alignment& alignment) {
+    return {prefix, alignment.last, alignment.history};
+  }
+  void step_back(Walk& walk) const;
+
+  // A path through the lattice from its end: the prefix of an ending of the beam, or of a route up to where a merge
+  // leads to another beginning.
+  struct Route {
+    double score;
+    std::int32_t ending;   // of the search
+    std::int32_t before;   // route, or -1
+    std::int32_t merge;    // or -1
+  };
+  struct End {
+    LmFusion::Ending ending;
+    const Entry* entry;
+    double score;
+  };
+
   void advance_frame(const float* log_probs, std::int32_t vocab_size);
   void choose_tokens(const float* log_probs, std::int32_t vocab_size);
   void find_relatives();
@@ -118,7 +166,11 @@ class CtcPrefixBeamSearch {
   bool is_in_beam(std::size_t parent, std::int32_t token, std::int32_t word) const;
   void select();
   bool same_future(const Candidate& a, const Candidate& b) const;
-  bool recombines(const Candidate& candidate);
+  std::int32_t better_of_same_future(const Candidate& candidate);
+  bool same_words(std::int32_t a, std::int32_t b) const;
+  void keep_merge(const Candidate& candidate, const Entry& better, const float* log_probs);
+  std::vector<End> ends(bool finished) const;
+  Hypothesis hypothesis_of(const End& end, const std::vector<std::int32_t>& merges, bool finished) const;
   Entry keep(const Candidate& candidate, const float* log_probs);  // takes the endings of the entry
   Entry extend(const Candidate& candidate, const float* log_probs);
 
@@ -151,6 +203,8 @@ class CtcPrefixBeamSearch {
   PrefixTree prefixes_;
   SharedLists<TokenSpan> histories_;
   std::vector<Entry> beam_;  // best first
+  std::vector<Merge> merges_;
+  std::vector<std::int32_t> first_merges_;  // by the prefix that they led into, the last one first, or -1
   std::vector<std::vector<LmFusion::Ending>> endings_;  // of entries, asked for once
   std::vector<std::int32_t> free_endings_;
   // Of the frame in work, kept for their memory.
@@ -164,6 +218,7 @@ class CtcPrefixBeamSearch {
   std::vector<Candidate> candidates_;
   std::vector<std::pair<double, const Candidate*>> ranking_;  // with the score, which is read often
   std::vector<const Candidate*> selected_;  // best first
+  std::vector<std::pair<const Candidate*, std::int32_t>> merged_;  // and the place of the better one in `selected_`
   std::vector<std::int32_t> buckets_, next_in_bucket_;  // hash table of `selected_` by future, chained
 };
 

@@ -301,18 +301,22 @@ std::int32_t LmFusion::complete_word(const Path& path) const {
   return text(found.front().word).empty() ? kNoWord : found.front().word;
 }
 
-LmFusion::Ending LmFusion::finish(const Path& path) const {
-  std::vector<Ending> found;
-  endings(path, found);
-  for (auto& [last, word] : found) {
+void LmFusion::finish(const Path& path, std::vector<Ending>& endings) const {
+  this->endings(path, endings);
+  for (auto& [last, word] : endings) {
     last.hotwords_pending = 0.0f;
     if (lm_) {
       last.finished += options_.weight * std::max(lm_->advance(last.state, lm_->end_of_sentence()), kPauseLogProb);
     }
   }
-  return *std::max_element(found.begin(), found.end(), [](const Ending& a, const Ending& b) {
-    return a.path.score() < b.path.score();
-  });
+}
+
+std::vector<float> LmFusion::log_probs(const NgramLm::State* context, const std::vector<std::int32_t>& words) const {
+  Path path = context ? begin(*context) : begin();
+  std::vector<float> result;
+  for (const std::int32_t word : words) result.push_back(advance_lm(path, is_known(word) ? word : lm_->unknown()));
+  result.push_back(std::max(lm_->advance(path.state, lm_->end_of_sentence()), kPauseLogProb));
+  return result;
 }
 
 float LmFusion::sentence_end_log_prob(const Path& path) const {

@@ -89,8 +89,12 @@ class LmFusion {
   Path advance(const Path& path, std::int32_t token) const;
   // At least the score of that, by less work. Of a token that begins a word, `path` has finished the word before.
   float highest_score(const Path& path, std::int32_t token) const;
-  // At the end of an utterance: completes the last word, and the sentence, unless it may be only a pause.
-  Ending finish(const Path& path) const;
+  // At the end of an utterance: completes the last word, as any that it can be, and the sentence, unless it may be only
+  // a pause. At least one.
+  void finish(const Path& path, std::vector<Ending>& endings) const;
+  // log P of each word after those before it, as the search scores it, and of the end. context: as for `begin`, or null.
+  // Needs a language model.
+  std::vector<float> log_probs(const NgramLm::State* context, const std::vector<std::int32_t>& words) const;
   // log P(</s>) where the word under way ends. Needs a language model.
   float sentence_end_log_prob(const Path& path) const;
 
@@ -101,6 +105,7 @@ class LmFusion {
   // The likeliest of the words that are complete here, kNoWord where none is.
   std::int32_t complete_word(const Path& path) const;
 
+  const LmFusionOptions& options() const noexcept { return options_; }
   bool has_lm() const noexcept { return lm_ != nullptr; }
   bool over_phones() const noexcept { return over_phones_; }
   // What is searched over: of phones, "▁AA", "AA" and so on.

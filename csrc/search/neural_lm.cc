@@ -1,0 +1,154 @@
+#include "search/neural_lm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "contract.h"
+#include "metadata.h"
+
+namespace asr_stream {
+
+namespace {
+
+constexpr std::size_t kNumSpecial = 3;     // blank, unknown, sentence edge: no word is spelled with them
+constexpr std::size_t kMaxContext = 48;    // pieces of the utterance before
+constexpr float kEndFloor = -3.5f;         // log-probability of the end: the speaker may only pause
+
+}  // namespace
+
+WordPieces::WordPieces(const std::vector<std::string>& pieces) : size_(static_cast<std::int32_t>(pieces.size())) {
+  if (pieces.size() <= kNumSpecial) {
+    throw std::invalid_argument(std::to_string(pieces.size()) + " word pieces; expected more than the 3 special ones");
+  }
+  for (std::size_t i = kNumSpecial; i < pieces.size(); ++i) {
+    if (pieces[i].empty() || !ids_.emplace(pieces[i], static_cast<std::int32_t>(i)).second) {
+      throw std::invalid_argument("word piece " + std::to_string(i) + " is empty or occurs twice");
+    }
+    longest_ = std::max(longest_, pieces[i].size());
+  }
+}
+
+std::vector<std::int32_t> WordPieces::of(std::string_view word) const {
+  std::string rest = std::string(kWordBoundary) + std::string(word);
+  std::vector<std::int32_t> result;
+  for (std::size_t at = 0; at < rest.size();) {
+    auto found = ids_.end();
+    std::size_t length = std::min(longest_, rest.size() - at);
+    while (length && (found = ids_.find(rest.substr(at, length))) == ids_.end()) --length;
+    if (!length) return {};
+    result.push_back(found->second);
+    at += length;
+  }
+  return result;
+}
+
+std::vector<std::uint8_t> PieceTree::mask() const {
+  const std::size_t size = pieces.size();
+  std::vector<std::uint8_t> mask(size * size, 0);
+  for (std::size_t node = 0; node < size; ++node) {
+    const auto row = mask.begin() + static_cast<std::ptrdiff_t>(node * size);
+    // A parent comes before its children.
+    if (node) std::copy_n(mask.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(parents[node]) * size), node, row);
+    row[static_cast<std::ptrdiff_t>(node)] = 1;
+  }
+  return mask;
+}
+
+NeuralLmMetadata::NeuralLmMetadata(const std::map<std::string, std::string>& properties)
+    : pieces([&properties] {
+        const MetadataEntries entries(properties, kNeuralLmType, "neural language model", kNeuralLmVersion);
+        std::vector<std::string> spellings;
+        std::istringstream lines(entries.text("pieces"));
+        for (std::string line; std::getline(lines, line);) spellings.push_back(line);
+        try {
+          return WordPieces(spellings);
+        } catch (const std::invalid_argument&) {
+          entries.throw_damaged("pieces", "word pieces, one a line, each once");
+        }
+      }()) {
+  const MetadataEntries entries(properties, kNeuralLmType, "neural language model", kNeuralLmVersion);
+  share = entries.real("share", 0.0, 1.0);
+  weight = entries.real("weight", 0.0, 10.0);
+}
+
+SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetadata& lm,
+                                     std::vector<Hypothesis> sentences, const std::vector<std::string>& context,
+                                     const NgramLm::State* before)
+    : share_(lm.share), weight_(lm.weight), ngram_weight_(static_cast<double>(fusion.options().weight)) {
+  const WordPieces& pieces = lm.pieces;
+  std::vector<std::int32_t> beginning;
+  for (const std::string& word : context) {
+    const std::vector<std::int32_t> spelled = pieces.of(word);
+    beginning.insert(beginning.end(), spelled.begin(), spelled.end());
+  }
+  if (beginning.size() > kMaxContext) beginning.erase(beginning.begin(), beginning.end() - kMaxContext);
+  if (!beginning.empty()) beginning.push_back(WordPieces::kSentenceEdge);
+  std::int32_t root = child(-1, WordPieces::kSentenceEdge);
+  for (const std::int32_t piece : beginning) root = child(root, piece);
+  for (Hypothesis& sentence : sentences) {
+    Scored scored{fusion.log_probs(before, sentence.words), {}, {}};
+    std::int32_t node = root;
+    for (const std::int32_t word : sentence.words) {
+      scored.before.push_back(node);
+      for (const std::int32_t piece : pieces.of(fusion.text(word))) node = child(node, piece);
+      scored.nodes.push_back(node);
+    }
+    scored.before.push_back(node);
+    scored.nodes.push_back(child(node, WordPieces::kSentenceEdge));
+    sentences_.push_back(std::move(sentence));
+    scored_.push_back(std::move(scored));
+    if (tree_.pieces.size() >= kMaxNodes) break;
+  }
+}
+
+// The node of `piece` after `node`; -1: of the root.
+std::int32_t SentenceRescoring::child(std::int32_t node, std::int32_t piece) {
+  if (node >= 0) {
+    for (std::int32_t i = first_children_[static_cast<std::size_t>(node)]; i >= 0;
+         i = next_siblings_[static_cast<std::size_t>(i)]) {
+      if (tree_.pieces[static_cast<std::size_t>(i)] == piece) return i;
+    }
+  }
+  const auto added = static_cast<std::int32_t>(tree_.pieces.size());
+  tree_.pieces.push_back(piece);
+  tree_.parents.push_back(std::max(node, 0));
+  tree_.depths.push_back(node < 0 ? 0 : tree_.depths[static_cast<std::size_t>(node)] + 1);
+  first_children_.push_back(-1);
+  next_siblings_.push_back(node < 0 ? -1 : std::exchange(first_children_[static_cast<std::size_t>(node)], added));
+  return added;
+}
+
+std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& log_probs) {
+  if (log_probs.size() != tree_.pieces.size()) {
+    throw std::invalid_argument("the language model gave " + std::to_string(log_probs.size()) + " log-probabilities for " +
+                                std::to_string(tree_.pieces.size()) + " pieces");
+  }
+  std::vector<double> total(log_probs.size(), 0.0);  // from the root
+  for (std::size_t node = 1; node < total.size(); ++node) {
+    if (!(log_probs[node] <= 0.0f)) throw std::invalid_argument("the language model gave a log-probability above 0 or NaN");
+    total[node] = total[static_cast<std::size_t>(tree_.parents[node])] + static_cast<double>(log_probs[node]);
+  }
+  for (std::size_t i = 0; i < sentences_.size(); ++i) {
+    const Scored& scored = scored_[i];
+    double gain = 0.0;
+    for (std::size_t word = 0; word < scored.nodes.size(); ++word) {
+      if (scored.nodes[word] == scored.before[word]) continue;  // a word without spelling
+      const auto at = [&](std::int32_t node) { return total[static_cast<std::size_t>(node)]; };
+      double neural = at(scored.nodes[word]) - at(scored.before[word]);
+      if (word + 1 == scored.nodes.size()) neural = std::max(neural, static_cast<double>(kEndFloor));
+      const auto ngram = static_cast<double>(scored.ngrams[word]);
+      const double mean = std::log(share_ * std::exp(neural) + (1.0 - share_) * std::exp(ngram));
+      gain += weight_ * mean - ngram;
+    }
+    sentences_[i].lm_score += ngram_weight_ * gain;
+  }
+  const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; };
+  std::stable_sort(sentences_.begin(), sentences_.end(),
+                   [&](const Hypothesis& a, const Hypothesis& b) { return score(a) > score(b); });
+  return std::move(sentences_);
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,92 @@
+// Rescoring the sentences of a lattice with a neural language model (asr/lm/neural).
+//
+// The model reads word pieces. The sentences share most of their words, so they go through it as one tree of pieces, in
+// one run: each node attends to its ancestors alone (tree attention, as in Miao et al. 2024, "SpecInfer"). Word by word
+// its probability is interpolated with that of the n-grams that the search used.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "search/ctc_search.h"
+#include "search/lm_fusion.h"
+
+namespace asr_stream {
+
+// The pieces of words. Immutable.
+class WordPieces {
+ public:
+  static constexpr std::int32_t kSentenceEdge = 2;  // begins and ends an utterance
+
+  // pieces: spelling of every id; "▁" (U+2581) begins a word. std::invalid_argument unless there are 3 special ones and
+  // others, each once.
+  explicit WordPieces(const std::vector<std::string>& pieces);
+
+  // The pieces of a word, the longest first; none if it cannot be spelled.
+  std::vector<std::int32_t> of(std::string_view word) const;
+  std::int32_t size() const noexcept { return size_; }
+
+ private:
+  std::unordered_map<std::string, std::int32_t> ids_;
+  std::size_t longest_ = 0;
+  std::int32_t size_;
+};
+
+// One run of the neural language model: nodes, each after its parent. Node 0 is the root and its own parent.
+struct PieceTree {
+  std::vector<std::int64_t> pieces;
+  std::vector<std::int64_t> parents;
+  std::vector<std::int64_t> depths;
+
+  // (num_nodes, num_nodes), 1 where the node of the row attends to that of the column: itself and its ancestors.
+  std::vector<std::uint8_t> mask() const;
+};
+
+// The metadata of a file of `asr export`. Immutable.
+struct NeuralLmMetadata {
+  // std::invalid_argument naming the entry and the way out.
+  explicit NeuralLmMetadata(const std::map<std::string, std::string>& properties);
+
+  WordPieces pieces;
+  double share;   // of the model in the probability of a word; the rest is that of the n-grams
+  double weight;  // of the logarithm of this mean, over that of the n-grams in the search
+};
+
+inline constexpr std::int64_t kNumSentences = 100;  // of a lattice: more make no fewer errors
+inline constexpr std::size_t kMaxNodes = 512;       // of a tree, about: it bounds the time that a final takes
+
+// The sentences of one utterance, on their way through the model.
+class SentenceRescoring {
+ public:
+  // sentences: best first. context: the words of the utterance before, or none. before: state of the n-grams after them,
+  // or null.
+  SentenceRescoring(const LmFusion& fusion, const NeuralLmMetadata& lm, std::vector<Hypothesis> sentences,
+                    const std::vector<std::string>& context, const NgramLm::State* before);
+
+  const PieceTree& tree() const noexcept { return tree_; }
+  // log_probs: of each node after its parent, (num_nodes,). The sentences, their `lm_score` changed, best first.
+  std::vector<Hypothesis> rescored(const std::vector<float>& log_probs);
+
+ private:
+  struct Scored {
+    std::vector<float> ngrams;        // log-probabilities of the words and of the end
+    std::vector<std::int32_t> nodes;  // the last one of each word, and of the end
+    std::vector<std::int32_t> before;  // the node before those of each word
+  };
+
+  std::int32_t child(std::int32_t node, std::int32_t piece);
+
+  double share_, weight_;
+  double ngram_weight_;  // of the search
+  std::vector<Hypothesis> sentences_;
+  std::vector<Scored> scored_;
+  PieceTree tree_;
+  std::vector<std::int32_t> first_children_, next_siblings_;
+};
+
+}  // namespace asr_stream
