@@ -1,0 +1,105 @@
+"""The network: a causal Transformer over word pieces, made of the layers of the recognizer.
+
+It scores trees of pieces in one run: each node attends to the nodes on its way from the root, and its position is its
+depth. A sentence is a tree without branches, which is how the network is trained.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from asr.model.layers import FeedForward, Residual, SelfAttention
+from asr.model.positions import Rotation, mask_bias, rope_frequencies
+
+
+@dataclass(frozen=True)
+class NeuralLmConfig:
+    num_pieces: int
+    dim: int = 384
+    num_heads: int = 6
+    num_layers: int = 4
+    ff_dim: int = 1152
+    activation: str = "swiglu"
+
+    def __post_init__(self) -> None:
+        for field in ("num_pieces", "dim", "num_heads", "num_layers", "ff_dim"):
+            if getattr(self, field) < 1:
+                raise ValueError(f"{field} {getattr(self, field)} must be at least 1")
+        if self.dim % (2 * self.num_heads):
+            raise ValueError(f"dim {self.dim} must be a multiple of 2 * num_heads, {2 * self.num_heads}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> NeuralLmConfig:
+        return NeuralLmConfig(**values)
+
+
+class NeuralLmLayer(nn.Module):
+    def __init__(self, config: NeuralLmConfig) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(config.dim, config.num_heads)
+        self.feed_forward = FeedForward(config.dim, config.ff_dim, config.activation, 0.0)
+        self.residuals = nn.ModuleList(Residual(config.dim, "pre", 0.0) for _ in range(2))
+
+    def forward(self, x: Tensor, bias: Tensor, rotation: Rotation) -> Tensor:
+        """x (N, T, dim) -> (N, T, dim)"""
+        around_attention, around_feed_forward = cast("list[Residual]", self.residuals)
+        x = around_attention(x, lambda y: self.self_attention(y, bias, rotation, None)[0])
+        return around_feed_forward(x, self.feed_forward)
+
+
+class NeuralLm(nn.Module):
+    """Rotary positions, pre-norm, one table for the pieces that are read and those that are written."""
+
+    def __init__(self, config: NeuralLmConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.num_pieces, config.dim)
+        nn.init.normal_(self.embedding.weight, std=config.dim**-0.5)
+        self.layers = nn.ModuleList(NeuralLmLayer(config) for _ in range(config.num_layers))
+        self.final_norm = nn.LayerNorm(config.dim)
+        for layer in self.layers:  # each residual begins with a share of what all add up to
+            for matrix in (layer.self_attention.out, layer.feed_forward.down):
+                nn.init.normal_(matrix.weight, std=(2 * config.num_layers * matrix.in_features) ** -0.5)
+                nn.init.zeros_(matrix.bias)
+
+    def forward(self, pieces: Tensor, depth: Tensor, mask: Tensor) -> Tensor:
+        """
+        Args:
+            pieces: (N, T) int64
+            depth: (T,) int64, the position of each.
+            mask: (N or 1, T, T) bool, True where the piece of the row attends to that of the column.
+        Returns:
+            (N, T, num_pieces) logits of the piece that follows each.
+        """
+        x = self.embedding(pieces) * math.sqrt(self.config.dim)
+        bias, rotation = mask_bias(mask)[:, None], self._rotation(depth)
+        for layer in self.layers:
+            x = layer(x, bias, rotation)
+        return self.final_norm(x) @ self.embedding.weight.T
+
+    def _rotation(self, depth: Tensor) -> Rotation:
+        """As `Positions.rotation` makes it, of nodes in place of slots: (2 T, num_heads, 2, head_dim / 2) each."""
+        head_dim = self.config.dim // self.config.num_heads
+        angle = depth[:, None, None, None] * rope_frequencies(head_dim, depth.device)
+        cos, sin = angle.cos(), angle.sin()
+        tables = torch.cat((cos, cos), dim=-2), torch.cat((-sin, sin), dim=-2)
+        cos, sin = (
+            torch.cat((table, table * head_dim**-0.5)).repeat(1, self.config.num_heads, 1, 1) for table in tables
+        )
+        return cos, sin
+
+
+def causal(num_pieces: int) -> tuple[Tensor, Tensor]:
+    """Depth and mask of a sentence: (T,) int64 and (1, T, T) bool."""
+    depth = torch.arange(num_pieces)
+    return depth, (depth[None, :] <= depth[:, None])[None]

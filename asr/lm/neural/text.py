@@ -1,0 +1,100 @@
+"""Text as pieces, and rows of it to train on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from asr.lm.packed import LmError
+from asr.tokenizer import SOS_EOS_ID, Tokenizer
+
+PIECES_FROM = 2_000_000
+"""Lines of each file that the pieces are learned from."""
+HELD_OUT_EVERY, HELD_OUT_LINES = 50_000, 50
+"""Of so many lines the first few are held out."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """pieces: (num_pieces,) uint16, utterances one after the other with SOS_EOS before each."""
+
+    name: str
+    weight: float
+    pieces: np.ndarray
+    starts: np.ndarray
+    """(num_utterances,) int64: where each begins."""
+    held_out: np.ndarray
+    """(num_pieces,) uint16, of the same kind, which nothing is trained on."""
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            yield from lines
+    except UnicodeDecodeError as error:
+        raise LmError(f"{path} is not UTF-8 text: {error}") from error
+
+
+def learn_pieces(paths: Iterable[Path], num_pieces: int) -> Tokenizer:
+    """Pieces that any of the words can be spelled with, the longest first."""
+    counts: Counter[str] = Counter()
+    for path in paths:
+        for line in islice(lines_of(path), PIECES_FROM):
+            counts.update(line.split())
+    # The trainer takes texts, and a hundredth of them is enough.
+    texts = (" ".join([word] * -(-count // 100)) for word, count in sorted(counts.items()) if count > 1)
+    return Tokenizer.train("wordpiece", texts, num_pieces)
+
+
+class Encoder:
+    """Words to pieces, each word once."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._known: dict[str, bytes] = {}
+
+    def __call__(self, line: str) -> bytes:
+        """The utterance of a line after SOS_EOS, as uint16."""
+        known = self._known
+        found = [_SOS_EOS]
+        for word in line.split():
+            pieces = known.get(word)
+            if pieces is None:
+                pieces = known[word] = np.array(self._tokenizer.encode(word), np.uint16).tobytes()
+            found.append(pieces)
+        return b"".join(found)
+
+
+_SOS_EOS = np.array([SOS_EOS_ID], np.uint16).tobytes()
+
+
+def read(path: Path, weight: float, tokenizer: Tokenizer, max_lines: int | None = None) -> Text:
+    """Reads a file of utterances, one a line. Lines without words only part texts."""
+    encode = Encoder(tokenizer)
+    parts: tuple[list[bytes], list[bytes]] = ([], [])
+    for number, line in enumerate(islice(lines_of(path), max_lines)):
+        pieces = encode(line)
+        if len(pieces) > 2:
+            parts[number % HELD_OUT_EVERY < HELD_OUT_LINES].append(pieces)
+    if not parts[0]:
+        raise LmError(f"there is no word in {path}")
+    pieces, held_out = (np.frombuffer(b"".join(each), np.uint16) for each in parts)
+    return Text(path.name, weight, pieces, np.flatnonzero(pieces == SOS_EOS_ID), held_out)
+
+
+def rows(texts: Sequence[Text], num_rows: int, length: int, seed: tuple[int, int]) -> np.ndarray:
+    """(num_rows, length + 1) int64: stretches that begin with utterances drawn at random, texts by weight."""
+    draw = np.random.default_rng(seed)
+    weights = np.array([text.weight for text in texts])
+    result = np.full((num_rows, length + 1), SOS_EOS_ID, np.int64)
+    for row, index in zip(result, draw.choice(len(texts), num_rows, p=weights / weights.sum()), strict=True):
+        text = texts[index]
+        start = text.starts[draw.integers(len(text.starts))]
+        stretch = text.pieces[start : start + length + 1]
+        row[: len(stretch)] = stretch
+    return result

@@ -1,0 +1,166 @@
+"""Training of the neural language model."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asr.config import OptimConfig
+from asr.lm.neural.checkpoint import NeuralLmCheckpoint
+from asr.lm.neural.model import NeuralLm, NeuralLmConfig, causal
+from asr.lm.neural.text import Text, rows
+from asr.tokenizer import SOS_EOS_ID, Tokenizer
+from asr.training.checkpoint import CheckpointError
+from asr.training.optim import build_optimizer
+
+WARMUP_STEPS = 200
+COOLDOWN = 0.3
+"""The last share of the steps, over which the rate falls linearly to zero. Before it the rate is constant, so that a
+training can go on with more steps than were planned (Hägele et al. 2024)."""
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    steps: int = 6000
+    rows: int = 96
+    length: int = 128
+    """Pieces of a row of a batch."""
+    lr: float = 2e-3
+    seed: int = 0
+    save_every: int = 250
+    """Steps between checkpoints and held-out perplexities."""
+    compiled: bool = True
+    """With torch.compile: a step takes two thirds of the time, the first one a minute more."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The argument of `on_step`."""
+
+    step: int
+    loss: float
+    """Nats per piece."""
+    pieces_per_s: float
+
+
+def rate(options: TrainOptions, step: int) -> float:
+    """The learning rate of `step`, counted from 0."""
+    left = (options.steps - step) / max(1.0, COOLDOWN * options.steps)
+    return options.lr * min((step + 1) / WARMUP_STEPS, left, 1.0)
+
+
+def train(
+    texts: Sequence[Text],
+    path: Path,
+    tokenizer: Tokenizer,
+    options: TrainOptions,
+    config: NeuralLmConfig,
+    *,
+    resume: NeuralLmCheckpoint | None = None,
+    on_step: Callable[[Report], object] = lambda report: None,
+    on_scores: Callable[[int, str, float], object] = lambda step, name, perplexity: None,
+) -> NeuralLmCheckpoint:
+    """Trains, or goes on with `resume`, and writes the checkpoint to `path`: every so often, at the end, on Ctrl-C.
+
+    Raises KeyboardInterrupt after Ctrl-C, when the checkpoint is written.
+    """
+    torch.manual_seed(options.seed)
+    model = NeuralLm(config)
+    optimizer = build_optimizer(model, OptimConfig(kind="muon", lr=options.lr, betas=(0.9, 0.95), weight_decay=0.05))
+    step, minutes = 0, 0.0
+    if resume is not None:
+        if resume.config != config:
+            raise CheckpointError(f"{path} is of another network, {resume.config}, than {config}")
+        model.load_state_dict(resume.weights)
+        optimizer.load_state_dict(resume.optimizer)
+        step, minutes = resume.step, float(resume.summary["minutes"])
+    loss_of = torch.compile(_Loss(model)) if options.compiled else _Loss(model)
+    depth, mask = causal(options.length)
+    began = time.monotonic() - 60 * minutes
+
+    def checkpoint() -> NeuralLmCheckpoint:
+        summary = {
+            "steps": step,
+            "minutes": (time.monotonic() - began) / 60,
+            "pieces": step * options.rows * options.length,
+            "torch": torch.__version__.split("+")[0],
+        }
+        return NeuralLmCheckpoint(config, tokenizer, model.state_dict(), step, optimizer.state_dict(), summary)
+
+    losses: list[Tensor] = []
+    since = time.monotonic()
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(rows, texts, options.rows, options.length, (options.seed, step))
+        try:
+            while step < options.steps:
+                batch = torch.from_numpy(following.result())
+                following = pool.submit(rows, texts, options.rows, options.length, (options.seed, step + 1))
+                for group in optimizer.param_groups:
+                    group["lr"] = rate(options, step)
+                with torch.autocast("cpu", torch.bfloat16):
+                    loss = loss_of(batch, depth, mask)
+                optimizer.zero_grad()
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                step += 1
+                losses.append(loss.detach())
+                if step % 20 == 0:
+                    now = time.monotonic()
+                    mean = float(torch.stack(losses).mean())
+                    on_step(Report(step, mean, 20 * options.rows * options.length / (now - since)))
+                    losses, since = [], now
+                if step % options.save_every == 0 and step < options.steps:
+                    checkpoint().save(path)
+                    _score(model, texts, step, on_scores)
+        except KeyboardInterrupt:
+            checkpoint().save(path)
+            raise
+    saved = checkpoint()
+    saved.save(path)
+    _score(model, texts, step, on_scores)
+    return saved
+
+
+class _Loss(nn.Module):
+    """Cross entropy of a batch, as one graph to compile."""
+
+    def __init__(self, model: NeuralLm) -> None:
+        super().__init__()
+        self._model = model
+
+    def forward(self, batch: Tensor, depth: Tensor, mask: Tensor) -> Tensor:
+        logits = self._model(batch[:, :-1], depth, mask)
+        return F.cross_entropy(logits.flatten(0, 1).float(), batch[:, 1:].flatten())
+
+
+def _score(model: NeuralLm, texts: Sequence[Text], step: int, on_scores: Callable[[int, str, float], object]) -> None:
+    for text in texts:
+        if len(text.held_out):
+            on_scores(step, text.name, perplexity(model, text.held_out[:20_000]))
+
+
+@torch.no_grad()
+def perplexity(model: NeuralLm, pieces: np.ndarray, length: int = 256, begins_word: np.ndarray | None = None) -> float:
+    """Perplexity per piece of utterances (num_pieces,), in stretches of `length`; of words and utterance ends, if
+    begins_word, (num_pieces of the vocabulary,) bool, says which pieces begin one."""
+    total, count = 0.0, 0
+    depth, mask = causal(length)
+    padded = np.append(pieces, SOS_EOS_ID).astype(np.int64)
+    for start in range(0, len(padded) - 1, length):
+        stretch = torch.from_numpy(padded[None, start : start + length + 1])
+        size = stretch.shape[1] - 1
+        logits = model(stretch[:, :-1], depth[:size], mask[:, :size, :size])
+        target = stretch[0, 1:]
+        total += float(F.cross_entropy(logits[0].float(), target, reduction="sum"))
+        count += size if begins_word is None else int(torch.from_numpy(begins_word)[target].sum())
+    return math.exp(total / max(count, 1))

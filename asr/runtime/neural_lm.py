@@ -1,0 +1,43 @@
+"""The neural language model at run time: an ONNX file of `asr export`, run over a tree of word pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from asr._core import NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS, NeuralLmMetadata, PieceTree
+from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
+from asr.runtime.onnx_session import ModelError, open_session, read_properties, run
+
+
+class NeuralLmFile:
+    """Immutable: any number of streams may share one."""
+
+    def __init__(self, path: str | Path, num_threads: int = 1) -> None:
+        """Reads a file. Raises ModelError or MetadataError where it cannot be used, OSError where it cannot be read."""
+        self._name = str(path)
+        data = Path(path).read_bytes()
+        properties = read_properties(data, self._name)
+        try:
+            self.metadata = NeuralLmMetadata(properties)
+        except ValueError as error:
+            raise MetadataError(f"{self._name}: {error}") from error
+        self._session = open_session(data, self._name, "cpu", num_threads, arena=False)
+        nodes = (self._session.get_inputs(), self._session.get_outputs())
+        found, wanted = [tuple(node.name for node in each) for each in nodes], [NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS]
+        if found != wanted:
+            raise ModelError(f"{self._name} has the inputs and outputs {found}, not {wanted}: {EXPORT_AGAIN}")
+
+    def score(self, tree: PieceTree) -> npt.NDArray[np.float32]:
+        """Answers work of a stream: (num_nodes,)."""
+        return self.log_probs(tree.pieces, tree.parents, tree.depths, tree.mask)
+
+    def log_probs(self, *tree: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
+        """tree: pieces, parents and depths, (T,) int64, and mask, (T, T) bool."""
+        (scores,) = run(self._session, NEURAL_LM_OUTPUTS, dict(zip(NEURAL_LM_INPUTS, tree, strict=True)), self._name)
+        if scores.shape != tree[0].shape:
+            raise ModelError(f"{self._name} answers with another shape than its pieces have: {EXPORT_AGAIN}")
+        found: npt.NDArray[np.float32] = np.minimum(scores, 0.0)
+        return found

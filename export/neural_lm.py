@@ -1,0 +1,151 @@
+"""The neural language model as an .onnx file: traced over trees of pieces, stored in 8 bits, compared with PyTorch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+from onnx.helper import make_node
+from onnx.numpy_helper import from_array, to_array
+from torch import Tensor, nn
+
+from asr._core import NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS, NEURAL_LM_TYPE, NEURAL_LM_VERSION
+from asr.export.graph import ExportError, output_path, trace
+from asr.export.parity import hold
+from asr.export.quantize import halve, quantize, replace_nodes
+from asr.files import replacing
+from asr.lm.neural.checkpoint import NeuralLmCheckpoint
+from asr.lm.neural.model import NeuralLm
+from asr.runtime.neural_lm import NeuralLmFile
+
+MAX_ERROR = 2e-3
+"""float32, stored as float16: largest absolute difference of a log-probability."""
+MAX_INT8_ERROR = 0.1
+"""int8: mean absolute difference of a log-probability of likely pieces."""
+
+
+@dataclass(frozen=True)
+class NeuralLmReport:
+    path: Path
+    size: int
+    """Bytes of the file."""
+    error: float
+    """Difference of log-probabilities from PyTorch: the largest, or of int8 the mean."""
+
+
+class NeuralLmGraph(nn.Module):
+    """(T,) pieces, parents and depths, (T, T) mask -> (T,) log-probability of each piece after its parent."""
+
+    def __init__(self, model: NeuralLm) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pieces: Tensor, parents: Tensor, depths: Tensor, mask: Tensor) -> Tensor:
+        logits = self.model(pieces[None], depths, mask[None])[0]
+        num_pieces = self.model.config.num_pieces
+        chosen = logits.reshape(-1)[parents * num_pieces + pieces]
+        return chosen - logits.logsumexp(-1)[parents]
+
+
+def export_neural_lm(
+    checkpoint: NeuralLmCheckpoint,
+    path: str | Path,
+    *,
+    int8: bool = False,
+    share: float = 0.6,
+    weight: float = 1.0,
+    license: str = "",
+) -> NeuralLmReport:
+    """Writes the weights of `checkpoint` as one file, replaced only by one that agrees with PyTorch.
+
+    share, weight: what the model counts in a search, see csrc/search/neural_lm.h.
+    Raises ExportError where it differs, OSError from writing.
+    """
+    output: Path = output_path(path)
+    model = checkpoint.model()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.half().float())
+    example = tuple(torch.from_numpy(each) for each in example_tree(checkpoint.config.num_pieces))
+    dims = {0: "T"}
+    input_dims = (dims, dims, dims, {0: "T", 1: "T"})
+    graph = trace(NeuralLmGraph(model), example, input_dims, (dims,), NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS)
+    graph = _gathered_from_int8(quantize(graph)) if int8 else halve(graph)
+    onnx.helper.set_model_props(
+        graph,
+        {
+            "model_type": NEURAL_LM_TYPE,
+            "format_version": str(NEURAL_LM_VERSION),
+            "pieces": "\n".join(checkpoint.tokenizer.tokens),
+            "share": str(share),
+            "weight": str(weight),
+            "license": license,
+            "quantization": "int8" if int8 else "none",
+            "config": json.dumps(checkpoint.config.to_dict()),
+            "training": json.dumps(checkpoint.summary),
+        },
+    )
+    with replacing(output, durable=True) as part:
+        onnx.save(halve(graph), part)
+        error = _difference(model, NeuralLmFile(part), int8)
+        size = part.stat().st_size
+        hold([("error of log-probabilities", error, MAX_INT8_ERROR if int8 else MAX_ERROR)], int8)
+    return NeuralLmReport(output, size, error)
+
+
+def example_tree(num_pieces: int, num_nodes: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A tree drawn by chance, the same every time: pieces, parents, depths, mask."""
+    random = np.random.default_rng(0)
+    pieces = random.integers(3, num_pieces, num_nodes)
+    pieces[0] = 2
+    parents = np.array([0, *(random.integers(max(0, i - 4), i) for i in range(1, num_nodes))])
+    depths, mask = np.zeros(num_nodes, np.int64), np.eye(num_nodes, dtype=bool)
+    for node in range(1, num_nodes):
+        depths[node] = depths[parents[node]] + 1
+        mask[node] |= mask[parents[node]]
+    return pieces, parents, depths, mask
+
+
+def _difference(model: NeuralLm, file: NeuralLmFile, int8: bool) -> float:
+    errors = []
+    for num_nodes in (2, 60, 300):
+        tree = example_tree(model.config.num_pieces, num_nodes)
+        with torch.no_grad():
+            expected = NeuralLmGraph(model)(*(torch.from_numpy(each) for each in tree)).numpy()
+        errors.append(np.abs(file.log_probs(*tree) - expected)[1:])
+    every = np.concatenate(errors)
+    return float(every.mean() if int8 else every.max())
+
+
+def _gathered_from_int8(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """The table of pieces is read from the int8 matrix that writes them, so that the file has it once."""
+    tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
+    nodes = []
+    added = [from_array(np.int64(1), "one_axis")]
+    for node in graph.graph.node:
+        if node.op_type != "Gather" or node.input[0] not in tensors or len(tensors[node.input[0]].dims) != 2:
+            nodes.append(node)
+            continue
+        table = to_array(tensors[node.input[0]])
+        quantized = [
+            name
+            for name, tensor in tensors.items()
+            if name.endswith("_quantized") and list(tensor.dims) == [table.shape[1], table.shape[0]]
+        ]
+        if len(quantized) != 1:
+            raise ExportError(f"the table {node.input[0]} has {len(quantized)} matrices in int8; expected 1")
+        scale = quantized[0].removesuffix("_quantized") + "_scale"
+        out = node.output[0]
+        nodes += [
+            make_node("Gather", [quantized[0], node.input[1]], [f"{out}_small"], axis=1),
+            make_node("Cast", [f"{out}_small"], [f"{out}_float"], to=onnx.TensorProto.FLOAT),
+            make_node("Gather", [scale, node.input[1]], [f"{out}_scale"]),
+            make_node("Mul", [f"{out}_float", f"{out}_scale"], [f"{out}_columns"]),  # (dim, N, T) x (N, T)
+            make_node("Transpose", [f"{out}_columns"], [out], perm=[1, 2, 0]),
+        ]
+    replace_nodes(graph, nodes, added[:0])
+    return graph
