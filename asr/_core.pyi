@@ -38,6 +38,10 @@ PHONE_OUTPUT: str
 DECODER_INPUTS: tuple[str, ...]
 DECODER_OUTPUTS: tuple[str, ...]
 DECODER_PAST: tuple[str, ...]
+NEURAL_LM_TYPE: str
+NEURAL_LM_VERSION: int
+NEURAL_LM_INPUTS: tuple[str, ...]
+NEURAL_LM_OUTPUTS: tuple[str, ...]
 PUNCTUATION_TYPE: str
 PUNCTUATION_VERSION: int
 PUNCTUATION_INPUTS: tuple[str, ...]
@@ -374,6 +378,7 @@ class CtcPrefixBeamSearch:
         max_tokens_per_frame: int = 0,
         beam_threshold: float = 0.0,
         recombine: bool = False,
+        lattice: bool = False,
         lm: LmFusion | None = None,
     ) -> None:
         """ValueError unless 1 <= beam_size <= 1024 and beam_threshold >= 0.
@@ -392,6 +397,9 @@ class CtcPrefixBeamSearch:
         ValueError, and nothing is used, when vocab_size is not that of earlier chunks, or a row holds NaN or values
         above 0, or nothing finite.
         """
+
+    def sentences(self, num_best: int) -> list[Hypothesis]:
+        """The best paths of the lattice, of different words; of an utterance that has ended."""
 
     def hypotheses(self, num_best: int = 1, finished: bool = False) -> list[Hypothesis]:
         """Up to `num_best` hypotheses, best first, at least one: the empty one when there is no speech.
@@ -605,6 +613,7 @@ class SegmentOptions:
         phrases: Phrases | None = None,
         phones: list[str] = ...,
         text: TextOptions | None = None,
+        neural_lm: NeuralLmMetadata | None = None,
     ) -> None:
         """ValueError for a value outside its range. `tokens` as for `words`. `phones`: names of the model's phones.
         `text`: how a stream shows its words; None: as they are.
@@ -631,6 +640,26 @@ class EncoderStep:
         """Of `features`, 4c + 3."""
 
 @final
+class NeuralLmMetadata:
+    def __init__(self, properties: dict[str, str]) -> None: ...
+    @property
+    def share(self) -> float: ...
+    @property
+    def weight(self) -> float: ...
+    def pieces_of(self, word: str) -> list[int]: ...
+
+class PieceTree:
+    """Word pieces to score, (num_nodes,) int64: each after its parent. mask (num_nodes, num_nodes) bool."""
+
+    @property
+    def pieces(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def parents(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def depths(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]: ...
+
 class DecoderScoring:
     """Work: a run of the decoder over whole sentences."""
 
@@ -667,7 +696,7 @@ class Stream:
     def finish(self) -> None:
         """No more audio. Twice is once."""
 
-    def work(self) -> EncoderStep | DecoderScoring | PunctuationUnits | None:
+    def work(self) -> EncoderStep | DecoderScoring | PunctuationUnits | PieceTree | None:
         """What is to be computed before the stream goes on."""
 
     def stepped(
@@ -683,6 +712,9 @@ class Stream:
 
     def scored(self, scores: list[float]) -> None:
         """Answers a DecoderScoring: natural log-probabilities of the sentences."""
+
+    def lm_scored(self, log_probs: list[float]) -> None:
+        """Answers a PieceTree: natural log-probabilities of the pieces."""
 
     def punctuated(self, mark_probs: npt.NDArray[np.float32], case_probs: npt.NDArray[np.float32]) -> None:
         """Answers PunctuationUnits: (num_units, NUM_MARKS) and (num_units, NUM_CASES)."""

@@ -264,7 +264,7 @@ void Segment::rescore() {
 void Segment::rescore_sentences() {
   const auto& search = std::get<CtcPrefixBeamSearch>(last_searches().search);
   std::vector<Hypothesis> sentences = search.sentences(kNumSentences);
-  if (sentences.size() == 1) return report_final(sentences.front());
+  if (sentences.size() == 1 || sentences.front().tokens.empty()) return report_final(sentences.front());
   rescoring_.emplace(*options_->fusion, *options_->neural_lm, std::move(sentences), previous_words_,
                      context_ ? &*context_ : nullptr);
   work_ = std::make_unique<const Work>(rescoring_->tree());

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from asr.export.neural_lm import export_neural_lm
 from asr.export.parity import CASES
 from asr.export.punctuation import PunctuationReport, export_punctuation
 from asr.export.sherpa import ExportedFile, export_sherpa
@@ -15,9 +16,12 @@ from asr.export.triton import export_triton
 from asr.export.write import ExportReport, export_model, in_half_precision
 from asr.features import ENCODER_FRAME_MS
 from asr.files import require_folder
-from asr.punctuation.checkpoint import PunctuationCheckpoint, is_punctuation
+from asr.lm.neural.checkpoint import KIND as NEURAL_LM
+from asr.lm.neural.checkpoint import NeuralLmCheckpoint
+from asr.punctuation.checkpoint import KIND as PUNCTUATION
+from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.runtime.metadata import ModelMetadata
-from asr.training.checkpoint import average_newest, load_pretrained, resolve
+from asr.training.checkpoint import average_newest, kind_of, load_pretrained, resolve
 from asr.training.pretrained import Pretrained
 
 
@@ -25,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "checkpoint",
         help="the folder of a training run (its best checkpoint), a checkpoint, a .safetensors file, or bundled; a "
-        'checkpoint of "asr text train" becomes the file for punctuation',
+        'checkpoint of "asr text train" becomes the file for punctuation, one of "asr lm neural" a language model',
     )
     parser.add_argument(
         "--target",
@@ -75,8 +79,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr export`."""
-    if is_punctuation(Path(args.checkpoint)):
+    kind = kind_of(Path(args.checkpoint))
+    if kind == PUNCTUATION:
         return _run_punctuation(args)
+    if kind == NEURAL_LM:
+        return _run_neural_lm(args)
     chunk_sizes = [_frames("--chunk-ms", ms, 1) for ms in args.chunk_ms.split(",")]
     if len(chunk_sizes) > 1 and args.target != "sherpa-onnx":
         why = "a repository for Triton has one" if args.target == "triton" else "a native file takes any at run time"
@@ -113,6 +120,21 @@ def _run_punctuation(args: argparse.Namespace) -> int:
         PunctuationCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, license=args.license
     )
     print(punctuation_summary(report, args.checkpoint, args.int8))
+    return 0
+
+
+def _run_neural_lm(args: argparse.Namespace) -> int:
+    if args.target != "native" or args.average is not None:
+        raise ValueError(f"{args.checkpoint} is of `asr lm neural`: it takes -o, --int8 and --license alone")
+    _report_stage("tracing the language model, and comparing it with PyTorch")
+    report = export_neural_lm(
+        NeuralLmCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, license=args.license
+    )
+    error = f"{'mean' if args.int8 else 'largest'} error of a log-probability {report.error:.1e}"
+    print(
+        f"{args.checkpoint} -> {report.path}\n"
+        f"  {report.size / 1e6:.1f} MB, {'int8' if args.int8 else 'float32'}; against PyTorch: {error}"
+    )
     return 0
 
 

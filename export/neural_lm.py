@@ -74,7 +74,7 @@ def export_neural_lm(
     dims = {0: "T"}
     input_dims = (dims, dims, dims, {0: "T", 1: "T"})
     graph = trace(NeuralLmGraph(model), example, input_dims, (dims,), NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS)
-    graph = _gathered_from_int8(quantize(graph)) if int8 else halve(graph)
+    graph = _gathered_from_int8(quantize(_transposed(graph))) if int8 else halve(graph)
     onnx.helper.set_model_props(
         graph,
         {
@@ -121,11 +121,23 @@ def _difference(model: NeuralLm, file: NeuralLmFile, int8: bool) -> float:
     return float(every.mean() if int8 else every.max())
 
 
+def _transposed(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """The table that pieces are read from, and the same transposed as a constant of its own, which writes them."""
+    tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
+    added, nodes = [], []
+    for node in graph.graph.node:
+        if node.op_type == "Transpose" and node.input[0] in tensors:
+            added.append(from_array(np.ascontiguousarray(to_array(tensors[node.input[0]]).T), node.output[0]))
+        else:
+            nodes.append(node)
+    replace_nodes(graph, nodes, added)
+    return graph
+
+
 def _gathered_from_int8(graph: onnx.ModelProto) -> onnx.ModelProto:
     """The table of pieces is read from the int8 matrix that writes them, so that the file has it once."""
     tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
     nodes = []
-    added = [from_array(np.int64(1), "one_axis")]
     for node in graph.graph.node:
         if node.op_type != "Gather" or node.input[0] not in tensors or len(tensors[node.input[0]].dims) != 2:
             nodes.append(node)
@@ -147,5 +159,5 @@ def _gathered_from_int8(graph: onnx.ModelProto) -> onnx.ModelProto:
             make_node("Mul", [f"{out}_float", f"{out}_scale"], [f"{out}_columns"]),  # (dim, N, T) x (N, T)
             make_node("Transpose", [f"{out}_columns"], [out], perm=[1, 2, 0]),
         ]
-    replace_nodes(graph, nodes, added[:0])
+    replace_nodes(graph, nodes, [])
     return graph

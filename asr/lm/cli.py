@@ -1,4 +1,7 @@
-"""`asr lm`: a language model for the beam search, trained on text or packed from any tool's ARPA file. No PyTorch."""
+"""`asr lm`: language models, n-grams for the beam search and a neural one for finals.
+
+N-grams are trained on text, or packed from any tool's ARPA file, without PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import gzip
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +23,7 @@ from asr.lexicon.make import Pronouncer, first_few
 from asr.lm import ngram
 from asr.lm.mix import mix
 from asr.lm.packed import MAX_ORDER, SPECIAL_WORDS, LmError, Ngrams, pack, read_arpa, read_packed, unpack
+from asr.lm.utterances import read_spellings, utterances
 
 Pronounced = tuple[list[str], Mapping[str, Sequence[Pronunciation]], bytes]
 """Names of all phones, the pronunciations of the words, and the model for others, as `pack` takes them."""
@@ -39,6 +44,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     mixed.add_argument(
         "models", nargs="+", metavar="MODEL*WEIGHT", help="e.g. 'bundled*0.7' mine.lm*0.3; weight 1 where there is none"
     )
+    cutting = commands.add_parser(
+        "utterances", help="cut cased prose into utterances as people pause, in capitals: what train and neural take"
+    )
+    cutting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, a sentence or paragraph a line")
+    cutting.add_argument(
+        "--spellings", nargs="+", type=Path, default=[], metavar="TABLE", help="two columns: COLOUR, a tab, COLOR"
+    )
+    cutting.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    neural = commands.add_parser("neural", help="train a neural language model, or go on with a training")
+    neural.add_argument("text", nargs="+", metavar="TEXT*WEIGHT", help="utterances, one a line; weight 1 if not given")
+    neural.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. lm.pt")
+    neural.add_argument("--resume", action="store_true", help="go on with the training that FILE of --output holds")
+    neural.add_argument("--steps", type=int, default=6000, metavar="N", help="of the whole training (%(default)s)")
+    neural.add_argument("--pieces", type=int, default=4096, metavar="N", help="number of word pieces (%(default)s)")
+    neural.add_argument("--seed", type=int, default=0, metavar="N", help="(%(default)s)")
     for command in (train, mixed):
         command.add_argument(
             "--megabytes", type=float, default=15.0, metavar="MB", help="size to prune to (%(default)s)"
@@ -56,7 +76,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr lm`."""
+    if args.what == "neural":
+        from asr.lm.neural.cli import run as run_neural  # needs PyTorch
+
+        return run_neural(args)
     require_folder(args.output)
+    if args.what == "utterances":
+        return _cut(args)
     if args.what == "mix":
         words, levels, pronounced = _mix(args)
     else:
@@ -68,6 +94,19 @@ def run(args: argparse.Namespace) -> int:
         part.write_bytes(data)
     counts = ", ".join(f"{count} {n}-grams" for n, count in enumerate(lm.num_ngrams, 1))
     print(f"{args.output}: {counts}, {len(data) / 1e6:.1f} MB")
+    return 0
+
+
+def _cut(args: argparse.Namespace) -> int:
+    spellings = read_spellings(args.spellings)
+    lines = chain.from_iterable(ngram.lines(path) for path in args.text)
+    count = words = 0
+    with replacing(args.output) as part, part.open("w", encoding="utf-8") as file:
+        for utterance in utterances(lines, spellings):
+            file.write(utterance + "\n")
+            count += bool(utterance)
+            words += len(utterance.split())
+    print(f"{args.output}: {count} utterances, {words / 1e6:.2f} M words")
     return 0
 
 

@@ -43,13 +43,17 @@ class Model:
     backoff: list[np.ndarray]
 
 
+def lines(path: Path) -> Iterator[str]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            yield from file
+    except UnicodeDecodeError as error:
+        raise LmError(f"{path} is not UTF-8 text: {error}") from error
+
+
 def sentences(paths: list[Path]) -> Iterator[list[str]]:
     for path in paths:
-        try:
-            with path.open(encoding="utf-8") as lines:
-                yield from (line.split() for line in lines)
-        except UnicodeDecodeError as error:
-            raise LmError(f"{path} is not UTF-8 text: {error}") from error
+        yield from (line.split() for line in lines(path))
 
 
 def vocabulary(paths: list[Path], num_words: int) -> list[str]:

@@ -61,12 +61,3 @@ class PunctuationCheckpoint:
             reason = str(error).splitlines()[0]
             raise CheckpointError(f"{path} is damaged, or of another version: {reason}") from error
         return checkpoint
-
-
-def is_punctuation(path: Path) -> bool:
-    """Whether a file is a checkpoint of this network; False for anything else."""
-    try:
-        values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception:  # whatever is wrong with it, it is for its own reader to say
-        return False
-    return isinstance(values, dict) and values.get("kind") == KIND

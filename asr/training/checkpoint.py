@@ -138,6 +138,15 @@ def read_values(path: str | Path, device: str = "cpu") -> Any:
     return values
 
 
+def kind_of(path: Path) -> str | None:
+    """Which network other than a recognizer a checkpoint is of; None for anything else."""
+    try:
+        values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception:  # whatever is wrong with it, it is for its own reader to say
+        return None
+    return values.get("kind") if isinstance(values, dict) else None
+
+
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a training run, oldest first."""
     found = [(int(match[1]), path) for path in folder.glob("checkpoint-*.pt") if (match := _NAME.fullmatch(path.name))]

@@ -67,10 +67,10 @@ class NeuralLm(nn.Module):
         nn.init.normal_(self.embedding.weight, std=config.dim**-0.5)
         self.layers = nn.ModuleList(NeuralLmLayer(config) for _ in range(config.num_layers))
         self.final_norm = nn.LayerNorm(config.dim)
-        for layer in self.layers:  # each residual begins with a share of what all add up to
-            for matrix in (layer.self_attention.out, layer.feed_forward.down):
-                nn.init.normal_(matrix.weight, std=(2 * config.num_layers * matrix.in_features) ** -0.5)
-                nn.init.zeros_(matrix.bias)
+        for name, parameter in self.layers.named_parameters():
+            if name.endswith(("attention.out.weight", "feed_forward.down.weight")):
+                # Each residual begins with its share of what all add up to.
+                nn.init.normal_(parameter, std=(2 * config.num_layers * parameter.shape[1]) ** -0.5)
 
     def forward(self, pieces: Tensor, depth: Tensor, mask: Tensor) -> Tensor:
         """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from asr.lm.ngram import lines
 from asr.lm.packed import LmError
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
 
@@ -32,19 +33,11 @@ class Text:
     """(num_pieces,) uint16, of the same kind, which nothing is trained on."""
 
 
-def lines_of(path: Path) -> Iterator[str]:
-    try:
-        with path.open(encoding="utf-8") as lines:
-            yield from lines
-    except UnicodeDecodeError as error:
-        raise LmError(f"{path} is not UTF-8 text: {error}") from error
-
-
 def learn_pieces(paths: Iterable[Path], num_pieces: int) -> Tokenizer:
     """Pieces that any of the words can be spelled with, the longest first."""
     counts: Counter[str] = Counter()
     for path in paths:
-        for line in islice(lines_of(path), PIECES_FROM):
+        for line in islice(lines(path), PIECES_FROM):
             counts.update(line.split())
     # The trainer takes texts, and a hundredth of them is enough.
     texts = (" ".join([word] * -(-count // 100)) for word, count in sorted(counts.items()) if count > 1)
@@ -73,18 +66,18 @@ class Encoder:
 _SOS_EOS = np.array([SOS_EOS_ID], np.uint16).tobytes()
 
 
-def read(path: Path, weight: float, tokenizer: Tokenizer, max_lines: int | None = None) -> Text:
+def read(path: Path, weight: float, tokenizer: Tokenizer) -> Text:
     """Reads a file of utterances, one a line. Lines without words only part texts."""
     encode = Encoder(tokenizer)
     parts: tuple[list[bytes], list[bytes]] = ([], [])
-    for number, line in enumerate(islice(lines_of(path), max_lines)):
+    for number, line in enumerate(lines(path)):
         pieces = encode(line)
         if len(pieces) > 2:
             parts[number % HELD_OUT_EVERY < HELD_OUT_LINES].append(pieces)
     if not parts[0]:
         raise LmError(f"there is no word in {path}")
-    pieces, held_out = (np.frombuffer(b"".join(each), np.uint16) for each in parts)
-    return Text(path.name, weight, pieces, np.flatnonzero(pieces == SOS_EOS_ID), held_out)
+    stream, held_out = (np.frombuffer(b"".join(each), np.uint16) for each in parts)
+    return Text(path.name, weight, stream, np.flatnonzero(stream == SOS_EOS_ID), held_out)
 
 
 def rows(texts: Sequence[Text], num_rows: int, length: int, seed: tuple[int, int]) -> np.ndarray:

@@ -23,6 +23,8 @@ from asr.training.checkpoint import CheckpointError
 from asr.training.optim import build_optimizer
 
 WARMUP_STEPS = 200
+COMPILED_FROM = 200
+"""Steps that are worth compiling for."""
 COOLDOWN = 0.3
 """The last share of the steps, over which the rate falls linearly to zero. Before it the rate is constant, so that a
 training can go on with more steps than were planned (Hägele et al. 2024)."""
@@ -38,8 +40,6 @@ class TrainOptions:
     seed: int = 0
     save_every: int = 250
     """Steps between checkpoints and held-out perplexities."""
-    compiled: bool = True
-    """With torch.compile: a step takes two thirds of the time, the first one a minute more."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ def train(
         model.load_state_dict(resume.weights)
         optimizer.load_state_dict(resume.optimizer)
         step, minutes = resume.step, float(resume.summary["minutes"])
-    loss_of = torch.compile(_Loss(model)) if options.compiled else _Loss(model)
+    # A step takes two thirds of the time then, the first one a minute more.
+    loss_of = torch.compile(_Loss(model)) if options.steps - step >= COMPILED_FROM else _Loss(model)
     depth, mask = causal(options.length)
     began = time.monotonic() - 60 * minutes
 

@@ -1,0 +1,74 @@
+"""`asr lm neural`: trains the neural language model that rescores finals."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from asr.command import split_weight
+from asr.files import require_folder
+from asr.lm.neural.checkpoint import NeuralLmCheckpoint
+from asr.lm.neural.model import NeuralLmConfig
+from asr.lm.neural.text import learn_pieces, read
+from asr.lm.neural.train import Report, TrainOptions, train
+from asr.lm.packed import LmError
+
+PLAIN_EVERY = 100
+"""Steps between two progress lines, without a terminal."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr lm neural`."""
+    if args.steps < 1:
+        raise LmError(f"--steps {args.steps} must be at least 1")
+    require_folder(args.output)
+    if args.output.exists() and not args.resume:
+        raise LmError(f"{args.output} exists: go on with its training with --resume, or give another name")
+    resume = NeuralLmCheckpoint.load(args.output) if args.resume else None
+    console = Console(stderr=True)
+    paths, weights = zip(*(split_weight(name, "weight") for name in args.text), strict=True)
+    if resume is None:
+        with console.status("learning word pieces"):
+            tokenizer = learn_pieces([Path(path) for path in paths], args.pieces)
+    else:
+        tokenizer = resume.tokenizer
+    texts = []
+    for path, weight in zip(paths, weights, strict=True):
+        with console.status(f"reading {path}"):
+            texts.append(read(Path(path), weight, tokenizer))
+        console.print(f"{path}: {len(texts[-1].pieces) / 1e6:.2f} M pieces, weight {weight:g}", highlight=False)
+    config = NeuralLmConfig(tokenizer.vocab_size) if resume is None else resume.config
+    options = TrainOptions(steps=args.steps, seed=args.seed)
+    progress = Progress(
+        TextColumn("step {task.completed}"),
+        BarColumn(),
+        TextColumn("loss {task.fields[loss]}  {task.fields[speed]} pieces/s"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    task = progress.add_task("train", total=args.steps, completed=resume.step if resume else 0, loss="", speed="")
+
+    def on_step(report: Report) -> None:
+        values: dict[str, Any] = {"loss": f"{report.loss:.3f}", "speed": f"{report.pieces_per_s:.0f}"}
+        progress.update(task, completed=report.step, **values)
+        if not console.is_terminal and report.step % PLAIN_EVERY == 0:
+            line = "step {step}  loss {loss}  {speed} pieces/s".format(step=report.step, **values)
+            console.print(line, highlight=False)
+
+    def on_scores(step: int, name: str, perplexity: float) -> None:
+        console.print(f"step {step}: {name}: perplexity {perplexity:.2f} a piece", highlight=False)
+
+    with progress:
+        try:
+            train(texts, args.output, tokenizer, options, config, resume=resume, on_step=on_step, on_scores=on_scores)
+        except KeyboardInterrupt:
+            print(f"asr lm: stopped; {args.output} is saved, go on with --resume", file=sys.stderr)
+            return 130
+    print(f"{args.output}: trained; asr export {args.output} -o lm.onnx --int8 makes of it what asr-stream takes")
+    return 0

@@ -1,0 +1,147 @@
+"""The neural language model: trees against sentences, training, the exported file, and the core's use of it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from asr.cli import main
+from asr.export.neural_lm import NeuralLmGraph, example_tree, export_neural_lm
+from asr.lm.neural.checkpoint import NeuralLmCheckpoint
+from asr.lm.neural.model import NeuralLm, NeuralLmConfig, causal
+from asr.lm.neural.text import learn_pieces, read, rows
+from asr.lm.neural.train import TrainOptions, train
+from asr.runtime.neural_lm import NeuralLmFile
+from asr.runtime.onnx_session import ModelError
+from asr.tokenizer import SOS_EOS_ID, Tokenizer
+from asr.training.checkpoint import CheckpointError
+
+LINES = ["THE CAT SAT ON THE MAT", "A DOG SAW THE CAT", "THE DOG RAN", "WE SAW A CAT ON A MAT"] * 40
+
+
+@pytest.fixture(scope="module")
+def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("neural") / "lines.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(text_file: Path) -> Tokenizer:
+    return learn_pieces([text_file], 40)
+
+
+def tiny(tokenizer: Tokenizer) -> NeuralLmConfig:
+    return NeuralLmConfig(tokenizer.vocab_size, dim=16, num_heads=2, num_layers=2, ff_dim=24)
+
+
+def trained(text_file: Path, tokenizer: Tokenizer, path: Path, steps: int, **options: int) -> NeuralLmCheckpoint:
+    settings = {"rows": 8, "length": 16, "lr": 1e-2, "save_every": 5}
+    return train(
+        [read(text_file, 1.0, tokenizer)],
+        path,
+        tokenizer,
+        TrainOptions(steps=steps, **(settings | options)),  # type: ignore[arg-type]
+        tiny(tokenizer),
+        resume=NeuralLmCheckpoint.load(path) if path.exists() else None,
+    )
+
+
+def test_a_tree_scores_each_sentence_as_if_it_were_alone(tokenizer: Tokenizer) -> None:
+    torch.manual_seed(0)
+    model = NeuralLm(tiny(tokenizer)).eval()
+    pieces, parents, depths, mask = example_tree(model.config.num_pieces, 40)
+    with torch.no_grad():
+        scores = NeuralLmGraph(model)(*(torch.from_numpy(each) for each in (pieces, parents, depths, mask)))
+    for leaf in set(range(40)) - set(parents.tolist()):
+        path = [leaf]
+        while path[-1]:
+            path.append(int(parents[path[-1]]))
+        sentence = torch.from_numpy(pieces[path[::-1]])[None]
+        depth, causal_mask = causal(len(path))
+        with torch.no_grad():
+            log_probs = model(sentence, depth, causal_mask)[0].log_softmax(-1)
+        expected = log_probs[:-1].gather(1, sentence[0, 1:, None])[:, 0]
+        assert torch.allclose(scores[path[::-1][1:]], expected, atol=1e-4)
+
+
+def test_training_learns_the_text(text_file: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    model = trained(text_file, tokenizer, tmp_path / "lm.pt", 60).model()
+    ids = torch.tensor([[SOS_EOS_ID, *tokenizer.encode("THE DOG RAN"), SOS_EOS_ID]])
+    depth, mask = causal(ids.shape[1] - 1)
+    with torch.no_grad():
+        loss = F.cross_entropy(model(ids[:, :-1], depth, mask)[0], ids[0, 1:])
+    assert float(loss) < 0.6 * math.log(tokenizer.vocab_size)
+
+
+def test_resumed_training_is_the_same_to_the_bit(text_file: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    whole = trained(text_file, tokenizer, tmp_path / "whole.pt", 12)
+
+    class Stop(Exception):
+        pass
+
+    def stop(report: object, name: str, perplexity: float) -> None:
+        raise Stop
+
+    options = TrainOptions(steps=12, rows=8, length=16, lr=1e-2, save_every=5)
+    text = read(text_file, 1.0, tokenizer)
+    with pytest.raises(Stop):
+        train([text], tmp_path / "parts.pt", tokenizer, options, tiny(tokenizer), on_scores=stop)
+    parts = trained(text_file, tokenizer, tmp_path / "parts.pt", 12)
+    assert parts.step == whole.step == 12
+    assert all(torch.equal(parts.weights[name], value) for name, value in whole.weights.items())
+
+
+def test_texts_are_drawn_by_weight_and_rows_begin_with_utterances(text_file: Path, tokenizer: Tokenizer) -> None:
+    often, rarely = read(text_file, 0.9, tokenizer), read(text_file, 0.1, tokenizer)
+    swapped = type(rarely)("b", 0.1, np.where(rarely.pieces > 3, 5, rarely.pieces), rarely.starts, rarely.held_out)
+    drawn = rows([often, swapped], 400, 8, (0, 0))
+    assert (drawn[:, 0] == SOS_EOS_ID).all()
+    of_second = (np.isin(drawn, (SOS_EOS_ID, 3, 5)).all(1)).mean()
+    assert 0.05 < of_second < 0.2
+    assert (rows([often], 4, 8, (0, 1)) == rows([often], 4, 8, (0, 1))).all()
+    assert (rows([often], 4, 8, (0, 1)) != rows([often], 4, 8, (0, 2))).any()
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_exported_file_scores_as_pytorch_does(
+    text_file: Path, tokenizer: Tokenizer, tmp_path: Path, int8: bool
+) -> None:
+    checkpoint = trained(text_file, tokenizer, tmp_path / "lm.pt", 30)
+    report = export_neural_lm(checkpoint, tmp_path / "lm.onnx", int8=int8, share=0.4, weight=1.1)
+    file = NeuralLmFile(report.path)
+    assert (file.metadata.share, file.metadata.weight) == (0.4, 1.1)
+    for word in ("CAT", "MATS", "XYLOPHONE"):
+        assert file.metadata.pieces_of(word) == ([] if "X" in word else tokenizer.encode(word))
+    tree = example_tree(checkpoint.config.num_pieces, 30)
+    with torch.no_grad():
+        expected = NeuralLmGraph(checkpoint.model())(*(torch.from_numpy(each) for each in tree)).numpy()
+    assert np.abs(file.log_probs(*tree) - expected)[1:].max() < (0.5 if int8 else 2e-3)
+
+
+def test_commands_train_export_and_refuse_to_begin_anew(
+    text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "lm.pt"
+    command = ["lm", "neural", f"{text_file}*2", "-o", str(output), "--pieces", "40"]
+    assert main([*command, "--steps", "1"]) == 0
+    assert main([*command, "--steps", "1"]) == 1
+    assert "--resume" in capsys.readouterr().err
+    assert main([*command, "--steps", "2", "--resume"]) == 0
+    assert NeuralLmCheckpoint.load(output).step == 2
+    assert main(["export", str(output), "-o", str(tmp_path / "lm.onnx"), "--int8"]) == 0
+    assert "int8" in capsys.readouterr().out
+
+
+def test_what_is_not_a_language_model_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.pt"
+    torch.save({"kind": "other"}, path)
+    with pytest.raises(CheckpointError, match="not a checkpoint of a neural language model"):
+        NeuralLmCheckpoint.load(path)
+    with pytest.raises(ModelError):
+        NeuralLmFile(path)

@@ -1,0 +1,153 @@
+"""Finals rescored by a neural language model: what it is asked, and what its answers change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from test_phone_search import LETTERS, PHONES, model
+from test_phone_segment import WEIGHTS, network, sound
+
+from asr import _core
+from asr.runtime.search import output_symbols
+
+PIECES = ["<blk>", "<unk>", "<sos/eos>", "\u2581A", "\u2581B", "\u2581AB", "\u2581ABB", "A", "B"]
+EDGE = 2
+AB = [0, 1, 3, *[0] * 30]
+"""Sounds as AB and ABB do."""
+
+
+def lm_metadata(share: float = 1.0, weight: float = 1.0, pieces: Sequence[str] = PIECES) -> _core.NeuralLmMetadata:
+    return _core.NeuralLmMetadata(
+        {
+            "model_type": _core.NEURAL_LM_TYPE,
+            "format_version": str(_core.NEURAL_LM_VERSION),
+            "pieces": "\n".join(pieces),
+            "share": str(share),
+            "weight": str(weight),
+        }
+    )
+
+
+def stream(lm: _core.NeuralLmMetadata | None, second_pass: bool = True) -> _core.Stream:
+    options = _core.SegmentOptions(
+        tokens=output_symbols(LETTERS),
+        chunk_size=8,
+        second_pass=second_pass,
+        search="beam",
+        beam_size=32,
+        fusion=WEIGHTS.fusion(model(), LETTERS, phones=PHONES),
+        rescore_ctc_weight=0.5,
+        silence_after_speech_s=0.8,
+        min_silence_after_speech_s=0.8,
+        silence_without_speech_s=5.0,
+        max_utterance_s=20.0,
+        phones=PHONES,
+        neural_lm=lm,
+    )
+    return _core.Stream(options)
+
+
+def finals(
+    core: _core.Stream, symbols: list[int], answer: Callable[[str], float]
+) -> tuple[list[str], list[_core.PieceTree]]:
+    """answer: log-probability of the last piece of a text, whose utterances end with "|"."""
+    core.accept(sound(symbols))
+    core.finish()
+    trees = []
+    while (work := core.work()) is not None:
+        if isinstance(work, _core.PieceTree):
+            trees.append(work)
+            core.lm_scored([answer(text) for text in texts(work)])
+            continue
+        assert isinstance(work, _core.EncoderStep)
+        letters, phones = network(work.features)
+        core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
+    return [text for type, text, *_ in core.take_events() if type == "final"], trees
+
+
+def texts(tree: _core.PieceTree) -> list[str]:
+    """Of each node, all that is said from the root to it."""
+    found: list[str] = []
+    for node, (piece, parent) in enumerate(zip(tree.pieces, tree.parents, strict=True)):
+        spelled = "|" if piece == EDGE else PIECES[piece].replace("\u2581", " ")
+        found.append(spelled if node == 0 else found[parent] + spelled)
+    return found
+
+
+@pytest.mark.parametrize("second_pass", [False, True])
+@pytest.mark.parametrize("likely", ["AB", "ABB"])
+def test_of_words_that_sound_alike_the_likelier_one_wins(likely: str, second_pass: bool) -> None:
+    found, _ = finals(stream(lm_metadata(), second_pass), AB, lambda text: -0.4 if text == f"| {likely}" else -0.5)
+    assert found == [likely]
+
+
+def test_without_a_share_nothing_changes() -> None:
+    found, _ = finals(stream(lm_metadata(share=0.0)), AB, lambda text: -0.1 if "ABB" in text else -50.0)
+    without, trees = finals(stream(None), AB, lambda text: 0.0)
+    assert found == without == ["AB"]
+    assert not trees
+
+
+def test_mean_of_probabilities_decides() -> None:
+    """The n-grams say AB, 10 ** -0.2 at the beginning of a sentence; the neural model says ABB."""
+
+    def answer(text: str) -> float:
+        return -20.0 if text == "| AB" else -0.01
+
+    assert finals(stream(lm_metadata(share=0.9)), AB, answer)[0] == ["ABB"]
+    assert finals(stream(lm_metadata(share=0.01)), AB, answer)[0] == ["AB"]
+
+
+def test_tree_has_each_beginning_once_and_all_sentences() -> None:
+    _, (tree,) = finals(stream(lm_metadata()), AB, lambda text: -1.0)
+    found = texts(tree)
+    assert len(found) == len(set(found))
+    assert {"| AB|", "| ABB|"} <= set(found)
+    assert tree.pieces[0] == EDGE and tree.parents[0] == 0
+    assert (tree.parents[1:] < np.arange(1, len(found))).all()
+    assert (tree.depths[1:] == tree.depths[tree.parents[1:]] + 1).all()
+    for node, row in enumerate(tree.mask):
+        ancestors = {node}
+        while (node := int(tree.parents[node])) not in ancestors:
+            ancestors.add(node)
+        assert set(np.flatnonzero(row)) == ancestors
+
+
+def test_the_utterance_before_is_read_first() -> None:
+    core = stream(lm_metadata())
+    found, trees = finals(core, AB + AB, lambda text: -0.4 if text.endswith("ABB") else -0.5)
+    assert found == ["ABB", "ABB"]
+    assert all(text.startswith("| ABB|"[: len(text)]) for text in texts(trees[1]))
+
+
+def test_the_end_costs_no_more_than_a_pause() -> None:
+    """A speaker who pauses inside a sentence must not lose a word for it."""
+    found, _ = finals(stream(lm_metadata()), AB, lambda text: -40.0 if text == "| ABB|" else -1.0)
+    assert found == ["AB"]  # -3.5 against -1
+    found, _ = finals(stream(lm_metadata()), AB, lambda text: {"| ABB|": -40.0, "| AB": -9.0}.get(text, -1.0))
+    assert found == ["ABB"]
+
+
+@pytest.mark.parametrize(("value", "lacking"), [(-1.0, 1), (float("nan"), 0), (0.5, 0)])
+def test_odd_answers_make_the_stream_fail(value: float, lacking: int) -> None:
+    core = stream(lm_metadata())
+    core.accept(sound(AB))
+    core.finish()
+    while not isinstance(work := core.work(), _core.PieceTree):
+        assert isinstance(work, _core.EncoderStep)
+        letters, phones = network(work.features)
+        core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
+    with pytest.raises(_core.StreamFailed, match="language model gave"):
+        core.lm_scored([value] * (len(work.pieces) - lacking))
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [("pieces", "a\nb\nc"), ("pieces", "a\nb\nc\nd\nd"), ("share", "1.5"), ("weight", "x")],
+)
+def test_damaged_metadata_is_refused_by_its_name(entry: str, value: str) -> None:
+    properties = {"model_type": _core.NEURAL_LM_TYPE, "format_version": "1", "pieces": "\n".join(PIECES)}
+    with pytest.raises(ValueError, match=entry):
+        _core.NeuralLmMetadata(properties | {"share": "0.5", "weight": "1"} | {entry: value})
