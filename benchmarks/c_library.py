@@ -10,6 +10,7 @@ import argparse
 import ctypes
 import importlib.util
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -26,6 +27,7 @@ from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming.events import Error, Event, Final, Gap, Partial
 
 BLOCK = 320  # samples
+HEADER = Path(__file__).parents[1] / "csrc" / "include" / "asr_stream" / "options.h"
 
 
 class _ModelOptions(ctypes.Structure):
@@ -35,10 +37,6 @@ class _ModelOptions(ctypes.Structure):
         ("lm_path", c_char_p),
         ("lm_data", c_char_p),
         ("lm_size", c_size_t),
-        ("lm_weight", c_float),
-        ("lm_word_bonus", c_float),
-        ("lm_oov_penalty", c_float),
-        ("lm_prior_weight", c_float),
         ("num_threads", c_int32),
         ("reserved", c_int32),
         ("log", c_void_p),
@@ -49,25 +47,21 @@ class _ModelOptions(ctypes.Structure):
     )
 
 
-class _StreamOptions(ctypes.Structure):
+class _Options(ctypes.Structure):
+    _fields_ = tuple(
+        (name, {"size_t": c_size_t, "int32_t": c_int32, "double": c_double}[kind])
+        for kind, name in re.findall(r"^  (size_t|int32_t|double) (\w+);", HEADER.read_text(), re.MULTILINE)
+    )
+
+
+class _Assets(ctypes.Structure):
     _fields_ = (
         ("struct_size", c_size_t),
-        ("chunk_ms", c_int32),
-        ("left_context_ms", c_int32),
-        ("search", c_int32),
-        ("second_pass", c_int32),
-        ("use_lm", c_int32),
-        ("beam_size", c_int32),
-        ("silence_after_speech_s", c_double),
-        ("silence_without_speech_s", c_double),
-        ("max_utterance_s", c_double),
-        ("hotword_boost", c_double),
-        ("unknown_cost", c_double),
         ("hotwords", c_char_p),
         ("phrases", c_char_p),
-        ("sample_rate", c_int32),
-        ("text", c_int32),
         ("mask", c_char_p),
+        ("use_lm", c_int32),
+        ("reserved", c_int32),
     )
 
 
@@ -141,6 +135,22 @@ class CLibrary:
         return CModel(self, handle, log)
 
 
+    def options(self, **given: Any) -> tuple[_Options, _Assets]:
+        """Texts and truth values are set by name, numbers are written into the structs, as they are."""
+        options, assets, error = _Options(), _Assets(), ctypes.create_string_buffer(512)
+        self.c.asr_options_init(byref(options), c_size_t(ctypes.sizeof(options)))
+        self.c.asr_assets_init(byref(assets), c_size_t(ctypes.sizeof(assets)))
+        for name, value in given.items():
+            if isinstance(value, bool | str):
+                text = str(value).lower() if isinstance(value, bool) else value
+                tail = (name.encode(), text.encode(), error, c_size_t(len(error)))
+                if status := self.c.asr_options_set(byref(options), *tail):
+                    raise LibraryError(status, error.value.decode())
+            else:
+                setattr(options if hasattr(options, name) else assets, name, value)
+        return options, assets
+
+
 class CModel:
     def __init__(self, library: CLibrary, handle: c_void_p, log: Any) -> None:
         self.library, self.handle, self._log = library, handle, log
@@ -152,26 +162,22 @@ class CModel:
         value = self.library.c.asr_model_property(self.handle, key.encode())
         return None if value is None else value.decode()
 
-    def stream(self, **options: Any) -> CStream:
-        """options: those of asr_stream_options, `search` by its name."""
-        wanted, c = _StreamOptions(), self.library.c
-        c.asr_stream_options_init(byref(wanted), c_size_t(ctypes.sizeof(wanted)))
-        if options.get("search") in SEARCHES:
-            options["search"] = SEARCHES.index(options["search"])
-        for name, value in options.items():
-            setattr(wanted, name, value)
-        handle, error = c_void_p(), ctypes.create_string_buffer(512)
-        status = c.asr_stream_new(self.handle, byref(wanted), byref(handle), error, c_size_t(len(error)))
+    def stream(self, sample_rate: int = 16000, **given: Any) -> CStream:
+        """given: options and assets."""
+        handle, c = c_void_p(), self.library.c
+        options, assets = self.library.options(**given)
+        tail = (byref(handle), ctypes.create_string_buffer(512), c_size_t(512))
+        status = c.asr_stream_new(self.handle, c_int32(sample_rate), byref(options), byref(assets), *tail)
         if status:
-            raise LibraryError(status, error.value.decode())
-        return CStream(c, handle)
+            raise LibraryError(status, tail[1].value.decode())
+        return CStream(self.library, handle)
 
 
 class CStream:
     """With the methods of `asr.streaming.Stream`."""
 
-    def __init__(self, c: Any, handle: c_void_p) -> None:
-        self._c, self.handle = c, handle
+    def __init__(self, library: CLibrary, handle: c_void_p) -> None:
+        self._library, self._c, self.handle = library, library.c, handle
 
     def __del__(self) -> None:
         self._c.asr_stream_free(self.handle)
@@ -191,6 +197,13 @@ class CStream:
 
     def gap(self, num_samples: int) -> None:
         self._check(self._c.asr_stream_gap(self.handle, c_int64(num_samples)))
+
+    def end_utterance(self) -> None:
+        self._check(self._c.asr_stream_end_utterance(self.handle))
+
+    def change(self, **given: Any) -> None:
+        options, assets = self._library.options(**given)
+        self._check(self._c.asr_stream_change(self.handle, byref(options), byref(assets)))
 
     def finish(self) -> None:
         self._check(self._c.asr_stream_finish(self.handle))

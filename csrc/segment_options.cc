@@ -3,7 +3,60 @@
 #include <stdexcept>
 #include <utility>
 
+#include "text/formatter.h"
+
 namespace asr_stream {
+
+SegmentOptions::SegmentOptions(const Options& given) {
+  check(given);
+  const Options options = resolved(given);
+  chunk_size = options.chunk_ms / kEncoderFrameMs;
+  second_pass = options.second_pass != 0;
+  search = static_cast<Search>(options.search);
+  beam = {options.beam_size, 0, options.beam_threshold, true};
+  num_rescored = options.num_rescored;
+  rescore_ctc_weight = options.rescore_ctc_weight;
+  endpointer = {options.silence_after_speech_s, options.min_silence_after_speech_s, options.silence_without_speech_s,
+                options.max_utterance_s};
+}
+
+LmFusionOptions lm_weights(const Options& options) {
+  return {static_cast<float>(options.lm_weight), static_cast<float>(options.lm_word_bonus),
+          static_cast<float>(options.lm_oov_penalty), static_cast<float>(options.lm_prior_weight)};
+}
+
+std::shared_ptr<const LmFusion> new_fusion(const Options& options, std::shared_ptr<const NgramLm> lm,
+                                           const std::vector<std::string>& tokens,
+                                           const std::vector<std::string>& phones,
+                                           const std::optional<std::string>& hotwords) {
+  const HotwordList list{hotwords.value_or(""), static_cast<float>(options.hotword_boost)};
+  return new_fusion(std::move(lm), tokens, phones, lm_weights(options), hotwords ? &list : nullptr);
+}
+
+Options resolved(const Options& options, const ModelMetadata& metadata) {
+  return resolved(options,
+                  {metadata.default_chunk_size, metadata.default_left_context, metadata.rescore_ctc_weight});
+}
+
+std::shared_ptr<const SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
+                                                      std::shared_ptr<const LmFusion> fusion, const Lists& lists,
+                                                      std::shared_ptr<const PunctuationMetadata> punctuation) {
+  auto segment = std::make_shared<SegmentOptions>(resolved(options, metadata));
+  segment->tokens = metadata.output_symbols();
+  segment->phones = metadata.phones;
+  if (lists.phrases && lists.hotwords) {
+    throw std::invalid_argument("phrases are a grammar, which takes no hotwords; give one of the two");
+  }
+  if (lists.phrases) {
+    segment->phrases = std::make_shared<const Phrases>(*lists.phrases, segment->tokens,
+                                                       static_cast<float>(options.unknown_cost));
+  } else {
+    segment->fusion = std::move(fusion);
+  }
+  segment->text = text_options(options.text == ASR_TEXT_FORMATTED, segment->tokens, lists.mask ? &*lists.mask : nullptr,
+                               std::move(punctuation));
+  return checked(segment);
+}
 
 std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptions> options) {
   if (!options) throw std::invalid_argument("a segment needs options");

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "contract.h"
+#include "metadata.h"
+#include "options.h"
 #include "search/ctc_prefix_beam_search.h"
 #include "search/endpointer.h"
 #include "search/lm_fusion.h"
@@ -15,38 +17,58 @@
 
 namespace asr_stream {
 
-// Nats below the best at which a hypothesis is dropped: 10 makes 1 % more errors in the first pass, 12 no fewer, and
-// takes a fifth more time in the search.
-inline constexpr double kBeamThreshold = 11.0;
-// Hypotheses that the decoder scores at most: it is what a final waits for.
-inline constexpr std::int64_t kNumRescored = 4;
 // Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory.
 inline constexpr std::int64_t kMaxFullContext = 750;
 
+struct PunctuationMetadata;
 struct TextOptions;
 
-// Options of recognition. Immutable once a segment has them; shared by any number.
+// Options of recognition, as a segment uses them, and what it recognizes with. Immutable once a segment has them; shared
+// by any number.
 struct SegmentOptions {
-  enum class Search { kGreedy, kBeam, kRescore };  // rescore: the attention decoder picks among those of the beam
+  enum class Search { kGreedy = ASR_SEARCH_GREEDY, kBeam = ASR_SEARCH_BEAM, kRescore = ASR_SEARCH_RESCORE };
+
+  // std::invalid_argument for a value out of its range.
+  explicit SegmentOptions(const Options& options = Options());
 
   std::vector<std::string> tokens;  // UTF-8 spelling of every token id, as `words` takes them; id 0 is the CTC blank
   // Names of the phones of the model's second head, or none. With a fusion over phones the search is over its tokens
   // (see `LmFusion`), and there is no rescoring.
   std::vector<std::string> phones;
-  std::int64_t chunk_size = 16;     // encoder frames per step
-  bool second_pass = true;          // finals come from encoding the whole utterance once more
+  std::int64_t chunk_size;  // encoder frames per step
+  bool second_pass;         // finals come from encoding the whole utterance once more
   std::int64_t max_full_context = kMaxFullContext;
-  Search search = Search::kRescore;
-  CtcPrefixBeamSearchOptions beam{kBeamSize, 0, kBeamThreshold, true};
+  Search search;
+  CtcPrefixBeamSearchOptions beam;
   std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or none
   std::shared_ptr<const NeuralLmMetadata> neural_lm;  // which rescores finals of a search over phones, or none
   // A grammar in place of free speech, or none: it has a search of its own, without fusion, beam and decoder.
   std::shared_ptr<const Phrases> phrases;
-  std::int64_t num_rescored = kNumRescored;
-  double rescore_ctc_weight = option("rescore_ctc_weight").fallback;  // see `best_rescored`
+  std::int64_t num_rescored;
+  double rescore_ctc_weight;  // see `best_rescored`
   EndpointerOptions endpointer;
+  // Whether the decoder takes part.
+  bool rescores() const noexcept { return search == Search::kRescore && !phrases && !(fusion && fusion->over_phones()); }
   std::shared_ptr<const TextOptions> text;  // how a stream shows its words (text/formatter.h); none: as they are
 };
+
+LmFusionOptions lm_weights(const Options& options);
+// `new_fusion` with the weights and the boost of the options. hotwords: a list, one a line, or none.
+std::shared_ptr<const LmFusion> new_fusion(const Options& options, std::shared_ptr<const NgramLm> lm,
+                                           const std::vector<std::string>& tokens,
+                                           const std::vector<std::string>& phones,
+                                           const std::optional<std::string>& hotwords);
+
+// Lists that people write, one entry a line; none: it is not given.
+struct Lists {
+  std::optional<std::string> hotwords, phrases, mask;
+};
+
+Options resolved(const Options& options, const ModelMetadata& metadata);
+// For streams of a model file. fusion, which the phrases take the place of, and punctuation: or null.
+std::shared_ptr<const SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
+                                                      std::shared_ptr<const LmFusion> fusion, const Lists& lists,
+                                                      std::shared_ptr<const PunctuationMetadata> punctuation);
 
 // The options themselves. Errors: std::invalid_argument for none, and for values that are out of range or that do not
 // go together.

@@ -15,11 +15,7 @@ import numpy.typing as npt
 
 from asr import _core
 from asr._core import (
-    BEAM_SIZE,
-    BEAM_THRESHOLD,
-    HOTWORD_BOOST,
-    NUM_RESCORED,
-    OPTION_RANGES,
+    OPTIONS,
     CtcGreedySearch,
     CtcPrefixBeamSearch,
     Hotwords,
@@ -32,6 +28,9 @@ from asr.runtime.joint_search import JOINT_CTC_WEIGHT, StepDecoder, joint_search
 from asr.runtime.metadata import ModelMetadata
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
+BEAM_SIZE: int = OPTIONS["beam_size"].default
+BEAM_THRESHOLD: float = OPTIONS["beam_threshold"].default
+NUM_RESCORED: int = OPTIONS["num_rescored"].default
 MAX_LIST = 1 << 20
 """Characters of a list of hotwords or phrases: some 50 000 phrases, whose search takes seconds to build."""
 SEARCHES = ("greedy", "beam", "rescore")
@@ -49,13 +48,13 @@ _UNSPOKEN_IDS = (BLANK_ID, UNK_ID, SOS_EOS_ID)
 class LmWeights:
     """Weights of a language model beside the CTC log-probability; tuned for the bundled models on `dev`."""
 
-    weight: float = OPTION_RANGES["lm_weight"][3]
+    weight: float = OPTIONS["lm_weight"].default
     """Factor of the natural log-probability of the words."""
-    word_bonus: float = OPTION_RANGES["lm_word_bonus"][3]
+    word_bonus: float = OPTIONS["lm_word_bonus"].default
     """Added for each word."""
-    oov_penalty: float = OPTION_RANGES["lm_oov_penalty"][3]
+    oov_penalty: float = OPTIONS["lm_oov_penalty"].default
     """Taken off for each word outside the vocabulary."""
-    prior_weight: float = OPTION_RANGES["lm_prior_weight"][3]
+    prior_weight: float = OPTIONS["lm_prior_weight"].default
     """Factor of a bigram's log-probability of the letters, which is subtracted because both models contain it."""
 
     def fusion(
@@ -109,7 +108,7 @@ def output_symbols(tokens: Sequence[str]) -> list[str]:
 def new_hotwords(
     lines: str | Path | Sequence[str],
     tokens: Sequence[str],
-    boost: float = HOTWORD_BOOST,
+    boost: float = OPTIONS["hotword_boost"].default,
     lm: NgramLm | None = None,
     phones: Sequence[str] = (),
 ) -> Hotwords:

@@ -6,24 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asr import _core
-from asr._core import DEFAULT_TEXT
+from asr._core import OPTIONS
 from asr.runtime.punctuation import Punctuation
 from asr.runtime.search import list_text, output_symbols
 
-TEXT = DEFAULT_TEXT
-TEXTS = ("formatted", "plain")
+TEXT: str = OPTIONS["text"].default
+TEXTS = OPTIONS["text"].choices
 
 
 def bundled_punctuation() -> Path | None:
     """The model for case and punctuation of English that ships with the package; None where it came without."""
     path = Path(__file__).parents[1] / "models" / "english.punctuation.onnx"
     return path if path.is_file() else None
-
-
-def check_text(text: str) -> None:
-    """ValueError unless `text` is one of TEXTS."""
-    if text not in TEXTS:
-        raise ValueError(f"text is {text!r}; choose one of {', '.join(TEXTS)}")
 
 
 def text_options(
@@ -36,7 +30,6 @@ def text_options(
 
     Raises ValueError for a mask that cannot be read.
     """
-    check_text(text)
     list = None if mask is None else list_text("mask", mask)
     return _core.text_options(
         formatted=text == "formatted",

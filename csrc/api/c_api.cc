@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "exclusive_use.h"
@@ -26,16 +27,17 @@ using asr_stream::ExclusiveUse;
 using asr_stream::Model;
 using asr_stream::ModelOptions;
 using asr_stream::ModelStream;
-using asr_stream::SegmentOptions;
-using asr_stream::StreamOptions;
+using asr_stream::Options;
+using asr_stream::StreamAssets;
 
 struct asr_model {
   std::shared_ptr<const Model> model;
 };
 
 struct asr_stream_handle {
-  asr_stream_handle(std::shared_ptr<const Model> model, const StreamOptions& options)
-      : stream(std::move(model), options) {}
+  asr_stream_handle(std::shared_ptr<const Model> model, std::int32_t sample_rate, const Options& options,
+                    const StreamAssets& assets)
+      : stream(std::move(model), sample_rate, options, assets) {}
 
   ModelStream stream;
   ExclusiveUse use;
@@ -94,9 +96,9 @@ asr_status set_error(asr_status status, const std::string& text, char* error, si
 }
 
 // As much of the app's struct as it knows, the rest as it is by default.
-template <typename Options>
-Options read_options(const Options* given, void (*init)(Options*, size_t), const char* name) {
-  Options options;
+template <typename Struct>
+Struct read_options(const Struct* given, void (*init)(Struct*, size_t), const char* name) {
+  Struct options;
   init(&options, sizeof options);
   if (given) {
     const size_t size = given->struct_size;
@@ -139,7 +141,6 @@ ModelOptions to_model_options(const asr_model_options* given) {
   const asr_model_options c = read_options(given, &asr_model_options_init, "asr_model_options");
   ModelOptions options;
   if (c.onnxruntime_path) options.onnxruntime_path = c.onnxruntime_path;
-  options.lm_weights = {c.lm_weight, c.lm_word_bonus, c.lm_oov_penalty, c.lm_prior_weight};
   options.num_threads = check_range("num_threads", c.num_threads, 0, 1024);
   check_range("reserved", c.reserved, 0, 0);
   read_source("lm", c.lm_path, c.lm_data, c.lm_size, "the language model", "`asr lm`", options.lm, options.lm_name);
@@ -153,34 +154,35 @@ ModelOptions to_model_options(const asr_model_options* given) {
   return options;
 }
 
-StreamOptions to_stream_options(const asr_stream_options* given) {
-  const asr_stream_options c = read_options(given, &asr_stream_options_init, "asr_stream_options");
-  StreamOptions options;
-  options.chunk_ms = c.chunk_ms;
-  options.left_context_ms = c.left_context_ms;
-  options.search = static_cast<SegmentOptions::Search>(check_range("search", c.search, 0, 2));
-  options.second_pass = check_range("second_pass", c.second_pass, 0, 1) != 0;
-  options.use_lm = check_range("use_lm", c.use_lm, 0, 1) != 0;
-  options.beam_size = c.beam_size;
-  options.endpointer = {c.silence_after_speech_s, c.min_silence_after_speech_s, c.silence_without_speech_s,
-                        c.max_utterance_s};
-  options.hotword_boost = c.hotword_boost;
-  options.unknown_cost = c.unknown_cost;
-  if (c.sample_rate) options.sample_rate = c.sample_rate;
-  const std::int32_t text = check_range("text", c.text, ASR_TEXT_DEFAULT, ASR_TEXT_FORMATTED);
-  if (text != ASR_TEXT_DEFAULT) options.formatted = text == ASR_TEXT_FORMATTED;
-  if (c.mask) options.mask = c.mask;
-  if (c.hotwords) options.hotwords = c.hotwords;
-  if (c.phrases) options.phrases = c.phrases;
+Options to_options(const asr_options* given) {
+  Options options;
+  static_cast<asr_options&>(options) = read_options(given, &asr_options_init, "asr_options");
   return options;
 }
 
-template <typename Options>
-void init(Options* options, size_t struct_size, Options defaults) {
+StreamAssets to_assets(const asr_assets* given) {
+  const asr_assets c = read_options(given, &asr_assets_init, "asr_assets");
+  check_range("reserved", c.reserved, 0, 0);
+  StreamAssets assets;
+  assets.use_lm = check_range("use_lm", c.use_lm, 0, 1) != 0;
+  if (c.mask) assets.mask = c.mask;
+  if (c.hotwords) assets.hotwords = c.hotwords;
+  if (c.phrases) assets.phrases = c.phrases;
+  return assets;
+}
+
+template <typename Struct>
+void init(Struct* options, size_t struct_size, Struct defaults) {
   if (!options) return;
   defaults.struct_size = struct_size;
   std::memset(static_cast<void*>(options), 0, struct_size);
   std::memcpy(options, &defaults, std::min(struct_size, sizeof defaults));
+}
+
+size_t offset_of(const asr_stream::Option& option) {
+  const asr_options options{};
+  const auto address = [&options](auto field) { return reinterpret_cast<const char*>(&(options.*field)); };
+  return static_cast<size_t>(std::visit(address, option.field) - reinterpret_cast<const char*>(&options));
 }
 
 // `source` gives the file's bytes and its name.
@@ -261,21 +263,34 @@ const char* asr_version(void) { return ASR_STREAM_VERSION; }
 
 void asr_model_options_init(asr_model_options* options, size_t struct_size) {
   const ModelOptions defaults;
-  const auto& lm = defaults.lm_weights;
   init(options, struct_size,
-       asr_model_options{0, nullptr, nullptr, nullptr, 0, lm.weight, lm.word_bonus, lm.oov_penalty, lm.prior_weight,
-                         defaults.num_threads, 0, nullptr, nullptr, nullptr, nullptr, 0});
+       asr_model_options{0, nullptr, nullptr, nullptr, 0, defaults.num_threads, 0, nullptr, nullptr, nullptr, nullptr,
+                         0});
 }
 
-void asr_stream_options_init(asr_stream_options* options, size_t struct_size) {
-  const StreamOptions defaults;
-  const auto& endpointer = defaults.endpointer;
-  init(options, struct_size,
-       asr_stream_options{0, defaults.chunk_ms, defaults.left_context_ms, static_cast<std::int32_t>(defaults.search),
-                          defaults.second_pass, defaults.use_lm, defaults.beam_size, endpointer.silence_after_speech_s,
-                          endpointer.silence_without_speech_s, endpointer.max_utterance_s, defaults.hotword_boost,
-                          defaults.unknown_cost, nullptr, nullptr, defaults.sample_rate, ASR_TEXT_DEFAULT, nullptr,
-                          endpointer.min_silence_after_speech_s});
+void asr_options_init(asr_options* options, size_t struct_size) {
+  init<asr_options>(options, struct_size, Options());
+}
+
+void asr_assets_init(asr_assets* assets, size_t struct_size) {
+  init(assets, struct_size, asr_assets{0, nullptr, nullptr, nullptr, 1, 0});
+}
+
+asr_status asr_options_set(asr_options* options, const char* name, const char* value, char* error, size_t error_size) {
+  std::string text;
+  const asr_status status = guarded(text, [&] {
+    not_null(options, "options");
+    not_null(name, "name");
+    not_null(value, "value");
+    Options changed = to_options(options);
+    const asr_stream::Option& option = asr_stream::option(name);
+    if (offset_of(option) >= changed.struct_size) {
+      throw std::invalid_argument(std::string("asr_options.struct_size is that of a version without ") + name);
+    }
+    asr_stream::set(changed, name, asr_stream::parse(option, value));
+    std::memcpy(options, &changed, changed.struct_size);
+  });
+  return set_error(status, text, error, error_size);
 }
 
 asr_status asr_model_load(const char* path, const asr_model_options* options, asr_model** model, char* error,
@@ -303,14 +318,14 @@ const char* asr_model_property(const asr_model* model, const char* key) {
   return nullptr;
 }
 
-asr_status asr_stream_new(const asr_model* model, const asr_stream_options* options, asr_stream_handle** stream,
-                          char* error, size_t error_size) {
+asr_status asr_stream_new(const asr_model* model, int32_t sample_rate, const asr_options* options,
+                          const asr_assets* assets, asr_stream_handle** stream, char* error, size_t error_size) {
   std::string text;
   if (stream) *stream = nullptr;
   const asr_status status = guarded(text, [&] {
     not_null(model, "model");
     not_null(stream, "stream");
-    *stream = new asr_stream_handle(model->model, to_stream_options(options));
+    *stream = new asr_stream_handle(model->model, sample_rate, to_options(options), to_assets(assets));
   });
   return set_error(status, text, error, error_size);
 }
@@ -327,6 +342,14 @@ asr_status asr_stream_accept_i16(asr_stream_handle* stream, const int16_t* sampl
 
 asr_status asr_stream_gap(asr_stream_handle* stream, int64_t num_samples) {
   return use(stream, [&](ModelStream& s) { s.gap(num_samples); });
+}
+
+asr_status asr_stream_end_utterance(asr_stream_handle* stream) {
+  return use(stream, [](ModelStream& s) { s.end_utterance(); });
+}
+
+asr_status asr_stream_change(asr_stream_handle* stream, const asr_options* options, const asr_assets* assets) {
+  return use(stream, [&](ModelStream& s) { s.change(to_options(options), to_assets(assets)); });
 }
 
 asr_status asr_stream_finish(asr_stream_handle* stream) {

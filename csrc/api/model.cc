@@ -1,6 +1,7 @@
 #include "api/model.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -46,7 +47,6 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
       properties_(properties_of(onnx, name)),
       metadata_(undamaged(name, [this] { return ModelMetadata(properties_); })),
       lm_(lm_of(options_)),
-      fusion_(new_fusion(nullptr, true)),
       runtime_(OnnxRuntime::load(options_.onnxruntime_path)),
       encoder_(runtime_, onnx, name, options_.num_threads,
                names_of(kEncoderInputs), outputs_of(metadata_)) {
@@ -58,6 +58,7 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
     options_.punctuation = std::string();
   }
   check_shapes();
+  fusion(Options(), true, std::nullopt);  // its lexicon takes most of a second
   // The first run of a graph takes several times as long: better now than with the first words.
   Cache cache = new_cache(1);
   const EncoderStep silence{false, true, std::vector<float>(7 * kNumBins), 7, 7};
@@ -65,9 +66,19 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
   log(false, name + " opened with " + runtime_.description());
 }
 
-std::shared_ptr<const LmFusion> Model::new_fusion(const HotwordList* list, bool use_lm) const {
-  return asr_stream::new_fusion(use_lm ? lm_ : nullptr, metadata_.output_symbols(), metadata_.phones,
-                                options_.lm_weights, list);
+std::shared_ptr<const LmFusion> Model::fusion(const Options& options, bool use_lm,
+                                              const std::optional<std::string>& hotwords) const {
+  const auto make = [&] {
+    return new_fusion(options, use_lm ? lm_ : nullptr, metadata_.output_symbols(), metadata_.phones, hotwords);
+  };
+  if (!lm_ || !use_lm || hotwords) return make();
+  const std::lock_guard<std::mutex> lock(fusion_mutex_);
+  const LmFusionOptions weights = lm_weights(options);
+  if (!fusion_ || std::memcmp(&weights, &fusion_weights_, sizeof weights) != 0) {
+    fusion_ = make();
+    fusion_weights_ = weights;
+  }
+  return fusion_;
 }
 
 void Model::check_shapes() const {

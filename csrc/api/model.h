@@ -8,12 +8,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "search/lm_fusion.h"
 #include "metadata.h"
+#include "options.h"
 #include "api/onnxruntime.h"
 #include "api/punctuation_model.h"
 #include "segment.h"
@@ -25,7 +27,6 @@ struct ModelOptions {
   std::string lm;       // bytes of a language model; empty: none
   std::string lm_name;  // for errors
   std::string punctuation, punctuation_name;  // the same of the network for case and punctuation
-  LmFusionOptions lm_weights;
   std::int32_t num_threads = 1;
   std::function<void(bool is_error, const char* text)> log;
 };
@@ -63,8 +64,9 @@ class Model {
 
   const ModelMetadata& metadata() const noexcept { return metadata_; }
   const std::map<std::string, std::string>& properties() const noexcept { return properties_; }
-  const std::shared_ptr<const LmFusion>& fusion() const noexcept { return fusion_; }  // null: no language model
-  std::shared_ptr<const LmFusion> new_fusion(const HotwordList* hotwords, bool use_lm) const;  // either may be none
+  // With the language model, unless !use_lm, and with hotwords, if any; null: neither.
+  std::shared_ptr<const LmFusion> fusion(const Options& options, bool use_lm,
+                                         const std::optional<std::string>& hotwords) const;
   void log(bool is_error, const std::string& text) const;
 
  private:
@@ -75,7 +77,9 @@ class Model {
   std::map<std::string, std::string> properties_;
   ModelMetadata metadata_;
   std::shared_ptr<const NgramLm> lm_;  // or null
-  std::shared_ptr<const LmFusion> fusion_;
+  mutable std::mutex fusion_mutex_;
+  mutable LmFusionOptions fusion_weights_;  // of `fusion_`, the last one without hotwords, or null
+  mutable std::shared_ptr<const LmFusion> fusion_;
   const OnnxRuntime& runtime_;
   Session encoder_;
   std::unique_ptr<const PunctuationModel> punctuation_;

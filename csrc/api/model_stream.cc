@@ -10,53 +10,30 @@ namespace asr_stream {
 
 namespace {
 
-// The encoder frames of a duration in ms.
-std::int64_t num_frames(const char* name, std::int64_t ms) {
-  if (!is_allowed(option(name), static_cast<double>(ms)) || ms % kEncoderFrameMs) {
-    throw std::invalid_argument(std::string(name) + " is " + std::to_string(ms) + "; it must be a multiple of " +
-                                std::to_string(kEncoderFrameMs) + " in " + interval(option(name)));
-  }
-  return ms / kEncoderFrameMs;
+std::shared_ptr<const SegmentOptions> new_segment_options(const Model& model, const Options& options,
+                                                          const StreamAssets& assets) {
+  check(options);
+  const bool use_lm = assets.use_lm && !assets.phrases;
+  auto segment = segment_options(options, model.metadata(), model.fusion(options, use_lm, assets.hotwords), assets,
+                                 model.punctuation() ? model.punctuation()->metadata() : nullptr);
+  if (segment->rescores()) model.open_decoder();
+  return segment;
 }
 
-std::shared_ptr<const SegmentOptions> segment_options(const Model& model, const StreamOptions& options) {
-  check_option("max_utterance_s", options.endpointer.max_utterance_s);
-  auto segment = std::make_shared<SegmentOptions>();
-  segment->tokens = model.metadata().output_symbols();
-  segment->phones = model.metadata().phones;
-  segment->chunk_size = num_frames(
-      "chunk_ms", options.chunk_ms ? options.chunk_ms : kEncoderFrameMs * model.metadata().default_chunk_size);
-  segment->second_pass = options.second_pass;
-  segment->search = options.search;
-  segment->beam.beam_size = options.beam_size;
-  if (options.phrases) {
-    segment->phrases = std::make_shared<const Phrases>(*options.phrases, segment->tokens,
-                                                       static_cast<float>(options.unknown_cost));
-  } else if (options.use_lm) {
-    segment->fusion = model.fusion();
-  }
-  if (options.hotwords) {
-    const HotwordList hotwords{*options.hotwords, static_cast<float>(options.hotword_boost)};
-    segment->fusion = model.new_fusion(&hotwords, options.use_lm && !options.phrases);
-  }
-  segment->rescore_ctc_weight = model.metadata().rescore_ctc_weight;
-  segment->text = text_options(options.formatted, segment->tokens, options.mask ? &*options.mask : nullptr,
-                               model.punctuation() ? model.punctuation()->metadata() : nullptr);
-  segment->endpointer = options.endpointer;
-  return segment;
+std::int32_t left_context_ms(const Model& model, const Options& options) {
+  return resolved(options, model.metadata()).left_context_ms;
 }
 
 }  // namespace
 
-ModelStream::ModelStream(std::shared_ptr<const Model> model, const StreamOptions& options)
+ModelStream::ModelStream(std::shared_ptr<const Model> model, std::int32_t sample_rate, const Options& options,
+                         const StreamAssets& assets)
     : model_(std::move(model)),
-      sample_rate_(options.sample_rate),
-      left_context_(num_frames("left_context_ms", options.left_context_ms != -1
-                                                      ? options.left_context_ms
-                                                      : kEncoderFrameMs * model_->metadata().default_left_context)),
-      stream_(segment_options(*model_, options)) {
+      sample_rate_(sample_rate),
+      left_context_ms_(left_context_ms(*model_, options)),
+      next_left_context_ms_(left_context_ms_),
+      stream_(new_segment_options(*model_, options, assets)) {
   check_sample_rate(sample_rate_);
-  if (options.search == SegmentOptions::Search::kRescore) model_->open_decoder();
 }
 
 template <typename Sample>
@@ -75,6 +52,17 @@ template void ModelStream::accept(const std::int16_t* samples, std::size_t count
 
 void ModelStream::gap(std::int64_t num_samples) {
   stream_.gap(num_samples, sample_rate_);
+  work();
+}
+
+void ModelStream::end_utterance() {
+  stream_.end_utterance();
+  work();
+}
+
+void ModelStream::change(const Options& options, const StreamAssets& assets) {
+  stream_.change(new_segment_options(*model_, options, assets));
+  next_left_context_ms_ = left_context_ms(*model_, options);
   work();
 }
 
@@ -112,10 +100,14 @@ void ModelStream::work() {
 
 void ModelStream::answer(const Work& work) {
   if (const auto* step = std::get_if<EncoderStep>(&work)) {
+    if (num_changes_ < stream_.num_changes()) {  // until then the utterance under way is worked on
+      num_changes_ = stream_.num_changes();
+      left_context_ms_ = next_left_context_ms_;
+    }
     Cache& cache = caches_[step->second_pass];
     Model::Step result;
     run([&] {
-      if (step->begins) cache = model_->new_cache(left_context_);
+      if (step->begins) cache = model_->new_cache(left_context_ms_ / kEncoderFrameMs);
       result = model_->step(*step, cache);
     });
     stream_.stepped(result.log_probs, result.encoder_out, result.phone_log_probs);

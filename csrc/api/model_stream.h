@@ -14,31 +14,23 @@
 
 namespace asr_stream {
 
-// Durations in ms and s; see asr_stream_options for their ranges.
-struct StreamOptions {
-  std::int32_t sample_rate = kSampleRate;
-  std::int32_t chunk_ms = 0;          // 0: the model's own
-  std::int32_t left_context_ms = -1;  // -1: the model's own
-  SegmentOptions::Search search = SegmentOptions::Search::kRescore;
-  bool second_pass = true;
-  bool use_lm = true;
-  std::int32_t beam_size = kBeamSize;
-  EndpointerOptions endpointer;
-  double hotword_boost = kHotwordBoost;
-  double unknown_cost = kUnknownCost;
-  std::optional<std::string> hotwords, phrases, mask;  // lists, one entry a line
-  bool formatted = kFormattedText;
+// What a stream recognizes with, besides the model.
+struct StreamAssets : Lists {
+  bool use_lm = true;  // of the model
 };
 
 // For one thread at a time. Errors are those of `Stream`.
 class ModelStream {
  public:
   // std::invalid_argument for an option outside its range, or one that the model cannot serve.
-  ModelStream(std::shared_ptr<const Model> model, const StreamOptions& options);
+  ModelStream(std::shared_ptr<const Model> model, std::int32_t sample_rate, const Options& options,
+              const StreamAssets& assets);
 
   template <typename Sample>  // float or std::int16_t
   void accept(const Sample* samples, std::size_t count);
   void gap(std::int64_t num_samples);
+  void end_utterance();
+  void change(const Options& options, const StreamAssets& assets);
   void finish();
 
   std::optional<Event> next_event();
@@ -53,7 +45,9 @@ class ModelStream {
 
   std::shared_ptr<const Model> model_;
   std::int32_t sample_rate_;   // of accept and gap
-  std::int64_t left_context_;  // encoder frames
+  std::int32_t left_context_ms_;
+  std::int32_t next_left_context_ms_;  // from the next change of options
+  std::int64_t num_changes_ = 0;
   Stream stream_;
   std::array<Cache, 2> caches_;  // of the stream, and of the second pass over an utterance
   std::deque<Event> events_;

@@ -48,15 +48,6 @@ void bind_contract(py::module_& m) {
   m.attr("PUNCTUATION_VERSION") = kPunctuationVersion;
   m.attr("PUNCTUATION_INPUTS") = to_tuple(kPunctuationInputs);
   m.attr("PUNCTUATION_OUTPUTS") = to_tuple(kPunctuationOutputs);
-  m.attr("BEAM_SIZE") = kBeamSize;
-  m.attr("HOTWORD_BOOST") = kHotwordBoost;
-  m.attr("UNKNOWN_COST") = kUnknownCost;
-  py::dict ranges;
-  for (const OptionRange& range : kOptionRanges) {
-    ranges[range.name] = py::make_tuple(range.low, range.with_low, range.high, range.fallback);
-  }
-  m.attr("OPTION_RANGES") = ranges;
-  m.def("check_option", &check_option, py::arg("name"), py::arg("value"));
 }
 
 }  // namespace asr_stream

@@ -258,6 +258,7 @@ void bind_onnx_file(py::module_& m) {
 
 void bind_contract(py::module_& m);     // contract.cc
 void bind_lm(py::module_& m);           // lm.cc
+void bind_options(py::module_& m);      // options.cc
 void bind_punctuation(py::module_& m);  // punctuation.cc
 void bind_segment(py::module_& m);      // segment.cc
 void bind_text(py::module_& m);         // text.cc
@@ -271,6 +272,7 @@ PYBIND11_MODULE(_core, m) {
   bind_ctc(m);
   bind_endpointer(m);
   bind_spelling(m);
+  bind_options(m);
   bind_segment(m);
   bind_punctuation(m);
   bind_text(m);

@@ -28,13 +28,6 @@ py::list to_list(const std::vector<Word>& words) {
   return list;
 }
 
-SegmentOptions::Search to_search(const std::string& name) {
-  if (name == "greedy") return SegmentOptions::Search::kGreedy;
-  if (name == "beam") return SegmentOptions::Search::kBeam;
-  if (name == "rescore") return SegmentOptions::Search::kRescore;
-  throw py::value_error("search '" + name + "' is not known: choose one of greedy, beam, rescore");
-}
-
 py::array_t<float> to_array(const std::vector<float>& values, std::int64_t num_rows) {
   const std::int64_t num_columns = num_rows ? static_cast<std::int64_t>(values.size()) / num_rows : 0;
   py::array_t<float> array({static_cast<py::ssize_t>(num_rows), static_cast<py::ssize_t>(num_columns)});
@@ -101,9 +94,6 @@ py::list take_events(ExclusiveStream& self) {
 }  // namespace
 
 void bind_segment(py::module_& m) {
-  m.attr("BEAM_THRESHOLD") = kBeamThreshold;
-  m.attr("NUM_RESCORED") = kNumRescored;
-
   m.def("words", [](const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm) {
     return to_list(words(hypothesis, tokens, with_lm));
   }, "hypothesis"_a, "tokens"_a, "with_lm"_a = false);
@@ -112,37 +102,6 @@ void bind_segment(py::module_& m) {
     return to_list(words(hypothesis, fusion, letters, tokens));
   }, "hypothesis"_a, "fusion"_a, "letters"_a, "tokens"_a);
   m.def("best_rescored", &best_rescored, "hypotheses"_a, "decoder_scores"_a, "ctc_weight"_a);
-
-  py::class_<SegmentOptions, std::shared_ptr<SegmentOptions>>(m, "SegmentOptions")
-      .def(py::init([](std::vector<std::string> tokens, std::int64_t chunk_size, bool second_pass,
-                       const std::string& search, std::int32_t beam_size, std::shared_ptr<const LmFusion> fusion,
-                       double rescore_ctc_weight, double after_speech, double min_after_speech, double without_speech,
-                       double max_utterance,
-                       std::int64_t max_full_context, std::shared_ptr<const Phrases> phrases,
-                       std::vector<std::string> phones, std::shared_ptr<TextOptions> text,
-                       std::shared_ptr<const NeuralLmMetadata> neural_lm) {
-             auto options = std::make_shared<SegmentOptions>();
-             options->tokens = std::move(tokens);
-             options->phones = std::move(phones);
-             options->chunk_size = chunk_size;
-             options->second_pass = second_pass;
-             options->search = to_search(search);
-             options->beam.beam_size = beam_size;
-             options->fusion = std::move(fusion);
-             options->phrases = std::move(phrases);
-             options->rescore_ctc_weight = rescore_ctc_weight;
-             options->endpointer = {after_speech, min_after_speech, without_speech, max_utterance, kEncoderFrameS};
-             options->max_full_context = max_full_context;
-             options->text = std::move(text);
-             options->neural_lm = std::move(neural_lm);
-             const Segment check(options);
-             return options;
-           }),
-           py::kw_only(), "tokens"_a, "chunk_size"_a, "second_pass"_a, "search"_a, "beam_size"_a, "fusion"_a,
-           "rescore_ctc_weight"_a, "silence_after_speech_s"_a, "min_silence_after_speech_s"_a,
-           "silence_without_speech_s"_a, "max_utterance_s"_a,
-           "max_full_context"_a = kMaxFullContext, "phrases"_a = nullptr,
-           "phones"_a = std::vector<std::string>(), "text"_a = nullptr, "neural_lm"_a = nullptr);
 
   py::class_<EncoderStep>(m, "EncoderStep")
       .def_readonly("second_pass", &EncoderStep::second_pass)

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "contract.h"
 #include "text/formatter.h"
 #include "text/numbers.h"
 
@@ -54,7 +53,6 @@ void bind_text(py::module_& m) {
         return tokens;
       },
       "words"_a);
-  m.attr("DEFAULT_TEXT") = kFormattedText ? "formatted" : "plain";
   py::class_<TextOptions, std::shared_ptr<TextOptions>>(m, "TextOptions");
   m.def(
       "text_options",

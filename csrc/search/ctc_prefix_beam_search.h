@@ -34,7 +34,7 @@
 #include <utility>
 #include <vector>
 
-#include "contract.h"
+#include "options.h"
 #include "search/ctc_search.h"
 #include "search/lm_fusion.h"
 #include "search/prefix_tree.h"

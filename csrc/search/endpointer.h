@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "contract.h"
+#include "options.h"
 
 namespace asr_stream {
 
@@ -16,10 +16,10 @@ enum class EndpointRule { kNone, kSilenceAfterSpeech, kSilenceWithoutSpeech, kMa
 struct EndpointerOptions {
   // Longest and shortest silence that ends an utterance with words, and the silence that ends one without. Where the
   // longest is below the shortest, it is the silence.
-  double silence_after_speech_s = option("silence_after_speech_s").fallback;
-  double min_silence_after_speech_s = option("min_silence_after_speech_s").fallback;
-  double silence_without_speech_s = option("silence_without_speech_s").fallback;
-  double max_utterance_s = option("max_utterance_s").fallback;  // a longer one, between two words, see `update`
+  double silence_after_speech_s = option("silence_after_speech_s").default_value;
+  double min_silence_after_speech_s = option("min_silence_after_speech_s").default_value;
+  double silence_without_speech_s = option("silence_without_speech_s").default_value;
+  double max_utterance_s = option("max_utterance_s").default_value;  // a longer one, between two words, see `update`
   double frame_s = kEncoderFrameS;
 };
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "contract.h"
+#include "options.h"
 #include "search/lexicon.h"
 #include "search/ngram_lm.h"
 

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "contract.h"
+#include "options.h"
 #include "search/hotwords.h"
 #include "search/ngram_lm.h"
 
@@ -32,11 +32,11 @@ namespace asr_stream {
 
 // The defaults are tuned for the bundled models.
 struct LmFusionOptions {
-  float weight = static_cast<float>(option("lm_weight").fallback);  // of the language model's log-probabilities
-  float word_bonus = static_cast<float>(option("lm_word_bonus").fallback);  // added for each word
+  float weight = static_cast<float>(option("lm_weight").default_value);  // of the language model's log-probabilities
+  float word_bonus = static_cast<float>(option("lm_word_bonus").default_value);  // added for each word
   // Taken off for a word outside the lexicon, beside P(<unk>).
-  float oov_penalty = static_cast<float>(option("lm_oov_penalty").fallback);
-  float prior_weight = static_cast<float>(option("lm_prior_weight").fallback);  // of the letters' own, taken off
+  float oov_penalty = static_cast<float>(option("lm_oov_penalty").default_value);
+  float prior_weight = static_cast<float>(option("lm_prior_weight").default_value);  // of the letters' own, taken off
 };
 
 // Immutable, for any number of searches.

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "contract.h"
+#include "options.h"
 #include "search/lexicon.h"
 
 namespace asr_stream {

@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
   if (problem) {
     fprintf(stderr, "%s: %s\n", argv[2], problem);
   } else if (asr_model_load(argv[1], &options, &model, error, sizeof error) != ASR_OK ||
-             asr_stream_new(model, NULL, &stream, error, sizeof error) != ASR_OK) {
+             asr_stream_new(model, ASR_SAMPLE_RATE, NULL, NULL, &stream, error, sizeof error) != ASR_OK) {
     fprintf(stderr, "%s\n", error);
   } else if (!(done = transcribe(stream, file, num_samples))) {
     fprintf(stderr, "%s\n", asr_stream_error(stream));

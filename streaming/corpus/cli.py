@@ -13,11 +13,12 @@ from typing import Any
 
 import asr
 from asr.cores import num_cores
+from asr.options import OPTIONS, flag
 from asr.streaming.corpus.progress import Progress
 from asr.streaming.corpus.recordings import find_recordings, longest_first, parse_shard
 from asr.streaming.corpus.texts import Task, write_rows
 from asr.streaming.corpus.workers import error_line, run_workers
-from asr.streaming.terminal.options import OPTIONS, add_recognition_options
+from asr.streaming.terminal.options import ASSETS, add_recognition_options
 from asr.tables import Recording, Refusal
 from asr.text import printable
 
@@ -118,8 +119,8 @@ def _check_settings(task: Task) -> bool:
     """Texts of different models must not end up in one folder: ValueError. Returns whether there were none."""
     settings: dict[str, Any] = {"version": asr.__version__}
     for name, value in vars(task.options).items():
-        settings[name] = value
-        if name in ("model", "lm", "hotwords", "phrases", "punctuation", "mask") and value and Path(value).is_file():
+        settings[name] = OPTIONS[name].default if name in OPTIONS and value is None else value
+        if name in ASSETS and value and Path(value).is_file():
             settings[name] = f"{Path(value).name}, sha256 {hashlib.sha256(Path(value).read_bytes()).hexdigest()[:16]}"
     path = task.out / SETTINGS
     try:
@@ -129,12 +130,20 @@ def _check_settings(task: Task) -> bool:
         return True
     for name, value in settings.items():
         if former.get(name) != value:
-            option = next((option for field, option in OPTIONS.items() if field.startswith(name)), f"--{name}")
             raise ValueError(
-                f"{task.out} holds texts made with {option} {former.get(name)}, now it is {value}: "
-                "give the same options, or another --out"
+                f"{task.out} holds texts made with {_shown(name, former.get(name))}, now it is "
+                f"{_shown(name, value)}: give the same options, or another --out"
             )
     return False
+
+
+def _shown(name: str, value: Any) -> str:
+    """An option as it is written on the command line."""
+    if name == "version":
+        return f"version {value}"
+    if isinstance(value, bool):
+        return flag(name) if value else flag(f"no_{name}")
+    return f"{flag(name)} {value:g}" if isinstance(value, float) else f"{flag(name)} {value}"
 
 
 def _report(num_there: int, summary: str, failed: Sequence[tuple[str, str]]) -> None:

@@ -70,18 +70,19 @@ struct Session {
     asr_stream_free(stream);
     stream = nullptr;
     last_s = 0.0;
-    asr_stream_options options;
-    asr_stream_options_init(&options, sizeof options);
+    asr_options options;
+    asr_options_init(&options, sizeof options);
+    asr_assets assets;
+    asr_assets_init(&assets, sizeof assets);
     options.chunk_ms = 40 * (1 + bytes.take<std::uint8_t>() % 20);
     options.search = bytes.take<std::uint8_t>() % 3;
-    options.use_lm = options.search != ASR_SEARCH_GREEDY;
+    assets.use_lm = options.search != ASR_SEARCH_GREEDY;
     options.second_pass = bytes.take<std::uint8_t>() % 2;
     options.beam_size = 1 + bytes.take<std::uint8_t>() % 16;
     if (bytes.take<std::uint8_t>() % 8 == 0) {  // any option may have any value
-      constexpr std::size_t kNumbers = offsetof(asr_stream_options, hotwords);  // pointers come last
-      const std::size_t at = bytes.take<std::uint8_t>() % kNumbers;
+      const std::size_t at = bytes.take<std::uint8_t>() % sizeof options;
       const auto value = bytes.take<std::uint64_t>();
-      std::memcpy(reinterpret_cast<char*>(&options) + at, &value, std::min(sizeof value, kNumbers - at));
+      std::memcpy(reinterpret_cast<char*>(&options) + at, &value, std::min(sizeof value, sizeof options - at));
     }
     char list[17] = {};  // any text, hardly ever a good one
     if (const auto kind = bytes.take<std::uint8_t>() % 8; kind < 4) {
@@ -89,12 +90,13 @@ struct Session {
       for (char* letter = list; letter != std::end(list) - 1; ++letter) {
         *letter = kLetters[bytes.take<std::uint8_t>() % sizeof kLetters];
       }
-      if (kind != 1) options.hotwords = list;
-      if (kind != 0) options.phrases = list;
+      if (kind != 1) assets.hotwords = list;
+      if (kind != 0) assets.phrases = list;
     }
-    if (bytes.take<std::uint8_t>() % 4 == 0) options.sample_rate = 8000 + bytes.take<std::uint16_t>();
+    const bool is_other = bytes.take<std::uint8_t>() % 4 == 0;
+    const std::int32_t sample_rate = is_other ? 8000 + bytes.take<std::uint16_t>() : ASR_SAMPLE_RATE;
     char error[64];
-    const asr_status status = asr_stream_new(the_model(), &options, &stream, error, sizeof error);
+    const asr_status status = asr_stream_new(the_model(), sample_rate, &options, &assets, &stream, error, sizeof error);
     require((status == ASR_OK) == (stream != nullptr), "a stream comes with ASR_OK, and only then");
     require(status == ASR_OK || std::strlen(error) > 0, "a failure has a text");
   }

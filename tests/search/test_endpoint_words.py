@@ -69,20 +69,14 @@ class StreamRun:
         properties = {"model_type": PUNCTUATION_TYPE, "format_version": str(PUNCTUATION_VERSION)}
         properties |= {"look_ahead": "2", "left_context": "3", "mixed_case": "{}"}
         network = None if sentence_end is None else PunctuationMetadata(properties)
-        defaults = {name: _core.OPTION_RANGES[name][3] for name in _core.OPTION_RANGES if "silence" in name}
         self.stream = _core.Stream(
             _core.SegmentOptions(
+                _core.Options(chunk_ms=40, second_pass=second_pass, search="beam", beam_size=8, **endpoints),
                 tokens=TOKENS,
-                chunk_size=1,
-                second_pass=second_pass,
-                search="beam",
-                beam_size=8,
                 fusion=LmWeights(weight=0.1, word_bonus=0.0, prior_weight=0.0).fusion(
                     language_model() if with_lm else None, TOKENS
                 ),
-                rescore_ctc_weight=0.5,
                 text=_core.text_options(formatted=formatted, tokens=list(SPEECH), punctuation=network),
-                **{"max_utterance_s": 20.0} | defaults | endpoints,
             )
         )
         # The level of the audio of a frame says which one it is.

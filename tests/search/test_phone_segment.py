@@ -48,18 +48,11 @@ def network(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def options(
     second_pass: bool = True, phones: list[str] = PHONES, lm: _core.NgramLm | None = None
 ) -> _core.SegmentOptions:
+    fixed = {"silence_after_speech_s": 0.8, "min_silence_after_speech_s": 0.8}
     return _core.SegmentOptions(
+        _core.Options(chunk_ms=320, second_pass=second_pass, beam_size=32, **fixed),
         tokens=output_symbols(LETTERS),
-        chunk_size=8,
-        second_pass=second_pass,
-        search="rescore",
-        beam_size=32,
         fusion=WEIGHTS.fusion(lm or model(), LETTERS, phones=PHONES),
-        rescore_ctc_weight=0.5,
-        silence_after_speech_s=0.8,
-        min_silence_after_speech_s=0.8,
-        silence_without_speech_s=5.0,
-        max_utterance_s=20.0,
         phones=phones,
     )
 

@@ -31,21 +31,16 @@ def lm_metadata(share: float = 1.0, weight: float = 1.0, pieces: Sequence[str] =
 
 
 def stream(lm: _core.NeuralLmMetadata | None, second_pass: bool = True) -> _core.Stream:
-    options = _core.SegmentOptions(
-        tokens=output_symbols(LETTERS),
-        chunk_size=8,
+    chosen = _core.Options(
+        chunk_ms=320,
         second_pass=second_pass,
         search="beam",
         beam_size=32,
-        fusion=WEIGHTS.fusion(model(), LETTERS, phones=PHONES),
-        rescore_ctc_weight=0.5,
         silence_after_speech_s=0.8,
         min_silence_after_speech_s=0.8,
-        silence_without_speech_s=5.0,
-        max_utterance_s=20.0,
-        phones=PHONES,
-        neural_lm=lm,
     )
+    fusion = WEIGHTS.fusion(model(), LETTERS, phones=PHONES)
+    options = _core.SegmentOptions(chosen, tokens=output_symbols(LETTERS), phones=PHONES, fusion=fusion, neural_lm=lm)
     return _core.Stream(options)
 
 

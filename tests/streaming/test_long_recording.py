@@ -65,14 +65,9 @@ def recognize(
     """
     stream = _core.Stream(
         _core.SegmentOptions(
+            _core.Options(second_pass=second_pass, search="beam", beam_size=4),
             tokens=TOKENS,
-            chunk_size=16,
-            second_pass=second_pass,
-            search="beam",
-            beam_size=4,
             fusion=LmWeights(weight=0.0, word_bonus=0.0, prior_weight=0.0).fusion(None, TOKENS),
-            rescore_ctc_weight=0.5,
-            **{name: _core.OPTION_RANGES[name][3] for name in _core.OPTION_RANGES if name.endswith("_s")},
         )
     )
     log_probs = np.full((len(ids) + 750, len(TOKENS)), -12.0, np.float32)

@@ -17,7 +17,6 @@ from asr.features import fbank, num_frames
 from asr.lm.packed import LmError, load_lm
 from asr.model.model import AsrModel
 from asr.runtime.onnx_model import OnnxModel
-from asr.runtime.search import LmWeights
 from asr.streaming import Final, Partial
 from asr.text import detokenize
 
@@ -88,12 +87,12 @@ def test_rescoring_takes_the_hypothesis_that_search_and_decoder_like_best(
 
 @pytest.mark.parametrize("search", ["beam", "rescore"])
 def test_the_language_model_takes_part(onnx: OnnxModel, pairs_lm: Path, conversation: np.ndarray, search: str) -> None:
-    weights = LmWeights(weight=0.5, word_bonus=0.0, oov_penalty=30.0)
+    weights = {"lm_weight": 0.5, "lm_word_bonus": 0.0, "lm_oov_penalty": 30.0}
     plain = finals(recognize(Recognizer(onnx, search=search), conversation)).split()
-    pairs = finals(recognize(Recognizer(onnx, search=search, lm=pairs_lm, lm_weights=weights), conversation))
+    pairs = finals(recognize(Recognizer(onnx, search=search, lm=pairs_lm, **weights), conversation))
     assert sum(len(word) == 2 for word in plain) < 0.4 * len(plain)
     assert sum(len(word) == 2 for word in pairs.split()) > 0.6 * len(pairs.split()) > 0
-    shared = Recognizer(onnx, search=search, lm=load_lm(pairs_lm), lm_weights=weights)
+    shared = Recognizer(onnx, search=search, lm=load_lm(pairs_lm), **weights)
     assert finals(recognize(shared, conversation)) == pairs
 
 
@@ -193,6 +192,9 @@ def test_a_variant_shares_what_is_big() -> None:
     assert variant.chunk_ms == 160
     assert variant.onnx is recognizer.onnx and variant.language_model is recognizer.language_model is not None
     assert recognizer.with_options(search="greedy").fusion is None
-    assert recognizer.with_options(lm_weights=LmWeights(weight=0.5)).language_model is recognizer.language_model
+    assert variant.fusion is recognizer.with_options(text="plain").fusion is recognizer.fusion is not None
+    assert variant.punctuator is recognizer.punctuator is not None
+    lighter = recognizer.with_options(lm_weight=0.5)
+    assert lighter.language_model is recognizer.language_model and lighter.fusion is not recognizer.fusion
     with pytest.raises(ValueError, match="chunk_ms is 100"):
         recognizer.with_options(chunk_ms=100)

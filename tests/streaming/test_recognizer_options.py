@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import fields
 from itertools import combinations_with_replacement
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from support.recognition import recognize
 
 from asr import Recognizer
+from asr.options import OPTIONS
 from asr.runtime.onnx_model import ModelError, OnnxModel
 
 
@@ -35,10 +35,11 @@ def test_events_as_dictionaries(recognizer: Recognizer, conversation: np.ndarray
         ({"chunk_ms": 0}, r"chunk_ms is 0; it must be a multiple of 40 in \[40, 5120\]"),
         ({"chunk_ms": 100}, "chunk_ms is 100"),
         ({"chunk_ms": 5160}, "chunk_ms is 5160"),
-        ({"chunk_ms": 640.0}, "chunk_ms is 640.0"),
+        ({"chunk_ms": True}, "chunk_ms is true"),
+        ({"chunk_ms": "640"}, "chunk_ms is '640'"),
         ({"left_context_ms": -40}, r"left_context_ms is -40; it must be a multiple of 40 in \[0, 20480\]"),
         ({"left_context_ms": 20520}, "left_context_ms is 20520"),
-        ({"search": "best"}, "search 'best' is not known: choose one of greedy, beam, rescore"),
+        ({"search": "best"}, "search is 'best'; it must be one of greedy, beam, rescore"),
         ({"beam_size": 0}, "beam_size"),
         ({"beam_size": 1025}, "beam_size"),
         ({"max_utterance_s": 121}, r"max_utterance_s is 121; it must be in \(0, 120\]"),
@@ -136,6 +137,7 @@ import sys
 import asr
 assert "numpy" not in sys.modules and "onnxruntime" not in sys.modules, "import asr is not cheap"
 from asr import Recognizer
+from asr.options import OPTIONS
 import asr.streaming.terminal.captions, asr.streaming.terminal.cli
 import asr.streaming.audio.microphone, asr.streaming.audio.audio_file
 from asr.streaming import *
@@ -183,8 +185,8 @@ def state(make: Callable[[], Recognizer]) -> object:
     except ValueError as error:
         return str(error)
     lm = recognizer.language_model
-    own = [getattr(recognizer, each.name) for each in fields(recognizer)]
-    return own, lm and lm.num_ngrams, recognizer.fusion is None, recognizer.closed_list is None
+    own = [getattr(recognizer, name) for name in ("lm", "hotwords", "phrases", *OPTIONS)]
+    return own, lm and lm.num_ngrams, recognizer.fusion is None
 
 
 @pytest.mark.parametrize("former", [{}, {"search": "greedy"}, {"lm": None}, {"lm": "pairs", "chunk_ms": 160}])
@@ -263,3 +265,33 @@ def test_the_bundled_model_is_float32_on_a_gpu_alone(provider: str, name: str, m
     monkeypatch.setattr("asr.streaming.recognizer.OnnxModel", Opened)
     with pytest.raises(RuntimeError, match=f"^{name}$"):
         Recognizer(provider=provider)
+
+
+def test_a_variant_with_another_model_has_the_defaults_of_that_model(onnx: OnnxModel, file_with_defaults: Path) -> None:
+    recognizer = Recognizer(onnx, beam_size=7)
+    variant = recognizer.with_options(model=file_with_defaults)
+    assert (recognizer.chunk_ms, recognizer.left_context_ms) == (640, 2560)
+    assert (variant.chunk_ms, variant.left_context_ms, variant.beam_size) == (320, 640, 7)
+    assert variant.with_options(model=onnx).chunk_ms == 640
+
+
+def test_a_variant_of_a_variant_shares_too(pairs_lm: Path, onnx: OnnxModel) -> None:
+    recognizer = Recognizer(onnx, lm=pairs_lm)
+    back = recognizer.with_options(phrases=["AB"]).with_options(phrases=None, text="plain")
+    assert back.language_model is recognizer.language_model is not None and back.fusion is recognizer.fusion
+    listed = ["AB CD"]
+    hot = recognizer.with_options(hotwords=listed)
+    assert hot.fusion is not recognizer.fusion and hot.with_options(mask=["CD"]).fusion is hot.fusion
+    listed.append("EF")
+    assert hot.with_options(hotwords=listed).fusion is not hot.fusion
+
+
+def test_options_are_attributes_that_cannot_be_set(onnx: OnnxModel) -> None:
+    recognizer = Recognizer(onnx, search="beam", hotwords=["AB"])
+    assert recognizer.search == "beam" and list(recognizer.hotwords) == ["AB"]
+    with pytest.raises(AttributeError):
+        recognizer.search = "greedy"
+    with pytest.raises(AttributeError, match="'Recognizer' object has no attribute 'serch'"):
+        _ = recognizer.serch
+    with pytest.raises(TypeError, match="there is no option serch"):
+        Recognizer(onnx, serch="beam")

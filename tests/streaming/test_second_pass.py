@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from support.arpa import packed
 from support.recognition import finals, recognize
 
 from asr import Recognizer, _core
-from asr._core import EncoderStep, NgramLm, SegmentOptions, Stream
+from asr._core import EncoderStep, LmFusion, NgramLm, Options, SegmentOptions, Stream
 from asr.data.spectral import warp_frequencies
 from asr.features import fbank
 from asr.model.model import AsrModel
@@ -45,19 +44,10 @@ def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.nda
     return found, sum(event[0] == "final" for event in stream.take_events())
 
 
-def segment_options(tokens: list[str], **search: Any) -> SegmentOptions:
+def segment_options(tokens: list[str], fusion: LmFusion | None = None, **search: Any) -> SegmentOptions:
     """Two passes, in chunks of 640 ms."""
-    return SegmentOptions(
-        tokens=tokens,
-        chunk_size=16,
-        second_pass=True,
-        rescore_ctc_weight=0.5,
-        silence_after_speech_s=0.8,
-        min_silence_after_speech_s=0.8,
-        silence_without_speech_s=5.0,
-        max_utterance_s=20.0,
-        **search,
-    )
+    options = Options(rescore_ctc_weight=0.5, silence_after_speech_s=0.8, min_silence_after_speech_s=0.8, **search)
+    return SegmentOptions(options, tokens=tokens, fusion=fusion)
 
 
 def views(features: torch.Tensor) -> list[torch.Tensor]:
@@ -98,9 +88,9 @@ def test_a_final_is_what_pytorch_makes_of_the_whole_utterance(
             score=lambda tokens, memory=encoder_out: onnx.score(tokens, memory),
             ctc_weight=onnx.metadata.rescore_ctc_weight,
         )
-        events = recognize(replace(recognizer, chunk_ms=40 * chunk), audio)
+        events = recognize(recognizer.with_options(chunk_ms=40 * chunk), audio)
         assert finals(events) == text(best, onnx.tokens)
-    assert finals(events) != finals(recognize(replace(recognizer, second_pass=False), audio))  # or it is no test
+    assert finals(events) != finals(recognize(recognizer.with_options(second_pass=False), audio))  # or it is no test
 
 
 def test_each_utterance_is_encoded_from_its_first_frame_to_its_last(onnx: OnnxModel, conversation: np.ndarray) -> None:
@@ -125,8 +115,8 @@ def test_the_text_of_one_pass_is_a_partial_before_it(recognizer: Recognizer, con
     def texts(recognizer: Recognizer, *types: type) -> list[str]:
         return [event.raw for event in recognize(recognizer, conversation) if isinstance(event, types)]
 
-    recognizer = replace(recognizer, search="beam")  # without rescoring
-    one_pass = replace(recognizer, second_pass=False)
+    recognizer = recognizer.with_options(search="beam")  # without rescoring
+    one_pass = recognizer.with_options(second_pass=False)
     alone = texts(one_pass, Partial, Final)
     expected = [text for i, text in enumerate(alone) if not i or text != alone[i - 1]]
     assert texts(recognizer, Partial) == expected
@@ -146,7 +136,7 @@ def test_long_utterances_are_taken_in_chunks(
     shorter = partial(_core.SegmentOptions, max_full_context=50)
     monkeypatch.setattr("asr.streaming.recognizer.SegmentOptions", shorter)
     log_probs, _ = mean_of_views(tiny_model, fbank(audio), 16, 10, 50, 10)
-    chunked = finals(recognize(replace(recognizer), audio))
+    chunked = finals(recognize(recognizer.with_options(), audio))
     assert chunked == text(decode(log_probs, "greedy"), onnx.tokens) != whole
 
 
@@ -185,7 +175,7 @@ def test_its_cache_is_held_no_longer_than_it_runs(recognizer: Recognizer, conver
 @pytest.mark.parametrize("odd", range(4))
 def test_the_first_pass_and_each_view_count_the_same(odd: int) -> None:
     tokens = ["", "<unk>", "", "▁A", "▁B"]
-    options = segment_options(tokens, search="greedy", beam_size=1, fusion=None)
+    options = segment_options(tokens, search="greedy")
 
     def event(usual: tuple[float, float], of_odd: tuple[float, float]) -> tuple:
         """The final where three of the four runs give A and B the first log-probabilities, one the second."""

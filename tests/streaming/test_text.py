@@ -99,7 +99,7 @@ def test_a_gap_has_no_raw_words_of_its_own() -> None:
 
 
 def test_bad_values(onnx: OnnxModel, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="text is 'pretty'; choose one of formatted, plain"):
+    with pytest.raises(ValueError, match="text is 'pretty'; it must be one of formatted, plain"):
         Recognizer(onnx, text="pretty")
     with pytest.raises(ValueError, match="mask: there is no file"):
         Recognizer(onnx, mask=tmp_path / "none.txt")

@@ -2,7 +2,7 @@
  *
  *     asr_model *model;  asr_stream *stream;  char error[256];
  *     asr_model_load("model.onnx", NULL, &model, error, sizeof error);
- *     asr_stream_new(model, NULL, &stream, error, sizeof error);
+ *     asr_stream_new(model, ASR_SAMPLE_RATE, NULL, NULL, &stream, error, sizeof error);
  *     while (...) {
  *       asr_stream_accept_i16(stream, samples, num_samples);
  *       for (const asr_event *e; (e = asr_stream_next_event(stream)) != NULL;) puts(e->text);
@@ -12,7 +12,7 @@
  *
  * Guarantees:
  *
- * - Audio is mono, of asr_stream_options.sample_rate, in pieces of any length. What is recognized depends on the audio
+ * - Audio is mono, of the sample rate of asr_stream_new, in pieces of any length. What is recognized depends on the audio
  *   alone, not on how it was cut, and is the same as in Python: text, times, confidence.
  * - Events come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an empty
  *   one takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A GAP
@@ -33,8 +33,7 @@
 #ifndef ASR_STREAM_H
 #define ASR_STREAM_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "options.h"
 
 #if defined(ASR_STREAM_STATIC)
 #define ASR_API
@@ -86,10 +85,6 @@ typedef struct asr_model_options {
   const char *lm_path;          /* language model, a file of `asr lm`; NULL: none */
   const void *lm_data;          /* or that file's bytes; needed during the call only */
   size_t lm_size;
-  float lm_weight;              /* of its log-probabilities, [0, 10]; 0.9 */
-  float lm_word_bonus;          /* for each word, [-20, 20]; -2.4 */
-  float lm_oov_penalty;         /* for a word outside its vocabulary, [0, 100]; 8 */
-  float lm_prior_weight;        /* of the letters' own log-probabilities, [0, 2]; 0.7 */
   int32_t num_threads;          /* CPU threads inside one operator, [0, 1024], 0: all cores; 1 */
   int32_t reserved;             /* 0 */
   asr_log_callback log;         /* NULL: none. It must outlive the model and its streams. */
@@ -100,50 +95,27 @@ typedef struct asr_model_options {
   size_t punctuation_size;
 } asr_model_options;
 
-typedef enum asr_search {
-  ASR_SEARCH_GREEDY = 0,  /* takes no language model */
-  ASR_SEARCH_BEAM = 1,    /* CTC prefix beam search */
-  ASR_SEARCH_RESCORE = 2  /* beam; at the endpoint the attention decoder picks among its hypotheses */
-} asr_search;
+/* What a stream recognizes with, besides the model. Defaults: asr_assets_init. All is copied. */
+typedef struct asr_assets {
+  size_t struct_size;   /* sizeof(asr_assets) */
+  const char *hotwords; /* words and phrases that are expected, one a line; after a colon or a tab a boost of its own;
+                           NULL: none */
+  const char *phrases;  /* a grammar in place of free speech, one phrase a line: other speech becomes "[unk]"; without
+                           language model and hotwords; NULL: free speech */
+  const char *mask;     /* words and phrases to be shown as stars, one a line; NULL: none */
+  int32_t use_lm;       /* 1: the model's language model, if it has one; 0: none, as greedy search needs it; 1 */
+  int32_t reserved;     /* 0 */
+} asr_assets;
 
-typedef enum asr_text {
-  ASR_TEXT_DEFAULT = 0,  /* ASR_TEXT_FORMATTED */
-  ASR_TEXT_PLAIN = 1,    /* words alone, of English models in small letters */
-  ASR_TEXT_FORMATTED = 2 /* numbers in digits and, with a model for them, case and punctuation; of English words only */
-} asr_text;
-
-/* How to recognize. Defaults: asr_stream_options_init. */
-typedef struct asr_stream_options {
-  size_t struct_size;              /* sizeof(asr_stream_options) */
-  int32_t chunk_ms;                /* audio per step: text appears once per chunk; multiple of 40, [40, 5120], 0: the
-                                      model file's own, 640 as a rule; 0 */
-  int32_t left_context_ms;         /* what is remembered before it; multiple of 40, [0, 20480], -1: the model
-                                      file's own, 2560 as a rule; -1 */
-  int32_t search;                  /* asr_search; ASR_SEARCH_RESCORE */
-  int32_t second_pass;             /* 1: a FINAL comes from encoding the whole utterance again; 0: from chunks; 1 */
-  int32_t use_lm;                  /* 1: the model's language model, if it has one; 0: none; 1 */
-  int32_t beam_size;               /* hypotheses kept, [1, 1024]; 256 */
-  double silence_after_speech_s;   /* ends an utterance at the latest; > 0, INFINITY: never; 2 */
-  double silence_without_speech_s; /* the same where there is no speech; 5 */
-  double max_utterance_s;          /* ends a longer one between words; (0, 120]; 20 */
-  double hotword_boost;            /* nats for each letter of a hotword, (0, 20]; 0.75 */
-  double unknown_cost;             /* nats for each letter that becomes "[unk]", (0, 100]; 1.5 */
-  const char *hotwords;            /* words and phrases that are expected, one a line; behind a colon or a tab a boost
-                                      of its own; needed during the call only; NULL: none */
-  const char *phrases;             /* a grammar in place of free speech, one phrase a line: what is none of it becomes
-                                      "[unk]"; no language model takes part, and no hotwords; NULL: free speech */
-  int32_t sample_rate;             /* of the audio and of gaps, Hz, [1000, 768000], 0: 16000; 16000. Anything else is
-                                      resampled; events, and asr_stream_sample_offset, count in 16 kHz and seconds */
-  int32_t text;                    /* how events show words, asr_text; ASR_TEXT_DEFAULT */
-  const char *mask;                /* words and phrases to be shown as stars, one a line; needed during the call only;
-                                      NULL: none */
-  double min_silence_after_speech_s; /* at the earliest; between the two, the words decide; > 0, INFINITY: always the
-                                        latest; 0.5 */
-} asr_stream_options;
-
-/* Fill in the defaults: asr_model_options options; asr_model_options_init(&options, sizeof options); */
+/* Fill in the defaults: asr_options options; asr_options_init(&options, sizeof options); */
 ASR_API void asr_model_options_init(asr_model_options *options, size_t struct_size);
-ASR_API void asr_stream_options_init(asr_stream_options *options, size_t struct_size);
+ASR_API void asr_options_init(asr_options *options, size_t struct_size);
+ASR_API void asr_assets_init(asr_assets *assets, size_t struct_size);
+
+/* Sets an option by its name, such as "beam_size" to "64", "second_pass" to "false", "search" to "beam". `options` has
+ * been initialized. On failure nothing changes, and `error` is as for asr_model_load. */
+ASR_API asr_status asr_options_set(asr_options *options, const char *name, const char *value, char *error,
+                                   size_t error_size);
 
 /* Opens a model file, or the bytes of one (needed during the call only). `options` may be NULL. On failure *model is
  * NULL, and `error` (NULL, or error_size bytes) holds one sentence, cut to fit. */
@@ -157,9 +129,10 @@ ASR_API void asr_model_free(asr_model *model);
  * long as the model. */
 ASR_API const char *asr_model_property(const asr_model *model, const char *key);
 
-/* A new stream: all state of one source of audio. `options` may be NULL; failure as above. */
-ASR_API asr_status asr_stream_new(const asr_model *model, const asr_stream_options *options, asr_stream **stream,
-                                  char *error, size_t error_size);
+/* A new stream: all state of one source of audio, whose rate is in [1000, 768000] Hz; anything but 16000 is resampled.
+ * `options` and `assets` may be NULL; failure as above. */
+ASR_API asr_status asr_stream_new(const asr_model *model, int32_t sample_rate, const asr_options *options,
+                                  const asr_assets *assets, asr_stream **stream, char *error, size_t error_size);
 ASR_API void asr_stream_free(asr_stream *stream);
 
 /* Continue with num_samples samples: f32 in [-1, 1], i16 in [-32768, 32767]. Samples that are not finite count as
@@ -170,6 +143,13 @@ ASR_API asr_status asr_stream_accept_i16(asr_stream *stream, const int16_t *samp
 /* num_samples of audio, at the stream's sample rate, were lost here: ends the utterance; what follows is recognized
  * afresh. In [0, 2^48]; 0 does nothing. */
 ASR_API asr_status asr_stream_gap(asr_stream *stream, int64_t num_samples);
+
+/* Ends the utterance here, whatever the endpoint rules say; its FINAL follows, and the audio goes on. */
+ASR_API asr_status asr_stream_end_utterance(asr_stream *stream);
+
+/* The same, and what follows is recognized with these options and assets; NULL as in asr_stream_new. Where they are
+ * wrong, nothing changes. */
+ASR_API asr_status asr_stream_change(asr_stream *stream, const asr_options *options, const asr_assets *assets);
 
 /* No more audio: the rest is decoded, the last utterance reported. Twice is once. */
 ASR_API asr_status asr_stream_finish(asr_stream *stream);

@@ -31,13 +31,24 @@ class Error : public std::runtime_error {
   asr_status status_;
 };
 
-// asr_model_options and asr_stream_options, with the defaults.
+// The structs of asr_stream.h, with the defaults.
 struct ModelOptions : asr_model_options {
   ModelOptions() { asr_model_options_init(this, sizeof(asr_model_options)); }
 };
 
-struct StreamOptions : asr_stream_options {
-  StreamOptions() { asr_stream_options_init(this, sizeof(asr_stream_options)); }
+struct Options : asr_options {
+  Options() { asr_options_init(this, sizeof(asr_options)); }
+
+  // By name: set("beam_size", "64").
+  void set(const std::string& name, const std::string& value) {
+    std::string error(1024, '\0');
+    const asr_status status = asr_options_set(this, name.c_str(), value.c_str(), error.data(), error.size());
+    if (status != ASR_OK) throw Error(status, error.c_str());
+  }
+};
+
+struct Assets : asr_assets {
+  Assets() { asr_assets_init(this, sizeof(asr_assets)); }
 };
 
 struct Word {
@@ -93,10 +104,12 @@ class Model {
 // For one thread at a time. Every call may throw Error.
 class Stream {
  public:
-  explicit Stream(const Model& model, const StreamOptions& options = {}) {
+  explicit Stream(const Model& model, const Options& options = {}, const Assets& assets = {},
+                  std::int32_t sample_rate = ASR_SAMPLE_RATE) {
     asr_stream* stream = nullptr;
     std::string error(1024, '\0');
-    const asr_status status = asr_stream_new(model.get(), &options, &stream, error.data(), error.size());
+    const asr_status status =
+        asr_stream_new(model.get(), sample_rate, &options, &assets, &stream, error.data(), error.size());
     if (status != ASR_OK) throw Error(status, error.c_str());
     stream_.reset(stream);
   }
@@ -104,6 +117,8 @@ class Stream {
   void accept(const float* samples, std::size_t count) { check(asr_stream_accept_f32(get(), samples, count)); }
   void accept(const std::int16_t* samples, std::size_t count) { check(asr_stream_accept_i16(get(), samples, count)); }
   void gap(std::int64_t num_samples) { check(asr_stream_gap(get(), num_samples)); }
+  void end_utterance() { check(asr_stream_end_utterance(get())); }
+  void change(const Options& options, const Assets& assets = {}) { check(asr_stream_change(get(), &options, &assets)); }
   void finish() { check(asr_stream_finish(get())); }
 
   std::int64_t sample_offset() const { return asr_stream_sample_offset(get()); }

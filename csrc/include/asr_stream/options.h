@@ -1,0 +1,62 @@
+/* The options of recognition, plain values. asr_stream.h includes this file and has the functions for it. */
+#ifndef ASR_STREAM_OPTIONS_H
+#define ASR_STREAM_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum asr_search { ASR_SEARCH_GREEDY = 0, ASR_SEARCH_BEAM = 1, ASR_SEARCH_RESCORE = 2 } asr_search;
+
+typedef enum asr_text { ASR_TEXT_FORMATTED = 0, ASR_TEXT_PLAIN = 1 } asr_text;
+
+/* Defaults: asr_options_init. A value that the model file sets by default is -1, in double NAN. The comments are
+ * written by `python -m asr.options --write`. */
+typedef struct asr_options {
+  size_t struct_size; /* sizeof(asr_options) */
+  /* audio per step; text appears once per chunk; a multiple of 40 in [40, 5120]; default: the model file's, usually
+   * 640 */
+  int32_t chunk_ms;
+  /* audio before the chunk that the encoder attends to; a multiple of 40 in [0, 20480]; default: the model file's,
+   * usually 2560 */
+  int32_t left_context_ms;
+  /* greedy, beam (CTC prefix beam search), or rescore (beam; at the endpoint the attention decoder picks among its
+   * hypotheses); default: rescore; asr_search */
+  int32_t search;
+  /* encode an utterance that has ended again, with full context, and take its final from that; default: true */
+  int32_t second_pass;
+  /* hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */
+  int32_t beam_size;
+  /* hypotheses that the attention decoder scores, which a final waits for; a whole number in [1, 1024]; default: 4 */
+  int32_t num_rescored;
+  /* how words are shown: formatted (numbers in digits, case and punctuation; English only) or plain; default:
+   * formatted; asr_text */
+  int32_t text;
+  /* nats below the best hypothesis at which another one is dropped; in (0, 100]; default: 11 */
+  double beam_threshold;
+  /* weight of the first pass in rescoring; the decoder has the rest; in [0, 1]; default: the model file's, usually
+   * 0.7 */
+  double rescore_ctc_weight;
+  /* weight of the language model's log-probabilities; in [0, 10]; default: 0.9 */
+  double lm_weight;
+  /* added for each word, with a language model; in [-20, 20]; default: -2.4 */
+  double lm_word_bonus;
+  /* subtracted for each word outside the vocabulary of the language model; in [0, 100]; default: 8 */
+  double lm_oov_penalty;
+  /* weight of the bigram log-probabilities of letters or phones, which are subtracted; in [0, 2]; default: 0.7 */
+  double lm_prior_weight;
+  /* bonus in nats for each letter of a hotword; in (0, 20]; default: 0.75 */
+  double hotword_boost;
+  /* cost in nats for each letter that becomes [unk], where phrases are given; in (0, 100]; default: 1.5 */
+  double unknown_cost;
+  /* longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one;
+   * in (0, inf]; default: 2 */
+  double silence_after_speech_s;
+  /* shortest such silence; set both equal for a fixed timeout; in (0, inf]; default: 0.5 */
+  double min_silence_after_speech_s;
+  /* silence before an utterance without any words ends; in (0, inf]; default: 5 */
+  double silence_without_speech_s;
+  /* a longer utterance ends at its next pause, or between two words; in (0, 120]; default: 20 */
+  double max_utterance_s;
+} asr_options;
+
+#endif

@@ -1,0 +1,138 @@
+// The options of recognition: one table, of which all else is made. Python, C and JavaScript set an option by its name;
+// the command line, its help and the docs loop over the rows.
+//
+// A new option is a field at the end of asr_options, a row here, and its use; then `python -m asr.options --write`.
+// What recognition needs beside plain values (model, language model, hotwords, ...) is no option.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "contract.h"
+#include "include/asr_stream/options.h"
+
+namespace asr_stream {
+
+enum class OptionType {
+  kFlag,
+  kChoice,        // the number of one of `choices`, from 0
+  kInteger,
+  kMilliseconds,  // an integer, a multiple of an encoder frame
+  kNumber,
+};
+
+struct Option {
+  const char* name;  // in Python, C, on the command line (with dashes) and in JavaScript (camelCase)
+  std::variant<std::int32_t asr_options::*, double asr_options::*> field;
+  OptionType type;
+  char bracket;  // '[': `low` itself is allowed, '(': it is not
+  double low;
+  double high;
+  double default_value;
+  const char* doc;
+  const char* choices = "";
+  bool of_model = false;  // the model file has a default; `default_value` is that of a file without one
+};
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The weights and costs are tuned for the bundled models.
+inline constexpr Option kOptions[] = {
+    {"chunk_ms", &asr_options::chunk_ms, OptionType::kMilliseconds, '[', kEncoderFrameMs, 5120, 640,
+     "audio per step; text appears once per chunk", "", true},
+    {"left_context_ms", &asr_options::left_context_ms, OptionType::kMilliseconds, '[', 0, 20480, 2560,
+     "audio before the chunk that the encoder attends to", "", true},
+    {"search", &asr_options::search, OptionType::kChoice, '[', 0, 2, ASR_SEARCH_RESCORE,
+     "greedy, beam (CTC prefix beam search), or rescore (beam; at the endpoint the attention decoder picks among its "
+     "hypotheses)",
+     "greedy, beam, rescore"},
+    {"second_pass", &asr_options::second_pass, OptionType::kFlag, '[', 0, 1, 1,
+     "encode an utterance that has ended again, with full context, and take its final from that"},
+    {"beam_size", &asr_options::beam_size, OptionType::kInteger, '[', 1, 1024, 256, "hypotheses kept by the beam search"},
+    {"num_rescored", &asr_options::num_rescored, OptionType::kInteger, '[', 1, 1024, 4,
+     "hypotheses that the attention decoder scores, which a final waits for"},
+    {"text", &asr_options::text, OptionType::kChoice, '[', 0, 1, ASR_TEXT_FORMATTED,
+     "how words are shown: formatted (numbers in digits, case and punctuation; English only) or plain",
+     "formatted, plain"},
+    // 10 makes 1 % more errors in the first pass, 12 no fewer, and takes a fifth more time in the search.
+    {"beam_threshold", &asr_options::beam_threshold, OptionType::kNumber, '(', 0, 100, 11,
+     "nats below the best hypothesis at which another one is dropped"},
+    {"rescore_ctc_weight", &asr_options::rescore_ctc_weight, OptionType::kNumber, '[', 0, 1, 0.7,
+     "weight of the first pass in rescoring; the decoder has the rest", "", true},
+    {"lm_weight", &asr_options::lm_weight, OptionType::kNumber, '[', 0, 10, 0.9,
+     "weight of the language model's log-probabilities"},
+    {"lm_word_bonus", &asr_options::lm_word_bonus, OptionType::kNumber, '[', -20, 20, -2.4,
+     "added for each word, with a language model"},
+    {"lm_oov_penalty", &asr_options::lm_oov_penalty, OptionType::kNumber, '[', 0, 100, 8,
+     "subtracted for each word outside the vocabulary of the language model"},
+    {"lm_prior_weight", &asr_options::lm_prior_weight, OptionType::kNumber, '[', 0, 2, 0.7,
+     "weight of the bigram log-probabilities of letters or phones, which are subtracted"},
+    {"hotword_boost", &asr_options::hotword_boost, OptionType::kNumber, '(', 0, 20, 0.75,
+     "bonus in nats for each letter of a hotword"},
+    {"unknown_cost", &asr_options::unknown_cost, OptionType::kNumber, '(', 0, 100, 1.5,
+     "cost in nats for each letter that becomes [unk], where phrases are given"},
+    {"silence_after_speech_s", &asr_options::silence_after_speech_s, OptionType::kNumber, '(', 0, kInfinity, 2,
+     "longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one"},
+    {"min_silence_after_speech_s", &asr_options::min_silence_after_speech_s, OptionType::kNumber, '(', 0, kInfinity,
+     0.5, "shortest such silence; set both equal for a fixed timeout"},
+    {"silence_without_speech_s", &asr_options::silence_without_speech_s, OptionType::kNumber, '(', 0, kInfinity, 5,
+     "silence before an utterance without any words ends"},
+    // It bounds what a stream keeps; the endpointer may go to 1.5 times.
+    {"max_utterance_s", &asr_options::max_utterance_s, OptionType::kNumber, '(', 0, 120, 20,
+     "a longer utterance ends at its next pause, or between two words"},
+};
+
+constexpr const Option* find_option(std::string_view name) {  // nullptr: there is none
+  for (const Option& option : kOptions) {
+    if (name == option.name) return &option;
+  }
+  return nullptr;
+}
+
+constexpr const Option& option(std::string_view name) {
+  const Option* found = find_option(name);
+  return found ? *found : throw std::invalid_argument("there is no option '" + std::string(name) + "'");
+}
+
+inline constexpr std::int32_t kBeamSize = static_cast<std::int32_t>(option("beam_size").default_value);
+inline constexpr float kHotwordBoost = static_cast<float>(option("hotword_boost").default_value);
+inline constexpr float kUnknownCost = static_cast<float>(option("unknown_cost").default_value);
+
+// Values for all options. A new one has the defaults.
+struct Options : asr_options {
+  Options();
+};
+
+using OptionValue = std::variant<bool, double, std::string_view>;  // of a flag, of a number, of a choice
+
+// All that is wrong is a std::invalid_argument, which names the option, the value and what is allowed.
+void set(asr_options& options, std::string_view name, const OptionValue& value);
+// What `text` stands for, as value of this option: a number, "true" or "false", a choice.
+OptionValue parse(const Option& option, std::string_view text);
+OptionValue get(const asr_options& options, const Option& option);
+// Whether its value is left to the model file.
+bool is_unset(const asr_options& options, const Option& option);
+void check(const asr_options& options);
+// What a model file has for the options that are left to it: sizes in encoder frames.
+struct ModelDefaults {
+  std::int64_t chunk_size, left_context;
+  double rescore_ctc_weight;
+};
+Options resolved(Options options, const ModelDefaults& defaults);
+Options resolved(Options options);  // with the values of the table
+
+std::vector<std::string_view> choices(const Option& option);
+// What is allowed, as "a whole number in [1, 1024]".
+std::string allowed(const Option& option);
+std::string interval(const Option& option);  // "(0, 20]"
+bool is_allowed(const Option& option, double value);
+void check_option(std::string_view name, double value);
+// Its default value, of a choice its name.
+OptionValue default_of(const Option& option);
+
+}  // namespace asr_stream

@@ -1,0 +1,138 @@
+// The table of options in Python, and values for them.
+#include "options.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "segment.h"
+#include "text/formatter.h"
+
+namespace asr_stream {
+
+namespace py = pybind11;
+
+namespace {
+
+const char* name(OptionType type) {
+  switch (type) {
+    case OptionType::kFlag: return "flag";
+    case OptionType::kChoice: return "choice";
+    case OptionType::kInteger: return "integer";
+    case OptionType::kMilliseconds: return "milliseconds";
+    case OptionType::kNumber: break;
+  }
+  return "number";
+}
+
+py::object to_python(const Option& option, const OptionValue& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return py::bool_(*flag);
+  if (const auto* choice = std::get_if<std::string_view>(&value)) return py::str(choice->data(), choice->size());
+  const double number = std::get<double>(value);
+  if (option.type == OptionType::kNumber) return py::float_(number);
+  return py::int_(static_cast<long>(number));
+}
+
+void set(Options& options, const Option& option, const py::handle& value) {
+  if (py::isinstance<py::bool_>(value)) return set(options, option.name, value.cast<bool>());
+  if (py::isinstance<py::str>(value)) {
+    const auto text = value.cast<std::string>();
+    return set(options, option.name, std::string_view(text));
+  }
+  const double number = PyFloat_AsDouble(value.ptr());
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    throw py::value_error(std::string(option.name) + " is " + py::repr(value).cast<std::string>() + "; it must be " +
+                          allowed(option));
+  }
+  set(options, option.name, number);
+}
+
+// None stands for the default.
+Options to_options(const py::kwargs& values) {
+  Options options;
+  for (const auto& [key, value] : values) {
+    const Option* option = find_option(key.cast<std::string>());
+    if (!option) throw py::type_error("there is no option " + key.cast<std::string>());
+    if (!value.is_none()) set(options, *option, value);
+  }
+  return options;
+}
+
+py::object attribute(const Options& options, const std::string& name) {
+  const Option* option = find_option(name);
+  if (!option) throw py::attribute_error(name);
+  return is_unset(options, *option) ? py::none() : to_python(*option, get(options, *option));
+}
+
+}  // namespace
+
+void bind_options(py::module_& m) {
+  using namespace pybind11::literals;
+  py::class_<Option>(m, "Option")
+      .def_readonly("name", &Option::name)
+      .def_readonly("doc", &Option::doc)
+      .def_readonly("low", &Option::low)
+      .def_property_readonly("with_low", [](const Option& option) { return option.bracket == '['; })
+      .def_readonly("high", &Option::high)
+      .def_readonly("of_model", &Option::of_model)
+      .def_property_readonly("choices", [](const Option& option) { return py::tuple(py::cast(choices(option))); })
+      .def_property_readonly("type", [](const Option& option) { return name(option.type); })
+      .def_property_readonly("allowed", &allowed)
+      .def_property_readonly("default",
+                             [](const Option& option) { return to_python(option, default_of(option)); })
+      .def("parse", [](const Option& option, const std::string& text) {
+        Options checked;
+        const OptionValue value = parse(option, text);
+        set(checked, option.name, value);
+        return to_python(option, value);
+      }, "text"_a);
+  py::dict options;
+  for (const Option& option : kOptions) options[option.name] = py::cast(&option, py::return_value_policy::reference);
+  m.attr("OPTIONS") = options;
+
+  py::class_<Options>(m, "Options")
+      .def(py::init(&to_options))
+      .def("__getattr__", &attribute, "name"_a)
+      .def("resolved",
+           [](const Options& options, std::int64_t chunk_size, std::int64_t left_context, double rescore_ctc_weight) {
+             return resolved(options, {chunk_size, left_context, rescore_ctc_weight});
+           },
+           py::kw_only(), "chunk_size"_a, "left_context"_a, "rescore_ctc_weight"_a);
+
+  m.def("new_fusion",
+        [](const Options& options, std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens,
+           const std::vector<std::string>& phones, const std::optional<std::string>& hotwords) {
+          const py::gil_scoped_release release;  // the lexicon may have to be built
+          return std::const_pointer_cast<LmFusion>(new_fusion(options, std::move(lm), tokens, phones, hotwords));
+        },
+        "options"_a, "lm"_a, "tokens"_a, "phones"_a, "hotwords"_a);
+  py::class_<SegmentOptions, std::shared_ptr<SegmentOptions>>(m, "SegmentOptions")
+      .def(py::init([](const Options& options, std::vector<std::string> tokens, std::vector<std::string> phones,
+                       std::shared_ptr<const LmFusion> fusion, std::shared_ptr<const Phrases> phrases,
+                       std::shared_ptr<TextOptions> text, std::int64_t max_full_context,
+                       std::shared_ptr<const NeuralLmMetadata> neural_lm) {
+             auto segment = std::make_shared<SegmentOptions>(options);
+             segment->tokens = std::move(tokens);
+             segment->phones = std::move(phones);
+             segment->fusion = std::move(fusion);
+             segment->phrases = std::move(phrases);
+             segment->text = std::move(text);
+             segment->max_full_context = max_full_context;
+             segment->neural_lm = std::move(neural_lm);
+             const Segment check(segment);
+             return segment;
+           }),
+           "options"_a, py::kw_only(), "tokens"_a, "phones"_a = std::vector<std::string>(), "fusion"_a = nullptr,
+           "phrases"_a = nullptr, "text"_a = nullptr, "max_full_context"_a = kMaxFullContext,
+           "neural_lm"_a = nullptr)
+      .def_property_readonly("rescores", &SegmentOptions::rescores);
+}
+
+}  // namespace asr_stream
