@@ -49,7 +49,7 @@ inline constexpr const char* kPunctuationOutputs[] = {"mark_probs", "case_probs"
 // The file of a neural language model, its tensors in their order.
 inline constexpr char kNeuralLmType[] = "asr_stream_neural_lm";
 inline constexpr int kNeuralLmVersion = 1;
-inline constexpr const char* kNeuralLmInputs[] = {"pieces", "parents", "depths", "mask"};
+inline constexpr const char* kNeuralLmInputs[] = {"pieces", "parents", "depths", "ends"};
 inline constexpr const char* kNeuralLmOutputs[] = {"log_probs"};
 
 }  // namespace asr_stream

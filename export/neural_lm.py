@@ -38,13 +38,15 @@ class NeuralLmReport:
 
 
 class NeuralLmGraph(nn.Module):
-    """(T,) pieces, parents and depths, (T, T) mask -> (T,) log-probability of each piece after its parent."""
+    """(T,) int64 pieces, parents, depths and ends -> (T,) log-probability of each piece after its parent."""
 
     def __init__(self, model: NeuralLm) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, pieces: Tensor, parents: Tensor, depths: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, pieces: Tensor, parents: Tensor, depths: Tensor, ends: Tensor) -> Tensor:
+        place = torch.arange(len(pieces))
+        mask = (place[None, :] <= place[:, None]) & (place[:, None] < ends[None, :])  # ancestors, in preorder
         logits = self.model(pieces[None], depths, mask[None])[0]
         num_pieces = self.model.config.num_pieces
         chosen = logits.reshape(-1)[parents * num_pieces + pieces]
@@ -72,8 +74,7 @@ def export_neural_lm(
             parameter.copy_(parameter.half().float())
     example = tuple(torch.from_numpy(each) for each in example_tree(checkpoint.config.num_pieces))
     dims = {0: "T"}
-    input_dims = (dims, dims, dims, {0: "T", 1: "T"})
-    graph = trace(NeuralLmGraph(model), example, input_dims, (dims,), NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS)
+    graph = trace(NeuralLmGraph(model), example, (dims,) * 4, (dims,), NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS)
     graph = _gathered_from_int8(quantize(_transposed(graph))) if int8 else halve(graph)
     onnx.helper.set_model_props(
         graph,
@@ -98,16 +99,19 @@ def export_neural_lm(
 
 
 def example_tree(num_pieces: int, num_nodes: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A tree drawn by chance, the same every time: pieces, parents, depths, mask."""
+    """A tree drawn by chance, the same every time: pieces, parents, depths, ends."""
     random = np.random.default_rng(0)
     pieces = random.integers(3, num_pieces, num_nodes)
     pieces[0] = 2
-    parents = np.array([0, *(random.integers(max(0, i - 4), i) for i in range(1, num_nodes))])
-    depths, mask = np.zeros(num_nodes, np.int64), np.eye(num_nodes, dtype=bool)
+    parents, depths = np.zeros(num_nodes, np.int64), np.zeros(num_nodes, np.int64)
+    ends = np.arange(1, num_nodes + 1)
+    path = [0]  # to the node before
     for node in range(1, num_nodes):
-        depths[node] = depths[parents[node]] + 1
-        mask[node] |= mask[parents[node]]
-    return pieces, parents, depths, mask
+        del path[1 + int(random.integers(max(0, len(path) - 4), len(path))) :]
+        parents[node], depths[node] = path[-1], len(path)
+        ends[path] = node + 1
+        path.append(node)
+    return pieces, parents, depths, ends
 
 
 def _difference(model: NeuralLm, file: NeuralLmFile, int8: bool) -> float:

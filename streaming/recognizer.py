@@ -21,6 +21,7 @@ from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm.packed import load_lm
 from asr.options import OPTIONS, described
 from asr.runtime.metadata import MetadataError
+from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm
 from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.runtime.punctuation import Punctuation
 from asr.runtime.search import list_text, output_symbols
@@ -44,6 +45,8 @@ class Recognizer:
         CUDA has no int8 kernels.
     lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` to share, None for none, or "auto":
         the bundled one with the bundled model, none with another.
+    neural_lm: neural language model that rescores finals, a file of `asr export` or one to share, None for none, or
+        "auto": the bundled one with the bundled language model.
     hotwords: words and phrases that are expected, for the beam searches: a list such as ["Abbey Road", "Leighton:2"],
         or a file with one a line. Each of its letters counts `hotword_boost` nats, or the number after a colon or tab.
     phrases: a grammar in place of free speech, such as voice commands: a list, or a file with one phrase a line. Only
@@ -68,6 +71,7 @@ class Recognizer:
         "_opened",
         "fusion",
         "language_model",
+        "neural_model",
         "onnx",
         "options",
         "punctuator",
@@ -79,6 +83,7 @@ class Recognizer:
         model: str | Path | OnnxModel | None = None,
         *,
         lm: str | Path | NgramLm | None = "auto",
+        neural_lm: str | Path | NeuralLmFile | None = "auto",
         hotwords: _List = None,
         phrases: _List = None,
         punctuation: str | Path | Punctuation | None = "auto",
@@ -93,6 +98,7 @@ class Recognizer:
         self._given: dict[str, Any] = {
             "model": model,
             "lm": lm,
+            "neural_lm": neural_lm,
             "hotwords": hotwords,
             "phrases": phrases,
             "punctuation": punctuation,
@@ -132,6 +138,15 @@ class Recognizer:
         if lm == "bundled":
             _check_bundled_lm(tokens)
         self.language_model: NgramLm | None = self._open("lm", lm, lambda: _open_lm(lm)) if lm else None
+        # It is of use where words come from the n-grams, and knows those of the bundled ones.
+        if neural_lm == "auto":
+            neural_lm = bundled_neural_lm() if lm == "bundled" and phones else None
+        self.neural_model: NeuralLmFile | None = None
+        if neural_lm is not None and self.language_model is not None:
+            chosen_lm = neural_lm
+            self.neural_model = self._open(
+                "neural_lm", (neural_lm, num_threads), lambda: _open_neural_lm(chosen_lm, num_threads)
+            )
         self.fusion: LmFusion | None = None
         if self.language_model or hotwords:
             weights = [getattr(self.options, name) for name in OPTIONS if name.startswith(("lm_", "hotword_"))]
@@ -142,7 +157,13 @@ class Recognizer:
                 lambda: new_fusion(self.options, self.language_model, tokens, phones, listed),
             )
         self.segment_options = SegmentOptions(
-            self.options, tokens=tokens, phones=phones, fusion=self.fusion, phrases=grammar, text=text
+            self.options,
+            tokens=tokens,
+            phones=phones,
+            fusion=self.fusion,
+            phrases=grammar,
+            text=text,
+            neural_lm=self.neural_model.metadata if self.neural_model else None,
         )
         try:
             metadata.check_front_end()
@@ -219,6 +240,15 @@ def _open_punctuation(model: str | Path | Punctuation | None, num_threads: int) 
         return Punctuation(model, num_threads)
     except OSError as error:
         raise ValueError(f"punctuation: {model} cannot be read: {error.strerror}") from error
+
+
+def _open_neural_lm(model: str | Path | NeuralLmFile, num_threads: int) -> NeuralLmFile:
+    if isinstance(model, NeuralLmFile):
+        return model
+    try:
+        return NeuralLmFile(model, num_threads)
+    except OSError as error:
+        raise ValueError(f"neural_lm: {model} cannot be read: {error.strerror}") from error
 
 
 def _open_lm(lm: str | Path | NgramLm) -> NgramLm:

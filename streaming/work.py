@@ -19,7 +19,7 @@ COMMON_FRAMES = 200
 """2 s. Longer second passes than 30 s go in steps of 30 s, a multiple of it: only the last step is ever filled up."""
 
 
-WorkOfCore = _core.EncoderStep | _core.DecoderScoring | _core.PunctuationUnits
+WorkOfCore = _core.EncoderStep | _core.DecoderScoring | _core.PunctuationUnits | _core.PieceTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,9 @@ def compute(batch: Sequence[Work]) -> None:
         if isinstance(first.work, _core.DecoderScoring):
             scores = first.recognizer.onnx.score(first.work.tokens, first.work.encoder_out)
             first.stream.answer(_core.Stream.scored, scores.tolist())
+        elif isinstance(first.work, _core.PieceTree):
+            assert first.recognizer.neural_model is not None
+            first.stream.answer(_core.Stream.lm_scored, first.recognizer.neural_model.score(first.work).tolist())
         elif isinstance(first.work, _core.PunctuationUnits):
             _punctuate(first, first.work)
         else:

@@ -12,6 +12,12 @@ from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
 from asr.runtime.onnx_session import ModelError, open_session, read_properties, run
 
 
+def bundled_neural_lm() -> Path | None:
+    """The neural language model of English that ships with the package; None where it came without."""
+    path = Path(__file__).parents[1] / "models" / "english.neural.onnx"
+    return path if path.is_file() else None
+
+
 class NeuralLmFile:
     """Immutable: any number of streams may share one."""
 
@@ -32,10 +38,10 @@ class NeuralLmFile:
 
     def score(self, tree: PieceTree) -> npt.NDArray[np.float32]:
         """Answers work of a stream: (num_nodes,)."""
-        return self.log_probs(tree.pieces, tree.parents, tree.depths, tree.mask)
+        return self.log_probs(tree.pieces, tree.parents, tree.depths, tree.ends)
 
     def log_probs(self, *tree: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
-        """tree: pieces, parents and depths, (T,) int64, and mask, (T, T) bool."""
+        """tree: pieces, parents, depths and ends of the nodes, (T,) int64 each, see csrc/search/neural_lm.h."""
         (scores,) = run(self._session, NEURAL_LM_OUTPUTS, dict(zip(NEURAL_LM_INPUTS, tree, strict=True)), self._name)
         if scores.shape != tree[0].shape:
             raise ModelError(f"{self._name} answers with another shape than its pieces have: {EXPORT_AGAIN}")

@@ -122,13 +122,7 @@ void bind_segment(py::module_& m) {
       .def_property_readonly("pieces", [integers](const PieceTree& tree) { return integers(tree.pieces); })
       .def_property_readonly("parents", [integers](const PieceTree& tree) { return integers(tree.parents); })
       .def_property_readonly("depths", [integers](const PieceTree& tree) { return integers(tree.depths); })
-      .def_property_readonly("mask", [](const PieceTree& tree) {
-        const auto size = static_cast<py::ssize_t>(tree.pieces.size());
-        const std::vector<std::uint8_t> mask = tree.mask();
-        py::array_t<bool> array({size, size});
-        std::copy(mask.begin(), mask.end(), array.mutable_data());
-        return array;
-      });
+      .def_property_readonly("ends", [integers](const PieceTree& tree) { return integers(tree.ends); });
 
   py::class_<DecoderScoring>(m, "DecoderScoring")
       .def_readonly("tokens", &DecoderScoring::tokens)

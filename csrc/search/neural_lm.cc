@@ -17,6 +17,8 @@ constexpr std::size_t kNumSpecial = 3;     // blank, unknown, sentence edge: no 
 constexpr std::size_t kMaxContext = 48;    // pieces of the utterance before
 constexpr float kEndFloor = -3.5f;         // log-probability of the end: the speaker may only pause
 
+double score(const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; }
+
 }  // namespace
 
 WordPieces::WordPieces(const std::vector<std::string>& pieces) : size_(static_cast<std::int32_t>(pieces.size())) {
@@ -43,18 +45,6 @@ std::vector<std::int32_t> WordPieces::of(std::string_view word) const {
     at += length;
   }
   return result;
-}
-
-std::vector<std::uint8_t> PieceTree::mask() const {
-  const std::size_t size = pieces.size();
-  std::vector<std::uint8_t> mask(size * size, 0);
-  for (std::size_t node = 0; node < size; ++node) {
-    const auto row = mask.begin() + static_cast<std::ptrdiff_t>(node * size);
-    // A parent comes before its children.
-    if (node) std::copy_n(mask.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(parents[node]) * size), node, row);
-    row[static_cast<std::ptrdiff_t>(node)] = 1;
-  }
-  return mask;
 }
 
 NeuralLmMetadata::NeuralLmMetadata(const std::map<std::string, std::string>& properties)
@@ -88,7 +78,9 @@ SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetad
   if (!beginning.empty()) beginning.push_back(WordPieces::kSentenceEdge);
   std::int32_t root = child(-1, WordPieces::kSentenceEdge);
   for (const std::int32_t piece : beginning) root = child(root, piece);
+  const double lowest = score(sentences.front()) - kRescoringBeam;
   for (Hypothesis& sentence : sentences) {
+    if (score(sentence) < lowest || nodes_.size() >= kMaxNodes) break;
     Scored scored{fusion.log_probs(before, sentence.words), {}, {}};
     std::int32_t node = root;
     for (const std::int32_t word : sentence.words) {
@@ -100,25 +92,45 @@ SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetad
     scored.nodes.push_back(child(node, WordPieces::kSentenceEdge));
     sentences_.push_back(std::move(sentence));
     scored_.push_back(std::move(scored));
-    if (tree_.pieces.size() >= kMaxNodes) break;
   }
+  put_in_order();
 }
 
 // The node of `piece` after `node`; -1: of the root.
 std::int32_t SentenceRescoring::child(std::int32_t node, std::int32_t piece) {
+  const auto at = [this](std::int32_t index) -> Node& { return nodes_[static_cast<std::size_t>(index)]; };
   if (node >= 0) {
-    for (std::int32_t i = first_children_[static_cast<std::size_t>(node)]; i >= 0;
-         i = next_siblings_[static_cast<std::size_t>(i)]) {
-      if (tree_.pieces[static_cast<std::size_t>(i)] == piece) return i;
+    for (std::int32_t i = at(node).first_child; i >= 0; i = at(i).next_sibling) {
+      if (at(i).piece == piece) return i;
     }
   }
-  const auto added = static_cast<std::int32_t>(tree_.pieces.size());
-  tree_.pieces.push_back(piece);
-  tree_.parents.push_back(std::max(node, 0));
-  tree_.depths.push_back(node < 0 ? 0 : tree_.depths[static_cast<std::size_t>(node)] + 1);
-  first_children_.push_back(-1);
-  next_siblings_.push_back(node < 0 ? -1 : std::exchange(first_children_[static_cast<std::size_t>(node)], added));
+  const auto added = static_cast<std::int32_t>(nodes_.size());
+  nodes_.push_back({piece, node, node < 0 ? 0 : at(node).depth + 1, -1, -1});
+  if (node >= 0) at(added).next_sibling = std::exchange(at(node).first_child, added);
   return added;
+}
+
+void SentenceRescoring::put_in_order() {
+  places_.resize(nodes_.size());
+  std::vector<std::int32_t> open{0};
+  while (!open.empty()) {
+    const std::int32_t index = open.back();
+    open.pop_back();
+    const Node& node = nodes_[static_cast<std::size_t>(index)];
+    places_[static_cast<std::size_t>(index)] = tree_.pieces.size();
+    tree_.pieces.push_back(node.piece);
+    tree_.parents.push_back(node.parent < 0 ? 0 : static_cast<std::int64_t>(places_[static_cast<std::size_t>(node.parent)]));
+    tree_.depths.push_back(node.depth);
+    for (std::int32_t i = node.first_child; i >= 0; i = nodes_[static_cast<std::size_t>(i)].next_sibling) open.push_back(i);
+  }
+  tree_.ends.resize(nodes_.size());
+  for (std::size_t place = nodes_.size(); place-- > 0;) {
+    tree_.ends[place] = std::max(tree_.ends[place], static_cast<std::int64_t>(place) + 1);
+    if (place) {
+      std::int64_t& end = tree_.ends[static_cast<std::size_t>(tree_.parents[place])];
+      end = std::max(end, tree_.ends[place]);
+    }
+  }
 }
 
 std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& log_probs) {
@@ -136,7 +148,7 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
     double gain = 0.0;
     for (std::size_t word = 0; word < scored.nodes.size(); ++word) {
       if (scored.nodes[word] == scored.before[word]) continue;  // a word without spelling
-      const auto at = [&](std::int32_t node) { return total[static_cast<std::size_t>(node)]; };
+      const auto at = [&](std::int32_t node) { return total[places_[static_cast<std::size_t>(node)]]; };
       double neural = at(scored.nodes[word]) - at(scored.before[word]);
       if (word + 1 == scored.nodes.size()) neural = std::max(neural, static_cast<double>(kEndFloor));
       const auto ngram = static_cast<double>(scored.ngrams[word]);
@@ -145,9 +157,8 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
     }
     sentences_[i].lm_score += ngram_weight_ * gain;
   }
-  const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; };
   std::stable_sort(sentences_.begin(), sentences_.end(),
-                   [&](const Hypothesis& a, const Hypothesis& b) { return score(a) > score(b); });
+                   [](const Hypothesis& a, const Hypothesis& b) { return score(a) > score(b); });
   return std::move(sentences_);
 }
 

@@ -37,14 +37,13 @@ class WordPieces {
   std::int32_t size_;
 };
 
-// One run of the neural language model: nodes, each after its parent. Node 0 is the root and its own parent.
+// One run of the neural language model: nodes in preorder, so that the descendants of a node follow it. Node 0 is the root
+// and its own parent.
 struct PieceTree {
   std::vector<std::int64_t> pieces;
   std::vector<std::int64_t> parents;
   std::vector<std::int64_t> depths;
-
-  // (num_nodes, num_nodes), 1 where the node of the row attends to that of the column: itself and its ancestors.
-  std::vector<std::uint8_t> mask() const;
+  std::vector<std::int64_t> ends;  // behind the last descendant of each
 };
 
 // The metadata of a file of `asr export`. Immutable.
@@ -58,7 +57,8 @@ struct NeuralLmMetadata {
 };
 
 inline constexpr std::int64_t kNumSentences = 100;  // of a lattice: more make no fewer errors
-inline constexpr std::size_t kMaxNodes = 512;       // of a tree, about: it bounds the time that a final takes
+inline constexpr double kRescoringBeam = 6.0;       // nats below the best: sentences that are rescored
+inline constexpr std::size_t kMaxNodes = 400;       // of a tree, about: it bounds the time that a final takes
 
 // The sentences of one utterance, on their way through the model.
 class SentenceRescoring {
@@ -79,14 +79,20 @@ class SentenceRescoring {
     std::vector<std::int32_t> before;  // the node before those of each word
   };
 
+  struct Node {
+    std::int32_t piece, parent, depth, first_child, next_sibling;
+  };
+
   std::int32_t child(std::int32_t node, std::int32_t piece);
+  void put_in_order();
 
   double share_, weight_;
   double ngram_weight_;  // of the search
   std::vector<Hypothesis> sentences_;
   std::vector<Scored> scored_;
+  std::vector<Node> nodes_;
   PieceTree tree_;
-  std::vector<std::int32_t> first_children_, next_siblings_;
+  std::vector<std::size_t> places_;  // of the nodes in the tree
 };
 
 }  // namespace asr_stream

@@ -55,9 +55,9 @@ def trained(text_file: Path, tokenizer: Tokenizer, path: Path, steps: int, **opt
 def test_a_tree_scores_each_sentence_as_if_it_were_alone(tokenizer: Tokenizer) -> None:
     torch.manual_seed(0)
     model = NeuralLm(tiny(tokenizer)).eval()
-    pieces, parents, depths, mask = example_tree(model.config.num_pieces, 40)
+    pieces, parents, depths, ends = example_tree(model.config.num_pieces, 40)
     with torch.no_grad():
-        scores = NeuralLmGraph(model)(*(torch.from_numpy(each) for each in (pieces, parents, depths, mask)))
+        scores = NeuralLmGraph(model)(*(torch.from_numpy(each) for each in (pieces, parents, depths, ends)))
     for leaf in set(range(40)) - set(parents.tolist()):
         path = [leaf]
         while path[-1]:

@@ -103,11 +103,12 @@ def test_tree_has_each_beginning_once_and_all_sentences() -> None:
     assert tree.pieces[0] == EDGE and tree.parents[0] == 0
     assert (tree.parents[1:] < np.arange(1, len(found))).all()
     assert (tree.depths[1:] == tree.depths[tree.parents[1:]] + 1).all()
-    for node, row in enumerate(tree.mask):
-        ancestors = {node}
-        while (node := int(tree.parents[node])) not in ancestors:
-            ancestors.add(node)
-        assert set(np.flatnonzero(row)) == ancestors
+    for node in range(len(found)):
+        descendants = {node}
+        for other in range(node + 1, len(found)):
+            if tree.parents[other] in descendants:
+                descendants.add(other)
+        assert descendants == set(range(node, tree.ends[node]))
 
 
 def test_the_utterance_before_is_read_first() -> None:
