@@ -23,6 +23,8 @@ import numpy as np
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
 from asr.runtime.search import Word
+from asr.lm.packed import BUNDLED
+from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming.events import Error, Event, Final, Gap, Partial
 
@@ -44,6 +46,9 @@ class _ModelOptions(ctypes.Structure):
         ("punctuation_path", c_char_p),
         ("punctuation_data", c_char_p),
         ("punctuation_size", c_size_t),
+        ("neural_lm_path", c_char_p),
+        ("neural_lm_data", c_char_p),
+        ("neural_lm_size", c_size_t),
     )
 
 
@@ -113,13 +118,15 @@ class CLibrary:
         self.c.asr_stream_sample_offset.restype = c_int64
 
     def model(self, source: str | Path | bytes, log: Any = None, **options: Any) -> CModel:
-        """A model file, or the bytes of one. options: those of asr_model_options, with str for paths. The default
-        punctuation_path is the bundled one, as in Python."""
+        """A model file, or the bytes of one. options: those of asr_model_options, with str for paths. The defaults
+        of punctuation_path and neural_lm_path are as in Python."""
         wanted = _ModelOptions()
         self.c.asr_model_options_init(byref(wanted), c_size_t(ctypes.sizeof(wanted)))
         options.setdefault("onnxruntime_path", str(onnxruntime_library()))
         if "punctuation_data" not in options:
             options.setdefault("punctuation_path", bundled_punctuation())
+        if options.get("lm_path") == BUNDLED:
+            options.setdefault("neural_lm_path", bundled_neural_lm())
         for name, value in options.items():
             setattr(wanted, name, str(value).encode() if name.endswith("_path") and value else value)
         wanted.log = ctypes.cast(log, c_void_p) if log else None
@@ -133,7 +140,6 @@ class CLibrary:
             assert not handle
             raise LibraryError(status, error.value.decode())
         return CModel(self, handle, log)
-
 
     def options(self, **given: Any) -> tuple[_Options, _Assets]:
         """Texts and truth values are set by name, numbers are written into the structs, as they are."""

@@ -122,7 +122,9 @@ def main() -> None:
     parser = data_parser(__doc__)
     parser.add_argument("--distractors", type=Path, required=True, metavar="TEXT", help="a text with other rare words")
     parser.add_argument("--num-distractors", default="100,1000", metavar="N,...", help="default: %(default)s")
-    parser.add_argument("--boosts", default=f"{OPTIONS['hotword_boost'].default:g}", metavar="X,...", help="default: %(default)s")
+    parser.add_argument(
+        "--boosts", default=f"{OPTIONS['hotword_boost'].default:g}", metavar="X,...", help="default: %(default)s"
+    )
     parser.add_argument("--rare", type=float, default=-14.0, metavar="LOG_PROB", help="default: %(default)s")
     parser.add_argument("--lm", default="bundled", help="a file of `asr lm` (default: the bundled one)")
     parser.add_argument("--chunk-ms", type=int, default=0, help="0 is full context, as in the second pass (default)")

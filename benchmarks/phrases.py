@@ -89,7 +89,9 @@ def main() -> None:
     parser.add_argument("--id", default="", metavar="PART", help="only utterances whose id holds this")
     parser.add_argument("--list", choices=("words", "sentences"), default="words", help="default: %(default)s")
     parser.add_argument("--other", type=Path, metavar="DATA", help="speech that is not of the list")
-    parser.add_argument("--unknown-costs", default=f"{OPTIONS['unknown_cost'].default:g}", metavar="X,...", help="default: %(default)s")
+    parser.add_argument(
+        "--unknown-costs", default=f"{OPTIONS['unknown_cost'].default:g}", metavar="X,...", help="default: %(default)s"
+    )
     parser.add_argument("--lm", default="bundled", help="of free speech: a file of `asr lm` (default: the bundled one)")
     parser.add_argument("--plot", type=Path, metavar="OUT.png")
     args = parser.parse_args()

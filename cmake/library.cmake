@@ -11,6 +11,7 @@ add_library(asr_stream ${type}
   csrc/api/c_api.cc
   csrc/api/model.cc
   csrc/api/model_stream.cc
+  csrc/api/neural_lm_model.cc
   csrc/api/onnxruntime.cc
   csrc/api/punctuation_model.cc
   $<TARGET_OBJECTS:asr_stream_core>)

@@ -40,7 +40,8 @@ Options resolved(const Options& options, const ModelMetadata& metadata) {
 
 std::shared_ptr<const SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
                                                       std::shared_ptr<const LmFusion> fusion, const Lists& lists,
-                                                      std::shared_ptr<const PunctuationMetadata> punctuation) {
+                                                      std::shared_ptr<const PunctuationMetadata> punctuation,
+                                                      std::shared_ptr<const NeuralLmMetadata> neural_lm) {
   auto segment = std::make_shared<SegmentOptions>(resolved(options, metadata));
   segment->tokens = metadata.output_symbols();
   segment->phones = metadata.phones;
@@ -52,6 +53,7 @@ std::shared_ptr<const SegmentOptions> segment_options(const Options& options, co
                                                        static_cast<float>(options.unknown_cost));
   } else {
     segment->fusion = std::move(fusion);
+    segment->neural_lm = std::move(neural_lm);
   }
   segment->text = text_options(options.text == ASR_TEXT_FORMATTED, segment->tokens, lists.mask ? &*lists.mask : nullptr,
                                std::move(punctuation));

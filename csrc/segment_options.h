@@ -65,10 +65,11 @@ struct Lists {
 };
 
 Options resolved(const Options& options, const ModelMetadata& metadata);
-// For streams of a model file. fusion, which the phrases take the place of, and punctuation: or null.
+// For streams of a model file. fusion, which the phrases take the place of, punctuation and neural_lm: or null.
 std::shared_ptr<const SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
                                                       std::shared_ptr<const LmFusion> fusion, const Lists& lists,
-                                                      std::shared_ptr<const PunctuationMetadata> punctuation);
+                                                      std::shared_ptr<const PunctuationMetadata> punctuation,
+                                                      std::shared_ptr<const NeuralLmMetadata> neural_lm = nullptr);
 
 // The options themselves. Errors: std::invalid_argument for none, and for values that are out of range or that do not
 // go together.

@@ -18,7 +18,7 @@ import numpy as np
 
 from asr._core import LmFusion, NgramLm, Options, Phrases, SegmentOptions, new_fusion
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
-from asr.lm.packed import load_lm
+from asr.lm.packed import BUNDLED, load_lm
 from asr.options import OPTIONS, described
 from asr.runtime.metadata import MetadataError
 from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm
@@ -140,7 +140,7 @@ class Recognizer:
         self.language_model: NgramLm | None = self._open("lm", lm, lambda: _open_lm(lm)) if lm else None
         # It is of use where words come from the n-grams, and knows those of the bundled ones.
         if neural_lm == "auto":
-            neural_lm = bundled_neural_lm() if lm == "bundled" and phones else None
+            neural_lm = bundled_neural_lm() if phones and lm in ("bundled", BUNDLED, str(BUNDLED)) else None
         self.neural_model: NeuralLmFile | None = None
         if neural_lm is not None and self.language_model is not None:
             chosen_lm = neural_lm

@@ -144,6 +144,8 @@ ModelOptions to_model_options(const asr_model_options* given) {
   options.num_threads = check_range("num_threads", c.num_threads, 0, 1024);
   check_range("reserved", c.reserved, 0, 0);
   read_source("lm", c.lm_path, c.lm_data, c.lm_size, "the language model", "`asr lm`", options.lm, options.lm_name);
+  read_source("neural_lm", c.neural_lm_path, c.neural_lm_data, c.neural_lm_size, "the neural language model",
+              "`asr export`", options.neural_lm, options.neural_lm_name);
   read_source("punctuation", c.punctuation_path, c.punctuation_data, c.punctuation_size, "the model for punctuation",
               "`asr export`", options.punctuation, options.punctuation_name);
   if (c.log) {
@@ -262,10 +264,9 @@ const char* asr_status_text(asr_status status) {
 const char* asr_version(void) { return ASR_STREAM_VERSION; }
 
 void asr_model_options_init(asr_model_options* options, size_t struct_size) {
-  const ModelOptions defaults;
-  init(options, struct_size,
-       asr_model_options{0, nullptr, nullptr, nullptr, 0, defaults.num_threads, 0, nullptr, nullptr, nullptr, nullptr,
-                         0});
+  asr_model_options defaults{};
+  defaults.num_threads = ModelOptions().num_threads;
+  init(options, struct_size, defaults);
 }
 
 void asr_options_init(asr_options* options, size_t struct_size) {

@@ -57,6 +57,11 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
                                                             options_.num_threads);
     options_.punctuation = std::string();
   }
+  if (!options_.neural_lm.empty()) {
+    neural_lm_ = std::make_unique<const NeuralLmModel>(runtime_, options_.neural_lm, options_.neural_lm_name,
+                                                       options_.num_threads);
+    options_.neural_lm = std::string();
+  }
   check_shapes();
   fusion(Options(), true, std::nullopt);  // its lexicon takes most of a second
   // The first run of a graph takes several times as long: better now than with the first words.

@@ -16,6 +16,7 @@
 #include "search/lm_fusion.h"
 #include "metadata.h"
 #include "options.h"
+#include "api/neural_lm_model.h"
 #include "api/onnxruntime.h"
 #include "api/punctuation_model.h"
 #include "segment.h"
@@ -27,6 +28,7 @@ struct ModelOptions {
   std::string lm;       // bytes of a language model; empty: none
   std::string lm_name;  // for errors
   std::string punctuation, punctuation_name;  // the same of the network for case and punctuation
+  std::string neural_lm, neural_lm_name;      // and of the neural language model
   std::int32_t num_threads = 1;
   std::function<void(bool is_error, const char* text)> log;
 };
@@ -61,6 +63,7 @@ class Model {
   void open_decoder() const;
 
   const PunctuationModel* punctuation() const noexcept { return punctuation_.get(); }  // null: none
+  const NeuralLmModel* neural_lm() const noexcept { return neural_lm_.get(); }
 
   const ModelMetadata& metadata() const noexcept { return metadata_; }
   const std::map<std::string, std::string>& properties() const noexcept { return properties_; }
@@ -83,6 +86,7 @@ class Model {
   const OnnxRuntime& runtime_;
   Session encoder_;
   std::unique_ptr<const PunctuationModel> punctuation_;
+  std::unique_ptr<const NeuralLmModel> neural_lm_;
   mutable std::mutex decoder_mutex_;
   mutable std::unique_ptr<const Session> decoder_;
 };

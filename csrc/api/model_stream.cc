@@ -15,7 +15,8 @@ std::shared_ptr<const SegmentOptions> new_segment_options(const Model& model, co
   check(options);
   const bool use_lm = assets.use_lm && !assets.phrases;
   auto segment = segment_options(options, model.metadata(), model.fusion(options, use_lm, assets.hotwords), assets,
-                                 model.punctuation() ? model.punctuation()->metadata() : nullptr);
+                                 model.punctuation() ? model.punctuation()->metadata() : nullptr,
+                                 model.neural_lm() && use_lm ? model.neural_lm()->metadata() : nullptr);
   if (segment->rescores()) model.open_decoder();
   return segment;
 }
@@ -120,6 +121,10 @@ void ModelStream::answer(const Work& work) {
       return;
     }
     stream_.punctuated(answer.mark_probs, answer.case_probs);
+  } else if (const auto* tree = std::get_if<PieceTree>(&work)) {
+    std::vector<float> log_probs;
+    run([&] { log_probs = model_->neural_lm()->score(*tree); });
+    stream_.lm_scored(log_probs);
   } else {
     std::vector<float> scores;
     run([&] { scores = model_->score(std::get<DecoderScoring>(work)); });

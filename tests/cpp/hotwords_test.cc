@@ -84,8 +84,10 @@ TEST(Hotwords, ATextGainsByEachThatItContains) {
         if (byte != ' ' || (!spelled.empty() && spelled.back() != ' ')) spelled += byte;
       }
       if (!spelled.empty() && spelled.back() == ' ') spelled.pop_back();
-      EXPECT_NEAR(fusion.finish(path).path.hotword_score(), gain(spelled, boosts), 1e-4f) << spelled;
-      EXPECT_EQ(fusion.finish(path).path.lm_score(), 0.0f);
+      std::vector<LmFusion::Ending> endings;
+      fusion.finish(path, endings);
+      EXPECT_NEAR(endings.front().path.hotword_score(), gain(spelled, boosts), 1e-4f) << spelled;
+      EXPECT_EQ(endings.front().path.lm_score(), 0.0f);
     }
   }
 }

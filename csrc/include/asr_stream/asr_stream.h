@@ -93,6 +93,10 @@ typedef struct asr_model_options {
                                    depend too; NULL: none, and formatted text is in small letters */
   const void *punctuation_data; /* or that file's bytes; needed during the call only */
   size_t punctuation_size;
+  const char *neural_lm_path;   /* neural language model that rescores finals, a file of `asr export`, beside a language
+                                   model with pronunciations; NULL: none */
+  const void *neural_lm_data;   /* or that file's bytes; needed during the call only */
+  size_t neural_lm_size;
 } asr_model_options;
 
 /* What a stream recognizes with, besides the model. Defaults: asr_assets_init. All is copied. */

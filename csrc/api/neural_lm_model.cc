@@ -1,0 +1,40 @@
+#include "api/neural_lm_model.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <stdexcept>
+
+#include "api/failure.h"
+#include "contract.h"
+#include "onnx_file.h"
+
+namespace asr_stream {
+
+NeuralLmModel::NeuralLmModel(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name,
+                             int num_threads)
+    : runtime_(runtime),
+      metadata_(undamaged(name, [onnx] {
+        return std::make_shared<const NeuralLmMetadata>(read_onnx_properties(onnx));
+      })),
+      session_(runtime, onnx, name, num_threads, {std::begin(kNeuralLmInputs), std::end(kNeuralLmInputs)},
+               {std::begin(kNeuralLmOutputs), std::end(kNeuralLmOutputs)}) {
+  undamaged<std::runtime_error>(name + " is damaged: its graph cannot be run", [this] {
+    score({{WordPieces::kSentenceEdge, WordPieces::kSentenceEdge}, {0, 0}, {0, 1}, {2, 2}});
+  });
+}
+
+std::vector<float> NeuralLmModel::score(const PieceTree& tree) const {
+  const Shape shape{static_cast<std::int64_t>(tree.pieces.size())};
+  const Tensor pieces = Tensor::view(runtime_, tree.pieces, shape);
+  const Tensor parents = Tensor::view(runtime_, tree.parents, shape);
+  const Tensor depths = Tensor::view(runtime_, tree.depths, shape);
+  const Tensor ends = Tensor::view(runtime_, tree.ends, shape);
+  const std::vector<Tensor> outputs = session_.run({&pieces, &parents, &depths, &ends});
+  const float* scores = outputs[0].floats(shape, kNeuralLmOutputs[0]);
+  std::vector<float> log_probs(scores, scores + tree.pieces.size());
+  for (float& log_prob : log_probs) log_prob = std::min(log_prob, 0.0f);  // not NaN
+  return log_probs;
+}
+
+}  // namespace asr_stream
