@@ -49,7 +49,9 @@ def camel_case(name: str) -> str:
 
 def comment(opening: str, text: str) -> list[str]:
     """A comment of C or JavaScript, of one line or several."""
-    return textwrap.wrap(f"{opening} {text} */", 118, initial_indent="  ", subsequent_indent="   * ")
+    end = "\N{NO-BREAK SPACE}*/"  # not on a line by itself
+    lines = textwrap.wrap(f"{opening} {text}{end}", 118, initial_indent="  ", subsequent_indent="   * ")
+    return [line.replace(end, " */") for line in lines]
 
 
 def javascript_fields() -> Iterator[str]:

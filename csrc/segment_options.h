@@ -48,7 +48,7 @@ struct SegmentOptions {
   double rescore_ctc_weight;  // see `best_rescored`
   EndpointerOptions endpointer;
   // Whether the decoder takes part.
-  bool rescores() const noexcept { return search == Search::kRescore && !phrases && !(fusion && fusion->over_phones()); }
+  bool rescores() const { return search == Search::kRescore && !phrases && !(fusion && fusion->over_phones()); }
   std::shared_ptr<const TextOptions> text;  // how a stream shows its words (text/formatter.h); none: as they are
 };
 

@@ -1,10 +1,11 @@
-// The C++ core in JavaScript: language model, options, streams and the contract, as js/src uses them.
+// The C++ core in JavaScript: metadata, language model, options, streams and the contract, as js/src uses them.
 //
 // Arrays are copied between JavaScript and C++. JavaScript frees what it makes by `.delete()`. A C++ exception becomes
 // an Error.
 #include "contract.h"
 #include "metadata.h"
 #include "onnx_file.h"
+#include "options.h"
 #include "stream.h"
 
 #include <emscripten/bind.h>
@@ -15,7 +16,10 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -60,59 +64,35 @@ std::shared_ptr<NgramLm> make_lm(const val& bytes) {
   });
 }
 
-SegmentOptions::Search to_search(const std::string& name) {
-  return name == "greedy" ? SegmentOptions::Search::kGreedy
-         : name == "beam" ? SegmentOptions::Search::kBeam
-                          : SegmentOptions::Search::kRescore;
+// value: true or false, a number or a text.
+void set_option(Options& options, const std::string& name, const val& value) {
+  guarded([&] {
+    const std::string text = value.isString() ? value.as<std::string>() : "";
+    if (value.isString()) return set(options, name, std::string_view(text));
+    if (value.isTrue() || value.isFalse()) return set(options, name, value.isTrue());
+    if (value.isNumber()) return set(options, name, value.as<double>());
+    throw std::invalid_argument(name + " is of another type; it must be " + allowed(option(name)));
+  });
 }
 
-// Where `values` has `name`, `target` becomes its value: defaults stand in C++.
-template <typename Value>
-void take(const val& values, const char* name, Value& target) {
-  if (values.hasOwnProperty(name)) target = values[name].as<Value>();
+Options resolve(const Options& options, const ModelMetadata& metadata) {
+  return guarded([&] { return resolved(options, metadata); });
 }
 
-// `values`: an object of js/src/recognizer.js, which has checked names and kinds. lm, punctuation: or null.
-std::shared_ptr<SegmentOptions> make_options(const val& values, std::shared_ptr<NgramLm> lm,
+// lists: an object with texts hotwords, phrases and mask, one entry a line, or without. lm, punctuation: or null.
+std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::shared_ptr<ModelMetadata>& metadata,
+                                             const val& lists, std::shared_ptr<NgramLm> lm,
                                              std::shared_ptr<PunctuationMetadata> punctuation) {
   return guarded([&] {
-    auto options = std::make_shared<SegmentOptions>();
-    options->tokens = emscripten::vecFromJSArray<std::string>(values["tokens"]);
-    options->phones = emscripten::vecFromJSArray<std::string>(values["phones"]);
-    options->chunk_size = values["chunkSize"].as<int>();
-    options->search = to_search(values["search"].as<std::string>());
-    options->rescore_ctc_weight = values["rescoreCtcWeight"].as<double>();
-    take(values, "secondPass", options->second_pass);
-    take(values, "beamSize", options->beam.beam_size);
-    take(values, "silenceAfterSpeechS", options->endpointer.silence_after_speech_s);
-    take(values, "minSilenceAfterSpeechS", options->endpointer.min_silence_after_speech_s);
-    take(values, "silenceWithoutSpeechS", options->endpointer.silence_without_speech_s);
-    take(values, "maxUtteranceS", options->endpointer.max_utterance_s);
-    float unknown_cost = kUnknownCost;
-    take(values, "unknownCost", unknown_cost);
-    if (values.hasOwnProperty("phrases")) {
-      const auto list = values["phrases"].as<std::string>();
-      options->phrases = std::make_shared<const Phrases>(list, options->tokens, unknown_cost);
-      lm = nullptr;  // is not used
-    }
-    HotwordList hotwords;
-    take(values, "hotwords", hotwords.lines);
-    take(values, "hotwordBoost", hotwords.boost);
-    LmFusionOptions weights;
-    take(values["lmWeights"], "weight", weights.weight);
-    take(values["lmWeights"], "wordBonus", weights.word_bonus);
-    take(values["lmWeights"], "oovPenalty", weights.oov_penalty);
-    take(values["lmWeights"], "priorWeight", weights.prior_weight);
-    options->fusion = new_fusion(std::move(lm), options->tokens, options->phones, weights,
-                                 values.hasOwnProperty("hotwords") ? &hotwords : nullptr);
-    std::string mask;
-    take(values, "mask", mask);
-    const bool is_formatted = values.hasOwnProperty("text") ? values["text"].as<std::string>() == "formatted"
-                                                            : kFormattedText;
-    options->text = text_options(is_formatted, options->tokens, values.hasOwnProperty("mask") ? &mask : nullptr,
-                                 std::move(punctuation));
-    const Segment check(options);
-    return options;
+    const auto list = [&lists](const char* name) {
+      return lists.hasOwnProperty(name) ? std::optional(lists[name].as<std::string>()) : std::nullopt;
+    };
+    const Lists given{list("hotwords"), list("phrases"), list("mask")};
+    if (given.phrases) lm = nullptr;  // is not used
+    auto fusion = new_fusion(options, std::move(lm), metadata->output_symbols(), metadata->phones, given.hotwords);
+    const auto made = segment_options(options, *metadata, std::move(fusion), given, std::move(punctuation));
+    const Segment check(made);
+    return std::const_pointer_cast<SegmentOptions>(made);
   });
 }
 
@@ -128,6 +108,14 @@ void accept(Stream& self, const val& samples, int sample_rate) {
 
 void gap(Stream& self, double num_samples, int sample_rate) {
   guarded([&] { self.gap(static_cast<std::int64_t>(num_samples), sample_rate); });
+}
+
+void end_utterance(Stream& self) {
+  guarded([&] { self.end_utterance(); });
+}
+
+void change(Stream& self, std::shared_ptr<SegmentOptions> options) {
+  guarded([&] { self.change(std::move(options)); });
 }
 
 void finish(Stream& self) {
@@ -226,26 +214,21 @@ val take_events(Stream& self) {
   return events;
 }
 
-// Looks over an .onnx file, see onnx_file.h; what it says about itself, or with `is_decoder` nothing.
-val read_metadata(const val& bytes, bool is_decoder) {
+// Looks over an .onnx file, see onnx_file.h.
+void check_onnx(const val& bytes) {
   const std::vector<char> data = to_vector<char>(bytes);
-  return guarded([&] {
-    const auto properties = read_onnx_properties({data.data(), data.size()});
-    val object = val::object();
-    if (is_decoder) return object;
-    const ModelMetadata metadata(properties);
-    object.set("tokens", val::array(metadata.output_symbols()));
-    object.set("phones", val::array(metadata.phones));
-    object.set("numLayers", static_cast<int>(metadata.num_layers));
-    object.set("dim", static_cast<int>(metadata.dim));
-    object.set("defaultChunkSize", static_cast<int>(metadata.default_chunk_size));
-    object.set("defaultLeftContext", static_cast<int>(metadata.default_left_context));
-    object.set("rescoreCtcWeight", metadata.rescore_ctc_weight);
-    const std::string& decoder = metadata.decoder_onnx;
-    object.set("decoderOnnx", val::global("Uint8Array").new_(typed_memory_view(
-        decoder.size(), reinterpret_cast<const std::uint8_t*>(decoder.data()))));
-    return object;
-  });
+  guarded([&] { read_onnx_properties({data.data(), data.size()}); });
+}
+
+std::shared_ptr<ModelMetadata> make_metadata(const val& bytes) {
+  const std::vector<char> data = to_vector<char>(bytes);
+  return guarded([&] { return std::make_shared<ModelMetadata>(read_onnx_properties({data.data(), data.size()})); });
+}
+
+val decoder_onnx(const ModelMetadata& metadata) {
+  const std::string& bytes = metadata.decoder_onnx;
+  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return val::global("Uint8Array").new_(typed_memory_view(bytes.size(), data));
 }
 
 std::shared_ptr<PunctuationMetadata> make_punctuation_metadata(const val& bytes) {
@@ -288,15 +271,8 @@ val contract() {
   object.set("punctuationInputs", names(kPunctuationInputs));
   object.set("punctuationOutputs", names(kPunctuationOutputs));
   object.set("numWordFeatures", static_cast<int>(kNumWordFeatures));
-  val options = val::object();
-  for (const OptionRange& range : kOptionRanges) {
-    val entry = val::object();
-    entry.set("low", range.low);
-    entry.set("withLow", range.with_low);
-    entry.set("high", range.high);
-    entry.set("fallback", range.fallback);
-    options.set(camel_case(range.name), entry);
-  }
+  val options = val::object();  // their names here and in JavaScript
+  for (const Option& option : kOptions) options.set(camel_case(option.name), std::string(option.name));
   object.set("options", options);
   return object;
 }
@@ -306,7 +282,20 @@ val contract() {
 EMSCRIPTEN_BINDINGS(asr_stream) {
   using emscripten::class_;
   emscripten::function("contract", &contract);
-  emscripten::function("readMetadata", &read_metadata);
+  emscripten::function("checkOnnx", &check_onnx);
+  class_<ModelMetadata>("ModelMetadata")
+      .smart_ptr<std::shared_ptr<ModelMetadata>>("std::shared_ptr<ModelMetadata>")
+      .constructor(&make_metadata)
+      .property("hasPhones", +[](const ModelMetadata& m) { return !m.phones.empty(); })
+      .property("numLayers", +[](const ModelMetadata& m) { return static_cast<int>(m.num_layers); })
+      .property("dim", +[](const ModelMetadata& m) { return static_cast<int>(m.dim); })
+      .property("decoderOnnx", &decoder_onnx);
+  class_<Options>("Options")
+      .constructor<>()
+      .function("set", &set_option)
+      .function("resolve", &resolve)
+      .property("chunkMs", +[](const Options& options) { return options.chunk_ms; })
+      .property("leftContextMs", +[](const Options& options) { return options.left_context_ms; });
   class_<NgramLm>("NgramLm")
       .smart_ptr<std::shared_ptr<NgramLm>>("std::shared_ptr<NgramLm>")
       .constructor(&make_lm);
@@ -315,13 +304,17 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .constructor(&make_punctuation_metadata);
   class_<SegmentOptions>("SegmentOptions")
       .smart_ptr<std::shared_ptr<SegmentOptions>>("std::shared_ptr<SegmentOptions>")
-      .constructor(&make_options);
+      .constructor(&make_options)
+      .property("rescores", &SegmentOptions::rescores);
   class_<Stream>("Stream")
       .smart_ptr<std::shared_ptr<Stream>>("std::shared_ptr<Stream>")
       .constructor(&make_stream)
       .function("acceptFloat32", &accept<float>)
       .function("acceptInt16", &accept<std::int16_t>)
       .function("gap", &gap)
+      .function("endUtterance", &end_utterance)
+      .function("change", &change)
+      .property("numChanges", +[](const Stream& self) { return static_cast<int>(self.num_changes()); })
       .function("finish", &finish)
       .function("work", &work)
       .function("stepped", &stepped)

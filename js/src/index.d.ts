@@ -39,81 +39,81 @@ export interface StreamEvent {
   endpoint?: "silence_after_speech" | "silence_without_speech" | "max_utterance" | "end_of_audio";
 }
 
-/** What a language model counts beside the CTC log-probability; the defaults are tuned for the bundled models. */
-export interface LmWeights {
-  /** Of the log-probability of the words: 0 to 10, default 0.9. */
-  weight?: number;
-  /** Added for each word: -20 to 20, default -2.4. */
-  wordBonus?: number;
-  /** Taken off for each word outside the vocabulary: 0 to 100, default 8. */
-  oovPenalty?: number;
-  /** Of the letters' own log-probability, by a bigram, taken off: 0 to 2, default 0.7. */
-  priorWeight?: number;
-}
-
 /** The part of ONNX Runtime's JavaScript interface that is used: onnxruntime-web and onnxruntime-node have it. */
 export interface Runtime {
   InferenceSession: { create(model: Uint8Array, options?: any): Promise<any> };
   Tensor: new (type: any, data: any, dims: readonly number[]) => any;
 }
 
-export interface RecognizerOptions {
+/** Options of recognition. */
+export interface Options {
+  // <options> written by python -m asr.options --write
+  /** audio per step; text appears once per chunk; a multiple of 40 in [40, 5120]; default: the model file's, usually
+   * 640 */
+  chunkMs?: number;
+  /** audio before the chunk that the encoder attends to; a multiple of 40 in [0, 20480]; default: the model file's,
+   * usually 2560 */
+  leftContextMs?: number;
+  /** greedy, beam (CTC prefix beam search), or rescore (beam; at the endpoint the attention decoder picks among its
+   * hypotheses); default: rescore */
+  search?: "greedy" | "beam" | "rescore";
+  /** encode an utterance that has ended again, with full context, and take its final from that; default: true */
+  secondPass?: boolean;
+  /** hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */
+  beamSize?: number;
+  /** hypotheses that the attention decoder scores, which a final waits for; a whole number in [1, 1024]; default:
+   * 4 */
+  numRescored?: number;
+  /** how words are shown: formatted (numbers in digits, case and punctuation; English only) or plain; default:
+   * formatted */
+  text?: "formatted" | "plain";
+  /** nats below the best hypothesis at which another one is dropped; in (0, 100]; default: 11 */
+  beamThreshold?: number;
+  /** weight of the first pass in rescoring; the decoder has the rest; in [0, 1]; default: the model file's, usually
+   * 0.7 */
+  rescoreCtcWeight?: number;
+  /** weight of the language model's log-probabilities; in [0, 10]; default: 0.9 */
+  lmWeight?: number;
+  /** added for each word, with a language model; in [-20, 20]; default: -2.4 */
+  lmWordBonus?: number;
+  /** subtracted for each word outside the vocabulary of the language model; in [0, 100]; default: 8 */
+  lmOovPenalty?: number;
+  /** weight of the bigram log-probabilities of letters or phones, which are subtracted; in [0, 2]; default: 0.7 */
+  lmPriorWeight?: number;
+  /** bonus in nats for each letter of a hotword; in (0, 20]; default: 0.75 */
+  hotwordBoost?: number;
+  /** cost in nats for each letter that becomes [unk], where phrases are given; in (0, 100]; default: 1.5 */
+  unknownCost?: number;
+  /** longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one;
+   * in (0, inf]; default: 2 */
+  silenceAfterSpeechS?: number;
+  /** shortest such silence; set both equal for a fixed timeout; in (0, inf]; default: 0.5 */
+  minSilenceAfterSpeechS?: number;
+  /** silence before an utterance without any words ends; in (0, inf]; default: 5 */
+  silenceWithoutSpeechS?: number;
+  /** a longer utterance ends at its next pause, or between two words; in (0, 120]; default: 20 */
+  maxUtteranceS?: number;
+  // </options>
+}
+
+/** The options, and the models and lists that go with them. */
+export interface RecognizerOptions extends Options {
   /** An exported `.onnx` file: its URL, in Node also its path, or its bytes. */
   model: string | URL | Uint8Array | ArrayBuffer;
   /** Language model of the beam searches, a file from `asr lm`; null (the default) for none. */
   lm?: string | URL | Uint8Array | ArrayBuffer | null;
-  lmWeights?: LmWeights;
   /** Model for case and punctuation, and for endpoints, a file of `asr export`; null (the default) for none. */
   punctuation?: string | URL | Uint8Array | ArrayBuffer | null;
   /**
-   * Audio per step, a multiple of 40 in [40, 5120], default that of the model file (640 as a rule); text appears once
-   * per chunk.
-   */
-  chunkMs?: number;
-  /**
-   * The left context of the encoder, a multiple of 40 in [0, 20480], default that of the model file
-   * (2560 as a rule).
-   */
-  leftContextMs?: number;
-  /**
-   * "greedy" | "beam" (CTC prefix beam search) | "rescore" (the default: beam; at the endpoint the attention decoder
-   * picks among the hypotheses of the beam).
-   */
-  search?: "greedy" | "beam" | "rescore";
-  /**
-   * Encode an utterance that has ended again, with full context and in three views, and take its final from that (the
-   * default), which is then at least as good as offline recognition. false takes it from the chunks.
-   */
-  secondPass?: boolean;
-  /** Hypotheses kept, in [1, 1024], default 256. */
-  beamSize?: number;
-  /** An utterance ends after at most so many seconds of silence, default 2: how many depends on the words. */
-  silenceAfterSpeechS?: number;
-  /** And after at least so many, default 0.5. */
-  minSilenceAfterSpeechS?: number;
-  /** And after so many without speech, default 5. */
-  silenceWithoutSpeechS?: number;
-  /** And is ended, between two words, when it is so long, in (0, 120], default 20. */
-  maxUtteranceS?: number;
-  /**
    * Words and phrases that are expected, for the beam searches, such as ["Abbey Road", "Leighton:2"]: each of its
-   * letters counts `hotwordBoost` nats, or what is given behind the colon.
+   * letters counts `hotwordBoost` nats, or the number after the colon.
    */
   hotwords?: string[];
-  /** In (0, 20], default 0.75. */
-  hotwordBoost?: number;
   /**
    * A grammar in place of free speech, such as voice commands. Only its phrases are recognized, one after the
    * other, and "[unk]" for what is none; no language model and no decoder takes part.
    */
   phrases?: string[];
-  /** What text costs as "[unk]", in nats a letter: the higher, the rarer it is. In (0, 100], default 1.5. */
-  unknownCost?: number;
-  /**
-   * "formatted" (the default): numbers in digits and, with a model for them, case and punctuation, of English words; or
-   * "plain": words alone, of English models in small letters.
-   */
-  text?: "formatted" | "plain";
   /** Words and phrases that are not to be shown: their letters become stars. */
   mask?: string[];
   /**
@@ -140,6 +140,11 @@ export class Recognizer {
    * is amiss, Error for what cannot be read.
    */
   static load(options: RecognizerOptions): Promise<Recognizer>;
+  /**
+   * A recognizer with other options and lists, which shares the models of this one; this one is closed last. Rejects as
+   * `load` does.
+   */
+  withOptions(changes: Options & Pick<RecognizerOptions, "hotwords" | "phrases" | "mask">): Promise<Recognizer>;
   /** A new stream: it holds all state of one source of audio. */
   stream(): Stream;
   /** Frees model and language model. Its streams must have ended. */
@@ -160,6 +165,10 @@ export interface Stream {
   accept(samples: Float32Array | Int16Array, sampleRate?: number): Promise<StreamEvent[]>;
   /** Reports that `numSamples` of audio were lost here: ends the utterance, reports a gap. */
   gap(numSamples: number, sampleRate?: number): Promise<StreamEvent[]>;
+  /** Ends the utterance here, whatever the endpoint rules say; its final follows, and the audio goes on. */
+  endUtterance(): Promise<StreamEvent[]>;
+  /** The same, and what follows is recognized by this recognizer, such as one of `Recognizer.withOptions`. */
+  change(recognizer: Recognizer): Promise<StreamEvent[]>;
   /** Reports the end: the rest is decoded, the last utterance reported, and memory freed. Twice is once. */
   finish(): Promise<StreamEvent[]>;
   /** Frees a stream's memory without its last words. Not needed after `finish`. */

@@ -10,10 +10,10 @@ export class ModelError extends Error {
   name = "ModelError";
 }
 
-// The metadata of an .onnx file, which is complete and holds all its weights. Throws ModelError.
-function readMetadata(core, bytes, name, isDecoder) {
+// What `check` makes of an .onnx file, which is complete and holds all its weights. Throws ModelError.
+function checkFile(name, check) {
   try {
-    return core.readMetadata(bytes, isDecoder);
+    return check();
   } catch (error) {
     const { message } = error;
     if (message.startsWith("metadata key") || message.startsWith("it is no model")) {
@@ -26,34 +26,44 @@ function readMetadata(core, bytes, name, isDecoder) {
 // Holds weights only; the state of a stream is the cache that it passes in and gets back.
 export class Model {
   // Opens an .onnx file of asr-stream. `ort`: the ONNX Runtime. Throws ModelError.
-  static async open(bytes, ort, { withDecoder, sessionOptions }) {
+  static async open(bytes, ort, sessionOptions) {
     const core = await loadCore();
     const contract = core.contract();
-    const metadata = readMetadata(core, bytes, "the model", false);
-    const options = { ...SESSION_OPTIONS, ...sessionOptions };
-    const outputs = [...contract.encoderOutputs, ...(metadata.phones.length ? [contract.phoneOutput] : [])];
-    const session = await Session.open(ort, bytes, options, "the model", contract.encoderInputs, outputs);
-    if (!withDecoder) return new Model(ort, contract, metadata, session);
-    if (!metadata.decoderOnnx.length) {
-      throw new ModelError("this model has no decoder to rescore with; use search 'beam' or export it again");
+    const metadata = checkFile("the model", () => new core.ModelMetadata(bytes));
+    const outputs = [...contract.encoderOutputs, ...(metadata.hasPhones ? [contract.phoneOutput] : [])];
+    try {
+      const session = await Session.open(ort, bytes, sessionOptions, "the model", contract.encoderInputs, outputs);
+      return new Model(ort, sessionOptions, contract, metadata, session);
+    } catch (error) {
+      metadata.delete();
+      throw error;
     }
-    readMetadata(core, metadata.decoderOnnx, "the model's decoder", true);
-    const decoder = await Session.open(
-      ort, metadata.decoderOnnx, options, "the model's decoder", contract.decoderInputs, contract.decoderOutputs,
-    );
-    return new Model(ort, contract, metadata, session, decoder);
   }
 
   #ort;
   #session;
+  #sessionOptions;
   #decoder;
 
-  constructor(ort, contract, metadata, session, decoder) {
+  constructor(ort, sessionOptions, contract, metadata, session) {
     this.#ort = ort;
+    this.#sessionOptions = sessionOptions;
     this.contract = contract;
-    this.metadata = metadata;
+    this.metadata = metadata; // of the core
     this.#session = session;
-    this.#decoder = decoder;
+  }
+
+  // Before the first `score`. Throws ModelError for a model without a decoder.
+  async openDecoder() {
+    if (this.#decoder) return;
+    const core = await loadCore();
+    const bytes = this.metadata.decoderOnnx, name = "the model's decoder";
+    if (!bytes.length) {
+      throw new ModelError("this model has no decoder to rescore with; use search 'beam' or export it again");
+    }
+    checkFile(name, () => core.checkOnnx(bytes));
+    const { decoderInputs, decoderOutputs } = this.contract;
+    this.#decoder = await Session.open(this.#ort, bytes, this.#sessionOptions, name, decoderInputs, decoderOutputs);
   }
 
   // The state of one stream before its first chunk. leftContext: encoder frames of its past.
@@ -95,6 +105,7 @@ export class Model {
   }
 
   async close() {
+    this.metadata.delete();
     await this.#session.close();
     await this.#decoder?.close();
   }

@@ -31,7 +31,7 @@ export class Punctuation {
   constructor(ort, contract, metadata, session) {
     this.#ort = ort;
     this.#contract = contract;
-    this.metadata = metadata; // of the core, to be deleted
+    this.metadata = metadata; // of the core
     this.#session = session;
   }
 
@@ -47,6 +47,7 @@ export class Punctuation {
   }
 
   close() {
+    this.metadata.delete();
     return this.#session.close();
   }
 }

@@ -1,4 +1,4 @@
-// The recognizer: a model and how to run it. See index.d.ts for what the options mean.
+// The recognizer: models and options. See index.d.ts for what they mean.
 
 import { loadCore } from "./core.js";
 import { Model, SESSION_OPTIONS } from "./model.js";
@@ -6,92 +6,102 @@ import { Punctuation } from "./punctuation.js";
 import { read } from "./read.js";
 import { Stream } from "./stream.js";
 
-const TEXTS = ["formatted", "plain"];
-const SEARCHES = ["greedy", "beam", "rescore"];
-const LM_WEIGHTS = ["weight", "wordBonus", "oovPenalty", "priorWeight"];
-
-const DEFAULTS = { lm: null, punctuation: null, lmWeights: {}, search: "rescore", sessionOptions: {} };
-const OPTIONS = [
-  "model", ...Object.keys(DEFAULTS), "chunkMs", "leftContextMs", "secondPass", "beamSize",
-  "silenceAfterSpeechS", "minSilenceAfterSpeechS", "silenceWithoutSpeechS", "maxUtteranceS", "hotwords", "hotwordBoost",
-  "phrases", "unknownCost", "text", "mask", "ort",
-]; // the defaults of the others stand in csrc/contract.h, and those of chunkMs and leftContextMs in the model file
+const DEFAULTS = { lm: null, punctuation: null, sessionOptions: {} };
+const LISTS = ["hotwords", "phrases", "mask"];
+const ASSETS = ["model", ...Object.keys(DEFAULTS), ...LISTS, "ort"]; // the options are in csrc/options.h
+const SHARED = ["model", "lm", "punctuation", "ort", "sessionOptions"]; // of a recognizer and its variants
 
 export class Recognizer {
   static async load(options) {
     const core = await loadCore();
-    const contract = core.contract();
-    const values = checked(options, contract);
+    const values = checked(core, options);
+    newOptions(core, values).delete(); // so that wrong ones are told before files are read
     const ort = values.ort ?? (await defaultRuntime());
     const [modelBytes, lmBytes, punctuationBytes] = await Promise.all([
       read(values.model, "the model"),
       values.lm === null ? null : read(values.lm, "the language model"),
       values.punctuation === null ? null : read(values.punctuation, "the model for punctuation"),
     ]);
-    const lm = lmBytes && new core.NgramLm(lmBytes);
-    let punctuation = null;
+    const sessionOptions = { ...SESSION_OPTIONS, ...values.sessionOptions };
+    const opened = { core, lm: lmBytes && new core.NgramLm(lmBytes) };
     try {
-      if (punctuationBytes) {
-        const sessionOptions = { ...SESSION_OPTIONS, ...values.sessionOptions };
-        punctuation = await Punctuation.open(core, punctuationBytes, ort, sessionOptions);
-      }
-      const model = await Model.open(modelBytes, ort, {
-        withDecoder: values.search === "rescore", sessionOptions: values.sessionOptions,
-      });
-      const { tokens, phones, rescoreCtcWeight, defaultChunkSize, defaultLeftContext } = model.metadata;
-      const frames = (ms, byDefault) => (ms === undefined ? byDefault : ms / contract.encoderFrameMs);
-      const chunkSize = frames(values.chunkMs, defaultChunkSize);
-      const leftContext = frames(values.leftContextMs, defaultLeftContext);
-      const streamOptions = new core.SegmentOptions({
-        ...values, ...lists(values), tokens, phones, rescoreCtcWeight, chunkSize,
-      }, lm, punctuation?.metadata ?? null);
-      const recognizer = new Recognizer(core, model, punctuation, streamOptions, leftContext);
-      await recognizer.#warmUp(chunkSize);
+      if (punctuationBytes) opened.punctuation = await Punctuation.open(core, punctuationBytes, ort, sessionOptions);
+      opened.model = await Model.open(modelBytes, ort, sessionOptions);
+      const recognizer = await Recognizer.#made(values, opened);
+      await recognizer.#warmUp();
       return recognizer;
-    } finally {
-      lm?.delete(); // the options keep what they need of these
-      punctuation?.metadata.delete();
+    } catch (error) {
+      await close(opened);
+      throw error;
     }
   }
 
-  #core;
-  #model;
-  #punctuation;
-  #streamOptions;
-  #leftContext;
+  static async #made(values, opened) {
+    const recognizer = new Recognizer(values, opened);
+    try {
+      if (recognizer.streamOptions.rescores) await opened.model.openDecoder();
+    } catch (error) {
+      recognizer.streamOptions.delete();
+      throw error;
+    }
+    return recognizer;
+  }
 
-  // Applications call `load`.
-  constructor(core, model, punctuation, streamOptions, leftContext) {
-    this.#core = core;
-    this.#model = model;
-    this.#punctuation = punctuation;
-    this.#streamOptions = streamOptions;
-    this.#leftContext = leftContext;
+  #values;
+  #opened;
+  #isVariant = false;
+  #chunkSize;
+
+  // Applications call `load`. The public fields are for Stream.
+  constructor(values, opened) {
+    const { core, model, punctuation, lm } = opened;
+    this.#values = values;
+    this.#opened = opened;
+    this.model = model;
+    this.punctuation = punctuation;
+    const options = newOptions(core, values), resolved = options.resolve(model.metadata);
+    this.#chunkSize = resolved.chunkMs / model.contract.encoderFrameMs;
+    this.leftContext = resolved.leftContextMs / model.contract.encoderFrameMs;
+    try {
+      const given = LISTS.filter((name) => values[name]).map((name) => [name, values[name].join("\n")]);
+      this.streamOptions = new core.SegmentOptions(
+        options, model.metadata, Object.fromEntries(given), lm, punctuation?.metadata ?? null);
+    } finally {
+      options.delete();
+      resolved.delete();
+    }
+  }
+
+  async withOptions(changes) {
+    const shared = SHARED.find((name) => name in changes);
+    if (shared) throw new TypeError(`${shared} is shared with the variants of a recognizer; load another one`);
+    const variant = await Recognizer.#made(checked(this.#opened.core, { ...this.#values, ...changes }), this.#opened);
+    variant.#isVariant = true;
+    return variant;
   }
 
   stream() {
-    return new Stream(new this.#core.Stream(this.#streamOptions), this.#model, this.#punctuation, this.#leftContext);
+    return new Stream(new this.#opened.core.Stream(this.streamOptions), this);
   }
 
   async close() {
-    this.#streamOptions.delete();
-    await this.#model.close();
-    await this.#punctuation?.close();
+    this.streamOptions.delete();
+    if (!this.#isVariant) await close(this.#opened);
   }
 
   // The first run takes several times as long: better now than with the first words.
-  async #warmUp(chunkSize) {
-    const { subsampling, featureOverlap, numBins } = this.#model.contract;
-    const numFrames = subsampling * chunkSize + featureOverlap;
-    const cache = this.#model.initCache(this.#leftContext);
-    await this.#model.step(new Float32Array(numBins * numFrames), numFrames, numFrames, cache);
+  async #warmUp() {
+    const { subsampling, featureOverlap, numBins } = this.model.contract;
+    const numFrames = subsampling * this.#chunkSize + featureOverlap;
+    const cache = this.model.initCache(this.leftContext);
+    await this.model.step(new Float32Array(numBins * numFrames), numFrames, numFrames, cache);
   }
 }
 
-// Lists as the C++ core takes them: one entry a line.
-function lists(values) {
-  const given = ["hotwords", "phrases", "mask"].filter((name) => values[name]);
-  return Object.fromEntries(given.map((name) => [name, values[name].join("\n")]));
+async function close({ model, punctuation, lm }) {
+  lm?.delete();
+  await punctuation?.close();
+  await model?.close();
 }
 
 async function defaultRuntime() {
@@ -101,55 +111,41 @@ async function defaultRuntime() {
   return ort;
 }
 
-function checked(options, contract) {
-  if (typeof options !== "object" || options === null) {
-    throw new TypeError("Recognizer.load takes an object of options, at least {model: url or bytes}");
-  }
-  for (const name of Object.keys(options)) {
-    if (!OPTIONS.includes(name)) {
-      throw new TypeError(`option ${name} is not known: choose among ${OPTIONS.join(", ")}`);
+// An Options of the core, to be deleted.
+function newOptions(core, values) {
+  const options = new core.Options();
+  for (const [key, name] of Object.entries(core.contract().options)) {
+    if (!(key in values)) continue;
+    try {
+      options.set(name, values[key]);
+    } catch (error) {
+      options.delete();
+      throw new RangeError(error.message.replace(name, key));
     }
   }
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  const values = { ...DEFAULTS, ...Object.fromEntries(given) };
-  if (!("model" in values)) throw new TypeError("option model is missing: the URL or the bytes of an .onnx file");
-  check(SEARCHES.includes(values.search), "search", values.search, `one of ${SEARCHES.join(", ")}`);
-  for (const [name, isRight, allowed] of CHECKS) {
-    if (name in values) check(isRight(values[name]), name, values[name], allowed);
+  return options;
+}
+
+function checked(core, given) {
+  if (typeof given !== "object" || given === null) {
+    throw new TypeError("Recognizer.load takes an object of options, at least {model: url or bytes}");
   }
-  const steps = { chunkMs: contract.encoderFrameMs, leftContextMs: contract.encoderFrameMs, beamSize: 1 };
-  for (const [name, range] of Object.entries(contract.options)) {
-    if (name in values) checkRange(name, values[name], range, steps[name]);
+  const names = [...ASSETS, ...Object.keys(core.contract().options)];
+  for (const name of Object.keys(given)) {
+    if (!names.includes(name)) throw new TypeError(`option ${name} is not known: choose among ${names.join(", ")}`);
+  }
+  const chosen = Object.entries(given).filter(([, value]) => value !== undefined);
+  const values = { ...DEFAULTS, ...Object.fromEntries(chosen) };
+  if (!("model" in values)) throw new TypeError("option model is missing: the URL or the bytes of an .onnx file");
+  for (const name of LISTS.filter((name) => name in values)) {
+    const list = values[name];
+    if (!Array.isArray(list) || !list.every((entry) => typeof entry === "string")) {
+      throw new RangeError(`${name} is ${JSON.stringify(list)}; it must be a list of texts`);
+    }
   }
   if (values.lm !== null && values.search === "greedy") {
     throw new RangeError("search greedy takes no language model; use search beam or rescore, or no lm");
   }
   if (values.hotwords && values.hotwords.length === 0) delete values.hotwords;
-  for (const [name, weight] of Object.entries(values.lmWeights)) {
-    check(LM_WEIGHTS.includes(name), "lmWeights", name, `made of ${LM_WEIGHTS.join(", ")}`);
-    check(Number.isFinite(weight), `lmWeights.${name}`, weight, "a number");
-  }
   return values;
-}
-
-const isList = (value) => Array.isArray(value) && value.every((entry) => typeof entry === "string");
-
-const CHECKS = [
-  ["secondPass", (value) => typeof value === "boolean", "true or false"],
-  ["hotwords", isList, "a list of texts"],
-  ["phrases", isList, "a list of texts"],
-  ["mask", isList, "a list of texts"],
-  ["text", (value) => TEXTS.includes(value), `one of ${TEXTS.join(", ")}`],
-];
-
-function check(condition, name, value, allowed) {
-  if (!condition) throw new RangeError(`${name} is ${JSON.stringify(value)}; it must be ${allowed}`);
-}
-
-// step: what the value is a multiple of, or undefined. `range`: of csrc/contract.h.
-function checkRange(name, value, { low, withLow, high }, step) {
-  const isAbove = withLow ? value >= low : value > low;
-  const isRight = typeof value === "number" && isAbove && value <= high && !(value % step);
-  const kind = step === 1 ? "a whole number " : step ? `a multiple of ${step} ` : "";
-  check(isRight, name, value, `${kind}in ${withLow ? "[" : "("}${low}, ${high}]`);
 }

@@ -16,25 +16,21 @@ export class StreamError extends Error {
 
 export class Stream {
   #core;
-  #model;
-  #punctuation;
-  #leftContext;
+  #recognizers; // the one in use, and those that were changed to since
+  #numChanges = 0;
   #caches = new Map(); // of the stream (false), and of the second pass over an utterance (true)
   #closed = false; // no audio comes any more
   #failure = null;
   #finished = null; // what the first `finish` resolves to
   #last = Promise.resolve(); // calls are done in turn, whether or not they are awaited
 
-  // core: a Stream of csrc/core.cc, which is freed here. punctuation: or null. leftContext: in encoder frames.
-  // Applications take streams from Recognizer.stream().
-  constructor(core, model, punctuation, leftContext) {
+  // core: a Stream of csrc/core.cc, which is freed here. Applications take streams from Recognizer.stream().
+  constructor(core, recognizer) {
     this.#core = core;
-    this.#model = model;
-    this.#punctuation = punctuation;
-    this.#leftContext = leftContext;
+    this.#recognizers = [recognizer];
   }
 
-  accept(samples, sampleRate = this.#model.contract.sampleRate) {
+  accept(samples, sampleRate = this.#recognizers[0].model.contract.sampleRate) {
     if (!(samples instanceof Float32Array) && !(samples instanceof Int16Array)) {
       throw new TypeError("samples must be a Float32Array in ±1 or an Int16Array, mono");
     }
@@ -50,13 +46,28 @@ export class Stream {
     });
   }
 
-  gap(numSamples, sampleRate = this.#model.contract.sampleRate) {
+  gap(numSamples, sampleRate = this.#recognizers[0].model.contract.sampleRate) {
     this.#checkSampleRate(sampleRate);
     if (!Number.isSafeInteger(numSamples) || numSamples < 0 || numSamples > 2 ** 48) {
       throw new RangeError(`numSamples is ${numSamples}; it must be a whole number in [0, 2^48]`);
     }
     return this.#inTurn(async () => {
       this.#core.gap(numSamples, sampleRate);
+      await this.#work();
+    });
+  }
+
+  endUtterance() {
+    return this.#inTurn(async () => {
+      this.#core.endUtterance();
+      await this.#work();
+    });
+  }
+
+  change(recognizer) {
+    return this.#inTurn(async () => {
+      this.#core.change(recognizer.streamOptions);
+      this.#recognizers.push(recognizer);
       await this.#work();
     });
   }
@@ -103,29 +114,31 @@ export class Stream {
 
   async #work() {
     for (let work = this.#core.work(); work; work = this.#core.work()) {
+      for (; this.#numChanges < this.#core.numChanges; ++this.#numChanges) this.#recognizers.shift();
+      const [{ model, punctuation, leftContext }] = this.#recognizers;
       if (work.features) {
-        const cache = work.begins ? this.#model.initCache(this.#leftContext) : this.#caches.get(work.secondPass);
-        const step = await this.#model.step(work.features, work.numFrames, work.numValid, cache);
+        const cache = work.begins ? model.initCache(leftContext) : this.#caches.get(work.secondPass);
+        const step = await model.step(work.features, work.numFrames, work.numValid, cache);
         this.#caches.set(work.secondPass, step.cache);
         this.#core.stepped(step.logProbs, step.encoderOut, step.numFrames, step.phoneLogProbs);
       } else if (work.units) {
         let answer;
         try {
-          answer = await this.#punctuation.run(work.units, work.pauses);
+          answer = await punctuation.run(work.units, work.pauses);
         } catch (error) { // which costs case and punctuation, not the words
           this.#core.notPunctuated(error.message);
           continue;
         }
         this.#core.punctuated(...answer);
       } else {
-        this.#core.scored(await this.#model.score(work.tokens, work.encoderOut, work.numFrames));
+        this.#core.scored(await model.score(work.tokens, work.encoderOut, work.numFrames));
       }
     }
     this.#caches.delete(true);
   }
 
   #checkSampleRate(sampleRate) {
-    const { minSampleRate, maxSampleRate } = this.#model.contract;
+    const { minSampleRate, maxSampleRate } = this.#recognizers[0].model.contract;
     if (!Number.isInteger(sampleRate) || sampleRate < minSampleRate || sampleRate > maxSampleRate) {
       throw new RangeError(
         `sampleRate is ${sampleRate}; it must be a whole number of Hz in [${minSampleRate}, ${maxSampleRate}]`,

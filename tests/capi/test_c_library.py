@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from support.recognition import random_cuts
 from asr import Recognizer
 from asr.lm.packed import BUNDLED
 from asr.runtime.onnx_model import bundled_model
-from asr.runtime.search import LmWeights
 from asr.streaming.events import Error, Event, Final
 
 c_library = load_benchmark("c_library")
@@ -119,12 +117,9 @@ def test_options_are_those_of_python(model: Any, conversation: np.ndarray) -> No
         "silence_without_speech_s": float("inf"),
         "max_utterance_s": 2.5,
     }
-    weights = {"weight": 0.3, "word_bonus": 0.5, "oov_penalty": 2.0, "prior_weight": 0.1}
-    weighted = model.library.model(
-        bundled_model(), lm_path=BUNDLED, **{f"lm_{name}": value for name, value in weights.items()}
-    )
-    expected = Recognizer(bundled_model(), lm=BUNDLED, lm_weights=LmWeights(**weights), **options)
-    events = play(weighted.stream(**options), [conversation])
+    weights = {"lm_weight": 0.3, "lm_word_bonus": 0.5, "lm_oov_penalty": 2.0, "lm_prior_weight": 0.1}
+    expected = Recognizer(bundled_model(), lm=BUNDLED, **weights, **options)
+    events = play(model.stream(**weights, **options), [conversation])
     assert events == play(expected.stream(), [conversation])
     assert events != play(model.stream(**options), [conversation])  # the weights count
 
@@ -143,22 +138,55 @@ def test_hotwords_and_phrases_are_those_of_python(model: Any, conversation: np.n
         assert events == play(recognizer.with_options(**lists).stream(), [conversation]) != plain
 
 
-def test_defaults_are_those_of_python(library: Any) -> None:
-    recognizer, weights = Recognizer(bundled_model()), LmWeights()
-    options = c_library._StreamOptions()
-    library.c.asr_stream_options_init(ctypes.byref(options), ctypes.c_size_t(ctypes.sizeof(options)))
-    names = {field.name for field in fields(Recognizer)} & {name for name, _ in options._fields_}
-    assert names >= {"chunk_ms", "left_context_ms", "search", "second_pass", "beam_size", "max_utterance_s"}
-    assert (options.chunk_ms, options.left_context_ms) == (0, -1)  # the model file's own
-    assert (options.text, options.mask) == (0, None)  # formatted or plain: what the core does by default
-    for name in names - {"search", "chunk_ms", "left_context_ms", "text", "mask"}:
-        assert getattr(options, name) == getattr(recognizer, name), name
-    assert c_library.SEARCHES[options.search] == recognizer.search
-    of_model = c_library._ModelOptions()
-    library.c.asr_model_options_init(ctypes.byref(of_model), ctypes.c_size_t(ctypes.sizeof(of_model)))
-    for field in fields(LmWeights):
-        assert getattr(of_model, f"lm_{field.name}") == np.float32(getattr(weights, field.name)), field.name
-    assert of_model.num_threads == recognizer.num_threads
+def test_an_option_is_set_by_its_name(library: Any) -> None:
+    """Tests that walk the table are in tests/test_options.py."""
+    options, _ = library.options(beam_size="64", search="greedy", second_pass=False, max_utterance_s="7.5")
+    assert (options.beam_size, options.search, options.second_pass, options.max_utterance_s) == (64, 0, 0, 7.5)
+    for name, value, words in (
+        ("beam_sise", "64", "there is no option 'beam_sise'"),
+        ("beam_size", "64 ", "beam_size is '64 '; it must be a whole number in [1, 1024]"),
+        ("search", "best", "search is 'best'; it must be one of greedy, beam, rescore"),
+        ("second_pass", "1", "second_pass is '1'; it must be true or false"),
+    ):
+        with pytest.raises(c_library.LibraryError) as caught:
+            library.options(**{name: value})
+        assert caught.value.status == INVALID and words in str(caught.value)
+    options, error = c_library._Options(), ctypes.create_string_buffer(256)
+    size = c_library._Options.max_utterance_s.offset
+    library.c.asr_options_init(ctypes.byref(options), ctypes.c_size_t(size))  # an app of an earlier version
+    tail = (error, ctypes.c_size_t(256))
+    assert library.c.asr_options_set(ctypes.byref(options), b"beam_size", b"7", *tail) == 0 and options.beam_size == 7
+    assert library.c.asr_options_set(ctypes.byref(options), b"max_utterance_s", b"7", *tail) == INVALID
+    assert b"a version without max_utterance_s" in error.value and options.max_utterance_s == 0
+    assert library.c.asr_options_set(None, b"beam_size", b"7", *tail) == INVALID
+
+
+def test_an_utterance_is_ended_and_options_are_changed_as_in_python(model: Any, conversation: np.ndarray) -> None:
+    later = {"chunk_ms": 160, "left_context_ms": 640, "search": "beam"}
+    recognizer = Recognizer(bundled_model(), lm=BUNDLED)
+    expected, stream = recognizer.stream(), model.stream()
+    for each in (expected, stream):
+        each.accept_waveform(conversation[:40_000])
+        each.end_utterance()
+        each.accept_waveform(conversation[40_000:90_000])
+    expected.change(recognizer.with_options(**later, mask=["the"]))
+    stream.change(**later, mask=b"the")
+    with pytest.raises(c_library.LibraryError, match="chunk_ms is 50"):
+        stream.change(chunk_ms=50)
+    events = []
+    for each in (expected, stream):
+        each.accept_waveform(conversation[90_000:])
+        each.finish()
+        events.append(each.events())
+        for call in (each.end_utterance, each.finish):
+            if call == each.finish:
+                call()
+                continue
+            with pytest.raises(Exception, match="finished"):
+                call()
+    assert events[0] == events[1]
+    assert [event.endpoint for event in events[1] if isinstance(event, Final)].count("end_of_audio") >= 3
+    assert any("***" in event.text for event in events[1])
 
 
 @pytest.mark.parametrize("hotwords", [None, "Back\t3\nAb\n"])
@@ -204,9 +232,9 @@ def test_audio_of_any_rate_is_taken_as_in_python(model: Any, conversation: np.nd
 
 
 def test_an_app_of_an_earlier_version_is_served(model: Any, sample: np.ndarray) -> None:
-    """Its struct ends before the sample rate."""
-    size = c_library._StreamOptions.sample_rate.offset
-    stream = model.stream(sample_rate=8000, struct_size=size)
+    """Its struct ends before an option that it cannot know."""
+    size = c_library._Options.max_utterance_s.offset
+    stream = model.stream(max_utterance_s=0.1, struct_size=size)
     assert play(stream, [sample]) == play(model.stream(), [sample])
 
 
@@ -246,26 +274,27 @@ def test_what_a_model_reports_of_itself(library: Any, tiny_onnx: Path, onnx: Any
         ({"chunk_ms": -40}, "chunk_ms is -40"),
         ({"left_context_ms": -40}, "left_context_ms is -40"),
         ({"left_context_ms": 20520}, "left_context_ms is 20520"),
-        ({"search": 3}, "search is 3; it must be in [0, 2]"),
+        ({"search": 3}, "search is 3; it must be one of greedy, beam, rescore"),
         ({"second_pass": 2}, "second_pass is 2"),
         ({"use_lm": -1}, "use_lm is -1"),
         ({"beam_size": 0}, "beam_size"),
+        ({"lm_weight": 11.0}, "lm_weight is 11; it must be in [0, 10]"),
         ({"beam_size": 1025}, "beam_size"),
         ({"max_utterance_s": 121.0}, "max_utterance_s is 121; it must be in (0, 120]"),
         ({"max_utterance_s": float("nan")}, "max_utterance_s is nan"),
-        ({"silence_after_speech_s": 0.0}, "silence_after_speech_s must be a positive"),
-        ({"silence_without_speech_s": -1.0}, "silence_without_speech_s must be a positive"),
+        ({"silence_after_speech_s": 0.0}, "silence_after_speech_s is 0; it must be in (0, inf]"),
+        ({"silence_without_speech_s": -1.0}, "silence_without_speech_s is -1; it must be in (0, inf]"),
         ({"search": "greedy"}, "greedy takes no language model"),
         ({"hotwords": b"R2"}, "hotword 'R2' cannot be written by this model: it has no '2'"),
         ({"hotwords": b""}, "the list of hotwords has no words"),
         ({"hotwords": b"A", "hotword_boost": -1.0}, "hotword_boost is -1; it must be in (0, 20]"),
         ({"phrases": b"\n"}, "the list of phrases has no phrase"),
         ({"phrases": b"A", "unknown_cost": float("nan")}, "unknown_cost is nan; it must be in (0, 100]"),
-        ({"phrases": b"A", "hotwords": b"A"}, "they take no language model and no hotwords"),
+        ({"phrases": b"A", "hotwords": b"A"}, "phrases are a grammar, which takes no hotwords"),
         ({"sample_rate": 999}, "sample_rate is 999; it must be a whole number of Hz in [1000, 768000]"),
         ({"sample_rate": 768001}, "sample_rate is 768001"),
-        ({"text": 3}, "text is 3; it must be in [0, 2]"),
-        ({"struct_size": 3}, "struct_size is 3; it must be sizeof(asr_stream_options)"),
+        ({"text": 2}, "text is 2; it must be one of formatted, plain"),
+        ({"struct_size": 3}, "struct_size is 3; it must be sizeof(asr_options)"),
         ({"struct_size": 1000}, "struct_size is 1000"),
     ],
 )
@@ -280,7 +309,6 @@ def test_stream_options_outside_their_range(model: Any, options: dict[str, Any],
     [
         ({"num_threads": -1}, INVALID, "num_threads is -1; it must be in [0, 1024]"),
         ({"reserved": 1}, INVALID, "reserved is 1"),
-        ({"lm_path": BUNDLED, "lm_weight": 11.0}, INVALID, "lm_weight is 11; it must be in [0, 10]"),
         ({"lm_path": BUNDLED, "lm_data": b"x"}, INVALID, "both lm_path and lm_data"),
         ({"lm_path": "/nowhere/x.lm"}, UNREADABLE, "there is no file /nowhere/x.lm"),
         ({"lm_data": b"ASRNGRAM", "lm_size": 8}, DAMAGED, "ends within its version"),
@@ -326,11 +354,13 @@ def test_null_is_refused_or_does_nothing(model: Any) -> None:
     assert c.asr_stream_error(stream.handle) == b"samples is NULL"
     assert c.asr_stream_accept_i16(stream.handle, None, ctypes.c_size_t(0)) == 0
     assert c.asr_stream_error(stream.handle) == b""
-    for call in (c.asr_stream_accept_f32, c.asr_stream_gap, c.asr_stream_finish):
+    for call in (c.asr_stream_accept_f32, c.asr_stream_gap, c.asr_stream_finish, c.asr_stream_end_utterance):
         assert call(None, None, None) == INVALID
     assert not c.asr_stream_next_event(None) and c.asr_stream_sample_offset(None) == -1
     assert c.asr_model_load(None, None, None, None, ctypes.c_size_t(0)) == INVALID
-    assert c.asr_stream_new(None, None, ctypes.byref(ctypes.c_void_p()), None, ctypes.c_size_t(0)) == INVALID
+    assert (
+        c.asr_stream_new(None, 16000, None, None, ctypes.byref(ctypes.c_void_p()), None, ctypes.c_size_t(0)) == INVALID
+    )
     assert c.asr_model_property(None, b"dim") is None
 
 
@@ -397,11 +427,11 @@ def test_only_the_api_is_exported() -> None:
 def test_text_is_shown_as_python_shows_it(model: Any, library: Any, conversation: np.ndarray) -> None:
     bare = library.model(bundled_model(), lm_path=BUNDLED, punctuation_path=None)
     for source, punctuation in ((model, "auto"), (bare, None)):
-        for text, number in (("plain", 1), ("formatted", 2), (None, 0)):
+        for text in ("plain", "formatted", None):
             chosen = {} if text is None else {"text": text}
             recognizer = Recognizer(bundled_model(), punctuation=punctuation, mask=["old man"], lm=BUNDLED, **chosen)
             expected = [event.to_dict() for event in play(recognizer.stream(), [conversation])]
-            found = [event.to_dict() for event in play(source.stream(text=number, mask=b"old man\n"), [conversation])]
+            found = [event.to_dict() for event in play(source.stream(**chosen, mask=b"old man\n"), [conversation])]
             assert found == expected
             assert found[-1]["raw"].isupper()
             assert found[-1]["text"].islower() == (text == "plain" or punctuation is None)
