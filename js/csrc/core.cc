@@ -79,18 +79,21 @@ Options resolve(const Options& options, const ModelMetadata& metadata) {
   return guarded([&] { return resolved(options, metadata); });
 }
 
-// lists: an object with texts hotwords, phrases and mask, one entry a line, or without. lm, punctuation: or null.
+// lists: an object with texts hotwords, phrases and mask, one entry a line, or without. lm, punctuation, neural_lm: or null.
 std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::shared_ptr<ModelMetadata>& metadata,
                                              const val& lists, std::shared_ptr<NgramLm> lm,
-                                             std::shared_ptr<PunctuationMetadata> punctuation) {
+                                             std::shared_ptr<PunctuationMetadata> punctuation,
+                                             std::shared_ptr<NeuralLmMetadata> neural_lm) {
   return guarded([&] {
     const auto list = [&lists](const char* name) {
       return lists.hasOwnProperty(name) ? std::optional(lists[name].as<std::string>()) : std::nullopt;
     };
     const Lists given{list("hotwords"), list("phrases"), list("mask")};
     if (given.phrases) lm = nullptr;  // is not used
+    if (!lm) neural_lm = nullptr;
     auto fusion = new_fusion(options, std::move(lm), metadata->output_symbols(), metadata->phones, given.hotwords);
-    const auto made = segment_options(options, *metadata, std::move(fusion), given, std::move(punctuation));
+    const auto made = segment_options(options, *metadata, std::move(fusion), given, std::move(punctuation),
+                                      std::move(neural_lm));
     const Segment check(made);
     return std::const_pointer_cast<SegmentOptions>(made);
   });
@@ -125,11 +128,14 @@ void finish(Stream& self) {
 void fail(Stream& self, const std::string& reason) { self.fail(reason); }
 
 // null, or a step {features, numFrames, numValid, begins, secondPass}, or a scoring {tokens, encoderOut, numFrames}, or
-// units of the network for punctuation {units, pauses}.
+// units of the network for punctuation {units, pauses}, or a tree of word pieces {pieces, parents, depths, ends}.
 val work(const Stream& self) {
   const Work* work = guarded([&] { return self.work(); });
   if (!work) return val::null();
   val object = val::object();
+  const auto small = [](const std::vector<std::int64_t>& rows) {
+    return to_array(std::vector<std::int32_t>(rows.begin(), rows.end()));
+  };
   if (const auto* step = std::get_if<EncoderStep>(work)) {
     object.set("features", to_array(step->features));
     object.set("numFrames", static_cast<int>(step->num_frames));
@@ -137,11 +143,13 @@ val work(const Stream& self) {
     object.set("begins", step->begins);
     object.set("secondPass", step->second_pass);
   } else if (const auto* units = std::get_if<PunctuationUnits>(work)) {
-    const auto small = [](const std::vector<std::int64_t>& rows) {
-      return to_array(std::vector<std::int32_t>(rows.begin(), rows.end()));
-    };
     object.set("units", small(units->features));
     object.set("pauses", small(units->pauses));
+  } else if (const auto* tree = std::get_if<PieceTree>(work)) {
+    object.set("pieces", small(tree->pieces));
+    object.set("parents", small(tree->parents));
+    object.set("depths", small(tree->depths));
+    object.set("ends", small(tree->ends));
   } else {
     const auto& scoring = std::get<DecoderScoring>(*work);
     val tokens = val::array();
@@ -167,6 +175,11 @@ void stepped(Stream& self, const val& log_probs, const val& encoder_out, int num
 void scored(Stream& self, const val& scores) {
   const std::vector<float> numbers = to_vector<float>(scores);
   guarded([&] { self.scored(numbers); });
+}
+
+void lm_scored(Stream& self, const val& log_probs) {
+  const std::vector<float> numbers = to_vector<float>(log_probs);
+  guarded([&] { self.lm_scored(numbers); });
 }
 
 void punctuated(Stream& self, const val& mark_probs, const val& case_probs) {
@@ -239,6 +252,13 @@ std::shared_ptr<PunctuationMetadata> make_punctuation_metadata(const val& bytes)
   });
 }
 
+std::shared_ptr<NeuralLmMetadata> make_neural_lm_metadata(const val& bytes) {
+  const std::vector<char> data = to_vector<char>(bytes);
+  return guarded([&] {
+    return std::make_shared<NeuralLmMetadata>(read_onnx_properties({data.data(), data.size()}));
+  });
+}
+
 std::string camel_case(const std::string& name) {
   std::string result;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -270,6 +290,8 @@ val contract() {
   object.set("decoderOutputs", names(kDecoderOutputs));
   object.set("punctuationInputs", names(kPunctuationInputs));
   object.set("punctuationOutputs", names(kPunctuationOutputs));
+  object.set("neuralLmInputs", names(kNeuralLmInputs));
+  object.set("neuralLmOutputs", names(kNeuralLmOutputs));
   object.set("numWordFeatures", static_cast<int>(kNumWordFeatures));
   val options = val::object();  // their names here and in JavaScript
   for (const Option& option : kOptions) options.set(camel_case(option.name), std::string(option.name));
@@ -302,6 +324,9 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
   class_<PunctuationMetadata>("PunctuationMetadata")
       .smart_ptr<std::shared_ptr<PunctuationMetadata>>("std::shared_ptr<PunctuationMetadata>")
       .constructor(&make_punctuation_metadata);
+  class_<NeuralLmMetadata>("NeuralLmMetadata")
+      .smart_ptr<std::shared_ptr<NeuralLmMetadata>>("std::shared_ptr<NeuralLmMetadata>")
+      .constructor(&make_neural_lm_metadata);
   class_<SegmentOptions>("SegmentOptions")
       .smart_ptr<std::shared_ptr<SegmentOptions>>("std::shared_ptr<SegmentOptions>")
       .constructor(&make_options)
@@ -319,6 +344,7 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .function("work", &work)
       .function("stepped", &stepped)
       .function("scored", &scored)
+      .function("lmScored", &lm_scored)
       .function("punctuated", &punctuated)
       .function("notPunctuated", &not_punctuated)
       .function("fail", &fail)

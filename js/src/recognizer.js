@@ -2,14 +2,15 @@
 
 import { loadCore } from "./core.js";
 import { Model, SESSION_OPTIONS } from "./model.js";
+import { NeuralLm } from "./neural_lm.js";
 import { Punctuation } from "./punctuation.js";
 import { read } from "./read.js";
 import { Stream } from "./stream.js";
 
-const DEFAULTS = { lm: null, punctuation: null, sessionOptions: {} };
+const DEFAULTS = { lm: null, neuralLm: null, punctuation: null, sessionOptions: {} };
 const LISTS = ["hotwords", "phrases", "mask"];
 const ASSETS = ["model", ...Object.keys(DEFAULTS), ...LISTS, "ort"]; // the options are in csrc/options.h
-const SHARED = ["model", "lm", "punctuation", "ort", "sessionOptions"]; // of a recognizer and its variants
+const SHARED = ["model", "lm", "neuralLm", "punctuation", "ort", "sessionOptions"]; // of a recognizer and its variants
 
 export class Recognizer {
   static async load(options) {
@@ -17,14 +18,16 @@ export class Recognizer {
     const values = checked(core, options);
     newOptions(core, values).delete(); // so that wrong ones are told before files are read
     const ort = values.ort ?? (await defaultRuntime());
-    const [modelBytes, lmBytes, punctuationBytes] = await Promise.all([
+    const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes] = await Promise.all([
       read(values.model, "the model"),
       values.lm === null ? null : read(values.lm, "the language model"),
+      values.neuralLm === null ? null : read(values.neuralLm, "the neural language model"),
       values.punctuation === null ? null : read(values.punctuation, "the model for punctuation"),
     ]);
     const sessionOptions = { ...SESSION_OPTIONS, ...values.sessionOptions };
     const opened = { core, lm: lmBytes && new core.NgramLm(lmBytes) };
     try {
+      if (neuralLmBytes) opened.neuralLm = await NeuralLm.open(core, neuralLmBytes, ort, sessionOptions);
       if (punctuationBytes) opened.punctuation = await Punctuation.open(core, punctuationBytes, ort, sessionOptions);
       opened.model = await Model.open(modelBytes, ort, sessionOptions);
       const recognizer = await Recognizer.#made(values, opened);
@@ -54,18 +57,20 @@ export class Recognizer {
 
   // Applications call `load`. The public fields are for Stream.
   constructor(values, opened) {
-    const { core, model, punctuation, lm } = opened;
+    const { core, model, punctuation, lm, neuralLm } = opened;
     this.#values = values;
     this.#opened = opened;
     this.model = model;
     this.punctuation = punctuation;
+    this.neuralLm = neuralLm;
     const options = newOptions(core, values), resolved = options.resolve(model.metadata);
     this.#chunkSize = resolved.chunkMs / model.contract.encoderFrameMs;
     this.leftContext = resolved.leftContextMs / model.contract.encoderFrameMs;
     try {
       const given = LISTS.filter((name) => values[name]).map((name) => [name, values[name].join("\n")]);
       this.streamOptions = new core.SegmentOptions(
-        options, model.metadata, Object.fromEntries(given), lm, punctuation?.metadata ?? null);
+        options, model.metadata, Object.fromEntries(given), lm, punctuation?.metadata ?? null,
+        neuralLm?.metadata ?? null);
     } finally {
       options.delete();
       resolved.delete();
@@ -98,8 +103,9 @@ export class Recognizer {
   }
 }
 
-async function close({ model, punctuation, lm }) {
+async function close({ model, punctuation, lm, neuralLm }) {
   lm?.delete();
+  await neuralLm?.close();
   await punctuation?.close();
   await model?.close();
 }

@@ -115,7 +115,7 @@ export class Stream {
   async #work() {
     for (let work = this.#core.work(); work; work = this.#core.work()) {
       for (; this.#numChanges < this.#core.numChanges; ++this.#numChanges) this.#recognizers.shift();
-      const [{ model, punctuation, leftContext }] = this.#recognizers;
+      const [{ model, punctuation, neuralLm, leftContext }] = this.#recognizers;
       if (work.features) {
         const cache = work.begins ? model.initCache(leftContext) : this.#caches.get(work.secondPass);
         const step = await model.step(work.features, work.numFrames, work.numValid, cache);
@@ -130,6 +130,8 @@ export class Stream {
           continue;
         }
         this.#core.punctuated(...answer);
+      } else if (work.pieces) {
+        this.#core.lmScored(await neuralLm.score(work));
       } else {
         this.#core.scored(await model.score(work.tokens, work.encoderOut, work.numFrames));
       }
