@@ -18,7 +18,8 @@ template <typename... Parts>
 std::string join(const Parts&... parts) {
   std::ostringstream text;
   text.imbue(std::locale::classic());
-  (text << std::boolalpha << ... << parts);
+  text << std::boolalpha;
+  (text << ... << parts);
   return text.str();
 }
 
