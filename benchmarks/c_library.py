@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from asr import Recognizer
-from asr.runtime.onnx_model import bundled_model
-from asr.runtime.search import Word
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import Word
 from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming.events import Error, Event, Final, Gap, Partial
 
@@ -147,7 +147,7 @@ class CLibrary:
         self.c.asr_options_init(byref(options), c_size_t(ctypes.sizeof(options)))
         self.c.asr_assets_init(byref(assets), c_size_t(ctypes.sizeof(assets)))
         for name, value in given.items():
-            if isinstance(value, bool | str):
+            if isinstance(value, bool | str) and not hasattr(assets, name):
                 text = str(value).lower() if isinstance(value, bool) else value
                 tail = (name.encode(), text.encode(), error, c_size_t(len(error)))
                 if status := self.c.asr_options_set(byref(options), *tail):

@@ -1,6 +1,7 @@
 // Transcribes a WAV file, 16-bit PCM and mono, best at 16 kHz:
 //
-//     node transcribe.mjs --model tiny.int8.onnx --lm english.lm --punctuation english.punctuation.onnx speech.wav
+//     node transcribe.mjs --model tiny.int8.onnx --lm english.lm --neural-lm english.neural.onnx \
+//       --punctuation english.punctuation.onnx speech.wav
 //
 // One line per utterance; with --json all events, one a line.
 import { readFile } from "node:fs/promises";
@@ -9,8 +10,8 @@ import { parseArgs } from "node:util";
 import { Recognizer } from "asr-stream";
 import { readWav } from "asr-stream/wav";
 
-const USAGE = "usage: node transcribe.mjs --model FILE.onnx [--lm FILE.lm] [--punctuation FILE.onnx] " +
-  "[--text plain] [--chunk-ms 640] [--json] FILE.wav";
+const USAGE = "usage: node transcribe.mjs --model FILE.onnx [--lm FILE.lm] [--neural-lm FILE.onnx] " +
+  "[--punctuation FILE.onnx] [--text plain] [--chunk-ms 640] [--json] FILE.wav";
 
 /** @param {string} path */
 async function readAudio(path) {
@@ -27,6 +28,7 @@ async function main() {
     options: {
       model: { type: "string" },
       lm: { type: "string" },
+      "neural-lm": { type: "string" },
       punctuation: { type: "string" },
       text: { type: "string" },
       "chunk-ms": { type: "string" },
@@ -38,6 +40,7 @@ async function main() {
   const recognizer = await Recognizer.load({
     model: values.model,
     lm: values.lm ?? null,
+    neuralLm: values["neural-lm"] ?? null,
     punctuation: values.punctuation ?? null,
     text: /** @type {"formatted" | "plain" | undefined} */ (values.text),
     chunkMs: values["chunk-ms"] ? Number(values["chunk-ms"]) : undefined,

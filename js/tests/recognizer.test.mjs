@@ -126,7 +126,7 @@ test("a name behind a title begins with a capital", async () => {
 test("what is amiss is said where it was written", async () => {
   const wrong = [
     [{}, /option model is missing/],
-    [{ model, chunk: 640 }, /option chunk is not known: choose among model, lm, punctuation, lmWeights/],
+    [{ model, chunk: 640 }, /option chunk is not known: choose among model, lm, neuralLm, punctuation/],
     [{ model, chunkMs: 650 }, /chunkMs is 650; it must be a multiple of 40 in \[40, 5120\]/],
     [{ model, leftContextMs: -40 }, /leftContextMs is -40/],
     [{ model, search: "best" }, /search is "best"; it must be one of greedy, beam, rescore/],
@@ -135,8 +135,7 @@ test("what is amiss is said where it was written", async () => {
     [{ model, silenceAfterSpeechS: 0 }, /silenceAfterSpeechS is 0/],
     [{ model, secondPass: 1 }, /secondPass is 1/],
     [{ model, search: "greedy", lm: LM }, /greedy takes no language model/],
-    [{ model, lmWeights: { wight: 1 } }, /lmWeights is "wight"/],
-    [{ model, lm: LM, lmWeights: { weight: 11 } }, /weight.*10/],
+    [{ model, lmWeight: 11 }, /lmWeight is 11; it must be in \[0, 10\]/],
     [{ model: 5 }, /the model is number; expected a URL, a path or bytes/],
     [{ model: "nowhere.onnx" }, /the model nowhere.onnx cannot be read: ENOENT/],
   ];

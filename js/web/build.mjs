@@ -14,7 +14,8 @@ const models = new URL("../asr/models/", js);
 
 const { values } = parseArgs({
   options: {
-    model: { type: "string" }, lm: { type: "string" }, punctuation: { type: "string" }, output: { type: "string" },
+    model: { type: "string" }, lm: { type: "string" }, "neural-lm": { type: "string" },
+    punctuation: { type: "string" }, output: { type: "string" },
   },
 });
 const page = values.output ? pathToFileURL(`${values.output}/`) : new URL("page/", js);
@@ -25,6 +26,7 @@ const sources = {
   "ort/ort-wasm-simd-threaded.wasm": new URL("node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm", js),
   "model.onnx": values.model ?? new URL("tiny.int8.onnx", models),
   "language.lm": values.lm ?? new URL("english.lm", models),
+  "neural.onnx": values["neural-lm"] ?? new URL("english.neural.onnx", models),
   "punctuation.onnx": values.punctuation ?? new URL("english.punctuation.onnx", models),
 };
 const shared = new URL("../web/", js);

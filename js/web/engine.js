@@ -2,6 +2,7 @@
 // engine.js, see app.js.
 
 const MODEL = "model.onnx", LM = "language.lm", PUNCTUATION = "punctuation.onnx"; // beside this file
+const NEURAL_LM = "neural.onnx";
 
 export const FIGURES = [
   ["rtf", "Real-time factor"], ["memory", "Memory"], ["loading", "Loaded in"], ["offline", "Without a network"],
@@ -29,7 +30,7 @@ export function createEngine(page) {
           recognizedS = data.audioS ?? recognizedS;
           handle(page, data);
         };
-        worker.postMessage({ type: "load", model: MODEL, lm: LM, punctuation: PUNCTUATION });
+        worker.postMessage({ type: "load", model: MODEL, lm: LM, neuralLm: NEURAL_LM, punctuation: PUNCTUATION });
       });
       serveOffline(page);
     },

@@ -1,6 +1,6 @@
 // The recognizer, away from the page's own thread.
 //
-// Takes {type: "load", model, lm, punctuation}, then {type: "begin", sampleRate}, {type: "audio", samples, sentAt} and
+// Takes {type: "load", model, lm, neuralLm, punctuation}, then {type: "begin", sampleRate}, {type: "audio", samples, sentAt} and
 // {type: "end", sentAt}; gives {type: "progress" | "ready" | "failed" | "events" | "ended", ...}.
 
 import * as ort from "./ort/ort.wasm.bundle.min.mjs";
@@ -22,20 +22,23 @@ let waiting = []; // samples that came while others were recognized
 let last = Promise.resolve();
 
 const handlers = {
-  async load({ model, lm, punctuation }) {
+  async load({ model, lm, neuralLm, punctuation }) {
     const start = performance.now();
     ort.env.wasm.numThreads = 1; // more would need a page that is isolated by headers (COOP, COEP)
     ort.env.wasm.wasmPaths = { wasm: new URL("./ort/ort-wasm-simd-threaded.wasm", import.meta.url) };
-    const numBytes = { model: 0, lm: 0, punctuation: 0 };
+    const numBytes = {};
     const report = (name) => (count) => {
       numBytes[name] = count;
-      postMessage({ type: "progress", numBytes: numBytes.model + numBytes.lm + numBytes.punctuation });
+      postMessage({ type: "progress", numBytes: Object.values(numBytes).reduce((sum, each) => sum + each, 0) });
     };
-    const [modelBytes, lmBytes, punctuationBytes] = await Promise.all([
+    const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes] = await Promise.all([
       download(model, "the model", report("model")), download(lm, "the language model", report("lm")),
+      download(neuralLm, "the neural language model", report("neuralLm")),
       download(punctuation, "the model for punctuation", report("punctuation")),
     ]);
-    recognizer = await Recognizer.load({ model: modelBytes, lm: lmBytes, punctuation: punctuationBytes, ort });
+    recognizer = await Recognizer.load({
+      model: modelBytes, lm: lmBytes, neuralLm: neuralLmBytes, punctuation: punctuationBytes, ort,
+    });
     postMessage({ type: "ready", seconds: (performance.now() - start) / 1000, memory: memory() });
   },
   begin(message) {

@@ -15,7 +15,7 @@ from asr.options import OPTIONS, described, flag
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
 
-ASSETS = ("model", "lm", "hotwords", "phrases", "punctuation", "mask", "provider")
+ASSETS = ("model", "lm", "neural_lm", "hotwords", "phrases", "punctuation", "mask", "provider")
 """What the recognizer opens, under the names of its parameters."""
 _NAME = re.compile(rf"^({'|'.join((*ASSETS, *OPTIONS))})\b")
 
@@ -30,6 +30,12 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         metavar="PATH",
         help="language model from `asr lm`, or none; default: the bundled one with the bundled model",
+    )
+    how.add_argument(
+        "--neural-lm",
+        default="auto",
+        metavar="PATH",
+        help="neural language model that rescores finals, or none; default: the bundled one with the bundled --lm",
     )
     how.add_argument(
         "--hotwords",
@@ -81,7 +87,7 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
         if path is not None and not Path(path).exists():
             raise ValueError(f"{flag(name)}: there is no file {path}; write what is expected into a file, one a line")
     given = {name: getattr(args, name) for name in (*ASSETS, *OPTIONS)}
-    for name in ("lm", "punctuation"):
+    for name in ("lm", "neural_lm", "punctuation"):
         given[name] = None if given[name] == "none" else given[name]
     try:
         return Recognizer(**given)

@@ -17,14 +17,15 @@ from support.synth import write_audio
 
 from asr import Recognizer
 from asr.lm.packed import BUNDLED
+from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
 from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming.events import Final
 from asr.streaming.terminal.cli import SAMPLE
 
-PUNCTUATION = bundled_punctuation()
-assert PUNCTUATION is not None
-LIVE = [*map(str, (bundled_model(), "-", BUNDLED, PUNCTUATION))]
+PUNCTUATION, NEURAL_LM = bundled_punctuation(), bundled_neural_lm()
+assert PUNCTUATION is not None and NEURAL_LM is not None
+LIVE = [*map(str, (bundled_model(), "-", BUNDLED, PUNCTUATION, NEURAL_LM))]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,8 @@ def test_cmake_projects_use_it(
 ) -> None:
     """`ways` in one folder, where what is compiled for the first, as a static library, does for the shared one."""
     share = prefix / "share" / "asr_stream"
-    arguments = [str(share / name) for name in (bundled_model().name, SAMPLE.name, BUNDLED.name, PUNCTUATION.name)]
+    files = (bundled_model(), SAMPLE, BUNDLED, PUNCTUATION, NEURAL_LM)
+    arguments = [str(share / path.name) for path in files]
     for how in ways:
         where = [f"-DHOW={how}", f"-DSOURCE={ROOT}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug"]
         where += ["-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_CXX_FLAGS_DEBUG="]  # and without lines for a debugger: less time

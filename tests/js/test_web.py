@@ -21,11 +21,12 @@ from support.synth import speech, write_audio
 from asr import Recognizer
 from asr.evaluation.wer import count_errors
 from asr.lm.packed import BUNDLED
+from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
 from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming import StreamFailed
 
-PUNCTUATION = bundled_punctuation()
+PUNCTUATION, NEURAL_LM = bundled_punctuation(), bundled_neural_lm()
 JS = Path(__file__).parents[2] / "js"
 PAUSE = np.zeros(24000, np.float32)
 
@@ -56,6 +57,8 @@ def transcribe(model: Path, wav: Path, *options: str | Path) -> list[dict[str, A
         BUNDLED,
         "--punctuation",
         PUNCTUATION,
+        "--neural-lm",
+        NEURAL_LM,
         "--json",
         *options,
         wav,
@@ -192,8 +195,8 @@ def test_a_failure_is_the_same_in_three_languages(
     found = json.loads(script.stdout)
     options = {"chunk_ms": 320}
     streams = (
-        Recognizer(model, lm=BUNDLED, text="plain", punctuation=None, **options).stream(),
-        library.model(model, lm_path=BUNDLED, punctuation_path=None).stream(text=1, **options),
+        Recognizer(model, lm=BUNDLED, neural_lm=None, text="plain", punctuation=None, **options).stream(),
+        library.model(model, lm_path=BUNDLED, neural_lm_path=None, punctuation_path=None).stream(text=1, **options),
     )
     for stream in streams:
         events, errors = [], []
