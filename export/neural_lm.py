@@ -49,8 +49,7 @@ class NeuralLmGraph(nn.Module):
         mask = (place[None, :] <= place[:, None]) & (place[:, None] < ends[None, :])  # ancestors, in preorder
         logits = self.model(pieces[None], depths, mask[None])[0]
         num_pieces = self.model.config.num_pieces
-        chosen = logits.reshape(-1)[parents * num_pieces + pieces]
-        return chosen - logits.logsumexp(-1)[parents]
+        return logits.log_softmax(-1).reshape(-1)[parents * num_pieces + pieces]
 
 
 def export_neural_lm(
