@@ -328,11 +328,19 @@ void Segment::report_partial(bool finished) {
   const Hypothesis letters_alone = letters(searches_);
   std::vector<Word> found = words_of(best.front(), letters_alone, 0);
   const std::size_t stable = num_stable(found, best, letters_alone);
+  if (!finished && stable < found.size() && is_rare(best.front())) found.pop_back();
   const bool is_unchanged = found.size() == partial_.size() && num_alike(found, partial_) == found.size();
   if (is_unchanged && stable == num_stable_) return;
   partial_ = found;
   num_stable_ = stable;
   report(Event::Type::kPartial, std::move(found), stable);
+}
+
+// Whether the last word, which may be incomplete, is one that hardly anybody says: it is then mostly the beginning of
+// another one.
+bool Segment::is_rare(const Hypothesis& hypothesis) const {
+  if (!over_phones() || hypothesis.words.empty() || hypothesis.words.back() == LmFusion::kNoWord) return false;
+  return options_->fusion->unigram_log_prob(hypothesis.words.back()) < kRareLogProb;
 }
 
 // The last word may be incomplete. Words that were stable stay stable while they do not change.

@@ -110,6 +110,10 @@ class LmFusion {
   bool over_phones() const noexcept { return over_phones_; }
   // What is searched over: of phones, "▁AA", "AA" and so on.
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
+  // Of a word of a search over phones, in any context.
+  float unigram_log_prob(std::int32_t word) const {
+    return lm_->unigram_log_prob(is_known(word) ? word : lm_->unknown());
+  }
   // How a word of a search over phones is written; empty: unknown.
   std::string_view text(std::int32_t word) const;
   // What a token may raise the score by: the priors of its letters, the letters of a hotword, and, about, a word that

@@ -142,3 +142,17 @@ def test_a_network_without_the_phones_is_refused() -> None:
             core.stepped(answer[0], np.zeros((8, 2), np.float32), phones(*answer))
     with pytest.raises(ValueError, match="the fusion is over 3 phones, the segment has 0"):
         options(phones=[])
+
+
+def test_a_rare_word_is_shown_when_the_next_one_begins_or_the_utterance_ends() -> None:
+    """As the last word of a partial it would mostly be the beginning of another one."""
+    symbols = [0, 2, 5, 0, 0, 0, 0, 0, 0, 0, 1, *[0] * 35]
+
+    def partials(log10: str) -> list[str]:
+        lm = model(packed=packed([line.replace("-2.5 BAA", f"{log10} BAA") for line in UNIGRAMS], BIGRAMS))
+        found = [event[:2] for event in events(sound(symbols), second_pass=False, lm=lm)[0]]
+        assert found[-1] == ("final", "BAA A")
+        return [text for type, text in found if type == "partial"]
+
+    assert partials("-4.5") == ["BAA", "BAA A"]
+    assert partials("-5.5") == ["BAA A"]
