@@ -11,6 +11,7 @@
 
 #include "segment.h"
 #include "text/formatter.h"
+#include "text/letter_case.h"
 
 namespace asr_stream {
 

@@ -55,8 +55,8 @@ std::shared_ptr<const SegmentOptions> segment_options(const Options& options, co
     segment->fusion = std::move(fusion);
     segment->neural_lm = std::move(neural_lm);
   }
-  segment->text = text_options(options.text == ASR_TEXT_FORMATTED, segment->tokens, lists.mask ? &*lists.mask : nullptr,
-                               std::move(punctuation));
+  segment->text = text_options(options.text == ASR_TEXT_FORMATTED, language_of_alphabet(segment->tokens),
+                               lists.mask ? &*lists.mask : nullptr, std::move(punctuation));
   return checked(segment);
 }
 

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "text/language.h"
+
 namespace asr_stream {
 
 namespace py = pybind11;
@@ -85,13 +87,15 @@ void bind_punctuation(py::module_& m) {
   m.def(
       "punctuate",
       [](const std::vector<std::string>& words, py::array_t<float, py::array::c_style> mark_probs,
-         py::array_t<float, py::array::c_style> case_probs, const MixedCase& mixed, bool continues, bool complete) {
+         py::array_t<float, py::array::c_style> case_probs, const MixedCase& mixed, bool continues, bool complete,
+         std::string_view code) {
         const std::vector<float> marks(mark_probs.data(), mark_probs.data() + mark_probs.size());
         const std::vector<float> cases(case_probs.data(), case_probs.data() + case_probs.size());
-        return punctuate(words, marks, cases, mixed, {continues, complete});
+        const Language* known = language(code);
+        return punctuate(words, marks, cases, mixed, {continues, complete, false, known ? known->names : nullptr});
       },
       "words"_a, "mark_probs"_a.noconvert(), "case_probs"_a.noconvert(), "mixed"_a, py::kw_only(),
-      "continues"_a = false, "complete"_a = true);
+      "continues"_a = false, "complete"_a = true, "language"_a = "en");
 }
 
 }  // namespace asr_stream

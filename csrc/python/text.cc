@@ -6,12 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "text/formatter.h"
-#include "text/numbers.h"
+#include "text/language.h"
 
 namespace asr_stream {
 
@@ -45,23 +46,27 @@ void bind_text(py::module_& m) {
   using namespace pybind11::literals;
   m.def(
       "format_numbers",
-      [](const std::vector<std::string>& words) {
+      [](const std::vector<std::string>& words, std::string_view code) {
+        const Language* known = language(code);
+        if (!known) throw py::value_error("no rules for the numbers of language " + std::string(code));
         py::list tokens;
-        for (const ShownToken& token : format_numbers(words)) {
+        for (const ShownToken& token : known->numbers(words, 0, 0, nullptr)) {
           tokens.append(py::make_tuple(token.text, token.first, token.last));
         }
         return tokens;
       },
-      "words"_a);
+      "words"_a, "language"_a = "en");
   py::class_<TextOptions, std::shared_ptr<TextOptions>>(m, "TextOptions");
   m.def(
       "text_options",
       [](bool formatted, const std::vector<std::string>& tokens, const std::optional<std::string>& mask,
-         std::shared_ptr<PunctuationMetadata> punctuation) {
+         std::shared_ptr<PunctuationMetadata> punctuation, const std::optional<std::string>& code) {
         return std::const_pointer_cast<TextOptions>(
-            text_options(formatted, tokens, mask ? &*mask : nullptr, std::move(punctuation)));
+            text_options(formatted, code ? *code : language_of_alphabet(tokens), mask ? &*mask : nullptr,
+                         std::move(punctuation)));
       },
-      py::kw_only(), "formatted"_a, "tokens"_a, "mask"_a = py::none(), "punctuation"_a = py::none());
+      py::kw_only(), "formatted"_a, "tokens"_a, "mask"_a = py::none(), "punctuation"_a = py::none(),
+      "language"_a = py::none());
   py::class_<PunctuationRun>(m, "PunctuationRun")
       .def_readonly("words", &PunctuationRun::words)
       .def_readonly("pauses_s", &PunctuationRun::pauses_s)

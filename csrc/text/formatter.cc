@@ -6,32 +6,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "search/spelling.h"
+#include "text/letter_case.h"
 
 namespace asr_stream {
 
 namespace {
-
-std::string joined(const std::vector<std::string>& words, std::size_t first, std::size_t count) {
-  std::string text = words[first];
-  for (std::size_t i = first + 1; i < first + count; ++i) text += " " + words[i];
-  return text;
-}
-
-// In English the word "I", alone and in "I'm", has a capital wherever it stands.
-void capitalize_i(std::string& word) {
-  if (word == "i" || word.rfind("i'", 0) == 0) word[0] = 'I';
-}
-
-bool writes_english(const std::vector<std::string>& tokens) {
-  for (const std::string& text : token_texts(tokens)) {
-    for (const char c : text) {
-      const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-      if (!is_letter && c != '\'' && c != ' ') return false;
-    }
-  }
-  return true;
-}
 
 // Words before a word that the network is given for a partial; a final has all that it can use. With so many, one of
 // 2151 partials of read speech had another mark or case than with all 48 before it; with 12, 15.
@@ -57,41 +36,16 @@ std::vector<double> pauses(const std::vector<Word>& words, const std::vector<Sho
 
 }  // namespace
 
-std::string plain_case(const std::string& word) {
-  std::string result = to_lower(word);
-  capitalize_i(result);
-  return result;
-}
-
-WordMask::WordMask(std::string_view list) {
-  for (const std::string_view line : list_lines(list)) {
-    const std::vector<std::string> words = split_words(to_lower(line));
-    phrases_.insert(joined(words, 0, words.size()));
-    longest_ = std::max(longest_, words.size());
-  }
-}
-
-void WordMask::apply(std::vector<std::string>& words) const {
-  std::vector<std::string> given;
-  for (const std::string& word : words) given.push_back(to_lower(word));
-  for (std::size_t i = 0; i < given.size();) {
-    std::size_t n = std::min(longest_, given.size() - i);
-    while (n > 0 && !phrases_.count(joined(given, i, n))) --n;
-    for (std::size_t k = i; k < i + n; ++k) words[k] = std::string(num_letters(given[k]), '*');
-    i += std::max<std::size_t>(n, 1);
-  }
-}
-
-std::shared_ptr<const TextOptions> text_options(bool formatted, const std::vector<std::string>& tokens,
+std::shared_ptr<const TextOptions> text_options(bool formatted, std::string_view language_code,
                                                 const std::string* mask,
                                                 std::shared_ptr<const PunctuationMetadata> punctuation) {
-  const bool is_english = writes_english(tokens);
-  if (!is_english && !mask) return nullptr;
+  const Language* known = language(language_code);
+  if (!known && !mask) return nullptr;
   auto options = std::make_shared<TextOptions>();
-  options->formatted = formatted && is_english;
-  options->is_english = is_english;
+  options->formatted = formatted && known;
+  options->language = known;
   if (mask) options->mask = std::make_shared<const WordMask>(*mask);
-  if (is_english) options->punctuation = std::move(punctuation);
+  if (known) options->punctuation = std::move(punctuation);
   return options;
 }
 
@@ -119,10 +73,11 @@ const PunctuationRun* TextFormatter::final(const std::vector<Word>& words, bool 
 
 const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std::size_t num_stable, bool is_final,
                                             bool complete) {
+  const Language* known = options_->language;
   std::vector<std::string> texts;
   for (const Word& word : words) {
-    const bool is_plain = !options_->formatted;
-    texts.push_back(!options_->is_english ? word.text : is_plain ? plain_case(word.text) : to_lower(word.text));
+    texts.push_back(known ? to_lower(word.text) : word.text);
+    if (known && !options_->formatted) known->spell(texts.back());
   }
   // Settled words may have changed since.
   if (words_.size() > num_stable || !std::equal(words_.begin(), words_.end(), texts.begin())) begin_utterance();
@@ -137,9 +92,9 @@ const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std:
   const std::size_t begin = words_.size();
   draft_ = {words, tokens_, 0, 0, is_final, complete};
   std::size_t num_settled = 0;
-  if (options_->formatted) {
-    for (ShownToken& token : format_numbers(texts, begin, num_known, &num_settled)) {
-      capitalize_i(token.text);
+  if (known && options_->formatted) {
+    for (ShownToken& token : known->numbers(texts, begin, num_known, &num_settled)) {
+      known->spell(token.text);
       draft_.tokens.push_back(std::move(token));
     }
   } else {
@@ -153,7 +108,7 @@ const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std:
 
   // Case and punctuation of what is not shown for good.
   run_.reset();
-  if (!options_->formatted || !options_->punctuation || draft_.tokens.empty()) return nullptr;
+  if (!known || !options_->formatted || !options_->punctuation || draft_.tokens.empty()) return nullptr;
   const std::size_t before = std::min(options_->punctuation->left_context, kPartialContext);
   draft_.first = shown_.size() > before ? shown_.size() - before : 0;
   run_.emplace();
@@ -180,7 +135,8 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
     const std::vector<std::string> words(run_->words.begin() + static_cast<std::ptrdiff_t>(skipped), run_->words.end());
     const std::vector<float> marks = rest(mark_probs, kNumMarks);
     const std::vector<float> cases = rest(case_probs, kNumCases);
-    const PunctuationContext context{in_sentence_, draft_.complete, after_title_};
+    const NameWords& names = *options_->language->names;
+    const PunctuationContext context{in_sentence_, draft_.complete, after_title_, &names};
     std::vector<float> certainties;
     std::vector<std::string> found =
         punctuate(words, marks, cases, options_->punctuation->mixed, context, &certainties);
@@ -198,7 +154,7 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
     draft_.num_shown = shown_.size() + num_new;
     for (std::size_t i = 0; i < num_new; ++i) {
       in_sentence_ = likeliest_mark(&marks[i * kNumMarks]) != Mark::kPeriod;
-      after_title_ = expects_name(words[i], &marks[i * kNumMarks], &cases[i * kNumCases], after_title_);
+      after_title_ = expects_name(words[i], &marks[i * kNumMarks], &cases[i * kNumCases], after_title_, names);
     }
     all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   } else {

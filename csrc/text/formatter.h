@@ -14,37 +14,25 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "search/words.h"
-#include "text/numbers.h"
+#include "text/language.h"
+#include "text/mask.h"
 #include "text/punctuation.h"
 
 namespace asr_stream {
 
-// Words and phrases that are not to be shown: every letter of them becomes a star.
-class WordMask {
- public:
-  explicit WordMask(std::string_view list);  // one a line, in any case
-  void apply(std::vector<std::string>& words) const;
-  std::size_t longest() const noexcept { return longest_; }  // phrase, in words
-
- private:
-  std::unordered_set<std::string> phrases_;
-  std::size_t longest_ = 0;
-};
-
 struct TextOptions {
-  bool formatted = true;   // with numbers, case and punctuation; or words alone
-  bool is_english = true;  // words alone are in small letters, with "I"; others keep what their alphabet writes
-  std::shared_ptr<const WordMask> mask;                     // or none
-  std::shared_ptr<const PunctuationMetadata> punctuation;   // of the network, or none: small letters, and "I"
+  bool formatted = true;               // with numbers, case and punctuation; or words alone
+  const Language* language = nullptr;  // or none: words as they are recognized
+  std::shared_ptr<const WordMask> mask;                    // or none
+  std::shared_ptr<const PunctuationMetadata> punctuation;  // of the network, or none: small letters, and "I"
 };
 
-// How a model with these tokens shows text; null: as it is recognized. mask: a list, or none. Only English words can be
-// formatted, those of models that write A to Z and apostrophes; plain ones of these are in small letters, with "I".
-std::shared_ptr<const TextOptions> text_options(bool formatted, const std::vector<std::string>& tokens,
+// How a model of a language shows text; null: as it is recognized. A language without a folder has neither numbers nor
+// case and punctuation. mask: a list, or none.
+std::shared_ptr<const TextOptions> text_options(bool formatted, std::string_view language_code,
                                                 const std::string* mask,
                                                 std::shared_ptr<const PunctuationMetadata> punctuation = nullptr);
 
@@ -100,9 +88,5 @@ class TextFormatter {
   Draft draft_;
   std::optional<PunctuationRun> run_;  // of the draft
 };
-
-// "HELLO" in small letters: ASCII and, by their code points, Latin, Greek and Cyrillic letters. "i", "i'm" get a
-// capital.
-std::string plain_case(const std::string& word);
 
 }  // namespace asr_stream

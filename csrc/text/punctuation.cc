@@ -5,7 +5,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "text/number_tables.h"
+#include "text/letter_case.h"
 
 namespace asr_stream {
 namespace {
@@ -32,45 +32,6 @@ std::string_view tail(std::string_view text, std::size_t size) {
   return text.size() <= size ? text : text.substr(text.size() - size);
 }
 
-// Applies `change` to every letter of one or two bytes, up to `num_letters` of them.
-template <typename Change>
-std::string map_letters(std::string_view text, std::size_t num_letters, Change change) {
-  std::string out(text);
-  for (std::size_t i = 0; i < out.size() && num_letters > 0; --num_letters) {
-    const auto lead = static_cast<unsigned char>(out[i]);
-    if (lead < 0x80) {
-      out[i] = static_cast<char>(change(lead));
-      ++i;
-    } else if (lead >= 0xc2 && lead < 0xe0 && i + 1 < out.size()) {
-      const unsigned code = change(((lead & 0x1fu) << 6) | (static_cast<unsigned char>(out[i + 1]) & 0x3fu));
-      out[i] = static_cast<char>(0xc0u | (code >> 6));
-      out[i + 1] = static_cast<char>(0x80u | (code & 0x3fu));
-      i += 2;
-    } else {
-      for (++i; i < out.size() && (static_cast<unsigned char>(out[i]) & 0xc0u) == 0x80; ++i) {
-      }
-    }
-  }
-  return out;
-}
-
-bool is_capital(unsigned code) {
-  return (code >= 'A' && code <= 'Z') || (code >= 0xc0 && code <= 0xde && code != 0xd7) ||
-         (code >= 0x391 && code <= 0x3a9 && code != 0x3a2) || (code >= 0x400 && code <= 0x42f);
-}
-
-unsigned lower_letter(unsigned code) {
-  if (!is_capital(code)) return code;
-  return code >= 0x400 && code < 0x410 ? code + 0x50 : code + 0x20;
-}
-
-unsigned upper_letter(unsigned code) {
-  for (const unsigned distance : {0x20u, 0x50u}) {
-    if (lower_letter(code - distance) == code) return code - distance;
-  }
-  return code;
-}
-
 // Small letters and apostrophes alone.
 bool is_plain(std::string_view word) {
   for (const char c : word) {
@@ -83,7 +44,7 @@ bool is_plain(std::string_view word) {
 std::string upper(const std::string& word) {
   const bool possessive = word.size() > 2 && word.compare(word.size() - 2, 2, "'s") == 0;
   const std::size_t stem = word.size() - (possessive ? 2 : 0);
-  return map_letters(std::string_view(word).substr(0, stem), stem, upper_letter) + word.substr(stem);
+  return to_upper(std::string_view(word).substr(0, stem)) + word.substr(stem);
 }
 
 std::string cased(const std::string& word, Case kind, bool begins_sentence, const MixedCase& mixed) {
@@ -98,10 +59,6 @@ std::size_t best(const float* probs, std::size_t count) {
 }
 
 }  // namespace
-
-std::string to_lower(std::string_view text) { return map_letters(text, text.size(), lower_letter); }
-
-std::string capitalized(std::string_view word) { return map_letters(word, 1, upper_letter); }
 
 WordFeatures word_features(std::string_view word) {
   std::string text = to_lower(without_stop(word));
@@ -157,13 +114,13 @@ PunctuationUnits punctuation_units(const std::vector<std::string>& words, const 
 
 Mark likeliest_mark(const float* mark_probs) { return static_cast<Mark>(best(mark_probs, kNumMarks)); }
 
-bool expects_name(const std::string& word, const float* mark_probs, const float* case_probs, bool before) {
+bool expects_name(const std::string& word, const float* mark_probs, const float* case_probs, bool before,
+                  const NameWords& names) {
   if (likeliest_mark(mark_probs) != Mark::kNone) return false;
-  const NumberTables& english = english_numbers();
   const std::string title = to_lower(without_stop(word));
-  if (english.name_particles.count(title)) return before;
+  if (names.particles.count(title)) return before;
   const bool has_capital = word != title || static_cast<Case>(best(case_probs, kNumCases)) != Case::kLower;
-  return has_capital && english.titles_of_names.count(title);
+  return has_capital && names.titles.count(title);
 }
 
 std::vector<std::string> punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
@@ -176,7 +133,8 @@ std::vector<std::string> punctuate(const std::vector<std::string>& words, const 
                                 " a word are needed");
   }
   static_assert(std::size(kPauseEnds) + 2 == kNumPauseClasses, "a class for unknown and one for longer pauses");
-  const NumberTables& english = english_numbers();
+  static const NameWords none;
+  const NameWords& names = context.names ? *context.names : none;
   std::vector<std::string> shown;
   shown.reserve(words.size());
   bool sentence = !context.continues, after_title = context.after_title;
@@ -185,7 +143,7 @@ std::vector<std::string> punctuate(const std::vector<std::string>& words, const 
     std::string word = words[i];
     float certainty = 1;
     if (is_plain(word)) {
-      const bool is_name = after_title && english.may_be_name(word) && !english.name_particles.count(word);
+      const bool is_name = after_title && names.may_be_name(word) && !names.particles.count(word);
       const auto as = [&](std::size_t kind) {
         const Case found = static_cast<Case>(kind);
         return cased(words[i], is_name ? std::max(found, Case::kCapitalized) : found, sentence, mixed);
@@ -207,7 +165,7 @@ std::vector<std::string> punctuate(const std::vector<std::string>& words, const 
       word += ",.?"[static_cast<std::size_t>(mark) - 1];
     }
     sentence = mark == Mark::kPeriod;
-    after_title = expects_name(words[i], marks, cases, after_title);
+    after_title = expects_name(words[i], marks, cases, after_title, names);
     shown.push_back(std::move(word));
   }
   return shown;

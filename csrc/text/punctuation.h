@@ -15,6 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "text/language.h"
+
 namespace asr_stream {
 
 inline constexpr std::size_t kNumWordFeatures = 5;
@@ -80,22 +82,19 @@ struct PunctuationMetadata {
 // std::invalid_argument naming the entry that is damaged.
 PunctuationMetadata read_punctuation_metadata(const std::map<std::string, std::string>& properties);
 
-// In small letters, or with a capital at the beginning; of letters up to U+00FF and Greek and Cyrillic ones, others
-// stay.
-std::string to_lower(std::string_view text);
-std::string capitalized(std::string_view word);
-
 // Of kNumMarks probabilities.
 Mark likeliest_mark(const float* mark_probs);
 
 // Whether a name is expected behind a word: a title such as "Mr.", or "doctor" where the network gives it a capital,
 // without a mark behind it. before: whether one was expected before it, which "de" passes on.
-bool expects_name(const std::string& word, const float* mark_probs, const float* case_probs, bool before);
+bool expects_name(const std::string& word, const float* mark_probs, const float* case_probs, bool before,
+                  const NameWords& names);
 
 struct PunctuationContext {
   bool continues = false;  // the words go on with a sentence, so the first one is not capitalized for its place
   bool complete = true;    // the speaker has ended; else the last word gets no mark
   bool after_title = false;  // a name is expected
+  const NameWords* names = nullptr;  // of the language; none: titles have no effect
 };
 
 // The words as they are shown, one for each word given.

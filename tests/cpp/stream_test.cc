@@ -178,6 +178,7 @@ TEST(Stream, AFailureIsFinalAndSaysWhyAndLosesNoEvent) {
 TEST(Stream, AFailureShowsTheWordsThatWaitForPunctuationAsTheyAreRecognized) {
   const auto options = network_options(SegmentOptions::Search::kGreedy);
   const auto text = std::make_shared<TextOptions>();
+  text->language = language("en");
   text->punctuation = std::make_shared<PunctuationMetadata>();
   options->text = text;
   options->second_pass = false;

@@ -17,6 +17,7 @@ from asr._core import (
     PunctuationMetadata,
     PunctuationRun,
     TextFormatter,
+    format_numbers,
     text_options,
 )
 
@@ -295,3 +296,35 @@ def test_other_languages_keep_what_their_alphabet_writes() -> None:
     formatter = TextFormatter(masked)
     assert formatter.final(words_of("ÄRGER TWENTY FIVE")) is None
     assert text(formatter.shown()[0]) == "***** TWENTY FIVE"
+
+
+@pytest.mark.parametrize("language", ["", "sw", "EN", "english"])
+def test_letters_a_to_z_alone_are_not_english(language: str) -> None:
+    metadata = PunctuationMetadata(
+        {
+            "model_type": PUNCTUATION_TYPE,
+            "format_version": str(PUNCTUATION_VERSION),
+            "mixed_case": "{}",
+            "look_ahead": "2",
+            "left_context": "3",
+        }
+    )
+    assert text_options(formatted=True, tokens=ENGLISH, language=language) is None
+    options = text_options(formatted=True, tokens=ENGLISH, mask="damn", punctuation=metadata, language=language)
+    assert options is not None
+    formatter = TextFormatter(options)
+    assert formatter.final(words_of("I SAID DAMN TWENTY FIVE")) is None
+    assert text(formatter.shown()[0]) == "I SAID **** TWENTY FIVE"
+
+
+def test_a_language_is_taken_whatever_the_alphabet() -> None:
+    options = text_options(formatted=True, tokens=[*ENGLISH, "Ä"], language="en")
+    assert options is not None
+    formatter = TextFormatter(options)
+    assert formatter.final(words_of("I AM TWENTY FIVE")) is None
+    assert text(formatter.shown()[0]) == "I am 25"
+
+
+def test_numbers_of_a_language_without_rules_are_refused() -> None:
+    with pytest.raises(ValueError, match="no rules for the numbers of language xx"):
+        format_numbers(["one"], language="xx")

@@ -1,13 +1,14 @@
-// The words of a language that numbers are spoken with, and its titles: all that text/numbers.h and the rule of
-// text/punctuation.h for names know of it.
-//
-// A language is a file such as text/english.cc; words are in lower case, phrases have one space between their words.
+// The English words that numbers are spoken with: all that the rules know of them. Words are in lower case, phrases have
+// one space between their words.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
+
+#include "text/language.h"
 
 namespace asr_stream {
 
@@ -58,13 +59,6 @@ struct NumberTables {
   Texts phrases;               // what is always written so
   Texts titles;                // before a name, and how they are written
 
-  // Names behind titles: no roles in numbers.
-  Words titles_of_names;       // as they are shown, in small letters and without a full stop
-  Words no_names;              // words behind a title that begin no name
-  Words name_particles;        // "de": names that are written in small letters or not
-
-  bool may_be_name(const std::string& word) const { return !word.empty() && !no_names.count(word); }
-
   // E-mail and web addresses.
   Words at, dot, top_level_domains, never_local;
   Texts address_marks;         // "dash": "-"; in names
@@ -76,6 +70,12 @@ struct NumberTables {
   void collect_roles();  // fills in the last two
 };
 
+// Language::numbers: a small grammar over the tables. At each word the rule that takes the most words wins, of equals
+// the earlier one. Where digits would be a guess words stay: "one" alone, what is below ten without a unit, "a hundred".
+std::vector<ShownToken> format_english_numbers(const std::vector<std::string>& words, std::size_t first,
+                                               std::size_t num_stable, std::size_t* num_settled);
+
 const NumberTables& english_numbers();
+const NameWords& english_names();
 
 }  // namespace asr_stream

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "text/number_tables.h"
+#include "text/en/number_tables.h"
 
 namespace asr_stream {
 

@@ -1,4 +1,4 @@
-#include "text/spoken_numbers.h"
+#include "text/en/spoken_numbers.h"
 
 #include <algorithm>
 #include <map>

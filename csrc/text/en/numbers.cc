@@ -1,9 +1,8 @@
-#include "text/numbers.h"
-
+// English numbers: the rule that takes the most words.
 #include <algorithm>
 
-#include "text/number_rules.h"
-#include "text/spoken_numbers.h"
+#include "text/en/number_rules.h"
+#include "text/en/spoken_numbers.h"
 
 namespace asr_stream {
 
@@ -24,8 +23,8 @@ bool has_role(const std::string& word, const NumberTables& tables) {
 
 }  // namespace
 
-std::vector<ShownToken> format_numbers(const std::vector<std::string>& words, std::size_t first, std::size_t num_stable,
-                                       std::size_t* num_settled) {
+std::vector<ShownToken> format_english_numbers(const std::vector<std::string>& words, std::size_t first,
+                                               std::size_t num_stable, std::size_t* num_settled) {
   const NumberTables& tables = english_numbers();
   const SpokenNumbers spoken(words, tables);
   const Rules rules{spoken, tables};

@@ -1,13 +1,13 @@
-// The rules of text/numbers.h: each takes the words from an index on and returns how they are shown, or nothing.
+// The rules of English numbers: each takes the words from an index on and returns how they are shown, or nothing.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
-#include "text/number_tables.h"
-#include "text/numbers.h"
-#include "text/spoken_numbers.h"
+#include "text/en/number_tables.h"
+#include "text/en/spoken_numbers.h"
+#include "text/language.h"
 
 namespace asr_stream {
 

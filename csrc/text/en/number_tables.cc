@@ -1,4 +1,4 @@
-#include "text/number_tables.h"
+#include "text/en/number_tables.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "text/number_rules.h"
+#include "text/en/number_rules.h"
 
 #include <algorithm>
 
@@ -242,7 +242,7 @@ Shown Rules::phrase(std::size_t i) const {
   const auto title = tables.titles.find(spoken.word(i));
   if (title == tables.titles.end()) return {};
   const std::string& name = spoken.word(i + 1);
-  const auto is_name = [this](const auto& word) { return tables.may_be_name(word) && !tables.roles.count(word); };
+  const auto is_name = [this](const auto& word) { return english_names().may_be_name(word) && !tables.roles.count(word); };
   const bool is_pair = spoken.is(i + 1, tables.conjunction) && tables.titles.count(spoken.word(i + 2)) &&
                        is_name(spoken.word(i + 3));  // "Mr. and Mrs. Smith"
   if (!is_pair && !is_name(name)) return {};

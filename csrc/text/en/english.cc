@@ -1,14 +1,15 @@
 // English numbers, as they are spoken and as they are written.
 #include <string>
 
-#include "text/number_tables.h"
-#include "text/punctuation.h"
+#include "text/en/english.h"
+#include "text/en/number_tables.h"
+#include "text/letter_case.h"
 
 namespace asr_stream {
 
 namespace {
 
-NumberTables make() {
+NumberTables make_tables() {
   NumberTables t;
   t.small = {{"one", 1},      {"two", 2},      {"three", 3},     {"four", 4},      {"five", 5},
              {"six", 6},      {"seven", 7},    {"eight", 8},     {"nine", 9},      {"ten", 10},
@@ -134,25 +135,6 @@ NumberTables make() {
   t.phrases = {{"nine eleven", "9/11"}, {"twenty four seven", "24/7"}, {"fifty fifty", "50-50"},
                {"s and p five hundred", "S&P 500"}};
   t.titles = {{"mister", "Mr."}, {"missus", "Mrs."}};
-  // Not "king", "lord", "father", "prince": behind them a verb is as likely as a name.
-  t.titles_of_names = {"mr", "mrs", "ms", "mister", "missus", "miss", "dr", "doctor", "sir", "lady", "dame",
-                       "professor", "captain", "colonel", "lieutenant", "sergeant", "aunt", "uncle", "saint", "st",
-                       "mademoiselle"};
-  t.no_names = {"a", "an", "the", "this", "that", "these", "those", "and", "or", "but", "nor", "yet", "so", "if",
-                "as", "at", "by", "for", "from", "in", "into", "of", "off", "on", "out", "over", "to", "up", "down",
-                "with", "without", "about", "after", "before", "behind", "upon", "until", "while", "though",
-                "because", "than", "i", "i'm", "i've", "i'll", "i'd", "you", "you're", "he", "he's", "she", "she's",
-                "it", "it's", "we", "we're", "they", "they're", "me", "him", "her", "us", "them", "my", "your", "his",
-                "its", "our", "their", "himself", "herself", "itself", "myself", "who", "whom", "whose", "which",
-                "what", "when", "where", "why", "how", "there", "here", "then", "now", "again", "always", "never",
-                "only", "also", "too", "very", "just", "not", "no", "yes", "is", "isn't", "am", "are", "aren't", "was",
-                "wasn't", "were", "weren't", "be", "been", "being", "has", "hasn't", "have", "haven't", "had",
-                "hadn't", "do", "don't", "does", "doesn't", "did", "didn't", "can", "can't", "cannot", "could",
-                "couldn't", "shall", "should", "shouldn't", "would", "wouldn't", "won't", "might", "must",
-                "said", "says", "asked", "went", "came", "began", "looked", "took", "made", "thought", "knew", "told",
-                "come", "get", "give", "go", "let", "look", "please", "take", "wait"};
-  t.name_particles = {"de", "la", "le", "du", "des", "di", "da", "van", "von", "der", "den", "del"};
-
   t.at = {"at"};
   t.dot = {"dot"};
   t.top_level_domains = {"com", "org", "net", "edu", "gov", "io", "ai", "info", "co", "uk", "de", "fr", "eu", "tv",
@@ -172,11 +154,49 @@ NumberTables make() {
   return t;
 }
 
+NameWords make_names() {
+  NameWords names;
+  // Not "king", "lord", "father", "prince": behind them a verb is as likely as a name.
+  names.titles = {"mr", "mrs", "ms", "mister", "missus", "miss", "dr", "doctor", "sir", "lady", "dame",
+                       "professor", "captain", "colonel", "lieutenant", "sergeant", "aunt", "uncle", "saint", "st",
+                       "mademoiselle"};
+  names.no_names = {"a", "an", "the", "this", "that", "these", "those", "and", "or", "but", "nor", "yet", "so", "if",
+                "as", "at", "by", "for", "from", "in", "into", "of", "off", "on", "out", "over", "to", "up", "down",
+                "with", "without", "about", "after", "before", "behind", "upon", "until", "while", "though",
+                "because", "than", "i", "i'm", "i've", "i'll", "i'd", "you", "you're", "he", "he's", "she", "she's",
+                "it", "it's", "we", "we're", "they", "they're", "me", "him", "her", "us", "them", "my", "your", "his",
+                "its", "our", "their", "himself", "herself", "itself", "myself", "who", "whom", "whose", "which",
+                "what", "when", "where", "why", "how", "there", "here", "then", "now", "again", "always", "never",
+                "only", "also", "too", "very", "just", "not", "no", "yes", "is", "isn't", "am", "are", "aren't", "was",
+                "wasn't", "were", "weren't", "be", "been", "being", "has", "hasn't", "have", "haven't", "had",
+                "hadn't", "do", "don't", "does", "doesn't", "did", "didn't", "can", "can't", "cannot", "could",
+                "couldn't", "shall", "should", "shouldn't", "would", "wouldn't", "won't", "might", "must",
+                "said", "says", "asked", "went", "came", "began", "looked", "took", "made", "thought", "knew", "told",
+                "come", "get", "give", "go", "let", "look", "please", "take", "wait"};
+  names.particles = {"de", "la", "le", "du", "des", "di", "da", "van", "von", "der", "den", "del"};
+  return names;
+}
+
+// The word "I", alone and in "I'm", has a capital wherever it stands.
+void spell(std::string& word) {
+  if (word == "i" || word.rfind("i'", 0) == 0) word[0] = 'I';
+}
+
 }  // namespace
 
 const NumberTables& english_numbers() {
-  static const NumberTables tables = make();
+  static const NumberTables tables = make_tables();
   return tables;
+}
+
+const NameWords& english_names() {
+  static const NameWords names = make_names();
+  return names;
+}
+
+const Language& english() {
+  static const Language language{"en", format_english_numbers, spell, &english_names()};
+  return language;
 }
 
 }  // namespace asr_stream

@@ -2,7 +2,7 @@
 #include <cctype>
 #include <string>
 
-#include "text/number_rules.h"
+#include "text/en/number_rules.h"
 
 namespace asr_stream {
 

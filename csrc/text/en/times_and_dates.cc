@@ -1,7 +1,7 @@
 // Rules for times and dates.
 #include <string>
 
-#include "text/number_rules.h"
+#include "text/en/number_rules.h"
 
 namespace asr_stream {
 

@@ -1,0 +1,13 @@
+// Small letters and capitals of UTF-8 text: letters up to U+00FF and Greek and Cyrillic ones; others stay.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace asr_stream {
+
+std::string to_lower(std::string_view text);
+std::string to_upper(std::string_view text);
+std::string capitalized(std::string_view word);  // the first letter
+
+}  // namespace asr_stream
