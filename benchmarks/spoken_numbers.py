@@ -3,6 +3,7 @@
 FILE.tsv: lines of spoken and shown text with a tab between them, such as tests/text/english_numbers_published.tsv, or
 NeMo's own cases, whose lines have "~" there. An answer is right if it is the same number in another style: case,
 spaces, hyphens, commas and zeros in front are left out, "9 a.m." is "09:00 am", and units may be spelled or symbols.
+UNCHANGED.tsv: sentences, one a line, that must stay as they are, such as tests/text/english_unchanged.tsv.
 Prose, the column `text` of a TSV, has next to no numbers: what a package changes there is counted word by word, and
 what it changes in a sentence without any number word is broken. wetext and damga take part where they are installed.
 """
@@ -14,7 +15,7 @@ import csv
 import json
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -48,7 +49,7 @@ _SAME = (
     (rf"(?<=\d)(st|nd|rd|th)(?= (of )?({MONTHS}))", ""),
     (rf"(?<=\d) of (?={MONTHS})", " "),
     (rf"((?:{MONTHS}) \d+)(st|nd|rd|th)\b", r"\1"),
-    (r"[ -]", ""),
+    (r"-|(?<!\d) | (?!\d)", ""),  # "3 10" is not "310"
 )
 
 
@@ -66,6 +67,11 @@ def read_cases(path: Path) -> list[tuple[str, str]]:
         re.split("[\t~]", line) for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
     ]
     return [(row[0].strip(), row[1].strip()) for row in rows if len(row) == 2]
+
+
+def read_unchanged(path: Path) -> list[str]:
+    """The lines that are not comments."""
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
 
 
 def read_prose(path: Path) -> list[str]:
@@ -98,10 +104,13 @@ def changes(before: str, after: str) -> list[tuple[list[str], list[str]]]:
     ]
 
 
-def measure(convert: Callable[[str], str], cases: list[tuple[str, str]], prose: Iterable[str]) -> dict[str, float]:
-    """Shares right and broken, and what it takes."""
+def measure(
+    convert: Callable[[str], str], cases: list[tuple[str, str]], unchanged: Sequence[str], prose: Iterable[str]
+) -> dict[str, float]:
+    """Shares right, unchanged and broken, and what it takes."""
     row: dict[str, float] = {"cases": len(cases)}
     row["right"] = sum(same(convert(spoken)) == same(shown) for spoken, shown in cases) / max(1, len(cases))
+    row["unchanged"] = sum(same(convert(text)) == same(text) for text in unchanged) / max(1, len(unchanged))
     num_words = num_changed = num_broken = 0
     began = time.process_time()
     for text in prose:
@@ -117,19 +126,21 @@ def measure(convert: Callable[[str], str], cases: list[tuple[str, str]], prose: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("--unchanged", type=Path, metavar="FILE", help="sentences that must stay, one a line")
     parser.add_argument("--prose", type=Path, metavar="TSV", help="text with next to no numbers, in a column `text`")
     parser.add_argument("--show", action="store_true", help="print what is wrong, and what is changed in prose")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     cases = [case for path in args.cases for case in read_cases(path)]
     prose = read_prose(args.prose) if args.prose else []
-    rows = {name: measure(convert, cases, prose) for name, convert in packages().items()}
+    unchanged = read_unchanged(args.unchanged) if args.unchanged else []
+    rows = {name: measure(convert, cases, unchanged, prose) for name, convert in packages().items()}
     if args.json:
         print(json.dumps(rows))
         return
-    table = Table("", "right", "words of prose changed", "of them no number", "us a word")
+    table = Table("", "right", "unchanged", "words of prose changed", "of them no number", "us a word")
     for name, row in rows.items():
-        shares = (f"{100 * row[share]:.2f} %" for share in ("right", "changed", "broken"))
+        shares = (f"{100 * row[share]:.2f} %" for share in ("right", "unchanged", "changed", "broken"))
         table.add_row(name, *shares, f"{row['us_a_word']:.1f}")
     Console().print(table)
     if args.show:
@@ -137,6 +148,9 @@ def main() -> None:
             for spoken, shown in cases:
                 if same(answer := convert(spoken)) != same(shown):
                     print(f"{name}: {spoken} -> {answer}, not {shown}")
+            for text in unchanged:
+                if same(answer := convert(text)) != same(text):
+                    print(f"{name}: {text} -> {answer}, which must stay")
             for text in prose:
                 for old, new in changes(text, convert(text)):
                     print(f"{name}: {' '.join(old)} -> {' '.join(new)}")

@@ -15,11 +15,21 @@ OPTIONS = text_options(formatted=True, tokens=["", "", "", "\u2581", *"ABCDEFGHI
 
 def cases(name: str) -> list[tuple[str, str]]:
     lines = (HERE / name).read_text(encoding="utf-8").splitlines()
-    return [(spoken, shown) for spoken, shown in (line.split("\t") for line in lines if not line.startswith("#"))]
+    rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    return [(row[0], row[-1]) for row in rows]
 
 
 OWN = cases("english_numbers.tsv")
 PUBLISHED = cases("english_numbers_published.tsv")
+SENTENCES = cases("english_sentences.tsv")
+WRONG = {
+    "the tracking number is one z nine nine nine a a one",
+    "the total is fourteen ninety nine",
+    "the airbus a three twenty landed safely",
+    "he ran a mile in three fifty nine",
+}
+"""Sentences whose numbers no rule understands yet."""
+UNCHANGED = cases("english_unchanged.tsv")
 
 
 def shown(spoken: str) -> str:
@@ -27,7 +37,7 @@ def shown(spoken: str) -> str:
 
 
 def spoken_words() -> list[str]:
-    return sorted({word for spoken, _ in OWN + PUBLISHED for word in spoken.split()})
+    return sorted({word for spoken, _ in OWN + PUBLISHED + SENTENCES for word in spoken.split()})
 
 
 @pytest.mark.parametrize(("spoken", "expected"), OWN)
@@ -38,6 +48,15 @@ def test_a_number_is_shown_as_people_write_it(spoken: str, expected: str) -> Non
 def test_published_cases() -> None:
     assert len(PUBLISHED) > 300
     assert {spoken: shown(spoken) for spoken, _ in PUBLISHED} == dict(PUBLISHED)
+
+
+def test_numbers_in_sentences() -> None:
+    assert {spoken for spoken, expected in SENTENCES if shown(spoken) != expected} == WRONG
+    assert len(WRONG) < 0.05 * len(SENTENCES)
+
+
+def test_sentences_that_digits_would_not_help_stay() -> None:
+    assert {spoken: shown(spoken) for spoken, _ in UNCHANGED} == dict(UNCHANGED)
 
 
 def test_plain_prose_stays() -> None:

@@ -53,7 +53,16 @@ NumberTables make_tables() {
   t.until = {"to"};
   t.minutes = {"minute", "minutes", "min"};
   t.time_prepositions = {"at", "by", "until", "till", "before", "after", "from", "around", "past", "it's", "is"};
+  t.clock_prepositions = {"at", "by", "until", "till", "before", "after", "around", "about", "it's", "is", "was"};
   t.times_of_day = {"tonight", "sharp", "tomorrow", "today"};
+  t.parts_of_day = {{"in the morning", ""}, {"in the afternoon", ""}, {"in the evening", ""}, {"at night", ""}};
+  t.hours = {"hours"};
+  t.year = {"year"};
+  t.over = {"over"};
+  t.opening_hours = {"open", "daily", "weekdays", "weekends", "hours"};
+  for (const char* day : {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}) {
+    for (const char* ending : {"", "s"}) t.opening_hours.insert(std::string(day) + ending);
+  }
   t.year_prepositions = {"in", "since", "year", "by", "until", "till", "from", "of", "after", "before"};
   t.halves_of_day = {{"a m", "a.m."}, {"p m", "p.m."}, {"am", "a.m."}, {"pm", "p.m."}};
   t.zones = {{"e s t", "EST"}, {"e t", "ET"},   {"e d t", "EDT"}, {"c s t", "CST"}, {"m s t", "MST"},
@@ -66,6 +75,13 @@ NumberTables make_tables() {
                   {"pound", {"£", false, true}}, {"pounds", {"£", false}},   {"pounds sterling", {"£", true}},
                   {"yen", {"¥", true}},      {"rupee", {"₹", true}},     {"rupees", {"₹", true}},
                   {"won", {"₩", false}}};
+  for (const char* word : {"pay", "pays", "paid", "paying", "cost", "costs", "owe", "owes", "owed", "spend", "spends",
+                           "spent", "charge", "charged", "earn", "earns", "earned", "worth", "price", "fined", "save",
+                           "saved", "borrow", "borrowed", "lend", "lent"}) {
+    t.of_money.insert(word);
+  }
+  t.sold_by = {"pound", "ounce", "gallon", "liter", "litre", "kilo", "piece", "bottle", "bag", "box", "dozen", "ticket",
+               "person", "head", "night", "month", "share", "barrel", "yard", "minute", "hour"};
   t.cents = {"cent", "cents", "pence", "penny"};
   t.units = {{"percent", "%"}, {"per cent", "%"}, {"degrees celsius", "°C"}, {"degrees centigrade", "°C"},
              {"degrees fahrenheit", "°F"}, {"degree celsius", "°C"}, {"degree fahrenheit", "°F"},
@@ -76,6 +92,7 @@ NumberTables make_tables() {
              {"square mile", " sq mi"},
              {"frames per second", " fps"}, {"beats per minute", " bpm"}, {"r p m", " rpm"}, {"p s i", " psi"},
              {"kilometers per hour", " km/h"}, {"kilometres per hour", " km/h"}, {"kilometer per hour", " km/h"},
+             {"kilometers per second", " km/s"}, {"kilometres per second", " km/s"},
              {"meters per second", " m/s"}, {"metres per second", " m/s"}, {"square kilometers", " km²"},
              {"square kilometres", " km²"}, {"square meters", " m²"}, {"square metres", " m²"},
              {"square centimeters", " cm²"}, {"cubic meters", " m³"}, {"cubic metres", " m³"},
@@ -104,11 +121,25 @@ NumberTables make_tables() {
   t.counted = {"second", "seconds", "minute", "minutes", "hour", "hours", "day", "days", "week", "weeks", "month",
                "months", "year", "years", "mile", "miles", "foot", "feet", "inch", "inches", "yards", "acres", "ounces",
                "tons", "people", "men", "women", "times", "pages", "points", "degrees", "dozen"};
+  t.singular = {"second", "minute", "hour", "day", "week", "month", "year", "mile", "foot", "inch", "yard", "acre",
+                "ounce", "ton", "dollar", "euro", "pound", "cent", "point", "degree"};
   t.range = {"to", "or"};
+  t.by = {"by"};
+  t.out_of = {{"out of", ""}, {"times out of", ""}};
+  t.in = {"in"};
+  t.from = {"from"};
   t.between = {"between"};
+  t.feet = {"foot", "feet"};
+  t.denominators = {{"half", 2}, {"halves", 2}, {"third", 3}, {"thirds", 3}, {"quarter", 4}, {"quarters", 4},
+                    {"fourths", 4}, {"eighth", 8}, {"eighths", 8}, {"sixteenth", 16}, {"sixteenths", 16}};
+  t.divided = {"cup", "cups", "teaspoon", "teaspoons", "tablespoon", "tablespoons", "inch", "inches", "ounce", "ounces"};
 
   t.number_cues = {"number", "code", "extension", "room", "flight", "pin", "route", "highway", "channel", "gate",
-                   "apartment", "suite", "zip", "dial", "bus", "model"};
+                   "apartment", "suite", "zip", "dial", "bus", "model", "password", "passcode", "account", "seat", "unit",
+                   "flat", "serial", "port"};
+  t.copulas = {"is", "was"};
+  t.divisions = {"chapter", "verse", "act", "scene", "volume", "part", "section", "book", "lesson", "step"};
+  t.with_letter = {"apartment", "room", "unit", "flat", "suite", "seat", "gate", "row", "building", "block"};
   for (const char* known :
        {"dvd", "cd", "tv", "pc", "fbi", "cia", "usa", "us", "uk", "eu", "un", "nasa", "nba", "nfl", "nhl", "mlb", "bbc",
         "cnn", "abc", "nbc", "cbs", "ibm", "gps", "usb", "atm", "ceo", "cfo", "cto", "hr", "pr", "vip", "mba", "ai",
@@ -124,6 +155,7 @@ NumberTables make_tables() {
   t.initials["ie"] = "i.e.";
   t.initials["eg"] = "e.g.";
   t.pronoun = {"i"};
+  t.subjects = {"i", "you", "he", "she", "it", "we", "they", "who", "which", "that", "there", "one"};
   t.pronoun_verbs = {"am", "was", "wasn't", "have", "haven't", "had", "hadn't", "do", "don't", "did", "didn't", "can",
                      "can't", "could", "couldn't", "will", "won't", "would", "wouldn't", "should", "shouldn't", "may",
                      "might", "must", "think", "thought", "mean", "meant", "guess", "know", "knew", "want", "wanted",
@@ -133,8 +165,19 @@ NumberTables make_tables() {
                      "lived", "work", "still", "probably", "definitely"};
   t.determiners = {"the", "an", "this", "that", "my", "your", "his", "her", "its", "our", "their", "some", "any", "no"};
   t.phrases = {{"nine eleven", "9/11"}, {"twenty four seven", "24/7"}, {"fifty fifty", "50-50"},
-               {"s and p five hundred", "S&P 500"}};
+               {"s and p five hundred", "S&P 500"}, {"h two o", "H2O"}, {"h two s", "H2S"}, {"c o two", "CO2"},
+               {"four o one k", "401(k)"}, {"four oh one k", "401(k)"}, {"five o one c", "501(c)"},
+               {"omega three", "omega-3"}, {"omega six", "omega-6"}, {"three d", "3D"}, {"two d", "2D"}, {"four g", "4G"},
+               {"five g", "5G"}, {"four k", "4K"}, {"eight k", "8K"}, {"ten eighty p", "1080p"}, {"seven twenty p", "720p"},
+               {"four eighty p", "480p"},
+               {"seven thirty seven", "737"}, {"seven forty seven", "747"}, {"seven fifty seven", "757"},
+               {"seven sixty seven", "767"}, {"seven seventy seven", "777"}, {"seven eighty seven", "787"}, {"g p t four", "GPT-4"}, {"g p t five", "GPT-5"},
+               {"forty niners", "49ers"},
+               {"eleventh hour", "eleventh hour"}};
   t.titles = {{"mister", "Mr."}, {"missus", "Mrs."}};
+  t.streets = {"street", "avenue", "road", "lane", "drive", "boulevard", "court", "terrace", "parkway", "highway"};
+  t.mailboxes = {"info", "contact", "support", "sales", "help", "hello", "admin", "office", "mail", "jobs", "press",
+                 "team", "service"};
   t.at = {"at"};
   t.dot = {"dot"};
   t.top_level_domains = {"com", "org", "net", "edu", "gov", "io", "ai", "info", "co", "uk", "de", "fr", "eu", "tv",

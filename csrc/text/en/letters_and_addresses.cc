@@ -61,7 +61,16 @@ Shown Rules::letters(std::size_t i) const {
     const bool is_string =
         !string.digits.empty() && string.num_singles == string.num_atoms && !spoken.is(end, tables.zeros);
     if (is_string && !spoken.is(string.end, tables.point) && !is_counted(string.end)) {
-      return {{text + string.digits, i, string.end - 1}};
+      text += string.digits;
+      end = string.end;
+      // "a b seven three k": letters behind digits, and so on
+      while (string.digits.size() > 1 && (spoken.any_digit(end) || spoken.is_letter(end))) {
+        const auto digit = spoken.any_digit(end);
+        if (!digit && is_word_letter(spoken.word(end)[0])) break;
+        text += digit ? std::to_string(*digit) : capitals(spoken.word(end));
+        ++end;
+      }
+      return {{text, i, end - 1}};
     }
     if (run.size() == 1 && read(end, amount) && amount.scale == amount.end && !amount.is_decimal &&
         (amount.text.size() <= 2 || amount.is_pair) && !is_counted(amount.end)) {
@@ -71,6 +80,43 @@ Shown Rules::letters(std::size_t i) const {
   const bool has_word = is_word_letter(run[0]) || is_word_letter(run.back());
   if (run.size() < 2 || (run.size() == 2 && has_word && known == tables.initials.end())) return {};
   return {{text, i, end - 1}};
+}
+
+// "apartment three b"
+Shown Rules::lettered(std::size_t i) const {
+  int number = 0;
+  const std::size_t n = spoken.below_hundred(i, number), end = i + n;
+  if (!n || i == 0 || !spoken.is(i - 1, tables.with_letter)) return {};
+  if (!spoken.is_letter(end) || is_word_letter(spoken.word(end)[0]) || spoken.is_letter(end + 1)) return {};
+  return {{std::to_string(number) + capitals(spoken.word(end)), i, end}};
+}
+
+// "twelve twenty one maple street", "two twenty one b baker street"
+Shown Rules::house(std::size_t i) const {
+  int first = 0, second = 0;
+  const std::size_t n = spoken.below_hundred(i, first);
+  if (!n || follows_number(i)) return {};
+  std::size_t end = i + n;
+  if (spoken.is(end, tables.hundred)) {
+    const std::size_t m = spoken.below_hundred(++end, second);
+    end += m;
+  } else if (spoken.is(end, tables.zeros) && spoken.digit(end + 1)) {
+    second = *spoken.digit(end + 1);
+    end += 2;
+  } else if (const std::size_t m = spoken.below_hundred(end, second)) {
+    if (second < 10) return {};
+    end += m;
+  } else {
+    return {};
+  }
+  std::string text = std::to_string(100 * first + second);
+  if (spoken.is_letter(end) && !is_word_letter(spoken.word(end)[0])) text += capitals(spoken.word(end++));
+  for (std::size_t k = 0; k < 3; ++k) {  // words of the street's name
+    const std::string& name = spoken.word(end + k);
+    if (k > 0 && spoken.is(end + k, tables.streets)) return {{text, i, end - 1}};
+    if (name.empty() || spoken.is_number(end + k) || !english_names().may_be_name(name)) return {};
+  }
+  return spoken.is(end + 3, tables.streets) ? Shown{{text, i, end - 1}} : Shown{};
 }
 
 // A name between the dots of an address: a word, or letters and digits; number of words, 0: none. of_domain: letters
@@ -159,6 +205,14 @@ Shown Rules::address(std::size_t i) const {
   }
   if (n && spoken.is(at, tables.at)) {
     n = domain(at + 1, next);
+    if (!n && tables.mailboxes.count(local)) {  // "info at my company dot org": nobody looks at that
+      std::string joined;
+      for (std::size_t k = 1; k <= 3 && !spoken.is(at + k, tables.dot) && !spoken.word(at + k).empty(); ++k) {
+        joined += spoken.word(at + k);
+        if (!spoken.is(at + k + 1, tables.dot) || !spoken.is(at + k + 2, tables.top_level_domains)) continue;
+        return {{local + "@" + joined + "." + spoken.word(at + k + 2), i, at + k + 2}};
+      }
+    }
     if (n) return {{local + "@" + next, i, at + n}};
   }
   // Web: a protocol, a domain, a path.

@@ -23,9 +23,13 @@ bool Rules::read(std::size_t i, Amount& amount) const {
     amount.scale = integer->scale ? integer->end - 1 : integer->end;
     // "one fifty"
     int rest = 0;
-    const std::size_t more = amount.is_small ? spoken.below_hundred(amount.end, rest) : 0;
+    const bool is_below_ten = integer->is_below(10);
+    const std::size_t more = is_below_ten ? spoken.below_hundred(amount.end, rest) : 0;
     const bool counts_on = more && rest == std::stoi(integer->digits) + 1;
-    if (more && rest >= 10 && !counts_on && !follows_number(begin) && !spoken.is_number(amount.end + more)) {
+    const bool is_apart = spoken.is(amount.end + more, tables.singular) ||  // "five fifteen year olds"
+                          (begin > 0 && spoken.is(begin - 1, tables.divisions));
+    if (more && rest >= 10 && !counts_on && !is_apart && !follows_number(begin) &&
+        !spoken.is_number(amount.end + more)) {
       whole += std::to_string(rest);
       amount.end += more;
       amount.scale = amount.end;
@@ -46,6 +50,10 @@ bool Rules::read(std::size_t i, Amount& amount) const {
       amount.end = amount.scale = end;
       amount.is_small = false;
       amount.is_decimal = true;
+      while (spoken.is(end, tables.point) && spoken.any_digit(end + 1)) {  // "version two point one point four"
+        whole += "." + spoken.fraction(end + 1, end);
+        amount.end = amount.scale = end;
+      }
       if (tables.magnitudes.count(spoken.word(end))) ++amount.end;
     }
   }
@@ -75,6 +83,12 @@ void Rules::add(Shown& shown, const Amount& amount, std::size_t first, const std
   }
 }
 
+Shown Rules::words(std::size_t first, std::size_t end) const {
+  Shown shown;
+  for (std::size_t k = first; k < end; ++k) add_word(shown, k);
+  return shown;
+}
+
 bool Rules::add_phrase(Shown& shown, const NumberTables::Texts& table) const {
   std::string text;
   const std::size_t first = shown.back().last + 1, n = spoken.find(table, first, text);
@@ -82,13 +96,28 @@ bool Rules::add_phrase(Shown& shown, const NumberTables::Texts& table) const {
   return n != 0;
 }
 
+// Whether a verb of paying stands in the four words before.
+bool Rules::means_money(std::size_t i) const {
+  for (std::size_t k = 1; k <= std::min<std::size_t>(i, 4); ++k) {
+    if (spoken.is(i - k, tables.of_money)) return true;
+  }
+  return false;
+}
+
 Shown Rules::money(std::size_t i) const {
   Amount amount;
   Currency currency;
+  if (spoken.is(i, tables.article) && spoken.find(tables.currencies, i + 1, currency) && currency.is_singular) {
+    int cents = 0;  // "a dollar fifty"
+    const std::size_t n = spoken.below_hundred(i + 2, cents), end = i + 2 + n;
+    if (!n || cents < 10 || is_counted(end) || spoken.is_number(end)) return {};
+    return {{currency.symbol + "1." + std::to_string(cents), i, end - 1}};
+  }
   if (!read(i, amount)) return {};
   const std::size_t n = spoken.find(tables.currencies, amount.end, currency);
   if (!n) return {};
   std::size_t end = amount.end + n;
+  const bool is_clear = currency.is_clear || (means_money(i) && !spoken.is(end, tables.of));
   bool has_cents = false;
   if (amount.scale == amount.end && !amount.is_decimal) {
     const bool with_and = spoken.is(end, tables.conjunction);
@@ -98,14 +127,14 @@ Shown Rules::money(std::size_t i) const {
     const bool named = m && spoken.is(begin + m, tables.cents);
     const bool follows = m && !with_and && cents >= 10 && !spoken.is_number(begin + m) && !is_counted(begin + m) &&
                          !spoken.is(begin + m, tables.point);
-    if (named || (follows && currency.is_clear)) {
+    if (named || (follows && is_clear)) {
       has_cents = true;
       amount.text += (cents < 10 ? ".0" : ".") + std::to_string(cents);
       end = begin + m + named;
       amount.end = amount.scale = end;
     }
   }
-  if (!currency.is_clear && !has_cents && amount.scale == amount.end) return {};
+  if (!is_clear && !has_cents && amount.scale == amount.end) return {};
   Shown shown;
   if (amount.is_article && currency.is_singular) {  // "a hundred dollar bill", "a billion dollar company"
     add_word(shown, i);
@@ -135,27 +164,42 @@ Shown Rules::measure(std::size_t i) const {
   return shown;
 }
 
-// "five to ten percent"; and "two or three hundred", which stays in words.
-Shown Rules::range(std::size_t i) const {
-  Amount low, high;
-  if (follows_number(i) || !read(i, low) || low.is_article || low.scale != low.end || low.is_pair) return {};
-  const std::size_t middle = low.end;
-  const bool between = i > 0 && spoken.is(i - 1, tables.between) && spoken.is(middle, tables.conjunction);
-  if (!between && !spoken.is(middle, tables.range)) return {};
-  if (!read(middle + 1, high) || high.is_article) return {};
-  Shown shown;
-  for (const bool is_money : {true, false}) {
-    const Shown rest = is_money ? money(middle + 1) : measure(middle + 1);
-    if (rest.empty()) continue;
-    Currency currency{"", true};
-    if (is_money) spoken.find(tables.currencies, high.end, currency);
-    add(shown, low, i, currency.symbol, middle);
-    add_word(shown, middle);
-    shown.insert(shown.end(), rest.begin(), rest.end());
-    return shown;
+// "two and a half percent", "five and three eighths inches"; "two and a half years" stays.
+Shown Rules::mixed(std::size_t i) const {
+  Amount amount;
+  if (!read(i, amount) || amount.scale != amount.end || amount.is_decimal || amount.is_article || amount.is_pair ||
+      !spoken.is(amount.end, tables.conjunction)) {
+    return {};
   }
-  if (!low.is_small || high.is_decimal || high.is_pair || half_of_day(high.end)) return {};
-  for (std::size_t k = i; k < high.end; ++k) add_word(shown, k);
+  const std::size_t at = amount.end + 1;
+  const int numerator = spoken.is(at, tables.article) ? 1 : spoken.digit(at).value_or(0);
+  const auto found = tables.denominators.find(spoken.word(at + 1));
+  if (!numerator || found == tables.denominators.end() || numerator >= found->second) return {};
+  amount.end = amount.scale = at + 2;
+  if (spoken.is(amount.end, tables.divided)) {
+    return {{amount.text + " " + std::to_string(numerator) + "/" + std::to_string(found->second), i, at + 1}};
+  }
+  if (found->second != 2 && found->second != 4) return {};
+  const int hundredths = 100 * numerator / found->second;
+  if (tables.magnitudes.count(spoken.word(amount.end))) ++amount.end;
+  Currency currency;
+  std::string unit;
+  Shown shown;
+  const std::size_t n = spoken.find(tables.currencies, amount.end, currency);
+  const bool is_money = n && (currency.is_clear || amount.scale != amount.end);
+  amount.text += "." + std::to_string((is_money && amount.scale == amount.end) || hundredths % 10 ? hundredths : hundredths / 10);
+  if (is_money) {
+    add(shown, amount, i, currency.symbol, amount.end + n);
+  } else if (amount.scale != amount.end) {
+    add(shown, amount, i, "", amount.end);
+  } else if (const std::size_t m = spoken.find(tables.units, amount.end, unit)) {
+    if (unit[0] == ' ') {
+      add(shown, amount, i, "", amount.end);
+      shown.push_back({unit.substr(1), amount.end, amount.end + m - 1});
+    } else {
+      shown.push_back({amount.text + unit, i, amount.end + m - 1});
+    }
+  }
   return shown;
 }
 
@@ -172,10 +216,12 @@ Shown Rules::digits(std::size_t i) const {
   for (std::size_t k = 2; k < all.size(); ++k) {
     is_counting = is_counting && all[k] - all[k - 1] == all[1] - all[0] && std::abs(all[1] - all[0]) <= 1;
   }
-  const bool is_cued = i > 0 && spoken.is(i - 1, tables.number_cues);
-  const bool is_string = only_singles ? is_cued || (all.size() >= 3 && (found.has_zero || !is_counting))
-                                      : all.size() >= 7 && 2 * found.num_singles >= found.num_atoms;
-  if (!is_string) return {};
+  const bool after_copula = i > 1 && spoken.is(i - 1, tables.copulas);  // "the pin is"
+  const bool is_cued = i > 0 && spoken.is(i - 1 - after_copula, tables.number_cues);
+  const bool is_pair_of_pairs = is_cued && found.num_atoms == 2 && all.size() == 4;  // "port eighty eighty"
+  const bool is_spelled = only_singles ? is_cued || (all.size() >= 3 && (found.has_zero || !is_counting))
+                                       : all.size() >= 7 && 2 * found.num_singles >= found.num_atoms;
+  if (!is_spelled && !is_pair_of_pairs) return {};
   const std::size_t n = all.size();
   std::string text = all;
   const auto from = [&](std::size_t begin) {
@@ -199,7 +245,8 @@ Shown Rules::year(std::size_t i) const {
     if (spoken.is(i + 1, tables.hundreds)) return {{std::to_string(century * 100) + "s", i, i + 1}};
   }
   const bool is_cued = i > 0 && spoken.is(i - 1, tables.year_prepositions);
-  const auto found = spoken.year(i, end);
+  const bool is_named = i > 0 && spoken.is(i - 1, tables.year);  // "the year ten sixty six"
+  const auto found = spoken.year(i, end, is_named ? 10 : 11);
   Shown shown;
   if (found && !follows_number(i)) {
     const bool is_pair = !spoken.is(i + 1, tables.hundred) && !tables.magnitudes.count(spoken.word(i + 1));
@@ -216,6 +263,11 @@ Shown Rules::year(std::size_t i) const {
 }
 
 Shown Rules::ordinal(std::size_t i) const {
+  int rest = 0;
+  if (spoken.is(i, tables.hundred) && spoken.is(i + 1, tables.conjunction) && !follows_number(i)) {
+    const std::size_t n = spoken.below_hundred(i + 2, rest, true);  // "the hundred and first"
+    if (n) return {{with_ordinal_suffix(std::to_string(100 + rest)), i, i + 1 + n}};
+  }
   const auto found = spoken.integer(i, true);
   // "one tenth", "a hundredth" are fractions; "a twenty second pause" is none of these.
   if (!found || found->is_article || found->is_below(10) || follows_number(i)) return {};
@@ -228,6 +280,9 @@ Shown Rules::amount(std::size_t i) const {
   Amount amount;
   if (!read(i, amount) || amount.is_small || amount.is_article) return {};
   if (spoken.is(i, tables.point) && amount.end < i + 3) return {};  // "at that point two men"
+  if (amount.is_pair && spoken.is(amount.end, tables.article) && spoken.is(amount.end + 1, tables.sold_by)) {
+    amount.text.insert(1, ".");  // "three ninety nine a pound"
+  }
   Shown shown;
   add(shown, amount, i, "", amount.end);
   return shown;
@@ -236,8 +291,13 @@ Shown Rules::amount(std::size_t i) const {
 Shown Rules::phrase(std::size_t i) const {
   std::string text;
   if (const std::size_t n = spoken.find(tables.phrases, i, text)) {
-    const bool is_time = i > 0 && spoken.is(i - 1, tables.time_prepositions);  // "at nine eleven"
-    if (!is_time && !follows_number(i) && !spoken.is_number(i + n)) return {{text, i, i + n - 1}};
+    // "at nine eleven"
+    const bool is_time = i > 0 && spoken.is_number(i) && spoken.is(i - 1, tables.time_prepositions);
+    if (!is_time && !follows_number(i) && !spoken.is_number(i + n)) {
+      Shown shown{{text, i, i + n - 1}};
+      if (text.find(' ') != std::string::npos && text == spoken.text(i, n)) shown = words(i, i + n);  // an idiom
+      return shown;
+    }
   }
   const auto title = tables.titles.find(spoken.word(i));
   if (title == tables.titles.end()) return {};

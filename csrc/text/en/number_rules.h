@@ -29,22 +29,36 @@ struct Rules {
   const NumberTables& tables;
 
   Shown time(std::size_t i) const;
+  Shown military_time(std::size_t i) const;
   Shown date(std::size_t i) const;
+  Shown days(std::size_t i) const;     // two of them
   Shown money(std::size_t i) const;
   Shown measure(std::size_t i) const;
-  Shown range(std::size_t i) const;
+  Shown mixed(std::size_t i) const;    // with a fraction
   Shown digits(std::size_t i) const;   // telephone numbers, codes
   Shown year(std::size_t i) const;
   Shown ordinal(std::size_t i) const;
   Shown amount(std::size_t i) const;   // numbers by themselves
-  Shown address(std::size_t i) const;  // e-mail, web, IP
-  Shown letters(std::size_t i) const;
   Shown phrase(std::size_t i) const;
+
+  // Two numbers that belong together, both in words or both in digits.
+  Shown hours(std::size_t i) const;
+  Shown range(std::size_t i) const;
+  Shown height(std::size_t i) const;
+  Shown counting(std::size_t i) const;
+
+  Shown address(std::size_t i) const;  // e-mail, web, IP
+  Shown house(std::size_t i) const;
+  Shown lettered(std::size_t i) const;
+  Shown letters(std::size_t i) const;
 
  private:
   bool read(std::size_t i, Amount& amount) const;
   bool follows_number(std::size_t i) const;
   bool is_counted(std::size_t i) const;  // a noun that is counted or measured
+  bool means_money(std::size_t i) const;
+  bool is_clock_time(std::size_t i) const;  // what follows a time: "p m", "in the morning"
+  Shown words(std::size_t first, std::size_t end) const;
   void add(Shown& shown, const Amount& amount, std::size_t first, const std::string& symbol, std::size_t end) const;
   void add_word(Shown& shown, std::size_t i) const { shown.push_back({spoken.word(i), i, i}); }
   bool add_phrase(Shown& shown, const NumberTables::Texts& table) const;  // what follows `shown`

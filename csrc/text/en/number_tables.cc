@@ -5,10 +5,10 @@
 namespace asr_stream {
 
 void NumberTables::collect_roles() {
-  const auto add = [&](const std::string& phrase) {
+  const auto add = [&](const std::string& phrase, bool has_role = true) {
     for (std::size_t begin = 0; begin <= phrase.size();) {
       const std::size_t end = std::min(phrase.find(' ', begin), phrase.size());
-      roles.insert(phrase.substr(begin, end - begin));
+      if (has_role) roles.insert(phrase.substr(begin, end - begin));
       if (end < phrase.size()) phrase_beginnings.insert(phrase.substr(0, end));
       begin = end + 1;
     }
@@ -27,6 +27,9 @@ void NumberTables::collect_roles() {
     for (const auto& [phrase, text] : *texts) add(phrase);
   }
   for (const auto& [phrase, currency] : currencies) add(phrase);
+  for (const Texts* texts : {&parts_of_day, &out_of}) {
+    for (const auto& [phrase, text] : *texts) add(phrase, false);
+  }
 }
 
 }  // namespace asr_stream

@@ -40,19 +40,35 @@ struct NumberTables {
   Texts month_names;           // as they are written
   Words doubtful_months;       // that are words of another kind, too
   Words of, oclock, half, quarter, past, until, minutes, time_prepositions, times_of_day, year_prepositions;
+  Words clock_prepositions;    // before "ten to nine": not "from", which begins a range
+  Words year;                  // before a year of any century
+  Words over;                  // "one twenty over eighty"
+  Words hours;                 // "fourteen hundred hours"
+  Words opening_hours;         // "fridays nine to five"
+  Words subjects;              // of "may" and "march" where they are verbs
   Texts halves_of_day;         // "p m": "p.m.", phrases
+  Texts parts_of_day;          // "in the morning": phrases that say that a time is meant
   Texts zones;                 // phrases
   Texts eras;                  // phrases
 
   // Money, measures, ranges.
   std::unordered_map<std::string, Currency> currencies;  // phrases
   Words cents;
+  Words of_money;              // verbs before an amount of money
+  Words sold_by;               // "three ninety nine a pound"
   Texts units;                 // phrases, and what is put behind the number
   Words counted;               // words behind a number that say that it is no year and no time
-  Words range, between;
+  Words singular;              // of them and of money: "five fifteen year olds" are five
+  Words range, between, by, in, from, feet;
+  Texts out_of;                // phrases
+  Values denominators;         // "eighths": 8
+  Words divided;               // what is measured in fractions: cups, inches
 
   // Strings of digits and letters.
   Words number_cues;           // after them digits are one string
+  Words copulas;               // "the pin is"
+  Words divisions;             // of a text, numbered: "chapter three ten pages"
+  Words with_letter;           // "apartment three b"
   Texts initials;              // known ones, without spaces: "phd": "PhD"
   Words pronoun, pronoun_verbs;  // "i", and what is said behind or before it
   Words determiners;           // before initials, other than the article that the first of them may be
@@ -60,11 +76,12 @@ struct NumberTables {
   Texts titles;                // before a name, and how they are written
 
   // E-mail and web addresses.
+  Words streets, mailboxes;
   Words at, dot, top_level_domains, never_local;
   Texts address_marks;         // "dash": "-"; in names
   Words slash, colon, protocols, www;
 
-  Words roles;                 // every word of the above
+  Words roles;                 // words that can begin a number or go on with one
   Words phrase_beginnings;     // what phrases of the above begin with, of whole words
 
   void collect_roles();  // fills in the last two

@@ -21,6 +21,12 @@ const std::string& SpokenNumbers::word(std::size_t i) const {
   return i < words_.size() ? words_[i] : kNone;
 }
 
+std::string SpokenNumbers::text(std::size_t i, std::size_t count) const {
+  std::string all = word(i);
+  for (std::size_t k = 1; k < count; ++k) all += " " + word(i + k);
+  return all;
+}
+
 bool SpokenNumbers::is_letter(std::size_t i) const {
   const std::string& w = word(i);
   return w.size() == 1 && w[0] >= 'a' && w[0] <= 'z';
@@ -147,10 +153,10 @@ std::optional<SpokenNumbers::Integer> SpokenNumbers::integer(std::size_t begin, 
   return result;
 }
 
-std::optional<int> SpokenNumbers::year(std::size_t i, std::size_t& end) const {
+std::optional<int> SpokenNumbers::year(std::size_t i, std::size_t& end, int first_century) const {
   int century = 0, rest = 0;
   const std::size_t n = below_hundred(i, century);
-  if (n == 1 && century >= 11 && century <= 20) {
+  if (n == 1 && century >= first_century && century <= 20) {
     const auto last = is(i + 1, tables_.zeros) && word(i + 1) != tables_.number_zero ? digit(i + 2) : std::nullopt;
     if (last) {
       end = i + 3;

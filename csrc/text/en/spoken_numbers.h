@@ -35,6 +35,7 @@ class SpokenNumbers {
   const std::string& word(std::size_t i) const;  // "" outside
   std::size_t reach() const noexcept { return reach_; }  // what was found out depends on no words from this one on
   bool is(std::size_t i, const NumberTables::Words& set) const { return set.count(word(i)) != 0; }
+  std::string text(std::size_t i, std::size_t count) const;
   bool is_letter(std::size_t i) const;
 
   // The longest entry of `table`, of phrases, that begins here: its words; 0: none. value: what is found.
@@ -57,7 +58,7 @@ class SpokenNumbers {
   std::size_t below_hundred(std::size_t i, int& value, bool ordinal = false) const;  // number of words; 0: none
   std::optional<Integer> integer(std::size_t i, bool ordinal) const;
   // "nineteen ninety four", "twenty oh five", "two thousand nine". end: behind it.
-  std::optional<int> year(std::size_t i, std::size_t& end) const;
+  std::optional<int> year(std::size_t i, std::size_t& end, int first_century = 11) const;
   DigitString digit_string(std::size_t i) const;   // empty: none
   // Digits behind "point": "one four", "fourteen", "oh five". Empty: none.
   std::string fraction(std::size_t i, std::size_t& end) const;

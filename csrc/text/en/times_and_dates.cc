@@ -20,11 +20,17 @@ std::size_t Rules::half_of_day(std::size_t i) const {
   return spoken.is(i, tables.pronoun_verbs) && spoken.is(i + n, tables.pronoun) ? 0 : n;
 }
 
+bool Rules::is_clock_time(std::size_t i) const {
+  std::string text;
+  return half_of_day(i) || spoken.find(tables.zones, i, text) || spoken.find(tables.parts_of_day, i, text);
+}
+
 // "nine thirty", "two p m", "three o'clock": whether it is one, by what is around it.
 bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   int hour = 0, minute = 0;
   const std::size_t n = spoken.below_hundred(i, hour);
-  if (!n || hour < 1 || hour > 12) return false;
+  const bool is_at = i > 0 && spoken.is(i - 1, tables.at);  // "at seventeen forty five"
+  if (!n || hour < 1 || hour > (is_at ? 23 : 12)) return false;
   std::size_t end = i + n;
   if (spoken.is(end, tables.oclock)) {
     shown = {{std::to_string(hour), i, end - 1}, {"o'clock", end, end}};
@@ -33,14 +39,14 @@ bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   const bool is_oh = spoken.is(end, tables.zeros) && spoken.digit(end + 1);
   const std::size_t m = is_oh ? 2 : spoken.below_hundred(end, minute);
   if (is_oh) minute = *spoken.digit(end + 1);
-  std::string text;
   if (!m || minute > 59 || (minute < 10 && !is_oh)) {
     shown = {{std::to_string(hour), i, end - 1}};
     return half_of_day(end) != 0;
   }
   end += m;
   shown = {{clock(hour, minute), i, end - 1}};
-  if (half_of_day(end) || spoken.find(tables.zones, end, text)) return true;
+  if (is_clock_time(end)) return true;
+  if (spoken.is(end, tables.over) && spoken.is_number(end + 1)) return false;
   if (is_counted(end) || spoken.is_number(end) || spoken.is(end, tables.point)) return false;
   if (spoken.is(end, tables.times_of_day)) return true;
   if (i == 0 && spoken.word(end).empty() && !is_oh) return true;  // an answer
@@ -70,10 +76,11 @@ bool Rules::relative_time(std::size_t i, Shown& shown) const {
   const std::size_t n = spoken.below_hundred(i + 1, hour);
   if (!n || hour < 1 || hour > 12) return false;
   i += 1 + n;
-  const bool has_half_of_day = half_of_day(i) != 0;
+  const bool is_clock = is_clock_time(i);
   if (is_counted(i) || spoken.is_number(i) || spoken.is(i, tables.point)) return false;
   const bool is_followed = !spoken.word(i).empty() && !tables.roles.count(spoken.word(i));
-  if (!is_past && !has_half_of_day && (!says_minutes || is_followed)) {
+  const bool is_at = begin > 0 && spoken.is(begin - 1, tables.clock_prepositions) && minute % 5 == 0;
+  if (!is_past && (says_minutes ? is_followed && !is_clock : !is_at || !is_clock)) {
     return false;  // "from ten to eleven", "a quarter to one man"
   }
   if (!is_past) {
@@ -89,6 +96,38 @@ Shown Rules::time(std::size_t i) const {
   if (follows_number(i) || (!hour_and_minute(i, shown) && !relative_time(i, shown))) return {};
   if (half_of_day(shown.back().last + 1)) add_phrase(shown, tables.halves_of_day);
   add_phrase(shown, tables.zones);
+  return shown;
+}
+
+// "oh six hundred hours", "fourteen hundred hours".
+Shown Rules::military_time(std::size_t i) const {
+  int hour = 0;
+  const bool has_zero = spoken.is(i, tables.zeros);
+  const std::size_t begin = i + has_zero, n = spoken.below_hundred(begin, hour), end = begin + n;
+  const bool is_hour = n && (has_zero ? hour < 10 : hour >= 10 && hour <= 24);
+  if (!is_hour || follows_number(i) || !spoken.is(end, tables.hundred) || !spoken.is(end + 1, tables.hours) ||
+      spoken.is(end + 2, tables.of)) {
+    return {};
+  }
+  return {{(has_zero ? "0" : "") + std::to_string(hour) + "00", i, end}};
+}
+
+// "the ninth and the eleventh of may", "the ninth of the eleventh".
+Shown Rules::days(std::size_t i) const {
+  int first = 0, second = 0;
+  const std::size_t n = spoken.below_hundred(i, first, true), middle = i + n;
+  if (!n || first > 31 || follows_number(i)) return {};
+  const bool of = spoken.is(middle, tables.of);
+  if (!of && !spoken.is(middle, tables.conjunction) && !spoken.is(middle, tables.range)) return {};
+  const bool has_article = spoken.is(middle + 1, tables.determiners);
+  const std::size_t begin = middle + 1 + has_article, m = spoken.below_hundred(begin, second, true), end = begin + m;
+  if (!m || second > (of ? 12 : 31) || (of && (!has_article || !spoken.word(end).empty()))) return {};
+  const bool has_month = spoken.is(end, tables.of) && tables.month_names.count(spoken.word(end + 1));
+  if (!of && !has_month) return {};
+  Shown shown{{with_ordinal_suffix(std::to_string(first)), i, middle - 1}};
+  for (std::size_t k = middle; k < begin; ++k) add_word(shown, k);
+  const Shown rest = has_month ? date(begin) : Shown{{with_ordinal_suffix(std::to_string(second)), begin, end - 1}};
+  shown.insert(shown.end(), rest.begin(), rest.end());
   return shown;
 }
 
@@ -120,6 +159,7 @@ Shown Rules::date(std::size_t i) const {
     return shown;
   }
   const bool is_doubtful = tables.doubtful_months.count(month->first) != 0;
+  if (is_doubtful && i > 0 && spoken.is(i - 1, tables.subjects)) return {};  // "i may second that"
   Shown of_year{{month->second, i, i}};
   const bool has_year = year(i + 1, of_year);
   std::string day = day_ordinal(i + 1, end);
@@ -128,7 +168,11 @@ Shown Rules::date(std::size_t i) const {
     int number = 0;
     const std::size_t n = spoken.below_hundred(i + 1, number);
     end = i + 1 + n;
-    const bool fits = n && number <= 31 && !is_counted(end) && !spoken.is_number(end + (number == 0));
+    std::size_t year_end = 0;
+    const bool has_more = spoken.is_number(end + (number == 0)) &&
+                          !(spoken.year(end, year_end) && !spoken.is_number(year_end) && !is_counted(year_end));
+    const bool is_amount = number < 10 && (spoken.is(end, tables.of) || (i > 0 && spoken.is(i - 1, tables.in)));
+    const bool fits = n && number <= 31 && !is_counted(end) && !has_more && !is_amount;
     if (fits && (number >= 10 || !is_doubtful)) day = std::to_string(number);
   }
   Shown of_day{{month->second, i, i}};

@@ -1,0 +1,124 @@
+// Rules for two numbers that belong together: opening hours, ranges, odds, heights, counting. Digits for one of them only
+// would hide that.
+#include <string>
+
+#include "text/en/number_rules.h"
+
+namespace asr_stream {
+
+namespace {
+
+// Of an amount below a thousand without sign and fraction; else -1.
+int small_value(const Amount& amount) {
+  const bool is_plain = !amount.is_decimal && amount.scale == amount.end && amount.text.size() <= 3 && amount.text[0] != '-';
+  return is_plain ? std::stoi(amount.text) : -1;
+}
+
+}  // namespace
+
+// "nine to five p m", "between two and four p m", "eight thirty to four": one of them is certainly a time.
+Shown Rules::hours(std::size_t i) const {
+  if (follows_number(i)) return {};
+  Shown low, high;
+  const bool low_is_time = hour_and_minute(i, low);
+  if (low.empty()) return {};
+  const bool has_minute = low[0].text.find(':') != std::string::npos;
+  if (!low_is_time && has_minute) return {};
+  if (half_of_day(low.back().last + 1)) add_phrase(low, tables.halves_of_day);
+  const std::size_t middle = low.back().last + 1;
+  const bool between = i > 0 && spoken.is(i - 1, tables.between) && spoken.is(middle, tables.conjunction);
+  const bool is_until = spoken.is(middle, tables.until);
+  if (!between && !spoken.is(middle, tables.range)) return {};
+  const bool is_to_hour = is_until && !low_is_time && i > 0 && spoken.is(i - 1, tables.clock_prepositions) &&
+                          std::stoi(low[0].text) % 5 == 0;  // "at ten to nine p m"
+  if (is_to_hour) return {};
+  const bool high_is_time = hour_and_minute(middle + 1, high);
+  if (high.empty()) return {};
+  if (!high_is_time) {
+    const std::size_t end = high.back().last + 1;
+    const bool is_bare = high[0].text.find(':') == std::string::npos;
+    const bool is_apart = spoken.word(end).empty() ||
+                          (english_names().no_names.count(spoken.word(end)) && !spoken.is(end, tables.of));
+    if (!is_bare || !is_apart) return {};
+    if (!low_is_time) {
+      const std::size_t before = i - (i > 0 && spoken.is(i - 1, tables.from));
+      if (!is_until || before == 0 || !spoken.is(before - 1, tables.opening_hours)) return {};
+    }
+  }
+  add_word(low, middle);
+  low.insert(low.end(), high.begin(), high.end());
+  if (half_of_day(low.back().last + 1)) add_phrase(low, tables.halves_of_day);
+  add_phrase(low, tables.zones);
+  return low;
+}
+
+// "five to ten percent", "twenty one to seven"; and "two or three hundred", "ten to one", which stay in words.
+Shown Rules::range(std::size_t i) const {
+  Amount low, high;
+  if (follows_number(i) || !read(i, low) || low.is_article || low.scale != low.end || low.is_pair) return {};
+  const std::size_t middle = low.end;
+  std::string ignored;
+  const bool between = i > 0 && spoken.is(i - 1, tables.between) && spoken.is(middle, tables.conjunction);
+  const std::size_t out_of = spoken.find(tables.out_of, middle, ignored);
+  const bool is_share = out_of || spoken.is(middle, tables.in) || spoken.is(middle, tables.by);
+  if (!between && !is_share && !spoken.is(middle, tables.range)) return {};
+  const std::size_t begin = middle + (out_of ? out_of : 1);
+  if (!read(begin, high) || high.is_article) return {};
+  Shown shown;
+  for (const bool is_money : {true, false}) {
+    const Shown rest = is_share ? Shown{} : is_money ? money(begin) : measure(begin);
+    if (rest.empty()) continue;
+    Currency currency{"", true};
+    if (is_money) spoken.find(tables.currencies, high.end, currency);
+    add(shown, low, i, currency.symbol, middle);
+    add_word(shown, middle);
+    shown.insert(shown.end(), rest.begin(), rest.end());
+    return shown;
+  }
+  Shown time;
+  if (half_of_day(high.end) || (!out_of && is_counted(middle)) || relative_time(i, time)) return {};
+  const int first = small_value(low), second = small_value(high);
+  if (spoken.is(middle, tables.in)) {  // "one in ten thousand"
+    const std::size_t size = high.text.size();
+    const bool is_round = high.scale != high.end || (size >= 3 && high.text.compare(size - 2, 2, "00") == 0 && high.text != "2,000");
+    if (first != 1 || !is_round) return {};
+  } else if (low.is_small && high.is_small) {
+    return words(i, high.end);
+  } else if (low.is_small) {
+    if (high.is_decimal || high.is_pair) return {};
+    if (second <= (is_share ? 10 : 12) || second >= 100) return words(i, high.end);
+  } else if (high.is_small) {
+    if (first < 0 || spoken.is(high.end, tables.of)) return {};
+    if (!is_share && first <= 12) return words(i, high.end);
+  } else {
+    return {};
+  }
+  add(shown, low, i, "", middle);
+  for (std::size_t k = middle; k < begin; ++k) add_word(shown, k);
+  add(shown, high, begin, "", high.end);
+  return shown;
+}
+
+// "five foot eleven"
+Shown Rules::height(std::size_t i) const {
+  int inches = 0;
+  if (!spoken.digit(i) || follows_number(i) || !spoken.is(i + 1, tables.feet)) return {};
+  const std::size_t n = spoken.below_hundred(i + 2, inches);
+  return n && inches <= 11 && !spoken.is_number(i + 2 + n) ? words(i, i + 2 + n) : Shown{};
+}
+
+// "eight nine ten"
+Shown Rules::counting(std::size_t i) const {
+  int value = 0, last = 0;
+  std::size_t end = i, count = 0;
+  while (const std::size_t n = spoken.below_hundred(end, value)) {
+    if (count > 0 && value != last + 1) break;
+    last = value;
+    end += n;
+    ++count;
+  }
+  if (count < 3 || last < 10 || last > 12 || follows_number(i) || spoken.is_number(end)) return {};
+  return i > 0 && spoken.is(i - 1, tables.number_cues) ? Shown{} : words(i, end);
+}
+
+}  // namespace asr_stream
