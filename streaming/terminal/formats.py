@@ -1,6 +1,7 @@
 """Formats of events as text: plain lines, JSON lines, SubRip, WebVTT.
 
 A format turns each event into the text that comes next in its file, so that whatever was written is whole at any time.
+What it holds back comes from `end`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ class Format(Protocol):
     def add(self, event: Event, label: str = "") -> str:
         """Text of an event; empty where this format does not show it. label: the source of the audio, if several."""
 
+    def end(self) -> str:
+        """Text after a recording: what was held back."""
+
 
 class PlainText:
     """Finals, a line each."""
@@ -42,6 +46,9 @@ class PlainText:
 
     def add(self, event: Event, label: str = "") -> str:
         return f"{labeled(event.text, label)}\n" if event.type == "final" else ""
+
+    def end(self) -> str:
+        return ""
 
 
 class JsonLines:
@@ -59,6 +66,9 @@ class JsonLines:
     def add(self, event: Event, label: str = "") -> str:
         about = self._about | ({"label": label} if label else {})
         return json.dumps(event.to_dict() | about, ensure_ascii=False) + "\n"
+
+    def end(self) -> str:
+        return ""
 
 
 class SubtitleFile:
@@ -79,6 +89,10 @@ class SubtitleFile:
     def add(self, event: Event, label: str = "") -> str:
         assert self._subtitles is not None, "begin comes first"
         return self._subtitles.add(event, label)
+
+    def end(self) -> str:
+        subtitles, self._subtitles = self._subtitles, None
+        return subtitles.finish() if subtitles else ""
 
 
 def new_format(name: str) -> Format:

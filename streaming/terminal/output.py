@@ -65,6 +65,7 @@ class Output:
 
     def begin(self, path: str, several: bool) -> None:
         """Begins the output of the recording `path`, one of several or the only one."""
+        self._write(self._format.end())
         if self._shows_text and several and self.captions:
             self.captions.begin(path)
         if self._folder:
@@ -137,9 +138,12 @@ class Output:
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        if self.captions:
-            self.captions.__exit__(*exc)
-        self._close_file()
+        try:
+            self._write(self._format.end())
+        finally:
+            if self.captions:
+                self.captions.__exit__(*exc)
+            self._close_file()
 
 
 class TextFile:

@@ -1,13 +1,16 @@
 """Subtitles: finals become cues that can be read, and cues become SRT or WebVTT.
 
 A cue has one or two lines of at most 42 characters and stands for 1 to 7 seconds, as broadcasters have it (BBC
-Subtitle Guidelines; Netflix Timed Text Style Guide). Utterances are never mixed in a cue. Where one must be cut, the
-cuts are chosen together: at punctuation and pauses, into parts of like length, as few as possible. With several sources
-each cue names its source, and cues of different sources may overlap; they are in the order in which they begin.
+Subtitle Guidelines; Netflix Timed Text Style Guide). It stays up to half a second after the last word, and gaps that
+would flicker are closed, but for 83 ms that show that the text has changed. Utterances are never mixed in a cue. Where
+one must be cut, the cuts are chosen together: at punctuation and pauses, not after "the" or "of", into parts of like
+length, as few as possible. With several sources each cue names its source, and cues of different sources may overlap;
+they are in the order in which they begin.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,13 +22,32 @@ LINE_LENGTH = 42
 MIN_CUE_S = 1.0
 """A shorter one is left standing for so long."""
 MAX_CUE_S = 7.0
+LINGER_S = 0.5
+"""A cue stands for so long after its last word."""
+GAP_S = 1 / 12
+"""Between two cues, two frames of a film, that the eye sees the change."""
+MIN_GAP_S = 0.5
+"""A shorter gap would flicker: the cue stands until GAP_S before the next one."""
 PAUSE_S = 0.5
 """At a pause of so long a cut costs nothing: there is one, unless what it leaves would stand too short."""
 
 
 _SENTENCE_END, _COMMA = 1.0, 0.4
 """Value of a mark for a cut after it, in pauses of PAUSE_S."""
+_WEAK = 0.3
+"""Cost of a cut or line break after one of `_BINDING`."""
 _TITLES = ("Mr.", "Mrs.", "Dr.", "St.")
+_WORDS = """
+a an the this that these those my your his her its our their no some any every each
+of in on at to from for with by into onto over under about between through during without against
+and or but nor if as than because while when where which who whom whose
+i we they he she is are was were be been has have had do does did can could will would shall should may might must not
+mr mrs dr st
+"""
+_BINDING = frozenset(_WORDS.split())
+"""Words that belong to what follows."""
+_SETTLED_S = 3.0
+"""So long after its end no utterance can begin that a cue would have to make room for."""
 
 
 class Cue(NamedTuple):
@@ -37,27 +59,53 @@ class Cue(NamedTuple):
 
 
 class Cues:
-    """Cues as finals come. They are in order and do not overlap: a cue begins when the one before it has ended."""
+    """Cues as finals come. They are in order and do not overlap: a cue begins when the one before it has ended.
+
+    The last cue is held back until the next one is known, or until nothing can follow soon: how long it stands depends
+    on that.
+    """
 
     def __init__(self, before: str = "") -> None:
         """before: text at the beginning of each cue."""
         self._before = before
         self._width = LINE_LENGTH - len(before)
         self._end_s = 0.0
+        self.held: Cue | None = None
 
     def add(self, final: Final) -> list[Cue]:
-        """The cues of the next final."""
-        return [self._place(words) for words in _cut(_spelled(final.words, self._width), self._width)]
+        """The cues that are known with the next final."""
+        found = []
+        for words in _cut(_spelled(final.words, self._width), self._width):
+            cue = self._place(words)
+            found += self.settle(cue.start_s)
+            self.held = cue
+        return found
+
+    def settle(self, next_s: float = math.inf) -> list[Cue]:
+        """The cue that was held back, when the next one begins at `next_s`."""
+        if self.held is None:
+            return []
+        cue, self.held = self.held, None
+        self._end_s = _stands_until(cue, max(next_s, cue.end_s))
+        return [cue._replace(end_s=self._end_s)]
 
     def _place(self, words: Sequence[Word]) -> Cue:
-        start = max(words[0].start_s, self._end_s)
-        self._end_s = start + min(max(words[-1].end_s - start, MIN_CUE_S), MAX_CUE_S)
+        start = max(words[0].start_s, self.held.end_s if self.held else self._end_s)
+        end = start + min(max(words[-1].end_s - start, MIN_CUE_S), MAX_CUE_S)
         first, *rest = _lines(words, self._width)
-        return Cue(start, self._end_s, (self._before + first, *rest))
+        return Cue(start, end, (self._before + first, *rest))
+
+
+def _stands_until(cue: Cue, next_s: float) -> float:
+    """End of a cue whose words end at `cue.end_s`, before the next cue begins."""
+    end = min(cue.end_s + LINGER_S, next_s - GAP_S)
+    if next_s - end < MIN_GAP_S:
+        end = next_s - GAP_S
+    return min(max(end, cue.start_s + MIN_CUE_S), cue.start_s + MAX_CUE_S, next_s)
 
 
 class Subtitles:
-    """An SRT or WebVTT file as finals come: `header`, then what `add` gives, is a whole file at any time.
+    """An SRT or WebVTT file as finals come: `header`, what `add` gives and then `finish` are a whole file.
 
     `format`: "srt" | "vtt"; ValueError for another.
     """
@@ -80,27 +128,57 @@ class Subtitles:
         """
         if isinstance(event, Partial) and event.text:
             self._began_s[label] = event.start
+            self._settle(label, event.start)
         elif isinstance(event, (Partial, Final)):
             self._began_s.pop(label, None)
         if isinstance(event, Final):
-            found = self._cues.setdefault(label, Cues(labeled("", label))).add(event)
-            self._waiting += [(cue, label) for cue in found]
-            self._waiting.sort(key=lambda waiting: waiting[0].start_s)
+            cues = self._cues.setdefault(label, Cues(labeled("", label) if self._srt else ""))
+            self._waiting += [(cue, label) for cue in cues.add(event)]
+        if isinstance(event, (Partial, Final)):
+            for other, cues in self._cues.items():
+                if cues.held and other != label and cues.held.end_s + _SETTLED_S < event.end:
+                    self._settle(other)
+        return self._ready()
+
+    def finish(self) -> str:
+        """The text of the cues that were held back, at the end of the file."""
+        self._began_s.clear()
+        for label in self._cues:
+            self._settle(label)
+        return self._ready()
+
+    def _ready(self) -> str:
+        """The text of the cues that nothing can come before."""
+        self._waiting.sort(key=lambda waiting: waiting[0].start_s)
         text = ""
         while self._waiting and not self._must_wait(*self._waiting[0]):
-            text += self._block(self._waiting.pop(0)[0])
+            text += self._block(*self._waiting.pop(0))
         return text
 
-    def _must_wait(self, cue: Cue, label: str) -> bool:
-        return any(began_s < cue.start_s for other, began_s in self._began_s.items() if other != label)
+    def _settle(self, label: str, next_s: float = math.inf) -> None:
+        if label in self._cues:
+            self._waiting += [(cue, label) for cue in self._cues[label].settle(next_s)]
 
-    def _block(self, cue: Cue) -> str:
+    def _must_wait(self, cue: Cue, label: str) -> bool:
+        held = {other: cues.held.start_s for other, cues in self._cues.items() if cues.held}
+        return any(
+            start_s < cue.start_s
+            for starts_s in (self._began_s, held)
+            for other, start_s in starts_s.items()
+            if other != label
+        )
+
+    def _block(self, cue: Cue, label: str) -> str:
         self._num_cues += 1
         text = "\n".join(cue.lines)
         if self._srt:
             return f"{self._num_cues}\n{_time(cue.start_s, ',')} --> {_time(cue.end_s, ',')}\n{text}\n\n"
-        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return f"{_time(cue.start_s, '.')} --> {_time(cue.end_s, '.')}\n{text}\n\n"
+        voice = f"<v {_escaped(label)}>" if label else ""
+        return f"{_time(cue.start_s, '.')} --> {_time(cue.end_s, '.')}\n{voice}{_escaped(text)}\n\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def srt(finals: Iterable[Final]) -> str:
@@ -115,7 +193,7 @@ def vtt(finals: Iterable[Final]) -> str:
 
 def _file(format: str, finals: Iterable[Final]) -> str:
     subtitles = Subtitles(format)
-    return subtitles.header + "".join(subtitles.add(final) for final in finals)
+    return subtitles.header + "".join(subtitles.add(final) for final in finals) + subtitles.finish()
 
 
 def _time(seconds: float, point: str) -> str:
@@ -142,7 +220,7 @@ def _lines(words: Sequence[Word], width: int) -> tuple[str, ...]:
     if len(text) <= width:
         return (text,)
     breaks = [i for i, char in enumerate(text) if char == " " and i <= width and len(text) - i - 1 <= width]
-    middle = min(breaks, key=lambda i: abs(len(text) - 1 - 2 * i) - width * _mark(text[:i]), default=0)
+    middle = min(breaks, key=lambda i: abs(len(text) - 1 - 2 * i) - width * _worth(text[:i]), default=0)
     return (text[:middle], text[middle + 1 :]) if middle else ()
 
 
@@ -155,7 +233,7 @@ def _cut(words: Sequence[Word], width: int) -> Iterator[Sequence[Word]]:
             if (cost := _cost(words[i:end], width)) is None and end > i + 1:
                 break  # and more words would not fit either
             pause_s = words[end].start_s - words[end - 1].end_s if end < len(words) else PAUSE_S
-            worth = pause_s / PAUSE_S + (_mark(words[end - 1].word) if end < len(words) else 0.0)
+            worth = pause_s / PAUSE_S + (_worth(words[end - 1].word) if end < len(words) else 0.0)
             choices.append(((cost or 0.0) + 1 - worth + best[len(words) - end][0], end))
         best.append(min(choices))
     i = 0
@@ -165,9 +243,11 @@ def _cut(words: Sequence[Word], width: int) -> Iterator[Sequence[Word]]:
         i = end
 
 
-def _mark(text: str) -> float:
-    """Value of the mark at the end of `text`; 0 for the periods of "Mr." and "p.m."."""
+def _worth(text: str) -> float:
+    """Value of a cut after `text`, by its last word: of its mark, 0 for the periods of "Mr." and "p.m."; or less."""
     word = text.rpartition(" ")[2]
+    if word.lower().rstrip(".") in _BINDING and (word in _TITLES or word[-1] != "."):
+        return -_WEAK
     if word.endswith((".", "?", "!")) and "." not in word[:-1] and word not in _TITLES:
         return _SENTENCE_END
     return _COMMA if word.endswith((",", ";", ":")) else 0.0

@@ -28,7 +28,7 @@ PARTIAL = Partial("A", 0.0, 0.5)
 TROUBLE = Error("trouble", 1.0, 1.0)
 GAP = Gap("0.500 s of audio were lost", 2.0, 2.5)
 EVENTS = (PARTIAL, final("A B"), TROUBLE, GAP, final("É C"))
-CUES = "1\n00:00:00,000 --> 00:00:01,500\nA B\n\n2\n00:00:01,500 --> 00:00:02,500\nÉ C\n\n"
+CUES = "1\n00:00:00,000 --> 00:00:01,417\nA B\n\n2\n00:00:01,500 --> 00:00:03,000\nÉ C\n\n"
 
 
 @pytest.fixture(autouse=True)
@@ -83,8 +83,8 @@ def test_a_folder_takes_a_file_for_each_recording(tmp_path: Path, capsys: pytest
         for name in ("somewhere/talk.mp3", "-", "silent.wav"):
             show(output, *(EVENTS[:2] if name != "silent.wav" else ()), name=name, several=True)
     assert {path.name: path.read_text() for path in folder.iterdir()} == {
-        "talk.srt": CUES[: CUES.index("2\n00")],
-        "stdin.srt": CUES[: CUES.index("2\n00")],
+        "talk.srt": "1\n00:00:00,000 --> 00:00:02,000\nA B\n\n",
+        "stdin.srt": "1\n00:00:00,000 --> 00:00:02,000\nA B\n\n",
         "silent.srt": "",
     }
     with Output("text", str(folder)) as output:
@@ -117,14 +117,12 @@ def test_what_a_full_file_does_not_take_goes_to_standard_output(
     path = tmp_path / "notes.srt"
     blocks = [f"{block}\n\n" for block in CUES.rstrip().split("\n\n")]
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with Output("srt", str(path)) as output:
-        output.begin("a.wav", several=False)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(CUES) - 5, before[1]))  # takes a part of the second cue
-        try:
-            for event in EVENTS:
-                output.show(event)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        with Output("srt", str(path)) as output:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(CUES) - 5, before[1]))  # takes a part of the second cue
+            show(output, *EVENTS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     out, err = capsys.readouterr()
     assert path.read_text() == blocks[0]  # no half cue is left
     assert out == blocks[1] and output.failed
@@ -165,7 +163,7 @@ def test_captions_are_shown_beside_a_file(monkeypatch: pytest.MonkeyPatch, tmp_p
     with Output("vtt", str(tmp_path / "a.vtt")) as output:
         show(output, PARTIAL, final("A B"), TROUBLE, PARTIAL)
         assert terminal.text == ["A B", "trouble", "A"]
-    assert (tmp_path / "a.vtt").read_text() == "WEBVTT\n\n00:00:00.000 --> 00:00:01.500\nA B\n\n"
+    assert (tmp_path / "a.vtt").read_text() == "WEBVTT\n\n00:00:00.000 --> 00:00:01.417\nA B\n\n"
 
 
 def test_other_formats_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +171,7 @@ def test_other_formats_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) 
     with Output("srt") as output:
         show(output, EVENTS[0], EVENTS[1], TROUBLE, EVENTS[4])
     first, second = CUES.split("2\n00")
-    expected = f"{first}trouble\n2\n00{second}".splitlines()
+    expected = f"trouble\n{first}2\n00{second}".splitlines()
     assert [line.rstrip() for line in terminal.lines[: len(expected)]] == expected
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asr.runtime.search import Word
-from asr.streaming.events import Final
+from asr.streaming.events import Event, Final, Partial
 from asr.streaming.terminal.subtitles import Cue, Cues, Subtitles, srt, vtt
 
 
@@ -25,7 +26,7 @@ def final(text: str, start_s: float = 0.0, word_s: float = 0.3, pauses: dict[str
 
 def cues(finals: list[Final]) -> list[Cue]:
     found = Cues()
-    return [cue for final in finals for cue in found.add(final)]
+    return [cue for final in finals for cue in found.add(final)] + found.settle()
 
 
 @st.composite
@@ -55,7 +56,7 @@ def test_cues_hold_to_their_limits_and_lose_nothing(finals: list[Final]) -> None
 
 
 def test_a_short_utterance_is_one_cue_that_can_be_read() -> None:
-    assert cues([final("YES", 2.0)]) == [Cue(2.0, 3.0, ("YES",))]
+    assert cues([final("YES", 2.0)]) == [Cue(2.0, 3.5, ("YES",))]
 
 
 def test_two_lines_are_of_like_length() -> None:
@@ -98,14 +99,14 @@ def test_slow_speech_is_cut_before_seven_seconds() -> None:
 def test_srt() -> None:
     assert srt([]) == ""
     assert srt([final("YES", 0.44), final("A < B", 3.0, 0.5)]) == (
-        "1\n00:00:00,440 --> 00:00:01,440\nYES\n\n2\n00:00:03,000 --> 00:00:04,700\nA < B\n\n"
+        "1\n00:00:00,440 --> 00:00:01,940\nYES\n\n2\n00:00:03,000 --> 00:00:05,200\nA < B\n\n"
     )
 
 
 def test_vtt() -> None:
     assert vtt([]) == "WEBVTT\n\n"
     assert vtt([final("A <B> --> R&D", 0.44, 0.5)]) == (
-        "WEBVTT\n\n00:00:00.440 --> 00:00:02.740\nA &lt;B&gt; --&gt; R&amp;D\n\n"
+        "WEBVTT\n\n00:00:00.440 --> 00:00:03.240\nA &lt;B&gt; --&gt; R&amp;D\n\n"
     )
 
 
@@ -132,7 +133,84 @@ def test_a_file_grows_by_what_is_added(finals: list[Final]) -> None:
     text = subtitles.header
     for number, each in enumerate(finals, 1):
         text += subtitles.add(each)
-        assert text == vtt(finals[:number])
+        assert text + copy.deepcopy(subtitles).finish() == vtt(finals[:number])
+    assert subtitles.finish() and not subtitles.finish()
+
+
+def ends(*starts_s: float) -> list[float]:
+    """Ends of cues whose words begin at `starts_s` and last 1.2 s."""
+    return [round(cue.end_s, 3) for cue in cues([final("EVERYBODY", start_s, word_s=1.2) for start_s in starts_s])]
+
+
+def test_a_cue_stands_longer_where_there_is_room() -> None:
+    assert ends(0, 5) == [1.7, 6.7]
+    assert ends(0, 2.1) == [2.017, 3.8]  # a gap of 0.4 s would flicker
+    assert ends(0, 1.5) == [1.417, 3.2]
+    assert ends(0, 1.2) == [1.117, 2.9]
+    (cue,) = cues([final("EVERYBODY", 0, word_s=6.9)])
+    assert cue.end_s == 7.0
+
+
+def test_a_line_does_not_end_with_a_word_that_belongs_to_the_next() -> None:
+    (cue,) = cues([final("HE TOLD US OF THE STORM AT THE END OF A LONG DAY ABROAD")])
+    assert cue.lines == ("HE TOLD US OF THE STORM", "AT THE END OF A LONG DAY ABROAD")
+    (cue,) = cues([final("Yesterday afternoon we met old Dr. Livingstone again.")])
+    assert not cue.lines[0].endswith("Dr.")
+
+
+@pytest.mark.parametrize("num_before", range(8))
+def test_a_cue_does_not_end_with_a_word_that_belongs_to_the_next(num_before: int) -> None:
+    *whole, _ = texts(final(" ".join(["HORSES"] * num_before) + " " + LONG))
+    assert whole and not any(text.endswith((" THE", " AND", " INTO", " AT")) for text in whole)
+
+
+def test_voices_of_webvtt() -> None:
+    subtitles = Subtitles("vtt")
+    text = subtitles.add(final("A LINE OF JUST AS MANY LETTERS AS CAN STAND"[:42], 0.5), "R&D") + subtitles.finish()
+    assert text.splitlines()[1:] == ["<v R&amp;D>A LINE OF JUST AS MANY LETTERS AS CAN STAN", ""]
+
+
+def test_labels_count_in_the_length_of_a_line() -> None:
+    subtitles = Subtitles("srt")
+    text = subtitles.add(final(LONG, 0.5), "everybody else") + subtitles.finish()
+    lines = [line for line in text.splitlines() if line and "-->" not in line and not line.isdigit()]
+    assert lines[0].startswith("everybody else: WE") and max(map(len, lines)) <= 42
+
+
+def test_a_cue_is_written_before_its_speaker_goes_on() -> None:
+    subtitles = Subtitles("srt")
+    assert subtitles.add(final("YES", 0.5)) == ""
+    assert subtitles.add(Partial("NO", 1.8, 2.0)) == "1\n00:00:00,500 --> 00:00:01,717\nYES\n\n"
+    assert subtitles.add(final("NO", 1.8)) == ""
+    assert subtitles.finish() == "2\n00:00:01,800 --> 00:00:03,300\nNO\n\n"
+
+
+def test_a_silent_source_holds_no_other_back() -> None:
+    subtitles = Subtitles("srt")
+    assert subtitles.add(final("YES", 0.5), "me") == ""
+    assert subtitles.add(final("SO", 2.0), "others") == ""
+    assert subtitles.add(final("AND", 6.0), "others").count("-->") == 2
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_cues_of_two_sources_are_in_order(data: st.DataObject) -> None:
+    """Each speaks on while the other ends, begins or is silent."""
+    events: list[tuple[float, Event, str]] = []
+    num_words = 0
+    for label in ("me", "others"):
+        now = 0.0
+        for _ in range(data.draw(st.integers(0, 6))):
+            start_s = now + data.draw(st.sampled_from([0.3, 1.0, 7.0]))
+            spoken = final(" ".join(["WORDS"] * data.draw(st.integers(1, 40))), start_s)
+            num_words += len(spoken.words)
+            now = spoken.end + 0.3
+            events += [(start_s + 0.2, Partial("WORDS", start_s, start_s + 0.2), label), (now, spoken, label)]
+    subtitles = Subtitles("vtt")
+    text = "".join(subtitles.add(event, label) for _, event, label in sorted(events, key=lambda each: each[0]))
+    text += subtitles.finish()
+    starts = re.findall(r"^(\S+) -->", text, re.MULTILINE)
+    assert starts == sorted(starts) and text.count("WORDS") == num_words
 
 
 def test_an_unknown_format() -> None:

@@ -93,14 +93,15 @@ def test_cues_name_the_source_and_stand_in_order() -> None:
         subtitles.add(partial("well", 12.0), "others"),
         subtitles.add(partial("", 12.0), "others"),
         subtitles.add(final("right", 12.5), "me"),
+        subtitles.finish(),
     ]
-    assert [bool(text) for text in added] == [False, False, False, True, False, False, True]
+    assert [bool(text) for text in added] == [False, False, False, True, True, False, False, True]
     cues = [cue.splitlines() for cue in "".join(added).split("\n\n") if cue]
     assert [cue[0] for cue in cues] == [str(i + 1) for i in range(len(cues))]
     starts = [cue[1][:12] for cue in cues]
     assert starts == sorted(starts) and "00:00:05,000" in starts
     assert [cue[2].split(": ")[0] for cue in cues].count("others") == 1
-    assert cues[-1][1:] == ["00:00:12,500 --> 00:00:13,500", "me: right"]
+    assert cues[-1][1:] == ["00:00:12,500 --> 00:00:14,000", "me: right"]
     assert all(len(line) <= 42 for cue in cues for line in cue[2:])
 
 
