@@ -527,3 +527,6 @@ def punctuate(
     complete: bool = True,
     language: str = "en",
 ) -> list[str]: ...
+def shown_marks(
+    words: list[str], mark_probs: npt.NDArray[np.float32], *, complete: bool = True, language: str = "en"
+) -> list[int]: ...

@@ -23,6 +23,7 @@ import numpy as np
 from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
+from asr._core import shown_marks
 from asr.data.cuts import evenly_spread
 from asr.evaluation.wer import count_errors
 from asr.punctuation.corpus import NONE, UNKNOWN_CASE, Corpus, CorpusReader
@@ -83,11 +84,11 @@ def compare(scores: Scores, words: Sequence[str], wanted: Sequence[int | None], 
 
 
 def answered(punctuation: Punctuation, words: Sequence[Word], with_pauses: bool) -> list[tuple[str, int]]:
-    """The words and the likeliest mark after each."""
+    """The words and the mark that is shown after each."""
     texts = [word.word.lower() for word in words]
     pauses = [0.0, *(max(0.0, b.start_s - a.end_s) for a, b in pairwise(words))]
-    marks = punctuation.answer(texts, pauses if with_pauses else None).mark_probs.argmax(-1)
-    return [(word.word, int(mark)) for word, mark in zip(words, marks, strict=True)]
+    marks = shown_marks(texts, punctuation.answer(texts, pauses if with_pauses else None).mark_probs)
+    return [(word.word, mark) for word, mark in zip(words, marks, strict=True)]
 
 
 def row(name: str, scores: Scores) -> dict[str, Any]:

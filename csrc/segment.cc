@@ -9,6 +9,8 @@ namespace asr_stream {
 
 namespace {
 
+constexpr double kSentencePauseS = 0.5;  // ends a sentence
+
 void append(std::vector<float>& to, const float* from, std::int64_t count) { to.insert(to.end(), from, from + count); }
 
 }  // namespace
@@ -291,6 +293,9 @@ void Segment::report_final(const Hypothesis& hypothesis) {
   } else {
     const Transcript best = transcript();
     pauses_.end(best.hypothesis, cues(best));
+    // Cut in a silence of which nobody will say that the sentence went on.
+    const bool in_silence = now() - found.back().end_s >= kSentencePauseS;
+    if (endpoint_ == EndpointRule::kMaxUtterance && in_silence) endpoint_ = EndpointRule::kSilenceAfterSpeech;
     continues_ = endpoint_ == EndpointRule::kMaxUtterance;
     if (options_->fusion && options_->fusion->has_lm()) {
       std::vector<std::string_view> texts;

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from asr._core import shown_marks
 from asr.punctuation.corpus import CAPITALIZED, COMMA, LOWER, NONE, PERIOD, QUESTION, UNKNOWN_CASE, Corpus
 from asr.runtime.punctuation import Answer, PunctuationNetwork
 
@@ -96,7 +97,8 @@ def evaluate(model: PunctuationNetwork, corpus: Corpus, max_words: int = 1 << 40
         marks, cases = corpus.marks[part].astype(np.int64), corpus.cases[part].astype(np.int64)
         # At the beginning of a sentence a capital is right whatever the word.
         cases = np.where((cases == UNKNOWN_CASE) & at_starts[part], CAPITALIZED, cases)
-        scores.add(shown(answer), Labels(marks, cases))
+        words = [corpus.vocabulary[i] for i in corpus.words[part]]
+        scores.add(shown(answer, words), Labels(marks, cases))
         if scores.num_words >= max_words:
             break
     return scores
@@ -161,9 +163,9 @@ def read_iwslt(path: Path) -> Corpus:
 CLITICS = frozenset({"'s", "'re", "'m", "'ll", "'ve", "'d"})
 
 
-def shown(answer: Answer) -> Labels:
+def shown(answer: Answer, words: Sequence[str]) -> Labels:
     """The labels of a text's words as asr._core.punctuate shows them."""
-    marks, cases = answer.mark_probs.argmax(-1), answer.case_probs.argmax(-1)
+    marks, cases = np.array(shown_marks(list(words), answer.mark_probs), np.int64), answer.case_probs.argmax(-1)
     sentence = np.insert(marks[:-1] == PERIOD, 0, True)
     return Labels(marks, np.where(sentence & (cases == LOWER), CAPITALIZED, cases))
 

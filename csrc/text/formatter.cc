@@ -22,6 +22,9 @@ constexpr std::size_t kPartialContext = 16;
 // a word is stable half a word sooner. Dictation cannot take back what it has typed.
 constexpr float kCertain = 0.9f;
 
+// Silence after a forced cut, in seconds, that ends the sentence.
+constexpr double kSentencePause = 0.5;
+
 // The pause before each token.
 std::vector<double> pauses(const std::vector<Word>& words, const std::vector<ShownToken>& tokens, std::size_t first) {
   std::vector<double> result;
@@ -55,6 +58,7 @@ void TextFormatter::begin_utterance() {
   shown_.clear();
   in_sentence_ = continues_;
   after_title_ = false;
+  sentence_length_ = 0;
 }
 
 void TextFormatter::reset() {
@@ -78,6 +82,9 @@ const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std:
   for (const Word& word : words) {
     texts.push_back(known ? to_lower(word.text) : word.text);
     if (known && !options_->formatted) known->spell(texts.back());
+  }
+  if (shown_.empty() && continues_ && !words.empty() && words[0].start_s - last_end_s_ >= kSentencePause) {
+    in_sentence_ = continues_ = false;
   }
   // Settled words may have changed since.
   if (words_.size() > num_stable || !std::equal(words_.begin(), words_.end(), texts.begin())) begin_utterance();
@@ -135,28 +142,28 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
     const std::vector<std::string> words(run_->words.begin() + static_cast<std::ptrdiff_t>(skipped), run_->words.end());
     const std::vector<float> marks = rest(mark_probs, kNumMarks);
     const std::vector<float> cases = rest(case_probs, kNumCases);
-    const NameWords& names = *options_->language->names;
-    const PunctuationContext context{in_sentence_, draft_.complete, after_title_, &names};
-    std::vector<float> certainties;
-    std::vector<std::string> found =
-        punctuate(words, marks, cases, options_->punctuation->mixed, context, &certainties);
+    const PunctuationContext context{in_sentence_, draft_.complete, after_title_, sentence_length_,
+                                     options_->language};
+    Punctuated found = punctuate(words, marks, cases, options_->punctuation->mixed, context);
     for (std::size_t i = 0; i < words.size(); ++i) {  // "25," of a date, with a mark behind it
       const bool ends_in_comma = !words[i].empty() && words[i].back() == ',';
-      if (ends_in_comma && found[i].size() > words[i].size()) found[i].erase(words[i].size() - 1, 1);
+      if (ends_in_comma && found.words[i].size() > words[i].size()) found.words[i].erase(words[i].size() - 1, 1);
     }
     // What stays: tokens that the network has seen enough of, or is sure of.
     std::size_t num_new = 0;
     const auto stays = [&](std::size_t i) {
       return i < tokens_.size() && (i + options_->punctuation->look_ahead < tokens_.size() ||
-                                    certainties[i - shown_.size()] >= kCertain);
+                                    found.certainties[i - shown_.size()] >= kCertain);
     };
     while (stays(shown_.size() + num_new)) ++num_new;
     draft_.num_shown = shown_.size() + num_new;
     for (std::size_t i = 0; i < num_new; ++i) {
-      in_sentence_ = likeliest_mark(&marks[i * kNumMarks]) != Mark::kPeriod;
-      after_title_ = expects_name(words[i], &marks[i * kNumMarks], &cases[i * kNumCases], after_title_, names);
+      in_sentence_ = found.marks[i] != Mark::kPeriod;
+      after_title_ = found.name_follows[i];
+      sentence_length_ = in_sentence_ && found.marks[i] != Mark::kQuestion ? sentence_length_ + 1 : 0;
     }
-    all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+    all.insert(all.end(), std::make_move_iterator(found.words.begin()),
+               std::make_move_iterator(found.words.end()));
   } else {
     for (std::size_t i = all.size(); i < tokens.size(); ++i) all.push_back(tokens[i].text);
     draft_.num_shown = tokens_.size();
@@ -175,7 +182,10 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
     result.words.push_back(std::move(word));
   }
   if (draft_.is_final) {
-    if (!draft_.words.empty()) continues_ = !draft_.complete;
+    if (!draft_.words.empty()) {
+      continues_ = !draft_.complete;
+      last_end_s_ = draft_.words.back().end_s;
+    }
     begin_utterance();
   }
   run_.reset();

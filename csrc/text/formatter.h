@@ -78,13 +78,15 @@ class TextFormatter {
   const PunctuationRun* format(const std::vector<Word>& words, std::size_t num_stable, bool is_final, bool complete);
 
   std::shared_ptr<const TextOptions> options_;
-  bool continues_ = false;  // the utterance goes on with a sentence
+  bool continues_ = false;    // the utterance goes on with a sentence
+  double last_end_s_ = 0.0;   // of the utterance before
   // What stands of the utterance under way.
   std::vector<std::string> words_;  // as recognized, that are settled
   std::vector<ShownToken> tokens_;  // of them, before punctuation
   std::vector<std::string> shown_;  // of the first tokens
   bool in_sentence_ = false;        // behind these
   bool after_title_ = false;        // behind these
+  std::size_t sentence_length_ = 0;  // words of the sentence behind these
   Draft draft_;
   std::optional<PunctuationRun> run_;  // of the draft
 };

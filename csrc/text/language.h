@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -45,6 +46,9 @@ struct Language {
 
   void (*spell)(std::string& word);  // gives a word of small letters the capital that it always has: "I"
   const NameWords* names;
+  // Words that a comma rarely stands before, such as "that", and the probability that it has to have there.
+  const std::unordered_map<std::string, float>* rare_commas;
+  bool (*is_initialism)(const std::string& word);  // of small letters, known to be written in capitals: "fbi"
 };
 
 // nullptr: a language without a folder, whose words are shown as they are recognized.

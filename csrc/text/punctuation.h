@@ -82,31 +82,33 @@ struct PunctuationMetadata {
 // std::invalid_argument naming the entry that is damaged.
 PunctuationMetadata read_punctuation_metadata(const std::map<std::string, std::string>& properties);
 
-// Of kNumMarks probabilities.
-Mark likeliest_mark(const float* mark_probs);
-
-// Whether a name is expected behind a word: a title such as "Mr.", or "doctor" where the network gives it a capital,
-// without a mark behind it. before: whether one was expected before it, which "de" passes on.
-bool expects_name(const std::string& word, const float* mark_probs, const float* case_probs, bool before,
-                  const NameWords& names);
-
 struct PunctuationContext {
   bool continues = false;  // the words go on with a sentence, so the first one is not capitalized for its place
   bool complete = true;    // the speaker has ended; else the last word gets no mark
   bool after_title = false;  // a name is expected
-  const NameWords* names = nullptr;  // of the language; none: titles have no effect
+  std::size_t sentence_length = 0;     // words of the sentence before these
+  const Language* language = nullptr;  // or none, and no rules of one
 };
 
-// The words as they are shown, one for each word given.
+// One entry for each word given, and what the words after them depend on.
+struct Punctuated {
+  std::vector<std::string> words;
+  std::vector<Mark> marks;
+  std::vector<float> certainties;  // by the network, of what is shown for a word, for it and for the words before it
+  std::vector<bool> name_follows;  // behind a title such as "Mr.", or "doctor" in capitals, without a mark
+};
+
+// The words as they are shown.
 //
 // words: in small letters. One with a capital, a digit or a sign that is not an apostrophe keeps its letters: an
 // earlier step wrote it so. mark_probs (words.size(), kNumMarks), case_probs (words.size(), kNumCases): the most likely
-// is taken. The first word of a sentence is capitalized; behind "?" the network decides, because speech may be quoted
-// there. A full stop of a word's own (p.m.) also ends a sentence. A name behind a title has a capital.
-// certainties: or null; the probability of each word that is shown, by the network, for it and for the words before it.
+// is taken, with these exceptions. A comma far into a sentence is a full stop where that is nearly as probable; one
+// before a word that rarely has a comma before it is left out; three and more words of a speaker who has ended do end
+// in a mark. Capitals throughout need to be certain, or an initialism, or a word without a vowel: else it is a name.
+// The first word of a sentence is capitalized; behind "?" the network decides, because speech may be quoted there. A
+// full stop of a word's own (p.m.) also ends a sentence. A name behind a title has a capital.
 // std::invalid_argument for probabilities of another number of words.
-std::vector<std::string> punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
-                                   const std::vector<float>& case_probs, const MixedCase& mixed,
-                                   PunctuationContext context, std::vector<float>* certainties = nullptr);
+Punctuated punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
+                     const std::vector<float>& case_probs, const MixedCase& mixed, const PunctuationContext& context);
 
 }  // namespace asr_stream

@@ -72,8 +72,9 @@ def test_the_class_of_a_pause_is_the_same_at_all_times_of_a_stream(start_s: floa
         assert found == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, *[5] * 5, *[6] * 8, *[7] * 7]
 
 
-def show(text: str, marks: dict[int, np.ndarray], cases: dict[int, np.ndarray], **options: bool) -> str:
+def show(text: str, marks: dict[int, np.ndarray], cases: dict[int, np.ndarray], **options: bool | str) -> str:
     words = text.split()
+    options.setdefault("complete", False)
     return " ".join(
         punctuate(
             words,
@@ -87,8 +88,8 @@ def show(text: str, marks: dict[int, np.ndarray], cases: dict[int, np.ndarray], 
 
 def test_sentences_begin_with_a_capital() -> None:
     marks = {0: COMMA, 2: PERIOD, 4: QUESTION}
-    assert show("well he left so what", marks, {}) == "Well, he left. So what?"
-    assert show("well he left so what", marks, {}, continues=True) == "well, he left. So what?"
+    assert show("well he left so what", marks, {}, complete=True) == "Well, he left. So what?"
+    assert show("well he left so what", marks, {}, complete=True, continues=True) == "well, he left. So what?"
 
 
 def test_behind_a_question_mark_the_network_decides() -> None:
@@ -112,7 +113,7 @@ def test_what_an_earlier_step_wrote_stays() -> None:
     cases = dict.fromkeys(range(6), UPPER)
     assert show(text, {2: PERIOD}, cases) == "$25 9:30 p.m. JFK McDonald Élan"
     assert show("p.m. he left", {0: PERIOD}, {}) == "p.m. He left"
-    assert show("p.m.", {0: QUESTION}, {}) == "p.m.?"
+    assert show("p.m.", {0: QUESTION}, {}, complete=True) == "p.m.?"
 
 
 def test_a_name_behind_a_title_begins_with_a_capital() -> None:
@@ -127,6 +128,42 @@ def test_a_name_behind_a_title_begins_with_a_capital() -> None:
     assert show("so Mr. de la mare left", {}, {}) == "So Mr. de la Mare left"
     assert show("so Mr. de la mare left", {}, {2: CAPITALIZED}) == "So Mr. De la Mare left"
     assert show("so de la mare left", {}, {}) == "So de la mare left"
+
+
+def test_three_words_of_a_speaker_who_has_ended_end_in_a_mark() -> None:
+    likely = np.float32([0.5, 0.4, 0.06, 0.04])
+    asked = np.float32([0.5, 0.4, 0.04, 0.06])
+    assert show("he left me", {2: likely}, {}, complete=True) == "He left me."
+    assert show("he left me", {2: asked}, {}, complete=True) == "He left me?"
+    assert show("he left me", {2: COMMA}, {}, complete=True) == "He left me."
+    assert show("he left", {1: likely}, {}, complete=True) == "He left"
+    assert show("he left me", {2: likely}, {}) == "He left me"
+
+
+def test_a_comma_far_into_a_sentence_may_be_a_full_stop() -> None:
+    doubtful = np.float32([0.1, 0.55, 0.35, 0.0])
+    text = "one two three four five six seven eight nine"
+    assert show(text, {7: doubtful}, {}) == "One two three four five six seven eight. Nine"
+    assert show(text, {6: doubtful}, {}) == "One two three four five six seven, eight nine"
+    assert show(text, {0: PERIOD, 7: doubtful}, {}) == "One. Two three four five six seven eight, nine"
+    assert show(text, {7: COMMA}, {}) == "One two three four five six seven eight, nine"
+
+
+def test_a_comma_before_that_has_to_be_probable() -> None:
+    for probability, shown in ((0.7, "I know that he left"), (0.8, "I know, that he left")):
+        comma = np.float32([1 - probability, probability, 0, 0])
+        assert show("i know that he left", {1: comma}, {}) == shown
+        assert show("i know that he left", {1: comma}, {}, language="") == "I know, that he left"
+    assert show("so he left", {0: np.float32([0.4, 0.6, 0, 0])}, {}) == "So, he left"
+
+
+def test_names_are_not_shouted() -> None:
+    def shout(probability: float) -> np.ndarray:
+        return np.float32([0, 1 - probability, probability])
+
+    for word, shown in (("jayme", "Jayme"), ("nasa", "NASA"), ("fbi", "FBI"), ("bmw", "BMW")):
+        assert show(f"so {word} left", {}, {1: shout(0.7)}) == f"So {shown} left"
+    assert show("so unesco left", {}, {1: shout(0.9)}) == "So UNESCO left"
 
 
 def test_a_title_is_the_word_that_training_text_has() -> None:

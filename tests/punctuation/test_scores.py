@@ -42,11 +42,12 @@ def test_nothing_is_expected_and_nothing_found() -> None:
 
 
 def test_a_sentence_begins_with_a_capital_but_behind_a_question_the_network_decides() -> None:
-    marks = np.eye(4, dtype=np.float32)[[PERIOD, QUESTION, COMMA, NONE]]
-    found = shown(Answer(marks, np.eye(3, dtype=np.float32)[[LOWER, UPPER, LOWER, LOWER]]))
-    assert found.marks.tolist() == [PERIOD, QUESTION, COMMA, NONE]
+    marks = np.eye(4, dtype=np.float32)[[PERIOD, QUESTION, COMMA, PERIOD]]
+    words = ["yes", "why", "so", "that"]
+    found = shown(Answer(marks, np.eye(3, dtype=np.float32)[[LOWER, UPPER, LOWER, LOWER]]), words)
+    assert found.marks.tolist() == [PERIOD, QUESTION, COMMA, PERIOD]
     assert found.cases.tolist() == [CAPITALIZED, UPPER, LOWER, LOWER]
-    found = shown(Answer(marks, np.eye(3, dtype=np.float32)[[LOWER] * 4]))
+    found = shown(Answer(marks, np.eye(3, dtype=np.float32)[[LOWER] * 4]), words)
     assert found.cases.tolist() == [CAPITALIZED, CAPITALIZED, LOWER, LOWER]
 
 
@@ -84,7 +85,7 @@ def test_each_text_is_asked_for_by_itself_and_sentences_begin_with_capitals() ->
     assert asked == ["abc", "ab"] and scores.num_words == 5
     # A and B of both, of which the first text has B too many; the case of C, within a sentence, nobody knows.
     assert (scores.capitals.correct, scores.capitals.found, scores.capitals.expected) == (3, 4, 3)
-    assert (scores.num_marks, scores.num_mark_errors) == (1, 1)
+    assert (scores.num_marks, scores.num_mark_errors) == (2, 2)  # "abc" gets a full stop, "ab" is too short
     assert evaluate(Network(ask), corpus, max_words=3).num_words == 3
 
 

@@ -35,7 +35,7 @@ def is_formatted(text: str) -> bool:
     """As the model of support/commas.py writes it; plain text has no mark."""
     words = text.split()
     assert len(words) > 8, text
-    assert ("," in text) == all(re.fullmatch(r"[A-Z][a-z']*,", word) for word in words), text
+    assert ("," in text) == all(re.fullmatch(r"[A-Z][a-z']*[,.]", word) for word in words), text
     return "," in text
 
 

@@ -52,6 +52,8 @@ class Shown:
         options = text_options(formatted=formatted, tokens=ENGLISH, mask=mask, punctuation=metadata)
         assert options is not None
         self.formatter, self.network, self.sure = TextFormatter(options), network, sure
+        self.doubt_of: dict[int, tuple[float, ...]] = {}
+        """Probabilities in place of a mark's."""
 
     def partial(self, words: Words, num_stable: int) -> tuple[Words, int]:
         return self._shown(self.formatter.partial(words, num_stable))
@@ -65,7 +67,9 @@ class Shown:
         assert self.network is not None and len(run.words) == len(run.pauses_s)
         marks, cases = self.network(run)
         doubt = 0.0 if self.sure else 0.05
-        probs = (np.eye(size)[labels] + doubt for size, labels in ((NUM_MARKS, marks), (NUM_CASES, cases)))
+        probs = [np.eye(size)[labels] + doubt for size, labels in ((NUM_MARKS, marks), (NUM_CASES, cases))]
+        for mark, doubtful in self.doubt_of.items():
+            probs[0][np.array(marks) == mark] = doubtful
         return self.formatter.shown(*((each / each.sum(1, keepdims=True)).ravel() for each in probs))
 
 
@@ -171,7 +175,7 @@ def test_the_final_is_formatted_anew() -> None:
 
     formatter = Shown(network=network, sure=True)
     assert formatter.partial(words_of("cat dog house"), 2)[1] == 2
-    assert text(formatter.final(words_of("cat dog house"))[0]) == "Cat dog house"
+    assert text(formatter.final(words_of("cat dog house"))[0]) == "Cat dog house."
 
 
 def test_words_that_were_taken_back_are_shown_anew() -> None:
@@ -236,6 +240,30 @@ def test_after_a_forced_cut_the_sentence_goes_on_and_nothing_else_is_carried() -
     assert text(formatter.final(words_of("FIVE DOLLARS"))[0]) == "$5."
 
 
+def test_a_sentence_does_not_go_on_after_a_silence() -> None:
+    formatter = Shown(network=lambda run: ([0] * len(run.words), [0] * len(run.words)))
+    words = words_of("HE WENT TO TOWN")
+    for silence_s, shown in ((0.4, "to town"), (0.6, "To town")):
+        assert text(formatter.final(words[:2], is_cut=True)[0]) == "He went"
+        later = [(word, start_s + silence_s - 0.5, end_s + silence_s, 1.0) for word, start_s, end_s, _ in words[2:]]
+        assert text(formatter.partial(later, 1)[0]) == shown
+        assert text(formatter.final(later)[0]) == shown
+
+
+def test_the_length_of_a_sentence_counts_words_that_are_shown_for_good() -> None:
+    spoken = "one cat two cat one cat two cat house cat dog cat dog cat dog"
+
+    def network(run: PunctuationRun) -> Labels:
+        return [1 if word == "house" else 0 for word in run.words], [0] * len(run.words)
+
+    formatter = Shown(network=network)
+    formatter.doubt_of = {1: (0.0, 0.55, 0.45, 0.0)}
+    words = words_of(spoken)
+    for length in range(1, len(words) + 1):
+        shown, _ = formatter.partial(words[:length], length)
+    assert "house. Cat" in text(shown)
+
+
 def test_a_name_has_its_capital_whenever_its_title_was_shown() -> None:
     def network(run: PunctuationRun) -> Labels:
         return [0] * len(run.words), [int(word == "doctor") for word in run.words]
@@ -247,7 +275,7 @@ def test_a_name_has_its_capital_whenever_its_title_was_shown() -> None:
             shown, num_stable = formatter.partial(words[:length], length)
             assert text(shown[:num_stable]) == " ".join(expected.split()[:num_stable])
         assert num_stable >= len(words) - 2
-        assert text(formatter.final(words)[0]) == expected
+        assert text(formatter.final(words)[0]) == expected + "."
         assert text(formatter.final(words_of("CAT DOG"))[0]) == "Cat dog"
 
 
@@ -256,7 +284,7 @@ def test_a_comma_of_a_date_is_not_doubled() -> None:
         return [1] * len(run.words), [0] * len(run.words)
 
     shown, _ = Shown(network=network).final(words_of("MAY THIRD TWENTY TWELVE"))
-    assert text(shown) == "May, 3, 2012,"
+    assert text(shown) == "May, 3, 2012."
 
 
 def test_probabilities_of_other_words_are_refused() -> None:
