@@ -1,4 +1,5 @@
 // English numbers, as they are spoken and as they are written.
+#include <algorithm>
 #include <string>
 
 #include "text/en/english.h"
@@ -130,6 +131,8 @@ NumberTables make_tables() {
   t.from = {"from"};
   t.between = {"between"};
   t.feet = {"foot", "feet"};
+  t.ages = {"year", "month", "week", "day"};
+  t.old = {"old", "olds"};
   t.denominators = {{"half", 2}, {"halves", 2}, {"third", 3}, {"thirds", 3}, {"quarter", 4}, {"quarters", 4},
                     {"fourths", 4}, {"eighth", 8}, {"eighths", 8}, {"sixteenth", 16}, {"sixteenths", 16}};
   t.divided = {"cup", "cups", "teaspoon", "teaspoons", "tablespoon", "tablespoons", "inch", "inches", "ounce", "ounces"};
@@ -174,6 +177,19 @@ NumberTables make_tables() {
                {"seven sixty seven", "767"}, {"seven seventy seven", "777"}, {"seven eighty seven", "787"}, {"g p t four", "GPT-4"}, {"g p t five", "GPT-5"},
                {"forty niners", "49ers"},
                {"eleventh hour", "eleventh hour"}};
+  for (const char* compound :
+       {"t-shirt", "t-shirts", "x-ray", "x-rays", "u-turn", "u-turns", "well-bred", "well-dressed", 
+        "good-natured", "good-looking", "cold-blooded", "old-fashioned", "middle-aged", "left-handed", "right-handed",
+        "broken-hearted", "absent-minded", "brother-in-law", "sister-in-law", "mother-in-law",
+        "father-in-law", "son-in-law", "daughter-in-law", "passer-by", "self-control", "self-esteem", "self-respect",
+        "self-confidence", "self-defense", "self-conscious", "self-evident", "runner-up",
+        "merry-go-round", "matter-of-fact", "ready-made"}) {
+    std::string spoken = compound, shown = compound;
+    std::replace(spoken.begin(), spoken.end(), '-', ' ');
+    if (shown[1] == '-') shown = capitalized(shown);
+    t.phrases[spoken] = shown;
+  }
+  t.phrases["to morrow"] = "tomorrow";
   t.titles = {{"mister", "Mr."}, {"missus", "Mrs."}};
   t.streets = {"street", "avenue", "road", "lane", "drive", "boulevard", "court", "terrace", "parkway", "highway"};
   t.mailboxes = {"info", "contact", "support", "sales", "help", "hello", "admin", "office", "mail", "jobs", "press",

@@ -164,6 +164,16 @@ Shown Rules::measure(std::size_t i) const {
   return shown;
 }
 
+// "fifteen year olds", "a sixty two year old man"
+Shown Rules::age(std::size_t i) const {
+  Amount amount;
+  if (!read(i, amount) || amount.scale != amount.end || amount.is_decimal || amount.is_article) return {};
+  const std::string& unit = spoken.word(amount.end);
+  if (amount.text == "1" || !tables.ages.count(unit) || !spoken.is(amount.end + 1, tables.old)) return {};
+  const std::string number = amount.is_small ? spoken.word(i) : amount.text;
+  return {{number + "-" + unit + "-" + spoken.word(amount.end + 1), i, amount.end + 1}};
+}
+
 // "two and a half percent", "five and three eighths inches"; "two and a half years" stays.
 Shown Rules::mixed(std::size_t i) const {
   Amount amount;

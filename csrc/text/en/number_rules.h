@@ -34,6 +34,7 @@ struct Rules {
   Shown days(std::size_t i) const;     // two of them
   Shown money(std::size_t i) const;
   Shown measure(std::size_t i) const;
+  Shown age(std::size_t i) const;
   Shown mixed(std::size_t i) const;    // with a fraction
   Shown digits(std::size_t i) const;   // telephone numbers, codes
   Shown year(std::size_t i) const;

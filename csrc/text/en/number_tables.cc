@@ -23,13 +23,14 @@ void NumberTables::collect_roles() {
         &range, &between, &number_cues, &at, &dot, &top_level_domains, &slash, &colon, &protocols, &www}) {
     for (const std::string& word : *words) add(word);
   }
-  for (const Texts* texts : {&month_names, &halves_of_day, &zones, &eras, &units, &phrases, &titles, &address_marks}) {
+  for (const Texts* texts : {&month_names, &halves_of_day, &zones, &eras, &units, &titles, &address_marks}) {
     for (const auto& [phrase, text] : *texts) add(phrase);
   }
   for (const auto& [phrase, currency] : currencies) add(phrase);
-  for (const Texts* texts : {&parts_of_day, &out_of}) {
+  for (const Texts* texts : {&parts_of_day, &out_of, &phrases}) {
     for (const auto& [phrase, text] : *texts) add(phrase, false);
   }
+  for (const auto& [phrase, text] : phrases) roles.insert(phrase.substr(0, phrase.find(' ')));
 }
 
 }  // namespace asr_stream

@@ -59,6 +59,7 @@ struct NumberTables {
   Texts units;                 // phrases, and what is put behind the number
   Words counted;               // words behind a number that say that it is no year and no time
   Words singular;              // of them and of money: "five fifteen year olds" are five
+  Words ages, old;             // "five year olds"
   Words range, between, by, in, from, feet;
   Texts out_of;                // phrases
   Values denominators;         // "eighths": 8

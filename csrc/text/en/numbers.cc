@@ -1,8 +1,11 @@
 // English numbers: the rule that takes the most words.
-#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "text/en/number_rules.h"
 #include "text/en/spoken_numbers.h"
+#include "text/longest_match.h"
 
 namespace asr_stream {
 
@@ -12,7 +15,7 @@ using Rule = Shown (Rules::*)(std::size_t) const;
 
 constexpr Rule kRules[] = {&Rules::address,  &Rules::hours,         &Rules::range,   &Rules::height, &Rules::counting,
                            &Rules::phrase,   &Rules::house,         &Rules::time,    &Rules::days,   &Rules::date,
-                           &Rules::money,    &Rules::mixed,         &Rules::measure, &Rules::digits, &Rules::military_time,
+                           &Rules::money,    &Rules::mixed,         &Rules::measure, &Rules::age, &Rules::digits, &Rules::military_time,
                            &Rules::year,     &Rules::ordinal,       &Rules::lettered, &Rules::amount, &Rules::letters};
 
 // Whether a word can be part of a number, or tell whether another one is.
@@ -29,26 +32,17 @@ std::vector<ShownToken> format_english_numbers(const std::vector<std::string>& w
   const NumberTables& tables = english_numbers();
   const SpokenNumbers spoken(words, tables);
   const Rules rules{spoken, tables};
-  std::vector<ShownToken> result;
-  bool is_settled = num_settled != nullptr;
-  if (is_settled) *num_settled = 0;
-  for (std::size_t i = first; i < words.size();) {
+  const auto match = [&rules](std::size_t i) {
     Shown best;
-    const bool is_spoken_of = has_role(words[i], tables);
-    if (is_spoken_of || has_role(spoken.word(i + 1), tables)) {
-      for (const Rule rule : kRules) {
-        Shown found = (rules.*rule)(i);
-        if (!found.empty() && (best.empty() || found.back().last > best.back().last)) best = std::move(found);
-      }
+    for (const Rule rule : kRules) {
+      Shown found = (rules.*rule)(i);
+      if (!found.empty() && (best.empty() || found.back().last > best.back().last)) best = std::move(found);
     }
-    if (best.empty()) best.push_back({words[i], i, i});
-    i = best.back().last + 1;
-    const bool is_word = !is_spoken_of && best.size() == 1 && best[0].first == best[0].last;
-    is_settled = is_settled && i <= num_stable && spoken.reach() <= (is_word ? words.size() : num_stable);
-    if (is_settled) *num_settled += best.size();
-    std::move(best.begin(), best.end(), std::back_inserter(result));
-  }
-  return result;
+    return best;
+  };
+  return longest_matches(
+      words, first, num_stable, num_settled, spoken, [&](const std::string& word) { return has_role(word, tables); },
+      match);
 }
 
 }  // namespace asr_stream

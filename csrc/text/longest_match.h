@@ -1,0 +1,54 @@
+// How the rules of a language for numbers are applied: at each word the one that takes the most words wins.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "text/language.h"
+
+namespace asr_stream {
+
+// The words that rules look at, and how far they looked. For one thread.
+class LookedAt {
+ public:
+  explicit LookedAt(const std::vector<std::string>& words) : words_(words) {}
+
+  const std::string& word(std::size_t i) const {  // "" outside
+    static const std::string none;
+    reach_ = std::max(reach_, i + 1);
+    return i < words_.size() ? words_[i] : none;
+  }
+  std::size_t reach() const noexcept { return reach_; }  // what was found depends on no words from this one on
+
+ private:
+  const std::vector<std::string>& words_;
+  mutable std::size_t reach_ = 0;
+};
+
+// See Language::numbers. looked_at.reach(): of all rules so far. has_role(word): it can be part of a number, or tell
+// whether another one is. match(i): the tokens of the rule that takes most words from word i on; none: no rule does.
+template <typename Reader, typename HasRole, typename Match>
+std::vector<ShownToken> longest_matches(const std::vector<std::string>& words, std::size_t first, std::size_t num_stable,
+                                        std::size_t* num_settled, const Reader& looked_at, HasRole has_role,
+                                        Match match) {
+  std::vector<ShownToken> result;
+  bool is_settled = num_settled != nullptr;
+  if (is_settled) *num_settled = 0;
+  for (std::size_t i = first; i < words.size();) {
+    std::vector<ShownToken> best;
+    const bool is_spoken_of = has_role(words[i]);
+    if (is_spoken_of || has_role(looked_at.word(i + 1))) best = match(i);
+    if (best.empty()) best.push_back({words[i], i, i});
+    i = best.back().last + 1;
+    const bool is_word = !is_spoken_of && best.size() == 1 && best[0].first == best[0].last;
+    is_settled = is_settled && i <= num_stable && looked_at.reach() <= (is_word ? words.size() : num_stable);
+    if (is_settled) *num_settled += best.size();
+    std::move(best.begin(), best.end(), std::back_inserter(result));
+  }
+  return result;
+}
+
+}  // namespace asr_stream
