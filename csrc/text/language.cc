@@ -1,12 +1,13 @@
 #include "text/language.h"
 
 #include "search/spelling.h"
+#include "text/de/german.h"
 #include "text/en/english.h"
 
 namespace asr_stream {
 
 const Language* language(std::string_view code) {
-  for (const Language* known : {&english()}) {
+  for (const Language* known : {&english(), &german()}) {
     if (known->code == code) return known;
   }
   return nullptr;

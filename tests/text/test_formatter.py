@@ -353,6 +353,16 @@ def test_a_language_is_taken_whatever_the_alphabet() -> None:
     assert text(formatter.shown()[0]) == "I am 25"
 
 
+def test_german_is_a_folder_and_a_row() -> None:
+    options = text_options(formatted=True, tokens=[*ENGLISH, *"ÄÖÜß"], language="de")
+    assert options is not None
+    formatter = TextFormatter(options)
+    words = words_of("I SAW MISTER SCHMIDT")
+    words += words_of("um fünf uhr DREISSIG am dritten mai für zwölf euro")
+    assert formatter.final(words) is None
+    assert text(formatter.shown()[0]) == "i saw mister schmidt um 5:30 Uhr am 3. Mai für 12 €"
+
+
 def test_numbers_of_a_language_without_rules_are_refused() -> None:
     with pytest.raises(ValueError, match="no rules for the numbers of language xx"):
         format_numbers(["one"], language="xx")

@@ -10,7 +10,6 @@ import pytest
 from asr._core import TextFormatter, format_numbers, text_options
 
 HERE = Path(__file__).parent
-OPTIONS = text_options(formatted=True, tokens=["", "", "", "\u2581", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ'"])
 
 
 def cases(name: str) -> list[tuple[str, str]]:
@@ -22,6 +21,7 @@ def cases(name: str) -> list[tuple[str, str]]:
 OWN = cases("english_numbers.tsv")
 PUBLISHED = cases("english_numbers_published.tsv")
 SENTENCES = cases("english_sentences.tsv")
+GERMAN = cases("german_numbers.tsv")
 WRONG = {
     "the tracking number is one z nine nine nine a a one",
     "the total is fourteen ninety nine",
@@ -32,12 +32,13 @@ WRONG = {
 UNCHANGED = cases("english_unchanged.tsv")
 
 
-def shown(spoken: str) -> str:
-    return " ".join(text for text, _, _ in format_numbers(spoken.split()))
+def shown(spoken: str, language: str = "en") -> str:
+    return " ".join(text for text, _, _ in format_numbers(spoken.split(), language))
 
 
-def spoken_words() -> list[str]:
-    return sorted({word for spoken, _ in OWN + PUBLISHED + SENTENCES for word in spoken.split()})
+def spoken_words(language: str = "en") -> list[str]:
+    lists = GERMAN if language == "de" else OWN + PUBLISHED + SENTENCES
+    return sorted({word for spoken, _ in lists for word in spoken.split()})
 
 
 @pytest.mark.parametrize(("spoken", "expected"), OWN)
@@ -48,6 +49,11 @@ def test_a_number_is_shown_as_people_write_it(spoken: str, expected: str) -> Non
 def test_published_cases() -> None:
     assert len(PUBLISHED) > 300
     assert {spoken: shown(spoken) for spoken, _ in PUBLISHED} == dict(PUBLISHED)
+
+
+@pytest.mark.parametrize(("spoken", "expected"), GERMAN)
+def test_german_numbers(spoken: str, expected: str) -> None:
+    assert shown(spoken, "de") == expected
 
 
 def test_numbers_in_sentences() -> None:
@@ -86,35 +92,39 @@ def test_a_token_names_the_words_that_it_stands_for() -> None:
     ]
 
 
-def test_every_word_is_shown_once_in_order_whatever_comes() -> None:
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_every_word_is_shown_once_in_order_whatever_comes(language: str) -> None:
     chance = random.Random(1)
-    words = [*spoken_words(), "cat", "dog", "THE", "é", ""]
+    words = [*spoken_words(language), "cat", "dog", "THE", "é", ""]
     for _ in range(4000):
         text = chance.choices(words, k=chance.randrange(14))
-        tokens = format_numbers(text)
+        tokens = format_numbers(text, language)
         covered = [index for _, first, last in tokens for index in range(first, last + 1)]
         assert covered == list(range(len(text))), text
         assert all(text[first : last + 1] == [""] or shown for shown, first, last in tokens), text
 
 
-def settled(words: list[str]) -> list[tuple[str, int, int]]:
+def settled(words: list[str], language: str = "en") -> list[tuple[str, int, int]]:
     """The leading tokens of `words` that a partial shows for good, whatever follows."""
-    formatter = TextFormatter(OPTIONS)
+    options = text_options(formatted=True, tokens=[], language=language)
+    assert options is not None
+    formatter = TextFormatter(options)
     formatter.partial([(word, 0.0, 0.0, 1.0) for word in words], len(words))
-    return format_numbers(words)[: formatter.shown()[1]]
+    return format_numbers(words, language)[: formatter.shown()[1]]
 
 
-def test_settled_words_are_shown_the_same_whatever_follows() -> None:
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_settled_words_are_shown_the_same_whatever_follows(language: str) -> None:
     chance = random.Random(2)
-    words = spoken_words()
+    words = spoken_words(language)
     num_found = 0
     for _ in range(800):
         text = [
             chance.choice(words) if chance.random() < 0.6 else chance.choice(["cat", "dog", "house"]) for _ in range(16)
         ]
-        everything = format_numbers(text)
+        everything = format_numbers(text, language)
         for length in range(len(text)):
-            found = settled(text[:length])
+            found = settled(text[:length], language)
             assert found == everything[: len(found)], text
             num_found += (found[-1][2] + 1 if found else 0) >= length - 2
     assert num_found > 3000
