@@ -116,11 +116,11 @@ def limits_of(args: argparse.Namespace) -> Limits:
 
 def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Limits, token: str) -> int:
     try:
-        listening = _listen(args.host, args.port, "--port")
+        listening = listen(args.host, args.port, "--port")
         provide(limits, num_ports=1 + (args.wyoming_port is not None))
         wyoming = None
         if args.wyoming_port is not None:
-            wyoming = _listen(args.wyoming_host, args.wyoming_port, "--wyoming-port")
+            wyoming = listen(args.wyoming_host, args.wyoming_port, "--wyoming-port")
     except ValueError as error:
         print_error(error)
         return 1
@@ -131,10 +131,11 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
     return 0
 
 
-def _listen(host: str, port: int, option: str) -> socket.socket:
+def listen(host: str, port: int, option: str) -> socket.socket:
     """Raises ValueError for an address that cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol's number: asyncio sets TCP_NODELAY on the connections of such a socket only.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # Bounds what the kernel buffers for each client, which would otherwise grow to megabytes in either direction.
     for direction in (socket.SO_SNDBUF, socket.SO_RCVBUF):

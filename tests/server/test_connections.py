@@ -18,6 +18,7 @@ import uvicorn
 from packaging.requirements import Requirement
 from support.raw_sockets import BINARY, CONTINUATION, HANDSHAKE, frame
 
+from asr.streaming.server.cli import listen
 from asr.streaming.server.security import descriptors
 from asr.streaming.server.security.connections import MAX_UNREAD, READ_SIZE, server_config
 from asr.streaming.server.security.descriptors import OpenConnections, num_needed
@@ -36,6 +37,24 @@ def test_this_release_of_uvicorn_is_one_that_is_known_to_work() -> None:
     assert {each.operator for each in specifier} == {">=", "<"}
     # Those before 0.53 end every handshake with an AttributeError.
     assert "0.52.0" not in specifier and "1.0" not in specifier
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_accepted_sockets_send_at_once(host: str) -> None:
+    """Without TCP_NODELAY a second small reply waits for the acknowledgement of the first: 40 ms."""
+
+    async def run() -> int:
+        accepted: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        listening = listen(host, 0, "--port")
+        async with await asyncio.start_server(lambda _, writer: accepted.put_nowait(writer), sock=listening):
+            _, client = await asyncio.open_connection(*listening.getsockname()[:2])
+            server_side = await accepted.get()
+            option = server_side.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            client.transport.abort()
+            server_side.transport.abort()
+        return option
+
+    assert asyncio.run(run())
 
 
 class Client:
@@ -94,7 +113,7 @@ def with_server(
         config.lifespan = "off"
         adapt(config)
         server = uvicorn.Server(config)
-        listening = socket.create_server(("127.0.0.1", 0))
+        listening = listen("127.0.0.1", 0, "--port")
         serving = asyncio.create_task(server.serve([listening]))
         while not server.started:
             await asyncio.sleep(0.01)
