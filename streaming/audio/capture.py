@@ -8,10 +8,10 @@ lacks that private way in, a Python callback calls that function instead.
 from __future__ import annotations
 
 import ctypes
-import threading
 from typing import Any, Protocol
 
 from asr._core import RingBuffer
+from asr.streaming.audio.reporting_thread import ReportingThread
 
 BLOCK_S = 0.02
 """Audio per callback."""
@@ -58,6 +58,7 @@ class Capture:
         Raises sounddevice.PortAudioError.
         """
         self.sample_rate = sample_rate
+        self._portaudio_error = sounddevice.PortAudioError
         self.ring = RingBuffer(int(RING_S * sample_rate))
         self._callback = self.ring.callback_pointers(channel, num_channels, sample_rate)
         options: dict[str, Any] = {
@@ -120,8 +121,11 @@ class Capture:
 
     @property
     def active(self) -> bool:
-        """False when the stream has ended by itself."""
-        return bool(self._stream.active)
+        """False when the stream has ended by itself, or PortAudio does not know it any more."""
+        try:
+            return bool(self._stream.active)
+        except self._portaudio_error:
+            return False
 
     def close(self, abort: bool = False) -> bool:
         """Stops the device: after what it still holds was delivered, or at once (`abort`).
@@ -134,7 +138,7 @@ class Capture:
             (self._stream.abort if abort else self._stream.stop)()
             self._stream.close()
 
-        thread = threading.Thread(target=stop, name="close-microphone", daemon=True)
-        thread.start()
+        thread = ReportingThread("close-microphone", stop)
         thread.join(CLOSE_TIMEOUT_S)
+        thread.check()
         return not thread.is_alive()

@@ -12,8 +12,9 @@ accounted for as a gap.
 
 from __future__ import annotations
 
-import threading
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from asr.features import SAMPLE_RATE
 from asr.streaming.audio.capture import BLOCK_S, CLOSE_TIMEOUT_S, Capture, CaptureDevice
+from asr.streaming.audio.reporting_thread import ReportingThread
 
 if TYPE_CHECKING:
     from asr.streaming.stream import Stream
@@ -74,22 +76,23 @@ class Block:
 
 
 def list_devices() -> list[InputDevice]:
-    """The input devices. Raises MicrophoneError when PortAudio is missing."""
+    """The input devices. Raises MicrophoneError when PortAudio is missing or fails."""
     sounddevice = _import_sounddevice()
-    apis = sounddevice.query_hostapis()
-    default = sounddevice.default.device["input"]
-    return [
-        InputDevice(
-            index,
-            device["name"],
-            apis[device["hostapi"]]["name"],
-            device["max_input_channels"],
-            int(device["default_samplerate"]),
-            index == default,
-        )
-        for index, device in enumerate(sounddevice.query_devices())
-        if device["max_input_channels"] > 0
-    ]
+    with _errors_of_portaudio(sounddevice):
+        apis = sounddevice.query_hostapis()
+        default = sounddevice.default.device["input"]
+        return [
+            InputDevice(
+                index,
+                device["name"],
+                apis[device["hostapi"]]["name"],
+                device["max_input_channels"],
+                int(device["default_samplerate"]),
+                index == default,
+            )
+            for index, device in enumerate(sounddevice.query_devices())
+            if device["max_input_channels"] > 0
+        ]
 
 
 class Microphone:
@@ -125,7 +128,7 @@ class Microphone:
         """Opens `device`."""
         self._capture: CaptureDevice = self._open()
         self._closed = False
-        self._opening: threading.Thread | None = None
+        self._opening: ReportingThread | None = None
         self._reopened: CaptureDevice | None = None
         self._lost_name = ""
         self._watch_from_now()
@@ -202,6 +205,7 @@ class Microphone:
     def _watch(self) -> Block | None:
         """An error about the device, if there is one."""
         if self._opening is not None:
+            self._opening.check()
             return self._take_over() if self._reopened is not None else None
         capture = self._capture
         now = time.monotonic()
@@ -212,9 +216,8 @@ class Microphone:
             self._num_received = capture.num_received
             self._silent_s = 0.0
         if self._silent_s > (self.SILENCE_LIMIT_S if self._num_received else self.START_LIMIT_S) or not capture.active:
-            self._opening = threading.Thread(target=self._reopen, name="reopen-microphone", daemon=True)
-            self._opening.start()
             self._lost_name = self.device.name
+            self._opening = ReportingThread("reopen-microphone", self._reopen)
             text = f"{self.KIND} {self._lost_name!r} stopped; opening it again"
             return Block(_EMPTY, capture.sample_rate, error=text, lost=True)
         return None
@@ -254,8 +257,11 @@ class Microphone:
 
     def _find_again(self) -> None:
         """Looks for the device as it is now."""
-        self._sounddevice._terminate()
-        self._sounddevice._initialize()
+        # Which fails where an earlier attempt got no further than this.
+        with contextlib.suppress(self._sounddevice.PortAudioError):
+            self._sounddevice._terminate()
+        with _errors_of_portaudio(self._sounddevice):
+            self._sounddevice._initialize()
         self.device = _find_device(self._sounddevice, self._wanted)
 
     def _open(self) -> CaptureDevice:
@@ -281,6 +287,15 @@ class Microphone:
 _EMPTY = np.zeros(0, np.float32)
 
 
+@contextlib.contextmanager
+def _errors_of_portaudio(sounddevice: Any) -> Iterator[None]:
+    """They become a MicrophoneError."""
+    try:
+        yield
+    except sounddevice.PortAudioError as error:
+        raise MicrophoneError(f"PortAudio fails: {error}") from error
+
+
 def _import_sounddevice() -> Any:
     try:
         import sounddevice
@@ -291,7 +306,7 @@ def _import_sounddevice() -> Any:
             "  Fedora:          sudo dnf install portaudio\n"
             "  macOS, Windows:  pip install --force-reinstall sounddevice"
         ) from error
-    except ImportError as error:
+    except Exception as error:  # PortAudioError is one, as PortAudio is initialized too
         raise MicrophoneError(
             f"the sounddevice package cannot be imported ({error}): pip install sounddevice"
         ) from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import threading
 import time
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from asr._core import RingBuffer
 from asr.streaming.audio.capture import CLOSE_TIMEOUT_S, RING_S
 from asr.streaming.audio.microphone import SAMPLE_RATE, InputDevice, Microphone, MicrophoneError
+from asr.streaming.audio.reporting_thread import ReportingThread
 from asr.text import printable
 
 LATENCY_MS = 50
@@ -62,6 +62,8 @@ def default_output() -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise MicrophoneError("the sound server does not answer pactl") from error
+    except OSError as error:
+        raise MicrophoneError(f"pactl cannot be started: {error.strerror}") from error
     if done.returncode:
         errors = printable(done.stderr.decode(errors="replace").strip())
         raise MicrophoneError(f"there is no sound server, PulseAudio or PipeWire with pipewire-pulse: pactl: {errors}")
@@ -98,11 +100,7 @@ class MonitorCapture:
         self._recorder = _start("parec", *options, *format)
         self._watcher = _start("pactl", "subscribe")
         self._sink = sink
-        self._threads = [
-            threading.Thread(target=target, name="system-audio", daemon=True) for target in (self._record, self._watch)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads = [ReportingThread("system-audio", work) for work in (self._record, self._watch)]
 
     @property
     def num_received(self) -> int:
@@ -111,7 +109,9 @@ class MonitorCapture:
 
     @property
     def active(self) -> bool:
-        """False when parec has ended, or another output is the default one."""
+        """False when parec has ended, or another output is the default one. Raises what a thread has raised."""
+        for thread in self._threads:
+            thread.check()
         return self._threads[0].is_alive()
 
     def close(self, abort: bool = False) -> bool:

@@ -120,7 +120,12 @@ class Scheduler:
                 for job in batch:
                     job.failed = True
             for job in batch:
-                self._take_turn(job)
+                try:
+                    self._take_turn(job)
+                except Exception:
+                    logger.exception("a stream failed")
+                    job.failed = True
+                    job.report(Report([], 0, 0.0, True, 0.0))
 
     def _take_batch(self) -> list[Job]:
         first = self._ready.popleft()
@@ -139,20 +144,16 @@ class Scheduler:
         """Processes queued calls up to where the network is needed next."""
         num_done, done_s = 0, 0.0
         while not job.failed:
-            try:
-                job.waiting = job.stream.pending()
-                if job.waiting is not None:
-                    job.kind = job.waiting.kind
-                    break
-                if job.current_s is not None:
-                    num_done, done_s, job.current_s = num_done + 1, done_s + job.current_s, None
-                if not job.queued:
-                    break
-                call, job.current_s = job.queued.popleft()
-                call(job.stream)
-            except Exception:
-                logger.exception("a stream failed")
-                job.failed = True
+            job.waiting = job.stream.pending()
+            if job.waiting is not None:
+                job.kind = job.waiting.kind
+                break
+            if job.current_s is not None:
+                num_done, done_s, job.current_s = num_done + 1, done_s + job.current_s, None
+            if not job.queued:
+                break
+            call, job.current_s = job.queued.popleft()
+            call(job.stream)
         events = job.stream.events()
         if events or num_done or job.failed:
             wanted_s = job.stream.wanted_s if job.waiting is None else 0.0

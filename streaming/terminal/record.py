@@ -133,9 +133,11 @@ class _Keys:
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        for line in sys.stdin:
-            self._lines.put(line.strip().lower())
-        self._lines.put("q")
+        try:
+            for line in sys.stdin:
+                self._lines.put(line.strip().lower())
+        finally:  # bytes that are no text, too, end the session
+            self._lines.put("q")
 
     def pressed(self) -> bool:
         return not self._lines.empty()

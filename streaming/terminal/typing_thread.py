@@ -83,5 +83,5 @@ class TypingThread:
                 continue
             try:
                 self._tool.type(text)
-            except TypingError as error:
-                self.fault = str(error)
+            except Exception as error:
+                self.fault = str(error) if isinstance(error, TypingError) else repr(error)

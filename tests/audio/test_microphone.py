@@ -88,7 +88,7 @@ def test_a_device_that_does_not_start_is_closed() -> None:
         def close(self) -> None:
             calls.append("close")
 
-    sounddevice = SimpleNamespace(RawInputStream=Broken)
+    sounddevice = SimpleNamespace(RawInputStream=Broken, PortAudioError=OSError)
     with pytest.raises(ValueError, match="Invalid sample rate"):
         Capture(sounddevice, 0, "ALSA", 16000, 1, 0)
     assert calls == ["open", "start", "close"]

@@ -171,19 +171,23 @@ def test_batches_have_a_limit_and_one_kind(recognizer: Recognizer, sample: np.nd
     assert {len(batch) for batch in batches} == {1, 2} and all(len(set(batch)) == 1 for batch in batches)
 
 
-def test_a_stream_that_breaks_takes_no_other_along(
-    scheduler: Scheduler, recognizer: Recognizer, sample: np.ndarray
-) -> None:
+@pytest.mark.parametrize("where", ["in a call", "in its events"])
+def test_a_stream_that_breaks_takes_no_other_along(recognizer: Recognizer, sample: np.ndarray, where: str) -> None:
+    """Nor the only thread."""
+    scheduler = Scheduler(num_threads=1)
     broken, sound = Client(recognizer), Client(recognizer)
 
-    def fail(stream: object) -> None:
+    def fail(stream: object = None) -> None:
         raise OSError("broken")
 
-    scheduler.submit(broken.job, fail)
+    if where == "in its events":
+        broken.job.stream.events = fail  # type: ignore[method-assign]
+    scheduler.submit(broken.job, fail if where == "in a call" else lambda stream: stream.end_utterance())
     scheduler.submit(sound.job, lambda stream: stream.accept_waveform(sample))
     scheduler.submit(sound.job, lambda stream: stream.finish())
     broken.wait(1)
     sound.wait(2)
+    scheduler.close()
     assert broken.failed and not sound.failed and finals(sound.events) == finals(recognize(recognizer, sample))
 
 

@@ -1,0 +1,27 @@
+"""Threads that do not die without a word: an exception of one is raised where its work is waited for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class ReportingThread(threading.Thread):
+    """A daemon thread, started at once, that keeps the exception of `work` for `check`."""
+
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._work = work
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self._error = error
+
+    def check(self) -> None:
+        """Raises what `work` has raised."""
+        if self._error is not None:
+            raise self._error

@@ -1,0 +1,105 @@
+"""A microphone that is lost while PortAudio itself fails, with a PortAudio that is made up."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from asr.streaming.audio import microphone as module
+from asr.streaming.audio.microphone import Block, Microphone, MicrophoneError
+
+BLOCK = 320
+
+
+class PortAudio:
+    """The parts of `sounddevice` that are used. Each stream gives one block, then nothing. `failing`: the calls that
+    raise, and how often; `error`: what they raise."""
+
+    class PortAudioError(Exception):
+        pass
+
+    def __init__(self) -> None:
+        self.default = SimpleNamespace(device={"input": 0})
+        self.failing: dict[str, int] = {}
+        self.error: type[Exception] = self.PortAudioError
+        self.num_initialized = 1
+
+    def fail(self, call: str) -> None:
+        if self.failing.get(call):
+            self.failing[call] -= 1
+            raise self.error("Unanticipated host error")
+
+    def query_hostapis(self) -> list[dict[str, Any]]:
+        self.fail("query_hostapis")
+        return [{"name": "ALSA"}]
+
+    def query_devices(self) -> list[dict[str, Any]]:
+        self.fail("query_devices")
+        return [{"name": "USB", "hostapi": 0, "max_input_channels": 1, "default_samplerate": 16000.0}]
+
+    def _terminate(self) -> None:
+        self.fail("_terminate")
+        if not self.num_initialized:
+            raise self.PortAudioError("PortAudio not initialized")
+        self.num_initialized -= 1
+
+    def _initialize(self) -> None:
+        self.fail("_initialize")
+        self.num_initialized += 1
+
+    def RawInputStream(self, callback: Any, **options: Any) -> Any:  # noqa: N802
+        def start() -> None:
+            self.fail("start")
+            callback(bytearray(4 * BLOCK), BLOCK, None, SimpleNamespace(input_overflow=False))
+
+        def nothing() -> None: ...
+
+        return SimpleNamespace(start=start, stop=nothing, abort=nothing, close=nothing, active=True)
+
+
+@pytest.fixture
+def portaudio(monkeypatch: pytest.MonkeyPatch) -> PortAudio:
+    portaudio = PortAudio()
+    monkeypatch.setitem(sys.modules, "sounddevice", portaudio)
+    monkeypatch.setattr(module, "BACK_OFF_S", (0.01,))
+    return portaudio
+
+
+def until_lost(microphone: Microphone) -> None:
+    while (block := microphone.read()) is None or not block.lost:
+        pass
+
+
+def next_audio(microphone: Microphone) -> Block:
+    end = time.monotonic() + 60
+    while (block := microphone.read()) is None or not len(block.samples):
+        assert time.monotonic() < end, "it is lost for good"
+    return block
+
+
+@pytest.mark.parametrize("call", ["_terminate", "_initialize", "query_hostapis", "query_devices", "start"])
+def test_a_lost_microphone_is_tried_again_when_portaudio_fails(portaudio: PortAudio, call: str) -> None:
+    with Microphone(rescan=True) as microphone:
+        assert len(next_audio(microphone).samples) == BLOCK
+        portaudio.failing[call] = 3
+        until_lost(microphone)
+        assert len(next_audio(microphone).samples) == BLOCK
+    assert portaudio.failing[call] < 3
+
+
+def test_an_error_that_is_not_portaudios_reaches_who_reads(portaudio: PortAudio) -> None:
+    with Microphone(rescan=True) as microphone:
+        next_audio(microphone)
+        portaudio.error, portaudio.failing = ZeroDivisionError, {"query_devices": 1}
+        with pytest.raises(ZeroDivisionError):
+            next_audio(microphone)
+
+
+def test_devices_that_portaudio_cannot_list_are_a_microphone_error(portaudio: PortAudio) -> None:
+    portaudio.failing = {"query_devices": 1}
+    with pytest.raises(MicrophoneError, match="Unanticipated host error"):
+        Microphone()
