@@ -11,6 +11,7 @@ from typing import Any
 
 from asr.cores import num_cores
 from asr.streaming.recognizer import Recognizer
+from asr.streaming.server.builder import Builder
 from asr.streaming.server.metrics import Metrics
 from asr.streaming.server.scheduler import Scheduler
 from asr.streaming.server.security.descriptors import OpenConnections
@@ -32,7 +33,9 @@ class Server:
         self.recognizer = recognizer
         self.limits = limits or Limits()
         self.scheduler = Scheduler(num_threads or num_cores(), self.limits.max_batch)
+        self.builder = Builder()
         self.sessions: set[Session] = set()
+        self._num_opening = 0
         self.metrics = Metrics(self)
         self.connections = OpenConnections(self.limits.max_connections, lambda: self.metrics.refused("connections"))
         self.stopping = asyncio.Event()
@@ -42,19 +45,24 @@ class Server:
     async def open(self, protocol: str, **changes: Any) -> AsyncIterator[Session]:
         """A session for a client of `protocol`, while the context lasts.
 
-        changes: options that differ from the server's recognizer, see `Recognizer.with_options`; it raises ValueError.
+        changes: options that differ from the server's recognizer, see `Builder.build`; it raises ValueError.
         Raises Refused, before anything is allocated for the client, when there are as many sessions as the limits
         allow, or the server is about to end.
         """
         if self.stopping.is_set():
             self.metrics.refused("stopping")
             raise Refused("the server is about to end; connect again later")
-        if len(self.sessions) >= self.limits.max_sessions:
+        if len(self.sessions) + self._num_opening >= self.limits.max_sessions:
             self.metrics.refused("full")
             raise Refused(f"all {self.limits.max_sessions} streams are taken; connect again later")
-        changes = {name: value for name, value in changes.items() if value != getattr(self.recognizer, name)}
-        recognizer = self.recognizer.with_options(**changes) if changes else self.recognizer
-        session = Session(recognizer, self.scheduler, self.limits.max_queued_s, self.metrics.delay.observe)
+        self._num_opening += 1
+        try:
+            recognizer = await self.builder.build(self.recognizer, **changes)
+        finally:
+            self._num_opening -= 1
+        session = Session(
+            recognizer, self.builder, self.scheduler, self.limits.max_queued_s, self.metrics.delay.observe
+        )
         self.sessions.add(session)
         began = time.monotonic()
         try:
@@ -79,4 +87,5 @@ class Server:
             await asyncio.sleep(0.02)
         for session in self.sessions:
             session.close("the server ends before all could be recognized; try again later")
+        self.builder.close()
         await asyncio.to_thread(self.scheduler.close)

@@ -13,6 +13,7 @@ import numpy as np
 from asr.streaming.events import Event, Final, Partial
 from asr.streaming.recognizer import Recognizer
 from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, check_samples
+from asr.streaming.server.builder import Builder
 from asr.streaming.server.scheduler import Job, Report, Scheduler
 from asr.streaming.stream import Stream
 
@@ -34,13 +35,19 @@ class Session:
     """
 
     def __init__(
-        self, recognizer: Recognizer, scheduler: Scheduler, max_queued_s: float, observe: Callable[[float], None]
+        self,
+        recognizer: Recognizer,
+        builder: Builder,
+        scheduler: Scheduler,
+        max_queued_s: float,
+        observe: Callable[[float], None],
     ) -> None:
         """observe: called for each piece of audio with the seconds from its arrival until it was recognized."""
         self.recognizer = recognizer
         self._observe = observe
         self._arrivals: deque[float] = deque()
         self._loop = asyncio.get_running_loop()
+        self._builder = builder
         self._scheduler = scheduler
         self._max_queued_s = max_queued_s
         self._job = Job(recognizer, self._reported)
@@ -73,10 +80,15 @@ class Session:
         await self._submit(lambda stream: stream.end_utterance())
 
     async def change(self, **changes: Any) -> None:
-        """Ends the utterance and changes options from here on, as `Recognizer.with_options`. Raises ValueError."""
-        recognizer = self.recognizer.with_options(**changes)
-        await self._submit(lambda stream: stream.change(recognizer))
-        self.recognizer = recognizer
+        """Ends the utterance and changes options from here on, as `Builder.build`, if any differ. Raises ValueError.
+
+        Waits until everything queued is recognized: there are few recognizers of a client that goes on changing them.
+        """
+        await self._wait_until(lambda: not self._arrivals)
+        recognizer = await self._builder.build(self.recognizer, **changes)
+        if recognizer is not self.recognizer:
+            await self._submit(lambda stream: stream.change(recognizer))
+            self.recognizer = recognizer
 
     async def report(self, event: Event) -> None:
         """Has `event`, one of the protocol's own, come out of `events` when all audio before it is recognized."""

@@ -51,7 +51,7 @@ class PortAudio:
         self.fail("_initialize")
         self.num_initialized += 1
 
-    def RawInputStream(self, callback: Any, **options: Any) -> Any:  # noqa: N802
+    def RawInputStream(self, callback: Any, **options: Any) -> Any:
         def start() -> None:
             self.fail("start")
             callback(bytearray(4 * BLOCK), BLOCK, None, SimpleNamespace(input_overflow=False))

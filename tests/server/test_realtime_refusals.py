@@ -104,6 +104,16 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
     (update(transcription={"prompt": {}}), "session.audio.input.transcription.prompt", "must be a string"),
     (update(transcription={"keywords": "WALKED"}), "session.audio.input.transcription.keywords", "a list of strings"),
     (update(transcription={"keywords": [[]]}), "session.audio.input.transcription.keywords", "at most 500 strings"),
+    (
+        update(transcription={"keywords": ["x" * 65]}),
+        "session.audio.input.transcription.keywords",
+        "a keyword has at most 64 letters",
+    ),
+    (
+        update(transcription={"keywords": 126 * ["x" * 64]}),
+        "session.audio.input.transcription.keywords",
+        "have 8064 letters; all keywords together have at most 8000",
+    ),
     (json.dumps(update(transcription={"keywords": ["\ud800"]})), None, "a string has a lone surrogate"),
     (update(transcription={"delay": "none"}), "session.audio.input.transcription.delay", "one of minimal, low, medium"),
     (

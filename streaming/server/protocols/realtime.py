@@ -22,16 +22,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from asr.runtime.shown_text import TEXTS
 from asr.streaming.recognizer import Recognizer
-from asr.streaming.server.protocols.hotwords import usable_hotwords, warnings_about
-from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown
-from asr.streaming.server.protocols.openai_api import COMMIT_MODELS, ApiError
-from asr.streaming.server.protocols.realtime_config import LIVE_DELAYS, SAMPLE_RATE, SessionConfig
+from asr.streaming.server.protocols.common import ProtocolError, check_text, parse_object, shown, warnings_about
+from asr.streaming.server.protocols.realtime_config import COMMIT_MODELS, LIVE_DELAYS, SAMPLE_RATE, SessionConfig
 from asr.streaming.server.protocols.realtime_items import Items, Mark
 from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, Client, refuse
 from asr.streaming.server.server import Refused, Server
@@ -46,11 +42,7 @@ MAX_ID_LENGTH = 512
 async def _realtime(websocket: WebSocket) -> None:
     server: Server = websocket.app.state.server
     try:
-        text = websocket.query_params.get("text", server.recognizer.text)
-        if text not in TEXTS:
-            message = f"text is {shown(text)}; choose one of {', '.join(TEXTS)}"
-            await websocket.send_denial_response(JSONResponse({"error": {"message": message, "param": "text"}}, 400))
-            return
+        text = check_text(websocket.query_params.get("text", server.recognizer.text))
         async with server.open("realtime", text=text) as session:
             await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
             connection = Connection(
@@ -62,6 +54,8 @@ async def _realtime(websocket: WebSocket) -> None:
             await connection.run()
     except Refused as refused:
         await refuse(websocket, refused)
+    except ProtocolError as error:
+        await websocket.send_denial_response(error.response())
 
 
 class Connection:
@@ -87,7 +81,7 @@ class Connection:
                 try:
                     await self._receive(sending)
                 except SessionFailed as failed:
-                    await self._send_error(ApiError(str(failed), status=500))
+                    await self._send_error(ProtocolError(str(failed), status=500))
                     await self._client.close(INTERNAL_ERROR, str(failed))
         finally:
             sending.cancel()
@@ -117,14 +111,11 @@ class Connection:
         """Handles a client's event, and answers one that cannot be handled with an error."""
         event_id = None
         try:
-            try:
-                event = parse_object(message)
-            except BadMessage as error:
-                raise ApiError(str(error), code="invalid_json") from None
+            event = parse_object(message)
             if isinstance(given := event.get("event_id"), str):
                 event_id = given[:MAX_ID_LENGTH]
             await self._handle_command(event)
-        except ApiError as error:
+        except ProtocolError as error:
             await self._send_error(error, event_id)
 
     async def _handle_command(self, event: dict[str, Any]) -> None:
@@ -133,7 +124,7 @@ class Connection:
                 await self._append(event.get("audio"))
             case "input_audio_buffer.commit":
                 if self._uncommitted_s < MIN_COMMIT_S:
-                    raise ApiError(
+                    raise ProtocolError(
                         f"there are {self._uncommitted_s:.3f} s of audio to commit; "
                         f"at least {MIN_COMMIT_S} s are needed",
                         code="input_audio_buffer_commit_empty",
@@ -148,7 +139,7 @@ class Connection:
                 await self._update(config)
             case type:
                 known = "session.update, input_audio_buffer.append, .commit, .clear"
-                raise ApiError(f"type is {shown(type)}; this server takes {known}", "type", "unknown_type")
+                raise ProtocolError(f"type is {shown(type)}; this server takes {known}", "type", "unknown_type")
 
     async def _append(self, audio: object) -> None:
         try:
@@ -156,7 +147,7 @@ class Connection:
         except ValueError:
             data = None
         if data is None or len(data) % 2:
-            raise ApiError("audio must be samples of 16 bits, little-endian, in Base64", "audio", "invalid_audio")
+            raise ProtocolError("audio must be samples of 16 bits, little-endian, in Base64", "audio", "invalid_audio")
         if data:
             samples = np.frombuffer(data, "<i2").astype(np.int16)
             await self._session.accept_waveform(samples, SAMPLE_RATE)
@@ -172,15 +163,12 @@ class Connection:
         self._uncommitted_s = 0.0
 
     async def _update(self, config: SessionConfig) -> None:
+        await self._session.change(**self._changes(config))
         warnings: list[str] = []
-        if config.keywords is not None and config.keywords != self._config.keywords:
-            usable = usable_hotwords(self._recognizer, config.keywords)
-            warnings = warnings_about(config.keywords, usable)
-            config = replace(config, keywords=usable)
-        changes = self._changes(config)
-        current = self._session.recognizer
-        if any(getattr(current, name) != value for name, value in changes.items()):
-            await self._session.change(**changes)
+        if config.keywords:
+            used = self._session.recognizer.hotwords
+            warnings = warnings_about(config.keywords, used)
+            config = replace(config, keywords=used or ())
         await self._mark("manual" if config.silence_ms is None else "vad")
         self._items.live = _is_live(self._session.recognizer)
         self._config = config
@@ -212,7 +200,7 @@ class Connection:
         extra = {"warnings": warnings} if warnings else {}
         await self._send({"type": f"{kind}.{what}", "session": session} | extra)
 
-    async def _send_error(self, error: ApiError, event_id: str | None = None) -> None:
+    async def _send_error(self, error: ProtocolError, event_id: str | None = None) -> None:
         await self._send({"type": "error", "error": error.to_dict() | {"event_id": event_id}})
 
     async def _send(self, message: dict[str, Any]) -> None:

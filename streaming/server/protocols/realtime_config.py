@@ -10,15 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asr.streaming.server.protocols.messages import LANGUAGE, shown
-from asr.streaming.server.protocols.openai_api import (
-    COMMIT_MODELS,
-    ApiError,
+from asr.streaming.server.protocols.common import (
+    LANGUAGE,
+    ProtocolError,
     check_keywords,
     check_language,
     check_languages,
+    shown,
 )
 
+COMMIT_MODELS = ("gpt-realtime-whisper", "gpt-live-transcribe")
+"""OpenAI's models without turn detection: a client that asks for one commits."""
 SAMPLE_RATE = 24000
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10000
 
@@ -47,9 +49,9 @@ class SessionConfig:
     """Whether an item ends after exactly that silence; otherwise the endpoint rules choose at most that much."""
 
     def updated(self, session: object, old_form: bool) -> SessionConfig:
-        """The configuration after an update with the object `session`. ApiError for what is not supported."""
+        """The configuration after an update with the object `session`. ProtocolError for what is not supported."""
         if not isinstance(session, dict):
-            raise ApiError(f"session is {shown(session)}; it must be an object", "session")
+            raise ProtocolError(f"session is {shown(session)}; it must be an object", "session")
         if old_form:
             if session.get("input_audio_format", "pcm16") != "pcm16":
                 raise _wrong("session.input_audio_format", session["input_audio_format"], "'pcm16'")
@@ -136,8 +138,8 @@ class SessionConfig:
         return round(min(max(silence_ms, MIN_SILENCE_MS), MAX_SILENCE_MS))
 
 
-def _wrong(path: str, value: object, allowed: str) -> ApiError:
-    return ApiError(f"{path} is {shown(value)}; it must be {allowed}", path)
+def _wrong(path: str, value: object, allowed: str) -> ProtocolError:
+    return ProtocolError(f"{path} is {shown(value)}; it must be {allowed}", path)
 
 
 def _object(parent: dict[str, Any], key: str, path: str) -> dict[str, Any]:

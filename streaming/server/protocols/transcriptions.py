@@ -26,18 +26,19 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from asr.runtime.shown_text import TEXTS
 from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.events import Final, timed_word
-from asr.streaming.server.protocols.hotwords import usable_hotwords, warnings_about
-from asr.streaming.server.protocols.messages import shown
-from asr.streaming.server.protocols.openai_api import (
-    COMMIT_MODELS,
-    ApiError,
+from asr.streaming.server.protocols.common import (
+    ProtocolError,
     check_keywords,
     check_language,
     check_languages,
+    check_text,
+    shown,
+    warnings_about,
 )
+from asr.streaming.server.protocols.realtime_config import COMMIT_MODELS
+from asr.streaming.server.protocols.websocket import refusal
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
 from asr.streaming.terminal.subtitles import srt, vtt
@@ -64,36 +65,34 @@ class Options:
 
     @classmethod
     def from_form(cls, form: FormData) -> Options:
-        """ApiError for values that are not supported."""
+        """ProtocolError for values that are not supported."""
         check_language(form.get("language"), "language")
         check_languages(form.getlist("languages[]") + form.getlist("languages"), "languages")
         format = form.get("response_format") or "json"
         if format not in FORMATS:
             known = ", ".join(FORMATS)
-            raise ApiError(f"response_format is {shown(format)}; choose one of {known}", "response_format")
+            raise ProtocolError(f"response_format is {shown(format)}; choose one of {known}", "response_format")
         granularities = form.getlist("timestamp_granularities[]") + form.getlist("timestamp_granularities")
         for granularity in granularities:
             if granularity not in GRANULARITIES:
                 known = ", ".join(GRANULARITIES)
-                raise ApiError(
+                raise ProtocolError(
                     f"timestamp_granularities is {shown(granularity)}; choose from {known}", "timestamp_granularities"
                 )
         if granularities and format != "verbose_json":
-            raise ApiError(
+            raise ProtocolError(
                 f"timestamp_granularities go with response_format 'verbose_json', not {shown(format)}",
                 "timestamp_granularities",
             )
         stream = str(form.get("stream") or "false").lower()
         if stream not in ("true", "false", "1", "0"):
-            raise ApiError(f"stream is {shown(stream)}; it must be true or false", "stream")
+            raise ProtocolError(f"stream is {shown(stream)}; it must be true or false", "stream")
         if stream in ("true", "1") and format not in ("json", "text"):
-            raise ApiError(f"stream goes with response_format 'json' or 'text', not {shown(format)}", "stream")
+            raise ProtocolError(f"stream goes with response_format 'json' or 'text', not {shown(format)}", "stream")
         keywords = check_keywords(form.getlist("keywords[]") + form.getlist("keywords"), "keywords")
-        text = form.get("text")
-        if text not in (None, *TEXTS):
-            raise ApiError(f"text is {shown(text)}; choose one of {', '.join(TEXTS)}", "text")
+        text = check_text(form["text"]) if "text" in form else None
         times = tuple(map(str, granularities)) or ("segment",)
-        return cls(str(format), times, stream in ("true", "1"), keywords, None if text is None else str(text))
+        return cls(str(format), times, stream in ("true", "1"), keywords, text)
 
 
 class Upload:
@@ -131,20 +130,17 @@ class Transcriptions:
                 upload = Upload(file, server.limits.max_upload_s)
                 try:
                     finals, options = _finals(session, upload), Options.from_form(form)
-                    if options.text not in (None, session.recognizer.text):
-                        await session.change(text=options.text)
-                    if options.keywords:
-                        await session.change(hotwords=usable_hotwords(server.recognizer, options.keywords))
+                    changes = {"text": options.text, "hotwords": options.keywords}
+                    await session.change(**{name: value for name, value in changes.items() if value})
                     await _unless_gone(receive, self._answer(session, finals, options, scope, receive, send))
                 finally:
                     upload.close()
         except ClientDisconnect:
             pass
         except Refused as refused:
-            error = ApiError(str(refused), code="overloaded", status=503)
-            await _error(error, {"retry-after": "1"})(scope, receive, send)
-        except ApiError as error:
-            await _error(error)(scope, receive, send)
+            await refusal(refused)(scope, receive, send)
+        except ProtocolError as error:
+            await error.response()(scope, receive, send)
 
     async def _answer(
         self,
@@ -161,11 +157,12 @@ class Transcriptions:
                 return
             try:
                 # Clients such as LiveKit send keywords of their own, which are no reason to refuse the file.
-                keywords = options.keywords
-                warnings = warnings_about(keywords, session.recognizer.hotwords) if keywords else []
-                response = _whole([final async for final in finals], session.audio_s, options, warnings)
-            except ApiError as error:
-                response = _error(error)
+                warnings = warnings_about(options.keywords, session.recognizer.hotwords)
+                all_finals = [final async for final in finals]
+                # On a thread: hours of audio have a hundred thousand words.
+                response = await asyncio.to_thread(_whole, all_finals, session.audio_s, options, warnings)
+            except ProtocolError as error:
+                response = error.response()
             await response(scope, receive, send)
 
 
@@ -174,16 +171,18 @@ async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[
     limits = server.limits
     kind, parameters = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data":
-        raise ApiError("the request must be multipart/form-data with the audio as field 'file'", "file", status=415)
+        raise ProtocolError(
+            "the request must be multipart/form-data with the audio as field 'file'", "file", status=415
+        )
     charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
     if charset.lower() not in ("utf-8", "utf8"):
         # Python knows many more, of which some take seconds for a megabyte (punycode), or make surrogates.
-        raise ApiError(f"the charset of the form is {shown(charset)}; it must be UTF-8: leave it out")
+        raise ProtocolError(f"the charset of the form is {shown(charset)}; it must be UTF-8: leave it out")
 
     def check_size(num_bytes: int) -> None:
         if num_bytes > limits.max_upload_bytes + MAX_FIELD_BYTES:
             sentence = f"the upload is larger than {limits.max_upload_bytes} bytes: send it in parts, or as MP3 or Opus"
-            raise ApiError(sentence, "file", "too_large", status=413)
+            raise ProtocolError(sentence, "file", "too_large", status=413)
 
     length = request.headers.get("content-length", "0")
     check_size(int(length[:20]) if length.isascii() and length.isdigit() else 0)
@@ -194,11 +193,11 @@ async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[
             try:
                 message = await asyncio.wait_for(request.receive(), limits.idle_s)
             except (TimeoutError, asyncio.TimeoutError) as error:
-                raise ApiError(f"nothing came for {limits.idle_s:g} s", status=408) from error
+                raise ProtocolError(f"nothing came for {limits.idle_s:g} s", status=408) from error
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             if server.stopping.is_set():
-                raise ApiError("the server is about to end; try again later", code="stopping", status=503)
+                raise ProtocolError("the server is about to end; try again later", code="stopping", status=503)
             num_bytes += len(message.get("body", b""))
             check_size(num_bytes)
             yield message.get("body", b"")
@@ -208,17 +207,17 @@ async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[
     try:
         form = await asyncio.wait_for(parser.parse(), limits.max_session_s)
     except (TimeoutError, asyncio.TimeoutError) as error:
-        raise ApiError(f"the upload takes longer than {limits.max_session_s:g} s", status=408) from error
+        raise ProtocolError(f"the upload takes longer than {limits.max_session_s:g} s", status=408) from error
     except (MultiPartException, ValueError) as error:
-        raise ApiError(f"the form cannot be read: {error}") from error
+        raise ProtocolError(f"the form cannot be read: {error}") from error
     upload = form.get("file")
     if not isinstance(upload, UploadFile):
-        raise ApiError("the audio is missing: send it as field 'file', with a file name", "file")
+        raise ProtocolError("the audio is missing: send it as field 'file', with a file name", "file")
     return form, upload.file
 
 
 async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, None]:
-    """The finals of a file as they come. ApiError when the file cannot be read to its end."""
+    """The finals of a file as they come. ProtocolError when the file cannot be read to its end."""
 
     async def feed() -> None:
         try:
@@ -237,9 +236,11 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
         await feeding
     except ValueError as error:  # AudioFileError, or a sample rate that no recording has
         reason = str(error).rstrip(".")
-        raise ApiError(f"{reason}; WAV, FLAC, MP3, Ogg or whatever else libsndfile reads will do", "file") from error
+        raise ProtocolError(
+            f"{reason}; WAV, FLAC, MP3, Ogg or whatever else libsndfile reads will do", "file"
+        ) from error
     except SessionFailed as error:
-        raise ApiError(str(error), status=500) from error
+        raise ProtocolError(str(error), status=500) from error
     finally:
         feeding.cancel()
 
@@ -298,7 +299,7 @@ async def _stream(finals: AsyncIterator[Final], send: Send) -> None:
             text += delta
             await write(json.dumps({"type": "transcript.text.delta", "delta": delta}))
         await write(json.dumps({"type": "transcript.text.done", "text": text}))
-    except ApiError as error:
+    except ProtocolError as error:
         await write(json.dumps({"error": error.to_dict()}))
     await write("[DONE]", more=False)
 
@@ -323,10 +324,6 @@ async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> Non
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _error(error: ApiError, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": error.to_dict()}, error.status, headers)
-
-
 def _model(id: str) -> dict[str, Any]:
     return {"id": id, "object": "model", "created": 0, "owned_by": "asr-stream"}
 
@@ -345,7 +342,7 @@ def _one_model(request: Request) -> Response:
     own = _own_name(request)
     if id != own and id not in ALIASES:
         sentence = f"there is no model {shown(id)}; this server has {own}, also as {', '.join(ALIASES)}"
-        return _error(ApiError(sentence, "model", "model_not_found", status=404))
+        return ProtocolError(sentence, "model", "model_not_found", status=404).response()
     return JSONResponse(_model(id))
 
 

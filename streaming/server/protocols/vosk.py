@@ -27,10 +27,9 @@ import numpy as np
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from asr.runtime.shown_text import TEXTS
 from asr.streaming.events import Final, Partial, timed_word
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
-from asr.streaming.server.protocols.messages import BadMessage, parse_object, shown, whole_number
+from asr.streaming.server.protocols.common import ProtocolError, check_text, parse_object, shown, whole_number
 from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, POLICY_VIOLATION, Client, refuse
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
@@ -52,7 +51,7 @@ async def serve(websocket: WebSocket) -> None:
         client = Client(websocket, server)
         try:
             await _converse(client, Dialogue(session, server.recognizer.text))
-        except BadMessage as error:
+        except ProtocolError as error:
             await _fail(client, POLICY_VIOLATION, error)
         except SessionFailed as error:
             await _fail(client, INTERNAL_ERROR, error)
@@ -97,7 +96,7 @@ class Dialogue:
         """The client has its last result."""
 
     async def reply(self, message: str | bytes) -> dict[str, Any] | None:
-        """The reply to a message; None: it has none. Raises BadMessage and SessionFailed."""
+        """The reply to a message; None: it has none. Raises ProtocolError and SessionFailed."""
         if isinstance(message, bytes):
             await self._accept(message)
             finals = await self._settle()
@@ -111,7 +110,7 @@ class Dialogue:
         if command.get("reset"):
             await self._session.end_utterance()
             return self._result(await self._settle())
-        raise BadMessage(f"the message has none of config, eof, reset, but {shown(next(iter(command), ''))}")
+        raise ProtocolError(f"the message has none of config, eof, reset, but {shown(next(iter(command), ''))}")
 
     async def result_at_end(self) -> dict[str, Any]:
         """The result of the current utterance."""
@@ -138,13 +137,13 @@ class Dialogue:
 
     async def _configure(self, config: Any) -> None:
         if not isinstance(config, dict):
-            raise BadMessage(f"config is {shown(config)}; it must be an object")
+            raise ProtocolError(f"config is {shown(config)}; it must be an object")
         if "sample_rate" in config:
             rate = config["sample_rate"]
             self._sample_rate = whole_number("sample_rate", rate, MIN_SAMPLE_RATE, MAX_SAMPLE_RATE)
         if "words" in config:
             if config["words"] not in (0, 1):
-                raise BadMessage(f"words is {shown(config['words'])}; it must be 0 or 1")
+                raise ProtocolError(f"words is {shown(config['words'])}; it must be 0 or 1")
             self._words = bool(config["words"])
         if "max_alternatives" in config:
             alternatives = config["max_alternatives"]
@@ -152,17 +151,14 @@ class Dialogue:
         if "num_stable" in config:
             self._with_stable = bool(whole_number("num_stable", config["num_stable"], 0, 1))
         if "text" in config:
-            if config["text"] not in ("default", *TEXTS):
-                raise BadMessage(f"text is {shown(config['text'])}; choose one of default, {', '.join(TEXTS)}")
-            text = self._default_text if config["text"] == "default" else config["text"]
-            if text != self._session.recognizer.text:
-                await self._session.change(text=text)
+            text = check_text(config["text"], ("default",))
+            await self._session.change(text=self._default_text if text == "default" else text)
         if "phrase_list" in config:
             await self._restrict(config["phrase_list"])
 
     async def _restrict(self, phrases: Any) -> None:
         if not isinstance(phrases, list) or not all(isinstance(phrase, str) for phrase in phrases):
-            raise BadMessage(f"phrase_list is {shown(phrases)}; it must be a list of strings")
+            raise ProtocolError(f"phrase_list is {shown(phrases)}; it must be a list of strings")
         free = self._free
         changes = {"phrases": free.phrases, "hotwords": free.hotwords, "search": free.search}
         if phrases:  # greedy search, which a server may use to be faster, takes no list
@@ -170,7 +166,7 @@ class Dialogue:
         try:
             await self._session.change(**changes)
         except ValueError as error:
-            raise BadMessage(f"phrase_list: {error}") from error
+            raise ProtocolError(f"phrase_list: {error}") from error
 
     def _partial_result(self) -> dict[str, Any]:
         text, num_stable = (self._partial.text, self._partial.num_stable) if self._partial else ("", 0)

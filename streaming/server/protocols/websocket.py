@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from asr.streaming.server.protocols.common import ProtocolError
 from asr.streaming.server.security.timeouts import SessionTimeouts
 from asr.streaming.server.server import Refused, Server
 
@@ -18,10 +19,14 @@ INTERNAL_ERROR = 1011
 _GONE = (RuntimeError, OSError, WebSocketDisconnect)
 
 
+def refusal(refused: Refused) -> Response:
+    """HTTP 503, which clients may try again later."""
+    return ProtocolError(str(refused), code="overloaded", status=503).response({"retry-after": "2"})
+
+
 async def refuse(websocket: WebSocket, refused: Refused) -> None:
     """Refuses a client before the handshake: with HTTP 503, so that it and the proxies between know it may retry."""
-    body = {"error": {"message": str(refused), "type": "server_error", "code": 503}}
-    await websocket.send_denial_response(JSONResponse(body, 503, headers={"retry-after": "5"}))
+    await websocket.send_denial_response(refusal(refused))
 
 
 class Client:

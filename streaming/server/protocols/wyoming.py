@@ -32,11 +32,11 @@ import numpy as np
 from asr import __version__
 from asr.streaming.events import Final
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, mono
-from asr.streaming.server.protocols.hotwords import usable_hotwords
-from asr.streaming.server.protocols.messages import (
+from asr.streaming.server.protocols.common import (
     LANGUAGE,
-    BadMessage,
+    ProtocolError,
     check_language,
+    keywords_within_limits,
     parse_object,
     shown,
     whole_number,
@@ -66,7 +66,7 @@ class Event:
 
 
 async def read_event(reader: asyncio.StreamReader, max_bytes: int) -> Event | None:
-    """The next event; None: the client has left. Raises BadMessage for an invalid one, or more than `max_bytes`.
+    """The next event; None: the client has left. Raises ProtocolError for an invalid one, or more than `max_bytes`.
 
     reader: made with a limit of `max_bytes`.
     """
@@ -80,13 +80,13 @@ async def read_event(reader: asyncio.StreamReader, max_bytes: int) -> Event | No
         more = parse_object(await reader.readexactly(data_length)) if data_length else {}
         payload = await reader.readexactly(payload_length)
     except asyncio.LimitOverrunError:
-        raise BadMessage(f"the first line of an event has more than {max_bytes} bytes") from None
+        raise ProtocolError(f"the first line of an event has more than {max_bytes} bytes") from None
     except (asyncio.IncompleteReadError, OSError):
         return None
     if not isinstance(header.get("type"), str):
-        raise BadMessage(f"type is {shown(header.get('type'))}; it must be a string")
+        raise ProtocolError(f"type is {shown(header.get('type'))}; it must be a string")
     if not isinstance(data, dict):
-        raise BadMessage(f"data is {shown(data)}; it must be an object")
+        raise ProtocolError(f"data is {shown(data)}; it must be an object")
     return Event(header["type"], data | more, payload)
 
 
@@ -143,7 +143,7 @@ class Connection:
                     await self._answer(event)
                 if timeouts.why_ended:
                     await self._end()
-        except (BadMessage, Refused, SessionFailed) as error:
+        except (ProtocolError, Refused, SessionFailed) as error:
             with suppress(OSError):
                 await self._send("error", {"text": str(error), "code": type(error).__name__})
         except OSError:
@@ -159,7 +159,7 @@ class Connection:
             await self._send("pong", {"text": event.data.get("text")})
         elif event.type == "transcribe":
             check_language(event.data.get("language"), "language")
-            self._hotwords = self._hotwords_of(event.data)
+            self._hotwords = _keywords(event.data)
         elif event.type == "audio-start":
             _audio_format(event.data)
             await self._begin()
@@ -168,23 +168,13 @@ class Connection:
         elif event.type == "audio-stop":
             await self._end()
 
-    def _hotwords_of(self, data: dict[str, Any]) -> tuple[str, ...]:
-        """The names and terms of a `transcribe` event, as far as they can be used."""
-        words = []
-        for name in ("transcript_names", "transcript_terms"):
-            given = data.get(name) or []
-            if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
-                raise BadMessage(f"{name} is {shown(given)}; it must be a list of strings")
-            words += given
-        return usable_hotwords(self._server.recognizer, words)
-
     async def _begin(self) -> Session:
         if self._session is None:
             changes = {"text": self._text} | ({"hotwords": self._hotwords} if self._hotwords else {})
             try:
                 self._session = await self._stack.enter_async_context(self._server.open("wyoming", **changes))
             except ValueError as error:
-                raise BadMessage(str(error)) from error
+                raise ProtocolError(str(error)) from error
             self._sending = asyncio.create_task(self._send_chunks(self._session))
             # Retrieves its exception, which is not awaited when the client is gone, so that asyncio does not log it.
             self._sending.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -194,7 +184,7 @@ class Connection:
     async def _accept(self, event: Event) -> None:
         rate, channels = _audio_format(event.data)
         if len(event.payload) % (2 * channels):
-            raise BadMessage(f"a chunk has {len(event.payload)} bytes; it must have {2 * channels} for each frame")
+            raise ProtocolError(f"a chunk has {len(event.payload)} bytes; it must have {2 * channels} for each frame")
         session = await self._begin()
         samples = np.frombuffer(event.payload, "<i2").reshape(-1, channels)
         await session.accept_waveform(mono(samples), rate)
@@ -228,6 +218,17 @@ class Connection:
             await self._writer.drain()
         finally:
             late.cancel()
+
+
+def _keywords(data: dict[str, Any]) -> tuple[str, ...]:
+    """The names and terms of a `transcribe` event."""
+    words = []
+    for name in ("transcript_names", "transcript_terms"):
+        given = data.get(name) or []
+        if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+            raise ProtocolError(f"{name} is {shown(given)}; it must be a list of strings")
+        words += given
+    return keywords_within_limits(words)
 
 
 def _audio_format(data: dict[str, Any]) -> tuple[int, int]:

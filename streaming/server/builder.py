@@ -1,0 +1,69 @@
+"""Recognizers with the options of a client, which are made beside the event loop: that takes longer than an event may.
+
+Of the hotwords that a client gives, those that the core refuses are left out: one wrong word costs no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from asr.runtime.search import new_hotwords
+from asr.streaming.recognizer import Recognizer
+
+_QUICK = {"text", "second_pass", "silence_after_speech_s", "min_silence_after_speech_s"}
+"""Options whose change takes a tenth of a millisecond."""
+
+
+class Builder:
+    """Makes recognizers on one thread, in the order in which they are asked for."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, "build")
+
+    async def build(self, recognizer: Recognizer, **changes: Any) -> Recognizer:
+        """`recognizer` with `changes`, as `Recognizer.with_options`; itself where nothing changes. Raises ValueError.
+
+        A tuple of `hotwords` is a client's: the result has those of them that it can use.
+        """
+        changes = {name: value for name, value in changes.items() if value != getattr(recognizer, name)}
+        if not changes:
+            return recognizer
+        if changes.keys() <= _QUICK:
+            return recognizer.with_options(**changes)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, _build, recognizer, changes)
+
+    def close(self) -> None:
+        """Ends the thread after what it is making."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _build(recognizer: Recognizer, changes: dict[str, Any]) -> Recognizer:
+    words = changes.get("hotwords")
+    try:
+        return recognizer.with_options(**changes)
+    except ValueError:
+        if not words or not isinstance(words, tuple):
+            raise
+    return recognizer.with_options(**changes | {"hotwords": _usable(recognizer, changes, words)})
+
+
+def _usable(recognizer: Recognizer, changes: dict[str, Any], words: Sequence[str]) -> tuple[str, ...]:
+    """Those of `words` that the core accepts one by one."""
+    if changes.get("search", recognizer.search) == "greedy" or changes.get("phrases", recognizer.phrases) is not None:
+        return ()
+
+    def accepted(words: Sequence[str], *pronounced: Any) -> bool:
+        try:
+            new_hotwords(words, recognizer.onnx.tokens, recognizer.hotword_boost, *pronounced)
+        except ValueError:
+            return False
+        return True
+
+    spelled = tuple(word for word in words if accepted([word]))
+    pronounced = recognizer.language_model, recognizer.onnx.metadata.phones
+    if accepted(spelled, *pronounced):
+        return spelled
+    return tuple(word for word in spelled if accepted([word], *pronounced))

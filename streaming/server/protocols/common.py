@@ -1,0 +1,138 @@
+"""What the protocols share: messages of clients, which are untrusted, the fields that several of them have, and errors.
+
+A check returns the value as the server uses it, or raises `ProtocolError`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+from asr.runtime.shown_text import TEXTS
+
+LANGUAGE = "en"
+"""The language of the models that this server runs."""
+MAX_KEYWORDS, MAX_KEYWORD_LENGTH, MAX_KEYWORD_LETTERS = 500, 64, 8000
+"""How many keywords, letters of each, and letters of all: pronouncing these takes a fifth of a second."""
+
+
+class ProtocolError(Exception):
+    """A message or request that cannot be fulfilled. The text is for the client: the value, what is allowed."""
+
+    def __init__(self, message: str, param: str | None = None, code: str | None = None, status: int = 400) -> None:
+        """param: the field at fault. status: of an HTTP answer."""
+        super().__init__(message)
+        self.param, self.code, self.status = param, code, status
+
+    def to_dict(self) -> dict[str, Any]:
+        """The `error` object of OpenAI's answers and events."""
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        return {"message": str(self), "type": kind, "param": self.param, "code": self.code}
+
+    def response(self, headers: Mapping[str, str] | None = None) -> JSONResponse:
+        """The HTTP answer."""
+        return JSONResponse({"error": self.to_dict()}, self.status, headers)
+
+
+def parse_object(text: str | bytes) -> dict[str, Any]:
+    """The JSON object in `text`."""
+    try:
+        if isinstance(text, bytes):
+            text = text.decode()  # json.loads would also take UTF-16, and surrogates
+        found = json.loads(text)
+        if "\\u" in text:
+            # Half of a surrogate pair is valid JSON but not text: it can be neither encoded nor recognized.
+            json.dumps(found, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ProtocolError("this JSON is nested too deeply", code="invalid_json") from None
+    except UnicodeEncodeError:
+        reason = "a string has a lone surrogate (\\ud800 to \\udfff), which is no character"
+        raise ProtocolError(reason, code="invalid_json") from None
+    except ValueError as error:
+        raise ProtocolError(f"this is not JSON: {str(error)[:80]}", code="invalid_json") from None
+    if not isinstance(found, dict):
+        raise ProtocolError(f"this is JSON, but {shown(found)} is no object", code="invalid_json")
+    return found
+
+
+def whole_number(name: str, value: Any, low: int, high: int) -> int:
+    """`value` as an int in [low, high]; 16000.0 is accepted too."""
+    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
+    if not whole or value != int(value):
+        raise ProtocolError(f"{name} is {shown(value)}; it must be a whole number in [{low}, {high}]")
+    return int(value)
+
+
+def check_text(value: object, more: Sequence[str] = ()) -> str:
+    """How text is shown: one of TEXTS or of `more`."""
+    choices = (*more, *TEXTS)
+    if value not in choices:
+        raise ProtocolError(f"text is {shown(value)}; choose one of {', '.join(choices)}", "text")
+    return str(value)
+
+
+def check_language(value: object, param: str) -> None:
+    """The model's language, with or without a region ("en", "en-US"), or none."""
+    if value in (None, ""):
+        return
+    if not isinstance(value, str) or value.replace("_", "-").lower().split("-")[0] not in (LANGUAGE, "english"):
+        raise ProtocolError(f"{param} is {shown(value)}; this server recognizes {LANGUAGE!r} only: leave it out", param)
+
+
+def check_languages(values: Sequence[object], param: str) -> None:
+    """A list of languages that has the model's, or is empty."""
+    for i, value in enumerate(values, 1):
+        try:
+            return check_language(value, param)
+        except ProtocolError:
+            if i == len(values):
+                raise
+
+
+def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:
+    """Words and phrases to be recognized more readily: strings of one line each, within the limits."""
+    keywords = tuple(value for value in values if isinstance(value, str) and "\n" not in value)
+    if len(keywords) != len(values) or len(keywords) > MAX_KEYWORDS:
+        raise ProtocolError(f"{param} must be at most {MAX_KEYWORDS} strings of one line each", param)
+    for keyword in keywords:
+        if len(keyword) > MAX_KEYWORD_LENGTH:
+            sentence = f"{param} has {shown(keyword)}; a keyword has at most {MAX_KEYWORD_LENGTH} letters"
+            raise ProtocolError(sentence, param)
+    if (num_letters := sum(map(len, keywords))) > MAX_KEYWORD_LETTERS:
+        sentence = f"{param} have {num_letters} letters; all keywords together have at most {MAX_KEYWORD_LETTERS}"
+        raise ProtocolError(sentence, param)
+    return keywords
+
+
+def keywords_within_limits(values: Iterable[str]) -> tuple[str, ...]:
+    """Those of `values`, from the first on, that `check_keywords` accepts."""
+    keywords: list[str] = []
+    num_letters = 0
+    for value in values:
+        if "\n" in value or len(value) > MAX_KEYWORD_LENGTH:
+            continue
+        num_letters += len(value)
+        if num_letters > MAX_KEYWORD_LETTERS or len(keywords) == MAX_KEYWORDS:
+            break
+        keywords.append(value)
+    return tuple(keywords)
+
+
+def warnings_about(keywords: Iterable[str], used: object) -> list[str]:
+    """A sentence that names those `keywords` that are not among the `used` hotwords; nothing where all are."""
+    used = set(used) if isinstance(used, tuple) else set()
+    if not (left_out := [shown(word) for word in keywords if word not in used]):
+        return []
+    some = ", ".join(left_out[:10]) + ", ..." * (len(left_out) > 10)
+    return [f"keywords that this model or its search cannot use are left out: {some}"]
+
+
+def shown(value: Any) -> str:
+    """`value` for an error message: at most 64 characters."""
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = repr(value[:60] if isinstance(value, str) else value)
+    return text if len(text) <= 64 else f"{text[:60]}…"

@@ -1,0 +1,92 @@
+"""Recognizers with a client's options: hotwords that cannot be used, and clients that change again and again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from test_scheduler import Gate
+
+from asr import Recognizer
+from asr.streaming.server.builder import Builder
+from asr.streaming.server.protocols.common import (
+    MAX_KEYWORD_LENGTH,
+    MAX_KEYWORD_LETTERS,
+    MAX_KEYWORDS,
+    keywords_within_limits,
+    warnings_about,
+)
+from asr.streaming.server.server import Server
+
+WAIT_S = 60.0
+BAD = ("Bertie:0", ":2", "C3PO", "Straße", "Bertie:21")
+GOOD = ("walked", "O'Brien", "O’Brien", "Leighton:2", "Abbey Road", "Leighton")
+
+
+def build(recognizer: Recognizer, **changes: object) -> Recognizer:
+    async def run() -> Recognizer:
+        builder = Builder()
+        try:
+            return await builder.build(recognizer, **changes)
+        finally:
+            builder.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_one_bad_hotword_costs_no_other(recognizer: Recognizer, bad: str) -> None:
+    words = (*GOOD[:3], bad, *GOOD[3:])
+    used = build(recognizer, hotwords=words).hotwords
+    assert used == GOOD
+    assert warnings_about(words, used) == [
+        f"keywords that this model or its search cannot use are left out: {bad!r}",
+    ]
+    assert warnings_about(GOOD, used) == []
+
+
+def test_all_hotwords_are_used_or_none(recognizer: Recognizer) -> None:
+    assert build(recognizer, hotwords=GOOD).hotwords == GOOD
+    assert build(recognizer, hotwords=BAD).hotwords == ()
+    greedy = recognizer.with_options(search="greedy")
+    assert build(greedy, hotwords=GOOD).hotwords == ()
+    assert build(greedy, hotwords=GOOD, search="beam").hotwords == GOOD
+    assert build(recognizer, hotwords=GOOD, phrases=["go"], search="beam").hotwords == ()
+
+
+def test_a_hotword_that_cannot_be_pronounced_costs_no_other() -> None:
+    """By the bundled model, whose words come from phones."""
+    unspeakable = "AHTVZSZLSAHDIRDHAJNDNXZNAJJTADQLQRXXOOONARISDQHOVKLRKVSNSLQQNOEIAEDNJSDSTTERERSLSLAEJVKJVQIU"
+    assert build(Recognizer(), hotwords=("Phronsie", unspeakable, "O’Brien")).hotwords == ("Phronsie", "O’Brien")
+
+
+def test_what_is_equal_builds_nothing_and_other_errors_are_raised(recognizer: Recognizer) -> None:
+    assert build(recognizer, text=recognizer.text, search=recognizer.search) is recognizer
+    for changes in ({"silence_after_speech_s": -1.0}, {"chunk_ms": 7, "hotwords": GOOD}):
+        with pytest.raises(ValueError, match=r"silence_after_speech_s|chunk_ms"):
+            build(recognizer, **changes)
+
+
+def test_hotwords_without_an_answer_are_cut_to_the_limits() -> None:
+    """Of an assistant that sends the names of everything in the house."""
+    assert keywords_within_limits(["a", "b\nc", "d" * (MAX_KEYWORD_LENGTH + 1), "e"]) == ("a", "e")
+    assert len(keywords_within_limits(1000 * ["a"])) == MAX_KEYWORDS
+    assert sum(map(len, keywords_within_limits(300 * ["a" * 60]))) == MAX_KEYWORD_LETTERS // 60 * 60
+
+
+def test_changes_wait_for_what_is_queued(recognizer: Recognizer, sample: np.ndarray) -> None:
+    """A client that changes its options without pause has no more recognizers than one that waits."""
+
+    async def run() -> None:
+        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
+            await session.accept_waveform(sample[:16000])
+            changing = asyncio.create_task(session.change(text="plain"))
+            done, _ = await asyncio.wait({changing}, timeout=0.3)
+            assert not done and session.recognizer is recognizer
+            gate.open()
+            await asyncio.wait_for(changing, WAIT_S)
+            assert session.recognizer.text == "plain"
+
+    asyncio.run(run())

@@ -1,0 +1,211 @@
+"""The event loop under the longest messages that a client may send: what grows with them is done elsewhere.
+
+Measured is the CPU time that the loop's thread takes in one turn, which does not depend on what else the machine does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import selectors
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+from conftest import SAMPLE
+from support.raw_sockets import tcp
+from test_server_wyoming import event
+from websockets.sync.client import connect
+
+from asr import Recognizer
+from asr.streaming.server.app import create_app
+from asr.streaming.server.cli import listen
+from asr.streaming.server.protocols import wyoming
+from asr.streaming.server.protocols.common import MAX_KEYWORD_LENGTH, MAX_KEYWORD_LETTERS
+from asr.streaming.server.security.access import Access
+from asr.streaming.server.security.connections import server_config
+from asr.streaming.server.server import Server
+
+LIMIT_MS = 10.0
+MAX_BYTES = 65536
+
+
+class Probe(selectors.DefaultSelector):
+    """Measures what the loop does between two looks at its sockets."""
+
+    busiest_ms = 0.0
+    _woken_s: float | None = None
+
+    def select(self, timeout: float | None = None) -> Any:
+        if self._woken_s is not None:
+            self.busiest_ms = max(self.busiest_ms, 1000 * (time.thread_time() - self._woken_s))
+        events = super().select(timeout)
+        self._woken_s = time.thread_time()
+        return events
+
+
+class Served(threading.Thread):
+    """A server in a thread of its own, with the bundled model, which pronounces keywords."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.probe = Probe()
+        self.listening = [listen("127.0.0.1", 0, "--port"), listen("127.0.0.1", 0, "--wyoming-port")]
+        self.port, self.wyoming_port = (each.getsockname()[1] for each in self.listening)
+        self._loop = asyncio.SelectorEventLoop(self.probe)
+        self._uvicorn: Any = None
+
+    def run(self) -> None:
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        server = Server(Recognizer(), num_threads=1)
+        self._uvicorn = uvicorn.Server(server_config(create_app(server, Access()), server.limits, server.connections))
+        self._uvicorn.capture_signals = _nothing
+        async with wyoming.listening(server, self.listening[1]):
+            await self._uvicorn.serve([self.listening[0]])
+
+    def stop(self) -> None:
+        self._uvicorn.should_exit = True
+        self.join()
+
+    def busiest_ms(self, talk: Callable[[], Any]) -> float:
+        """The longest turn of the loop while a client talks."""
+        self.probe.busiest_ms = 0.0
+        talk()
+        return self.probe.busiest_ms
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    served = Served()
+    served.start()
+    with connect(f"ws://127.0.0.1:{served.port}/vosk", open_timeout=60) as socket:  # what is done once is done
+        socket.send('{"eof": 1}')
+    yield served
+    served.stop()
+
+
+def keywords() -> list[str]:
+    """As many and as long as are allowed, of words that no lexicon has."""
+    letters = np.random.default_rng(1).choice(list("ETAOINSHRDLU"), (MAX_KEYWORD_LETTERS // 64, MAX_KEYWORD_LENGTH))
+    return ["".join(word) for word in letters]
+
+
+def update(**audio_input: Any) -> str:
+    return json.dumps({"type": "session.update", "session": {"type": "transcription", "audio": {"input": audio_input}}})
+
+
+AUDIO = np.random.default_rng(0).integers(-3000, 3000, MAX_BYTES // 2).astype("<i2").tobytes()
+APPEND = json.dumps(
+    {"type": "input_audio_buffer.append", "audio": base64.b64encode(AUDIO[: 3 * (MAX_BYTES - 64) // 8 * 2]).decode()}
+)
+COMMIT = json.dumps({"type": "input_audio_buffer.commit"})
+REALTIME = {
+    "audio": (6 * [APPEND] + [COMMIT], "completed"),
+    "clear": ([APPEND, json.dumps({"type": "input_audio_buffer.clear"})], "cleared"),
+    "keywords": ([update(transcription={"keywords": keywords()})], "session.updated"),
+    "keywords, some bad": ([update(transcription={"keywords": [*keywords()[:-1], "C3PO"]})], "session.updated"),
+    "silences": (
+        [update(turn_detection={"type": "server_vad", "silence_duration_ms": 500 + i}) for i in range(20)],
+        "session.updated",
+    ),
+    "delay": ([update(transcription={"delay": "low"})], "session.updated"),
+    "JSON that is nested": (["[" * (MAX_BYTES - 1)], "error"),
+    "JSON of many values": (["[" + ",".join(20000 * ["1"]) + "]"], "error"),
+    "JSON with escapes": (['{"type": "' + 10000 * "\\u00e9" + '"}'], "error"),
+}
+
+
+@pytest.mark.parametrize("kind", REALTIME)
+def test_realtime(served: Served, kind: str) -> None:
+    messages, last = REALTIME[kind]
+
+    def talk() -> None:
+        for message in messages:
+            socket.send(message)
+        for _ in range(sum(last in "session.updated error" for _ in messages) or 1):
+            while not json.loads(socket.recv(60))["type"].endswith(last):
+                pass
+
+    with connect(f"ws://127.0.0.1:{served.port}/v1/realtime", compression=None) as socket:
+        socket.recv(60)
+        assert served.busiest_ms(talk) < LIMIT_MS
+
+
+PHRASES = ["".join(word) for word in np.random.default_rng(2).choice(list("etaoinshrdlu"), (4000, 12))]
+VOSK = {
+    "audio": 6 * [AUDIO[: MAX_BYTES - 64]],
+    "phrases": [json.dumps({"config": {"phrase_list": PHRASES}}), b""],
+    "text": [json.dumps({"config": {"text": "formatted"}}), b""],
+    "reset": [AUDIO, '{"reset": 1}'],
+}
+
+
+@pytest.mark.parametrize("kind", VOSK)
+def test_vosk(served: Served, kind: str) -> None:
+    def talk() -> None:
+        for message in VOSK[kind]:
+            socket.send(message)
+            if "config" not in str(message[:20]):
+                socket.recv(60)
+
+    with connect(f"ws://127.0.0.1:{served.port}/vosk", compression=None) as socket:
+        assert served.busiest_ms(talk) < LIMIT_MS
+
+
+def test_wyoming(served: Served) -> None:
+    format = {"rate": 16000, "width": 2, "channels": 1}
+    transcribe = {"type": "transcribe", "data": {"transcript_names": keywords()}}
+    messages = json.dumps(transcribe).encode() + b"\n" + event("audio-start", **format)
+    messages += 4 * event("audio-chunk", AUDIO[:60000], **format) + event("audio-stop")
+
+    def talk() -> None:
+        with tcp(served.wyoming_port, messages) as client:
+            answer = b""
+            while b"transcript-stop" not in answer:
+                answer += client.recv(65536)
+
+    assert served.busiest_ms(talk) < LIMIT_MS
+
+
+def test_transcriptions(served: Served) -> None:
+    boundary = "mimosa"
+    fields = [("response_format", "verbose_json"), ("timestamp_granularities[]", "word")]
+    parts = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in [*fields, *(("keywords[]", word) for word in keywords()[:60])]
+    ]
+    parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n')
+    body = "".join(parts).encode() + SAMPLE.read_bytes() + f"\r\n--{boundary}--\r\n".encode()
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+    request = urllib.request.Request(f"http://127.0.0.1:{served.port}/v1/audio/transcriptions", body, headers)
+
+    def talk() -> None:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert "old man" in json.load(answer)["text"].lower()
+
+    assert served.busiest_ms(talk) < LIMIT_MS
+
+
+def test_pronouncing_keywords_lets_other_threads_run() -> None:
+    """The core lets go of the interpreter: while it pronounces them, Python goes on."""
+    recognizer, turns = Recognizer(), 0
+    building = threading.Thread(target=recognizer.with_options, kwargs={"hotwords": keywords()})
+    building.start()
+    while building.is_alive():
+        turns += 1
+    assert turns > 10000
