@@ -173,7 +173,16 @@ def make_server(variant: str, args: argparse.Namespace) -> Server:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     if variant not in THEIRS:
-        more = ["--port", str(port), "--chunk-ms", str(args.chunk_ms), "--max-sessions", str(max_sessions())]
+        more = [
+            "--port",
+            str(port),
+            "--chunk-ms",
+            str(args.chunk_ms),
+            "--max-sessions",
+            str(max_sessions()),
+            "--max-load",
+            "1e9",
+        ]
         more += ["--model", str(args.model.resolve())] if args.model else []
         command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", *more, *VARIANTS[variant]]
         return Server(command, f"ws://127.0.0.1:{port}/vosk", True, args.chunk_ms)

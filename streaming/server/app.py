@@ -59,7 +59,9 @@ def _health(request: Request) -> Response:
     server: Server = request.app.state.server
     if server.stopping.is_set():
         return JSONResponse({"status": "stopping"}, 503)
-    return JSONResponse({"status": "ok", "sessions": len(server.sessions), "max_sessions": server.limits.max_sessions})
+    status = "overloaded" if server.overloaded else "ok"
+    numbers = {"sessions": len(server.sessions), "max_sessions": server.limits.max_sessions, "load": round(server.load)}
+    return JSONResponse({"status": status} | numbers)
 
 
 def _metrics(request: Request) -> Response:

@@ -25,6 +25,7 @@ class Metrics:
 
         gauge("asr_stream_sessions", "Open sessions", lambda: len(server.sessions))
         gauge("asr_stream_max_sessions", "Limit on open sessions", lambda: server.limits.max_sessions)
+        gauge("asr_stream_load", "Percent of the time of all threads that streams need", lambda: server.load)
         gauge("asr_stream_streams_waiting", "Streams waiting for a thread", lambda: scheduler.num_waiting)
         gauge("asr_stream_network_runs", "Batches computed since the start", lambda: scheduler.num_runs)
         gauge("asr_stream_network_streams", "Streams in these batches, in total", lambda: scheduler.num_served)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -22,6 +23,11 @@ from asr.streaming.stream import Stream
 from asr.streaming.work import Work, compute
 
 logger = logging.getLogger("asr_stream.server")
+
+USUAL_COST = 0.03
+"""Seconds of a thread for a second of audio, until it is known better."""
+COST_WINDOW_S = 60.0
+"""Seconds of audio, of all streams together, over which their cost is measured at least."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,7 @@ class Scheduler:
         self.num_runs = 0
         """Batches so far, and the jobs in them."""
         self.num_served = 0
+        self._busy_s, self._audio_s = USUAL_COST * COST_WINDOW_S / 4, COST_WINDOW_S / 4
         self._threads = [
             threading.Thread(target=self._work, name=f"recognize-{i}", daemon=True) for i in range(num_threads)
         ]
@@ -96,6 +103,15 @@ class Scheduler:
             thread.join()
 
     @property
+    def cost(self) -> float:
+        """Seconds of a thread for a second of audio, of late. As long as other programs slow it down, it is higher."""
+        return self._busy_s / self._audio_s
+
+    @property
+    def num_threads(self) -> int:
+        return len(self._threads)
+
+    @property
     def num_waiting(self) -> int:
         """Jobs in the ready queue."""
         return len(self._ready)
@@ -112,6 +128,7 @@ class Scheduler:
                 if self._closed:
                     return
                 batch = self._take_batch()
+            begun, audio_s = time.monotonic(), 0.0
             try:
                 if batch[0].waiting is not None:
                     compute([job.waiting for job in batch if job.waiting is not None])
@@ -121,11 +138,16 @@ class Scheduler:
                     job.failed = True
             for job in batch:
                 try:
-                    self._take_turn(job)
+                    audio_s += self._take_turn(job)
                 except Exception:
                     logger.exception("a stream failed")
                     job.failed = True
                     job.report(Report([], 0, 0.0, True, 0.0))
+            with self._changed:
+                self._busy_s += time.monotonic() - begun
+                self._audio_s += audio_s
+                if self._audio_s > 2 * COST_WINDOW_S:
+                    self._busy_s, self._audio_s = self._busy_s / 2, self._audio_s / 2
 
     def _take_batch(self) -> list[Job]:
         first = self._ready.popleft()
@@ -140,8 +162,8 @@ class Scheduler:
         self.num_served += len(batch)
         return batch
 
-    def _take_turn(self, job: Job) -> None:
-        """Processes queued calls up to where the network is needed next."""
+    def _take_turn(self, job: Job) -> float:
+        """Processes queued calls up to where the network is needed next; returns the seconds of audio that are done."""
         num_done, done_s = 0, 0.0
         while not job.failed:
             job.waiting = job.stream.pending()
@@ -162,3 +184,4 @@ class Scheduler:
             job.is_ready = False
             if not job.failed and (job.waiting is not None or job.queued):
                 self._enqueue(job)
+        return done_s

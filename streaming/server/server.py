@@ -41,13 +41,24 @@ class Server:
         self.stopping = asyncio.Event()
         """Set when the server is about to end: sessions send their finals and close."""
 
+    @property
+    def load(self) -> float:
+        """Percent of the scheduler's time that the active sessions need, if they send audio as fast as it is spoken."""
+        num_active = sum(session.is_active for session in self.sessions)
+        return 100 * num_active * self.scheduler.cost / self.scheduler.num_threads
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether one session more would make the others late."""
+        return self.load >= self.limits.max_load
+
     @asynccontextmanager
     async def open(self, protocol: str, **changes: Any) -> AsyncIterator[Session]:
         """A session for a client of `protocol`, while the context lasts.
 
         changes: options that differ from the server's recognizer, see `Builder.build`; it raises ValueError.
         Raises Refused, before anything is allocated for the client, when there are as many sessions as the limits
-        allow, or the server is about to end.
+        allow, when those that speak take all the time that the limits give them, or the server is about to end.
         """
         if self.stopping.is_set():
             self.metrics.refused("stopping")
@@ -55,6 +66,9 @@ class Server:
         if len(self.sessions) + self._num_opening >= self.limits.max_sessions:
             self.metrics.refused("full")
             raise Refused(f"all {self.limits.max_sessions} streams are taken; connect again later")
+        if self.overloaded:
+            self.metrics.refused("overloaded")
+            raise Refused("this server is overloaded: it recognizes as much as it can; connect again later")
         self._num_opening += 1
         try:
             recognizer = await self.builder.build(self.recognizer, **changes)

@@ -21,6 +21,8 @@ MAX_QUEUED = 1000
 """Queued calls, however short their audio is."""
 MAX_HELD = 256
 """Pieces of audio that are held until there is a chunk of it."""
+ACTIVE_S = 3.0
+"""A session counts as active for so long after it was opened, and after its last audio was recognized."""
 
 
 class SessionFailed(RuntimeError):
@@ -60,8 +62,14 @@ class Session:
         self._changed = asyncio.Event()
         self._finished = False
         self._failure = ""
+        self._active_until = self._loop.time() + ACTIVE_S
         self.audio_s = 0.0
         """Seconds of audio received so far."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it takes time of the scheduler's threads, or will soon."""
+        return bool(self._arrivals) or self._loop.time() < self._active_until
 
     async def accept_waveform(self, samples: np.ndarray, sample_rate: int = SAMPLE_RATE) -> None:
         """As `Stream.accept_waveform`; raises what it raises, at once."""
@@ -172,8 +180,10 @@ class Session:
             self._loop.call_soon_threadsafe(self._add, report)
 
     def _add(self, report: Report) -> None:
+        now = self._loop.time()
         for _ in range(report.num_done):
-            self._observe(self._loop.time() - self._arrivals.popleft())
+            self._observe(now - self._arrivals.popleft())
+        self._active_until = now + ACTIVE_S
         self._queued_s -= report.done_s
         if not self._arrivals:
             self._wanted_s = report.wanted_s

@@ -121,7 +121,7 @@ def test_streams_take_turns_in_the_order_in_which_they_came(
         scheduler.submit(job, lambda stream: stream.accept_waveform(sample[:32000]))
     take_turn = scheduler._take_turn
     monkeypatch.setattr(
-        scheduler, "_take_turn", lambda job: (turns.append(jobs.index(job)) if job in jobs else None, take_turn(job))
+        scheduler, "_take_turn", lambda job: (turns.append(jobs.index(job)) if job in jobs else None, take_turn(job))[1]
     )
     gate.open()
     for client in clients:

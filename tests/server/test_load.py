@@ -1,0 +1,102 @@
+"""Overload: what a stream costs is measured, and those that would be one too many are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient, WebSocketDenialResponse
+
+from asr import Recognizer
+from asr.streaming.server import session as session_module
+from asr.streaming.server.app import create_app
+from asr.streaming.server.scheduler import COST_WINDOW_S, USUAL_COST
+from asr.streaming.server.security.access import Access
+from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.server import Refused, Server
+from asr.streaming.server.session import Session
+
+HEADERS = {"host": "localhost"}
+
+
+async def be_busy(session: Session, busy_s: float, audio_s: float) -> None:
+    """Recognition that takes `busy_s`."""
+    session._scheduler.submit(session._job, lambda stream: time.sleep(busy_s), audio_s)
+    session._arrivals.append(0.0)
+    await session.settle()
+
+
+def test_the_cost_of_audio_is_measured(recognizer: Recognizer, sample: np.ndarray) -> None:
+    async def run() -> None:
+        async with Server(recognizer, num_threads=2) as server, server.open("test") as session:
+            assert server.scheduler.cost == pytest.approx(USUAL_COST)
+            assert server.load == pytest.approx(100 * USUAL_COST / 2)
+            await be_busy(session, 0.5, 0.5)
+            assert server.scheduler.cost > 0.6 / (COST_WINDOW_S / 4)
+            for _ in range(8):  # what was before counts less and less
+                await be_busy(session, 0.1, COST_WINDOW_S)
+            assert 0.1 / COST_WINDOW_S < server.scheduler.cost < 0.6 / (COST_WINDOW_S / 4)
+
+    asyncio.run(run())
+
+
+def test_a_stream_too_many_is_refused_and_those_that_are_in_go_on(
+    recognizer: Recognizer, sample: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "ACTIVE_S", 0.3)
+
+    async def run() -> None:
+        limits = Limits(max_load=5.0)
+        async with Server(recognizer, limits, num_threads=1) as server, server.open("test") as first:
+            async with server.open("test"):
+                with pytest.raises(Refused, match="overloaded"):
+                    async with server.open("test"):
+                        pass
+                assert server.overloaded and 'reason="overloaded"} 1.0' in server.metrics.text().decode()
+                await first.accept_waveform(sample)
+                await first.finish()
+                assert any(event.text for event in await first.settle())
+            while first.is_active:
+                await asyncio.sleep(0.01)
+            await be_busy(first, 0.0, COST_WINDOW_S * 8)
+            async with server.open("test"):
+                assert not server.overloaded
+
+    asyncio.run(run())
+
+
+def test_one_stream_is_always_taken(recognizer: Recognizer) -> None:
+    """Else nothing would be measured any more, and a server that was slow once would refuse for ever."""
+
+    async def run() -> None:
+        async with Server(recognizer, Limits(max_load=0.05), num_threads=1) as server:
+            async with server.open("test") as session:
+                await be_busy(session, 0.2, 0.0)
+            async with server.open("test"):
+                pass
+
+    asyncio.run(run())
+
+
+def test_clients_hear_of_it(recognizer: Recognizer) -> None:
+    server = Server(recognizer, Limits(max_load=2.0), num_threads=1)
+    with TestClient(create_app(server, Access())) as client:
+        assert client.get("/healthz", headers=HEADERS).json() == {
+            "status": "ok",
+            "sessions": 0,
+            "max_sessions": 256,
+            "load": 0,
+        }
+        with client.websocket_connect("/vosk", headers=HEADERS):
+            health = client.get("/healthz", headers=HEADERS)
+            assert health.status_code == 200 and health.json()["status"] == "overloaded"
+            with pytest.raises(WebSocketDenialResponse) as refused, client.websocket_connect("/vosk", headers=HEADERS):
+                pass
+            answer = refused.value
+            assert answer.status_code == 503 and answer.headers["retry-after"] == "2"
+            assert answer.json()["error"]["message"].startswith("this server is overloaded")
+            form = {"file": ("a.wav", b"x")}
+            answer = client.post("/v1/audio/transcriptions", headers=HEADERS, files=form)
+            assert answer.status_code == 503 and answer.json()["error"]["code"] == "overloaded"
