@@ -172,6 +172,7 @@ async def _run(
     from asr.streaming.server.server import Server
 
     server = Server(recognizer, limits, args.threads)
+    server.measure()
     app = create_app(server, Access(args.host, tuple(args.allow_origin), token))
 
     class Uvicorn(uvicorn.Server):

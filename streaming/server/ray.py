@@ -108,6 +108,7 @@ def replica(args: argparse.Namespace) -> Starlette:
     recognizer = new_recognizer(args)
     cores = get_runtime_context().get_assigned_resources().get("CPU", 1)
     server = Server(recognizer, limits_of(args), args.threads or max(1, round(cores)))
+    server.measure()
     token = os.environ.get("ASR_STREAM_TOKEN", "")
     starlette = create_app(server, Access(args.host, tuple(args.allow_origin), token))
     inner = starlette.router.lifespan_context

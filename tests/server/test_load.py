@@ -42,6 +42,18 @@ def test_the_cost_of_audio_is_measured(recognizer: Recognizer, sample: np.ndarra
     asyncio.run(run())
 
 
+def test_the_cost_is_measured_before_the_first_client_comes(recognizer: Recognizer) -> None:
+    async def run() -> None:
+        async with Server(recognizer) as server:
+            server.measure()
+            first = server.scheduler.cost
+            assert 1e-4 < first < 1 and first != USUAL_COST
+            server.scheduler.measure(recognizer, np.zeros(16000 * 40, np.int16))
+            assert server.scheduler.cost < first  # silence costs less
+
+    asyncio.run(run())
+
+
 def test_a_stream_too_many_is_refused_and_those_that_are_in_go_on(
     recognizer: Recognizer, sample: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
