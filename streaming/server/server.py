@@ -41,7 +41,7 @@ class Server:
         self.sessions: set[Session] = set()
         self._num_opening = 0
         self.metrics = Metrics(self)
-        self.connections = OpenConnections(self.limits.max_connections, lambda: self.metrics.refused("connections"))
+        self.connections = OpenConnections(self.limits, lambda: self.metrics.refused("connections"))
         self.stopping = asyncio.Event()
         """Set when the server is about to end: sessions send their finals and close."""
 

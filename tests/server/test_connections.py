@@ -104,12 +104,12 @@ def with_server(
     talk: Callable[[Client], Awaitable[None]],
     head: bytes = HANDSHAKE,
     adapt: Callable[[uvicorn.Config], None] = lambda config: None,
+    limits: Limits | None = None,
 ) -> None:
     """Serves `echo` as `asr-stream serve` does its application, to a client that has sent `head`."""
 
     async def run() -> None:
-        limits = Limits()
-        config = server_config(echo, limits, OpenConnections(limits.max_connections, lambda: None))
+        config = server_config(echo, limits or Limits(), OpenConnections(limits or Limits(), lambda: None))
         config.lifespan = "off"
         adapt(config)
         server = uvicorn.Server(config)
@@ -336,18 +336,74 @@ def test_the_soft_limit_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(raised) == 1
 
 
+class Transport(asyncio.Transport):
+    aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
 def test_connections_of_all_ports_are_counted_together() -> None:
-    class Transport(asyncio.Transport):
-        aborted = False
+    async def run() -> None:
+        refused = []
+        limits = Limits(max_sessions=1)
+        connections = OpenConnections(limits, lambda: refused.append(1))
+        served = [Transport() for _ in range(limits.max_connections)]
+        for transport in served:
+            assert connections.add(transport) and connections.add(transport)
+            connections.serve(transport)
+        late = Transport()
+        assert not connections.add(late) and late.aborted and len(refused) == 1
+        assert not any(transport.aborted for transport in served)
+        connections.discard(served[0])
+        assert connections.add(Transport())
 
-        def abort(self) -> None:
-            self.aborted = True
+    asyncio.run(run())
 
-    refused = []
-    connections = OpenConnections(2, lambda: refused.append(1))
-    first, second, third, fourth = (Transport() for _ in range(4))
-    assert connections.add(first) and connections.add(second) and connections.add(second)
-    assert not connections.add(third) and third.aborted and not second.aborted and len(refused) == 1
-    connections.discard(third)
-    connections.discard(first)
-    assert connections.add(fourth)
+
+def test_a_new_connection_takes_the_place_of_the_one_that_has_been_silent_longest() -> None:
+    async def run() -> None:
+        limits = Limits(max_sessions=1)
+        connections = OpenConnections(limits, lambda: None)
+        silent = [Transport() for _ in range(limits.max_connections)]
+        for transport in silent:
+            connections.add(transport)
+        connections.serve(silent[0])
+        connections.serve(silent[2])
+        connections.wait(silent[2])  # for its next request
+        assert connections.add(Transport()) and connections.add(Transport())
+        assert [i for i, transport in enumerate(silent) if transport.aborted] == [1, 3]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("said", [b"", b"G"])
+def test_the_first_byte_must_come_soon(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    monkeypatch.setattr(descriptors, "FIRST_BYTE_S", 0.3)
+
+    async def talk(client: Client) -> None:
+        ending = asyncio.create_task(client.reader.read())
+        await asyncio.wait({ending}, timeout=10 if not said else 1)
+        assert ending.done() == (not said)
+        ending.cancel()
+
+    with_server(talk, said)
+
+
+def test_a_kept_connection_has_time_for_its_next_head_only() -> None:
+    """Half of a request after a whole one is waited for as long as half of a first one."""
+
+    async def talk(client: Client) -> None:
+        await asyncio.wait_for(client.reader.readuntil(b"0\r\n\r\n"), 10)
+        client.writer.write(b"GET / HT")
+        assert await asyncio.wait_for(client.reader.read(), 10) == b""
+
+    with_server(talk, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", limits=Limits(idle_s=1.0))
+
+
+def test_a_long_head_of_a_websocket_is_answered() -> None:
+    async def talk(client: Client) -> None:
+        assert (await asyncio.wait_for(client.reader.readline(), 10)).startswith(b"HTTP/1.1 400")
+
+    with_server(talk, HANDSHAKE[:-2] + b"X-Long: " + 8100 * b"x" + b"\r\n\r\n")
+    with_server(talk, HANDSHAKE[:-2] + b"".join(b"X-%d: x\r\n" % i for i in range(130)) + b"\r\n")

@@ -215,7 +215,7 @@ def test_who_never_reads_is_left(server: RunningServer, sample: np.ndarray) -> N
 def test_last_words_that_nobody_takes_do_not_keep_the_connection(kind: str) -> None:
     """They are too few to stop the server from saying them."""
     limits = Limits(idle_s=0.5)
-    http, websocket_protocol = limited_protocols(limits, OpenConnections(limits.max_connections, lambda: None))
+    http, websocket_protocol = limited_protocols(limits, OpenConnections(limits, lambda: None))
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if kind == "http":

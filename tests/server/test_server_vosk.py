@@ -237,3 +237,37 @@ def test_nonsense_is_answered_and_left(server: RunningServer, message: str, comp
 def sessions(server: RunningServer) -> int:
     with urllib.request.urlopen(f"{server.url}/healthz") as answer:
         return json.load(answer)["sessions"]
+
+
+@pytest.mark.parametrize("no", ['{"eof": 0}', '{"reset": 0}'])
+def test_an_end_that_is_denied_is_none(server: RunningServer, sample: np.ndarray, expected: str, no: str) -> None:
+    replies = converse(server.ws_url, AT_16K, *pieces(sample), no, EOF)
+    assert "partial" in replies[-2] and text(replies) == expected
+
+
+def test_a_configuration_may_come_with_the_end(server: RunningServer, sample: np.ndarray, expected: str) -> None:
+    async def client(socket: ClientConnection) -> Replies:
+        await socket.send(AT_16K)
+        for piece in pieces(sample):
+            await socket.send(piece)
+        await socket.send('{"config": {"words": 0}, "eof": 1}')
+        return [json.loads(reply) async for reply in socket]
+
+    replies = connected(server.ws_url, client)
+    assert replies[-1].keys() == {"text"} and text(replies) == expected
+
+
+def test_another_rate_in_the_middle_loses_no_words(server: RunningServer, sample: np.ndarray, expected: str) -> None:
+    """Upwards, as words that have only 4 kHz are others; in the pause before the second half."""
+    half = 48000 + int(np.convolve(np.abs(sample[48000:80000].astype(float)), np.ones(800), "valid").argmin())
+    fast = soxr.resample(sample[half:], 16000, 44100)
+    replies = converse(
+        server.ws_url,
+        AT_16K,
+        *pieces(sample[:half]),
+        json.dumps({"config": {"sample_rate": 44100}}),
+        *pieces(fast),
+        EOF,
+    )
+    found, whole = text(replies).split(), expected.split()
+    assert found[:4] == whole[:4] and len(found) >= len(whole) - 1

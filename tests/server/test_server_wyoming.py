@@ -153,6 +153,19 @@ def test_names_that_the_client_expects_are_recognized(port: int) -> None:
     connected(port, talk)
 
 
+def test_a_client_that_closes_its_side_gets_the_transcript(
+    port: int, sample: np.ndarray, recognizer: Recognizer
+) -> None:
+    format = {"rate": 16000, "width": 2, "channels": 1}
+    with socket.create_connection(("127.0.0.1", port), 60) as client:
+        for begin in range(0, len(sample), 16000):
+            client.sendall(event("audio-chunk", sample[begin : begin + 16000].tobytes(), **format))
+        client.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    text = plain_text(finals(recognize(recognizer, sample)))
+    assert f'{{"text": "{text}"'.encode() in answer.rsplit(b'"type": "transcript"', 1)[1]
+
+
 def test_silence_has_an_empty_transcript(port: int) -> None:
     async def talk(client: AsyncTcpClient) -> None:
         assert await transcribe(client, PAUSE) == ""

@@ -5,6 +5,7 @@
     binary: int16, little-endian, mono          {"partial": "and so"} or {"result": [...], "text": "and so on"}
     {"reset": 1}                                {"result": [...], "text": ...}: the utterance ends here
     {"eof": 1}                                  {"result": [...], "text": ...}, and the connection is closed
+    {"reset": 0} or {"eof": 0}                  {"partial": ...}, as to a message without audio
 
 Each reply covers the audio up to its message; text changes once per chunk. Keys of the config, with vosk-server's
 defaults: `sample_rate` 8000, `words` 1 (0: results are `text` alone), `max_alternatives` 0 (more: results are
@@ -102,15 +103,16 @@ class Dialogue:
             finals = await self._settle()
             return self._result(finals) if finals else self._partial_result()
         command = parse_object(message)
+        if not command.keys() & {"config", "eof", "reset"}:
+            raise ProtocolError(f"the message has none of config, eof, reset, but {shown(next(iter(command), ''))}")
         if "config" in command:
             await self._configure(command["config"])
-            return None
         if command.get("eof"):
             return await self.result_at_end()
         if command.get("reset"):
             await self._session.end_utterance()
             return self._result(await self._settle())
-        raise ProtocolError(f"the message has none of config, eof, reset, but {shown(next(iter(command), ''))}")
+        return None if "config" in command else self._partial_result()
 
     async def result_at_end(self) -> dict[str, Any]:
         """The result of the current utterance."""

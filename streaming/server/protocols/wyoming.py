@@ -14,6 +14,8 @@ the connection is closed.
 An event is a line of JSON, which gives the number of bytes of JSON (`data_length`) and of audio (`payload_length`) that
 follow. An event of more than `max_message_bytes` in all is refused before it is read.
 
+A client that closes its side without audio-stop gets the transcript as well.
+
 The protocol: https://github.com/OHF-Voice/wyoming. It has no authentication: anyone who can reach the port may use it.
 """
 
@@ -140,9 +142,10 @@ class Connection:
         try:
             async with self._stack:
                 async for event in timeouts.messages(lambda: read_event(self._reader, limits.max_message_bytes)):
+                    self._server.connections.serve(self._writer.transport)
                     await self._answer(event)
-                if timeouts.why_ended:
-                    await self._end()
+                if not self._writer.transport.is_closing():
+                    await self._end()  # the client may have closed its side only
         except (ProtocolError, Refused, SessionFailed) as error:
             with suppress(OSError):
                 await self._send("error", {"text": str(error), "code": type(error).__name__})

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -21,6 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from asr.streaming.server.page import PAGE_PATHS
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LOCAL_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+_ORIGIN = re.compile(r"https?://([^/?#@]+)", re.IGNORECASE)
 SUBPROTOCOL_PREFIX = "openai-insecure-api-key."
 """How browsers, which cannot set headers of a WebSocket, send a token: as a subprotocol. A token may be
 percent-encoded, since neither a subprotocol nor a header takes every character."""
@@ -37,16 +40,16 @@ class Access:
 
     def refusal(self, path: str, headers: Headers, websocket: bool) -> tuple[int, str] | None:
         """HTTP status and message for a request that is refused; None: it is allowed."""
-        try:
-            name = urlsplit(f"//{headers.get('host', '')}").hostname
-        except ValueError:
-            name = None
-        if self.host in LOOPBACK and name not in LOOPBACK:
+        for name in ("host", "origin", "authorization"):
+            if len(headers.getlist(name)) > 1:
+                return 400, f"there are several headers named {name}; send one"
+        host = headers.get("host", "")
+        if self.host in LOOPBACK and not _LOCAL_HOST.fullmatch(host):
             return 421, f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to change that"
         if path in PAGE_PATHS and not websocket:
             return None  # the page needs no token; its requests are checked
         origin = headers.get("origin")
-        if origin is not None and origin not in self.origins and _netloc(origin) != headers.get("host"):
+        if origin is not None and origin not in self.origins and not _is_page_of(host, origin):
             return 403, "pages of this origin are not allowed; start the server with --allow-origin to allow them"
         if self.token and (websocket or path != "/healthz") and not self._has_token(headers):
             return 401, "a token is needed: Authorization: Bearer TOKEN"
@@ -66,12 +69,9 @@ class Access:
         return any([hmac.compare_digest(token, expected) for raw in sent for token in (raw, unquote_to_bytes(raw))])
 
 
-def _netloc(origin: str) -> str:
-    """Host and port of an origin; empty for one that is malformed."""
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return ""
+def _is_page_of(host: str, origin: str) -> bool:
+    found = _ORIGIN.fullmatch(origin)
+    return found is not None and found[1].lower() == host.lower()
 
 
 class AccessMiddleware:

@@ -3,7 +3,8 @@
 uvicorn waits without limit for the head of a request and for a client to read its response, answers every ping however
 many are unread, and parses whatever one read returned before anything else runs. Here:
 
-- The head of a request must arrive within `idle_s`, and a response must be read within `idle_s` of filling the buffers.
+- The head of a request must arrive in time (descriptors.py), and a response must be read within `idle_s` of filling the
+  buffers.
 - A connection may send few frames that carry no data. One that exceeds its allowance is cut off without a word.
 - Reads are short, so that parsing the smallest frames holds up the event loop for milliseconds only.
 - A missing pong ends nothing: the pong of a client that sends audio faster than it is recognized waits behind that
@@ -40,6 +41,8 @@ READ_SIZE = 16384
 SMALL_SIZE = 64
 """Bytes. Fragments and chunks that are smaller count as frames without data."""
 MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S = 256, 32.0
+MAX_LINE, MAX_HEADERS = 8000, 120
+"""Bytes of a line and lines in the head of a WebSocket's request: `websockets` drops a longer one without an answer."""
 MAX_UNREAD = 2
 """Messages of a WebSocket client that wait to be read; with so many nothing more is taken from its connection."""
 
@@ -139,6 +142,7 @@ def limited_protocols(
     class Http(WriteTimeout, H11Protocol):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
+            self._heard = False
             self._allowance = Allowance()
             self.conn.next_event = self._counted(self.conn.next_event)  # type: ignore[method-assign]
 
@@ -152,34 +156,31 @@ def limited_protocols(
 
             return counted
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._head_timer = Timer(limits.idle_s, transport)
-            self._head_timer.start()
-
         def data_received(self, data: bytes) -> None:
+            if not self._heard:  # the rest of the head may take longer than its first byte
+                self._heard = True
+                connections.serve(self.transport)
+                connections.wait(self.transport)
             super().data_received(data)
-            if self.transport.get_protocol() is not self:
-                return  # now a WebSocket
-            if self._is_responding:
-                self._head_timer.stop()
+            if self.transport.get_protocol() is self and self._is_responding:
+                connections.serve(self.transport)
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
             if not self._is_responding:
-                self._head_timer.start()
+                connections.wait(self.transport)
 
         @property
         def _is_responding(self) -> bool:
             return self.cycle is not None and not self.cycle.response_complete
 
         def handle_websocket_upgrade(self, event: h11.Request) -> None:
-            self._head_timer.stop()
-            super().handle_websocket_upgrade(event)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._head_timer.stop()
-            super().connection_lost(exc)
+            connections.serve(self.transport)
+            longest = max(len(name) + len(value) for name, value in [*self.headers, (event.target, b"")])
+            if longest > MAX_LINE or len(self.headers) > MAX_HEADERS:
+                self.send_400_response("The head of the request is too long.")
+            else:
+                super().handle_websocket_upgrade(event)
 
     class WebSocket(WriteTimeout, WebSocketsSansIOProtocol):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:

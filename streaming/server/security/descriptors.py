@@ -1,7 +1,8 @@
 """File descriptors: their number is limited, and a server without free ones accepts no connection and writes no file.
 
 So connections of all ports are counted together, and the process's limit has room for all that the server's own limits
-allow: checked at the start, rather than found out under load.
+allow: checked at the start, rather than found out under load. When all places are taken, a new connection gets that of
+the one that has waited longest to make a request, so that silent ones keep nobody out.
 """
 
 from __future__ import annotations
@@ -13,29 +14,52 @@ from asr.streaming.server.security.limits import Limits
 
 BACKLOG = 64
 """Connections of a port that are accepted in one go, or wait to be. Those accepted are counted a moment later."""
+FIRST_BYTE_S = 5.0
+"""Seconds in which a connection must send something."""
 _BASE = 32  # the process's own: standard streams, event loop, ports, threads, what libraries open
 
 
 class OpenConnections:
-    """Connections of all ports."""
+    """Connections of all ports, and those of them that wait to make a request."""
 
-    def __init__(self, max_connections: int, on_refused: Callable[[], None]) -> None:
-        self._max_connections = max_connections
+    def __init__(self, limits: Limits, on_refused: Callable[[], None]) -> None:
+        self._limits = limits
         self._on_refused = on_refused
-        self._open: set[asyncio.BaseTransport] = set()
+        self._open: set[asyncio.WriteTransport] = set()
+        self._waiting: dict[asyncio.WriteTransport, asyncio.TimerHandle] = {}
+        """With what ends each, the one that has waited longest first."""
 
     def add(self, transport: asyncio.WriteTransport) -> bool:
-        """Counts a connection, once; one too many is aborted: False."""
-        self._open.add(transport)
-        if len(self._open) <= self._max_connections:
+        """Counts a connection, once, which is to say something soon; False: it is aborted, as all are at work."""
+        if transport in self._open:
             return True
-        self._on_refused()
-        transport.abort()
-        return False
+        self._open.add(transport)
+        self.wait(transport, FIRST_BYTE_S)
+        if len(self._open) > self._limits.max_connections:
+            self._on_refused()
+            self._abort(next(iter(self._waiting)))
+        return transport in self._open
 
-    def discard(self, transport: asyncio.BaseTransport) -> None:
+    def wait(self, transport: asyncio.WriteTransport, seconds: float = float("inf")) -> None:
+        """The connection has `seconds`, at most `idle_s`, to make a request. Does nothing while it waits already."""
+        if transport in self._open and transport not in self._waiting:
+            later = min(seconds, self._limits.idle_s)
+            timer = asyncio.get_running_loop().call_later(later, self._abort, transport)
+            self._waiting[transport] = timer
+
+    def serve(self, transport: asyncio.WriteTransport) -> None:
+        """It has made a request."""
+        if (timer := self._waiting.pop(transport, None)) is not None:
+            timer.cancel()
+
+    def discard(self, transport: asyncio.WriteTransport) -> None:
         """To be called when the connection is lost."""
+        self.serve(transport)
         self._open.discard(transport)
+
+    def _abort(self, transport: asyncio.WriteTransport) -> None:
+        self.discard(transport)
+        transport.abort()
 
 
 def num_needed(limits: Limits, num_ports: int) -> int:
