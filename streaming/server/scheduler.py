@@ -61,6 +61,8 @@ class Job:
         self.kind: Hashable = None
         self.is_ready = False
         self.failed = False
+        self.skips_audio = False
+        """Whether calls with audio are left out from here on."""
 
 
 class Scheduler:
@@ -187,7 +189,8 @@ class Scheduler:
             if not job.queued:
                 break
             call, job.current_s = job.queued.popleft()
-            call(job.stream)
+            if not (job.skips_audio and job.current_s):
+                call(job.stream)
         events = job.stream.events()
         if events or num_done or job.failed:
             wanted_s = job.stream.wanted_s if job.waiting is None else 0.0

@@ -123,6 +123,10 @@ class Session:
             if done:
                 return
 
+    def skip_audio(self) -> None:
+        """Leaves out the queued audio, so that the finals of what is recognized by now come soon."""
+        self._job.skips_audio = True
+
     def close(self, why: str = "this session is closed; open a new one") -> None:
         """Discards queued work; calls that wait for it raise SessionFailed."""
         self._scheduler.drop(self._job)

@@ -105,11 +105,14 @@ def with_server(
     head: bytes = HANDSHAKE,
     adapt: Callable[[uvicorn.Config], None] = lambda config: None,
     limits: Limits | None = None,
+    connections: OpenConnections | None = None,
 ) -> None:
     """Serves `echo` as `asr-stream serve` does its application, to a client that has sent `head`."""
 
     async def run() -> None:
-        config = server_config(echo, limits or Limits(), OpenConnections(limits or Limits(), lambda: None))
+        config = server_config(
+            echo, limits or Limits(), connections or OpenConnections(limits or Limits(), lambda: None)
+        )
         config.lifespan = "off"
         adapt(config)
         server = uvicorn.Server(config)
@@ -237,7 +240,62 @@ def test_no_more_is_read_while_messages_wait() -> None:
         while sum(sizes) < len(messages):  # all of it comes in the end
             await asyncio.sleep(0.001)
 
+    with_server(talk, adapt=adapt, limits=Limits(max_unread_bytes=100))
+
+
+def test_pings_behind_audio_that_waits_are_answered() -> None:
+    """A client that sends faster than it is served is read on."""
+    left = asyncio.Event()
+    num_messages = 0
+
+    async def busy(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        nonlocal num_messages
+        await receive()
+        await send({"type": "websocket.accept"})
+        await left.wait()
+        while (await receive())["type"] == "websocket.receive":
+            num_messages += 1
+
+    async def talk(client: Client) -> None:
+        client.writer.write(100 * frame(BINARY, bytes(60000)) + frame(PING, b"abc"))
+        assert await client.frames() == [(PONG, b"abc")]
+        left.set()
+        while num_messages < 100:
+            await asyncio.sleep(0.001)
+
+    def adapt(config: uvicorn.Config) -> None:
+        config.app = busy
+
     with_server(talk, adapt=adapt)
+
+
+def test_what_a_client_that_has_left_has_sent_is_forgotten() -> None:
+    connections = OpenConnections(Limits(), lambda: None)
+    left = asyncio.Event()
+    kinds: list[str] = []
+
+    async def busy(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await left.wait()
+        kinds.append((await receive())["type"])
+
+    async def talk(client: Client) -> None:
+        client.writer.write(20 * frame(BINARY, bytes(60000)))
+        while connections.unread_bytes < 20 * 60000:
+            await asyncio.sleep(0.001)
+        client.writer.transport.abort()
+        while connections.unread_bytes:
+            await asyncio.sleep(0.001)
+        left.set()
+        while not kinds:
+            await asyncio.sleep(0.001)
+
+    def adapt(config: uvicorn.Config) -> None:
+        config.app = busy
+
+    with_server(talk, adapt=adapt, connections=connections)
+    assert kinds == ["websocket.disconnect"]
 
 
 # ---- keepalive ----

@@ -15,7 +15,7 @@ from support.recognition import finals, recognize
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
-from asr.streaming import Event, Partial
+from asr.streaming import Event, Final, Partial
 from asr.streaming.resampler import SAMPLE_RATE
 from asr.streaming.server import scheduler as scheduler_module
 from asr.streaming.server.scheduler import Job, Report, Scheduler
@@ -375,6 +375,29 @@ def test_who_waits_when_the_server_ends_gets_an_error(recognizer: Recognizer, sa
             await stopping
 
     asyncio.run(run())
+
+
+def test_who_is_behind_when_the_server_ends_gets_what_is_recognized(
+    recognizer: Recognizer, conversation: np.ndarray
+) -> None:
+    """Its queue would take a minute."""
+
+    async def run() -> list[Event]:
+        server = Server(recognizer, Limits(shutdown_s=8.0), num_threads=1)
+        async with server.open("test") as session:
+            await session.accept_waveform(conversation[:60000])
+            await session.settle()
+            slow = threading.Event()
+            for _ in range(60):
+                await session._put(lambda stream: slow.wait(1.0), 0.1)
+            await session.finish()
+            stopping = asyncio.create_task(server.stop())
+            events = [event async for event in session.events()]
+        await stopping
+        return events
+
+    (final,) = [event for event in asyncio.run(run()) if isinstance(event, Final)]
+    assert final.raw == finals(recognize(recognizer, conversation[:60000]))
 
 
 def test_a_session_that_failed_reports_it(recognizer: Recognizer, sample: np.ndarray, monkeypatch) -> None:

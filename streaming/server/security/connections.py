@@ -7,8 +7,9 @@ many are unread, and parses whatever one read returned before anything else runs
   buffers.
 - A connection may send few frames that carry no data. One that exceeds its allowance is cut off without a word.
 - Reads are short, so that parsing the smallest frames holds up the event loop for milliseconds only.
-- A missing pong ends nothing: the pong of a client that sends audio faster than it is recognized waits behind that
-  audio, which is not read while too much is queued. Clients that are gone end by `idle_s`.
+- Clients that send audio faster than it is recognized are read on, as their pings and pongs lie behind that audio,
+  until all together are `max_unread_bytes` ahead. Then pongs may be late, which ends nothing here. Clients that are
+  gone end by `idle_s`.
 
 What follows the head has its own timeouts: the body of an upload (transcriptions.py), messages (timeouts.py).
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +46,9 @@ MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S = 256, 32.0
 MAX_LINE, MAX_HEADERS = 8000, 120
 """Bytes of a line and lines in the head of a WebSocket's request: `websockets` drops a longer one without an answer."""
 MAX_UNREAD = 2
-"""Messages of a WebSocket client that wait to be read; with so many nothing more is taken from its connection."""
+"""Messages of a WebSocket client that may wait whatever others have waiting."""
+MESSAGE_BYTES = 512
+"""What a message takes besides its data."""
 
 
 class Allowance:
@@ -187,16 +191,33 @@ def limited_protocols(
             super().__init__(*args, **kwargs)
             self.close_timeout = min(self.close_timeout, limits.idle_s)
             self._allowance = Allowance()
+            self._unread: deque[int] = deque()
 
         def send_receive_event_to_app(self) -> None:
-            # uvicorn stops reading at each message and starts again when it is taken, two system calls for every
-            # message of every client.
+            # uvicorn stops reading at each message and starts again when it is taken: two system calls for every
+            # message of every client, and pings that are not answered.
+            self._unread.append(sum(map(len, self.frames)) + MESSAGE_BYTES)
+            connections.unread_bytes += self._unread[-1]
             was_paused, self.read_paused = self.read_paused, True
             super().send_receive_event_to_app()
             self.read_paused = was_paused
-            if not was_paused and not self.close_sent and self.queue.qsize() >= MAX_UNREAD:
+            too_much = len(self._unread) >= MAX_UNREAD and connections.unread_bytes > limits.max_unread_bytes
+            if too_much and not was_paused and not self.close_sent:
                 self.read_paused = True
                 self.transport.pause_reading()
+
+        async def receive(self) -> Any:
+            message = await super().receive()
+            if message["type"] == "websocket.receive":
+                connections.unread_bytes -= self._unread.popleft()
+            return message
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            connections.unread_bytes -= sum(self._unread)
+            self._unread.clear()
+            while not self.queue.empty():  # nobody waits for what would be made of it
+                self.queue.get_nowait()
+            super().connection_lost(exc)
 
         def handle_ping(self) -> None:
             if self._may_go_on():

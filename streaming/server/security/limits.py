@@ -24,6 +24,9 @@ class Limits:
     max_queued_s: float = _limit(
         30.0, "seconds of audio queued per session; more is not read from the client until some is recognized"
     )
+    max_unread_bytes: int = _limit(
+        64 * 1024 * 1024, "bytes that all WebSocket clients together are ahead; with more, clients are read no further"
+    )
     idle_s: float = _limit(30.0, "close a connection after this many seconds without sending or accepting data")
     max_session_s: float = _limit(4 * 3600.0, "longest duration of a session, in seconds")
     shutdown_s: float = _limit(8.0, "seconds for sessions to send their finals after SIGTERM")
