@@ -11,6 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from packaging.requirements import Requirement
 from support.raw_sockets import BINARY, CONTINUATION, HANDSHAKE, frame
 
 from asr.streaming.server.cli import listen
+from asr.streaming.server.security import connections as connections_module
 from asr.streaming.server.security import descriptors
 from asr.streaming.server.security.connections import MAX_UNREAD, READ_SIZE, server_config
 from asr.streaming.server.security.descriptors import OpenConnections, num_needed
@@ -184,6 +186,17 @@ def test_what_clients_send_is_no_flood() -> None:
         assert answer.startswith(b"HTTP/1.1 200")
 
     with_server(post, b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+
+def test_silence_earns_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it lasts."""
+    now = 0.0
+    monkeypatch.setattr(connections_module, "time", SimpleNamespace(monotonic=lambda: now))
+    allowance = connections_module.Allowance()
+    now += 3600.0
+    assert [allowance.spend() for _ in range(1000)].index(False) == connections_module.MAX_SMALL_FRAMES
+    now += 1000.0
+    assert allowance.spend()
 
 
 def record_reads(config: uvicorn.Config, sizes: list[int]) -> None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
+from asr import Recognizer
+from asr.streaming.server.app import create_app
 from asr.streaming.server.protocols.realtime_config import SessionConfig
+from asr.streaming.server.security.access import Access
+from asr.streaming.server.server import Server
 
 SERVER_MS = 1600
 
@@ -46,3 +51,25 @@ def test_turns_end_by_the_words_or_by_a_fixed_silence(
 def test_a_region_of_english_is_english(language: str | None) -> None:
     config = updated(transcription={"language": language, "languages": ["fr-FR", "en-IN"]})
     assert config.to_dict("id", old_form=False)["audio"]["input"]["transcription"]["language"] == "en"
+
+
+def test_a_silence_that_a_realtime_client_chooses_is_fixed(recognizer: Recognizer) -> None:
+    """Of others the words decide, up to that."""
+    server = Server(recognizer, num_threads=1)
+    url = "/v1/realtime"
+
+    def silences(**detection: object) -> tuple[float, float]:
+        session = {"type": "transcription", "audio": {"input": {"turn_detection": detection}}}
+        socket.send_json({"type": "session.update", "session": session})
+        assert socket.receive_json()["type"] == "session.updated"
+        (open_session,) = server.sessions
+        used = open_session.recognizer
+        return used.min_silence_after_speech_s, used.silence_after_speech_s
+
+    with (
+        TestClient(create_app(server, Access())) as client,
+        client.websocket_connect(url, headers={"host": "localhost"}) as socket,
+    ):
+        assert socket.receive_json()["type"] == "session.created"
+        assert silences(type="server_vad", silence_duration_ms=350) == (0.35, 0.35)
+        assert silences(type="semantic_vad", eagerness="low") == (recognizer.min_silence_after_speech_s, 4.0)

@@ -98,3 +98,9 @@ def test_deltas_are_the_transcript_of_random_partials(live: bool, vad: bool) -> 
                 finals = []
         finals = [] if kind == "clear" else finals
     assert num_completed > 100
+
+
+def test_usage_is_that_of_the_item() -> None:
+    items = Items(old_form=False, live=False)
+    for end_s, seconds in ((7.5, 8), (9.0, 2), (12.2, 4)):
+        assert list(items.take(Mark("commit", end_s, end_s)))[-1]["usage"]["seconds"] == seconds

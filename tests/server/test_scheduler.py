@@ -157,6 +157,21 @@ def test_streams_of_a_file_that_depends_on_the_batch_run_alone(recognizer: Recog
     assert scheduler.num_runs == scheduler.num_served > 3
 
 
+def test_streams_of_two_left_contexts_are_run_apart(recognizer: Recognizer, sample: np.ndarray) -> None:
+    scheduler = Scheduler(num_threads=1, max_batch=8)
+    other = recognizer.with_options(left_context_ms=640)
+    gate = Gate(scheduler, recognizer)
+    clients = {options: Client(options) for options in (recognizer, other)}
+    for client in clients.values():
+        scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample))
+        scheduler.submit(client.job, lambda stream: stream.finish())
+    gate.open()
+    for options, client in clients.items():
+        client.wait(2)
+        assert not client.failed and finals(client.events) == finals(recognize(options, sample))
+    scheduler.close()
+
+
 def test_batches_have_a_limit_and_one_kind(recognizer: Recognizer, sample: np.ndarray, monkeypatch) -> None:
     batches: list[list[int]] = []
 
@@ -286,6 +301,22 @@ def test_short_pieces_take_few_turns_and_are_answered_as_soon(
     answers, num_turns = asyncio.run(run())
     assert answers == expected and sum(map(len, answers)) >= 5
     assert num_turns < 30
+
+
+def test_pieces_are_held_only_when_nothing_else_waits(recognizer: Recognizer, sample: np.ndarray) -> None:
+    """What a chunk lacks, as reported, is no longer true when more was queued since."""
+
+    async def run() -> None:
+        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
+            for _ in range(2):
+                await session.end_utterance()
+            session._add(Report([], 1, 0.0, False, 5.0))
+            await session.accept_waveform(sample[:160])
+            assert len(session._job.queued) == 3
+            gate.open()
+
+    asyncio.run(run())
 
 
 def test_audio_waits_while_too_much_is_queued(recognizer: Recognizer, sample: np.ndarray) -> None:

@@ -68,6 +68,34 @@ def test_a_client_that_never_pauses_ends_with_its_time() -> None:
     asyncio.run(talk())
 
 
+def test_each_message_lets_a_client_pause_anew() -> None:
+    async def talk() -> None:
+        client = Talk(idle_s=0.5)
+
+        async def speak() -> None:
+            for message in (*range(10), None):
+                await asyncio.sleep(0.1)
+                client.queue.put_nowait(message)
+
+        speaking = asyncio.create_task(speak())
+        assert await client.run() == ""
+        assert client.read == list(range(10))
+        await speaking
+
+    asyncio.run(talk())
+
+
+def test_a_silent_client_ends_with_its_time() -> None:
+    """Which may be shorter than it may pause."""
+
+    async def talk() -> None:
+        client = Talk(max_session_s=0.1, idle_s=3600.0)
+        why = await asyncio.wait_for(client.run(), 60)
+        assert why == "the session has lasted 0.1 s, the longest that is allowed"
+
+    asyncio.run(talk())
+
+
 @pytest.mark.parametrize("queued", [0, 3])
 def test_a_server_that_stops_interrupts_the_wait_and_reads_no_more(queued: int) -> None:
     async def talk() -> None:
