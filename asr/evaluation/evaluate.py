@@ -23,6 +23,7 @@ from asr.evaluation.wer import WordErrors, count_errors
 from asr.features import ENCODER_FRAME_MS
 from asr.files import require_folder
 from asr.lm.packed import load_lm
+from asr.options import flag
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT
 from asr.runtime.search import BEAM_SIZE, DECODER_SEARCHES, SEARCHES, LmWeights, decode_by_steps, decode_words
 from asr.tables import Refusal
@@ -232,14 +233,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lm", metavar="FILE", help="language model from `asr lm`, or bundled")
     for name, default in asdict(LmWeights()).items():
         parser.add_argument(
-            f"--{name.replace('_', '-') if name != 'weight' else 'lm-weight'}",
-            dest=name,
+            flag(f"lm_{name}"),
             type=float,
             default=default,
             metavar="X",
             help="%(default)s",
         )
-    parser.add_argument("--beam", type=int, default=BEAM_SIZE, metavar="N", help="hypotheses kept (%(default)s)")
+    parser.add_argument("--beam-size", type=int, default=BEAM_SIZE, metavar="N", help="hypotheses kept (%(default)s)")
     parser.add_argument(
         "--rescore-ctc-weight",
         type=float,
@@ -274,7 +274,7 @@ def run(args: argparse.Namespace) -> int:
         engine.step_decoder()  # fails now rather than later
     fusion = None
     if args.lm is not None:
-        weights = LmWeights(**{name: getattr(args, name) for name in asdict(LmWeights())})
+        weights = LmWeights(**{name: getattr(args, f"lm_{name}") for name in asdict(LmWeights())})
         fusion = weights.fusion(load_lm(args.lm), engine.tokens, phones=engine.phones)
 
     results: list[Result] = []
@@ -289,7 +289,7 @@ def run(args: argparse.Namespace) -> int:
                 chunks,
                 args.left_context_ms,
                 searches,
-                args.beam,
+                args.beam_size,
                 args.rescore_ctc_weight,
                 fusion,
                 partial(progress.advance, task),
@@ -297,7 +297,7 @@ def run(args: argparse.Namespace) -> int:
             _report_left_out(results[-1].left_out, name, len(cuts))
     Console().print(table(results))
     if args.json:
-        report = {"model": str(args.model), "left_context_ms": args.left_context_ms, "beam": args.beam}
+        report = {"model": str(args.model), "left_context_ms": args.left_context_ms, "beam_size": args.beam_size}
         report["results"] = [result.to_dict() for result in results]
         args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if args.hypotheses:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asr._core import Option
 from asr.options import OPTIONS, described, flag
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--mask", metavar="FILE", help="words and phrases to be shown as stars, one a line")
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     for name, option in OPTIONS.items():
-        kind: dict[str, Any] = {"type": _parser(option), "metavar": name[name.rfind("_") + 1 :].upper()}
+        kind: dict[str, Any] = {"action": _Parsed, "metavar": name[name.rfind("_") + 1 :].upper()}
         if option.type == "choice":
             kind = {"choices": option.choices}
         elif option.type == "flag":
@@ -64,14 +62,20 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
         how.add_argument(flag(name), help=described(option), **kind)
 
 
-def _parser(option: Option) -> Callable[[str], Any]:
-    def parse(text: str) -> Any:
-        try:
-            return option.parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
+class _Parsed(argparse.Action):
+    """A number that the core has read and found within its range."""
 
-    return parse
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        try:
+            setattr(namespace, self.dest, OPTIONS[self.dest].parse(values))
+        except ValueError as error:
+            parser.error(_in_words_of_the_command_line(error))
+
+
+def _in_words_of_the_command_line(error: ValueError) -> str:
+    return _NAME.sub(lambda name: flag(name[0]), str(error))
 
 
 def new_recognizer(args: argparse.Namespace) -> Recognizer:
@@ -94,7 +98,7 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
     except (ModelError, LmError):
         raise
     except ValueError as error:
-        raise ValueError(_NAME.sub(lambda name: flag(name[0]), str(error))) from error
+        raise ValueError(_in_words_of_the_command_line(error)) from error
 
 
 def recognizer_or_error(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Recognizer | None:

@@ -199,15 +199,25 @@ def test_wrong_options_leave_the_folder_as_it_was_and_other_options_do_not_get_i
     corpus: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["transcribe", str(corpus), "--out", str(tmp_path), "--model", str(tiny_onnx), "--shard", "2/3"]
-    assert main([*arguments, "--beam", "0"]) == 1
-    assert capsys.readouterr().err == "asr transcribe: --beam is 0; it must be in [1, 1024]\n"
+    with pytest.raises(SystemExit, match="2"):
+        main([*arguments, "--beam-size", "0"])
+    assert "--beam-size is 0; it must be a whole number in [1, 1024]" in capsys.readouterr().err
+    assert main([*arguments, "--phrases", str(tmp_path / "none.txt")]) == 1
+    assert "--phrases: there is no file" in capsys.readouterr().err
     assert files(tmp_path) == []
     assert main(arguments) == 0
     assert files(tmp_path) == ["manifest.2-of-3.jsonl", "talks/silence.jsonl", "transcribe.json"]
     capsys.readouterr()
-    assert main([*arguments, "--beam", "64"]) == 1
-    error = capsys.readouterr().err
-    assert "holds texts made with --beam 256, now it is 64: give the same options, or another --out" in error
+    for former, option in (
+        ("--beam-size 256", "--beam-size 64"),
+        ("--silence-after-speech-s 2", "--silence-after-speech-s 0.5"),
+        ("--second-pass", "--no-second-pass"),
+        ("--text formatted", "--text plain"),
+    ):
+        assert main([*arguments, *option.split()]) == 1
+        error = capsys.readouterr().err
+        assert f"holds texts made with {former}, now it is {option}: give the same options" in error
+    assert main([*arguments, "--beam-size", "256"]) == 0
 
 
 def test_a_recording_that_a_ray_worker_died_over_is_not_tried_again(

@@ -255,7 +255,7 @@ def test_options_of_the_command_reach_the_search(data: Path, pairs_lm: Path, mon
     calls: list[Any] = []
     monkeypatch.setattr("asr.evaluation.evaluate.open_engine", lambda *_: ClockedEngine())
     monkeypatch.setattr("asr.evaluation.evaluate.decode_words", lambda *given: calls.append(given) or [])
-    options = f"--lm {pairs_lm} --search beam,rescore+lm --beam 3 --rescore-ctc-weight 0.25 --chunk-ms 320"
+    options = f"--lm {pairs_lm} --search beam,rescore+lm --beam-size 3 --rescore-ctc-weight 0.25 --chunk-ms 320"
     assert main(["evaluate", "some.onnx", "--data", str(data), "--num-utterances", "1", *options.split()]) == 0
     assert [(name, beam_size, weight) for _, _, name, beam_size, _, weight, *_ in calls] == [
         ("beam", 3, 0.25), ("rescore", 3, 0.25)
@@ -319,7 +319,7 @@ def test_the_language_model_is_used_where_asked(
 ) -> None:
     out = tmp_path / "out.tsv"
     arguments = ["evaluate", str(tiny_onnx), "--data", str(data), "--chunk-ms", "640", "--hypotheses", str(out)]
-    assert main([*arguments, "--lm", str(pairs_lm), "--oov-penalty", "30"]) == 0
+    assert main([*arguments, "--lm", str(pairs_lm), "--lm-oov-penalty", "30"]) == 0
     said: dict[str, list[str]] = {}
     for row in _rows(out):
         said.setdefault(row["search"], []).extend(row["hypothesis"].split())
@@ -364,7 +364,7 @@ def test_chunk_and_search_lists() -> None:
         (["--left-context-ms", "100"], "--left-context-ms 100"),
         (["--num-utterances", "0"], "--num-utterances 0"),
         (["--json", "no/such/out.json"], "no folder"),
-        (["--beam", "0", "--search", "beam"], "beam_size"),
+        (["--beam-size", "0", "--search", "beam"], "beam_size"),
     ],
 )
 def test_command_names_the_wrong_option(

@@ -341,8 +341,8 @@ def test_what_nobody_expects_is_not_swallowed(
         (["--output", "o/", "--file", "a.wav", "a.wav"], "a.wav and a.wav would both be written to o/a.txt"),
         (["--format", "ass"], "invalid choice: 'ass'"),
         (
-            ["--beam", "9999999999"],
-            "--beam: '9999999999' is no whole number of at most nine digits",
+            ["--beam-size", "9999999999"],
+            "--beam-size is 1e+10; it must be a whole number in [1, 1024]",
         ),
         (["--model", ""], "--model is empty"),
         (["--hotwords", "BERTIE"], "--hotwords: there is no file BERTIE; write what is expected into a file"),

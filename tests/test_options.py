@@ -1,0 +1,158 @@
+"""The table of options (csrc/options.h), walked through Python, the command line, C, and what is written from it."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import inspect
+import math
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.benchmark_module import load_benchmark
+from support.c_build import build
+
+from asr import Recognizer, _core, config, features, tokenizer
+from asr.options import COMMAND, OPTIONS, ROOT, WRITTEN, camel_case, flag
+from asr.runtime import metadata
+from asr.runtime.search import LmWeights, decode, decode_words
+from asr.streaming.terminal.arguments import new_parser
+from asr.streaming.terminal.options import add_recognition_options
+
+
+def other_value(name: str) -> Any:
+    """A value that is allowed, and not the default."""
+    option = OPTIONS[name]
+    if option.type == "flag":
+        return not option.default
+    if option.type == "choice":
+        return next(choice for choice in option.choices if choice != option.default)
+    step = 40 if option.type == "milliseconds" else 1 if option.type == "integer" else 0.25
+    return option.default + step if option.default + step <= option.high else option.default - step
+
+
+def wrong_values(name: str) -> list[Any]:
+    option = OPTIONS[name]
+    if option.type == "flag":
+        return [1, "true"]
+    if option.type == "choice":
+        return ["best", "", 0]
+    below = math.nextafter(option.low, -math.inf) if option.with_low else option.low
+    values: list[Any] = [below, math.nan, "1", True]
+    values += [] if math.isinf(option.high) else [option.high * 1.001]
+    return values + ([option.default + 0.5] if isinstance(option.default, int) else [])
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_python_takes_an_option(name: str) -> None:
+    option, value = OPTIONS[name], other_value(name)
+    assert getattr(_core.Options(**{name: value}), name) == value
+    assert getattr(_core.Options(**{name: None}), name) == (None if option.of_model else option.default)
+    for wrong in wrong_values(name):
+        with pytest.raises(ValueError, match=rf"^{name} is .*; it must be {re.escape(option.allowed)}$"):
+            _core.Options(**{name: wrong})
+    if option.type not in ("flag", "choice"):
+        for limit in (option.high, option.low if option.with_low else np.nextafter(option.low, 1)):
+            assert getattr(_core.Options(**{name: limit}), name) == limit
+    assert f"    {name}: {option.doc}" in (Recognizer.__doc__ or "")
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_command_line_takes_an_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser, value = argparse.ArgumentParser(), other_value(name)
+    add_recognition_options(parser)
+    assert getattr(parser.parse_args([]), name) is None
+    written = [flag(f"no_{name}")] if value is False else [flag(name), str(value)]
+    assert getattr(parser.parse_args(written), name) == value
+    assert OPTIONS[name].doc in " ".join(parser.format_help().split())
+    if OPTIONS[name].type not in ("flag", "choice"):
+        with pytest.raises(SystemExit):
+            parser.parse_args([flag(name), "-1000"])
+        assert f"{flag(name)} is -1000; it must be {OPTIONS[name].allowed}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_c_library_takes_an_option_by_its_name(name: str) -> None:
+    c_library = load_benchmark("c_library")
+    library = c_library.CLibrary(build() / "libasr_stream.so")
+    option, value = OPTIONS[name], other_value(name)
+    number = option.choices.index(value) if option.type == "choice" else value
+    text = str(value).lower() if option.type == "flag" else str(value)
+    found, _ = library.options(**{name: text})
+    assert getattr(found, name) == number
+    default, _ = library.options()
+    index = option.choices.index(option.default) if option.type == "choice" else option.default
+    unset = -1 if isinstance(option.default, int) else math.nan
+    assert getattr(default, name) == (pytest.approx(unset, nan_ok=True) if option.of_model else index)
+    differing = [field for field, _ in found._fields_ if getattr(found, field) != getattr(default, field)]
+    assert [field for field in differing if field == name or not math.isnan(getattr(found, field))] == [name]
+    assert {field for field, _ in found._fields_} == {"struct_size", *OPTIONS}
+    assert ctypes.sizeof(found) == default.struct_size
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_types_of_javascript_have_an_option(name: str) -> None:
+    """That the core in JavaScript takes it is tested in js/tests/recognizer.test.mjs."""
+    types = (ROOT / "js" / "src" / "index.d.ts").read_text()
+    kind = {"flag": "boolean", "choice": ".*"}.get(OPTIONS[name].type, "number")
+    assert re.search(rf"^  {camel_case(name)}\?: {kind};$", types, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_is_written_from_the_table_is_up_to_date(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert WRITTEN[name](text) == text, f"run {COMMAND}"
+
+
+def test_what_is_written_depends_on_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {"name": "beam_size", "doc": "other", "type": "number", "allowed": "in (0, 1]", "choices": ()}
+    monkeypatch.setitem(OPTIONS, "beam_size", SimpleNamespace(**words, default=0.5, of_model=False))  # type: ignore[arg-type]
+    for name, update in WRITTEN.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert update(text) != text, name
+
+
+def test_the_defaults_of_a_file_without_are_those_of_the_table() -> None:
+    of_file = {field.name: field.default for field in fields(metadata.ModelMetadata)}
+    assert of_file["default_chunk_size"] * _core.ENCODER_FRAME_MS == OPTIONS["chunk_ms"].default
+    assert of_file["default_left_context"] * _core.ENCODER_FRAME_MS == OPTIONS["left_context_ms"].default
+    assert of_file["rescore_ctc_weight"] == OPTIONS["rescore_ctc_weight"].default
+
+
+@pytest.mark.parametrize("function", [decode, decode_words])
+def test_whole_utterances_are_decoded_with_the_defaults(function: Callable[..., object]) -> None:
+    parameters = inspect.signature(function).parameters
+    assert parameters["ctc_weight"].default == OPTIONS["rescore_ctc_weight"].default
+    assert parameters["beam_size"].default == OPTIONS["beam_size"].default
+    for name, default in vars(LmWeights()).items():
+        assert default == OPTIONS[f"lm_{name}"].default
+
+
+def test_the_sample_rates_are_the_same_everywhere() -> None:
+    limits = f"[{_core.MIN_SAMPLE_RATE}, {_core.MAX_SAMPLE_RATE}]"
+    for path in ("csrc/include/asr_stream/asr_stream.h", "js/src/index.d.ts", "streaming/stream.py", "docs/options.md"):
+        assert limits in (ROOT / path).read_text(), path
+    header = (ROOT / "csrc" / "include" / "asr_stream" / "asr_stream.h").read_text()
+    assert f"#define ASR_SAMPLE_RATE {_core.SAMPLE_RATE}\n" in header
+
+
+def test_the_table_of_the_command_line_names_its_options() -> None:
+    table = (Path(__file__).parent.parent / "docs" / "live.md").read_text()
+    options = set(re.findall(r"^\| `(--[\w-]+)` \|", table, re.MULTILINE))
+    assert len(options) > 10
+    assert options <= {name for action in new_parser()._actions for name in action.option_strings}
+
+
+def test_what_python_states_before_the_core_is_loaded_is_the_same() -> None:
+    for name in ("SAMPLE_RATE", "NUM_MEL_BINS", "SUBSAMPLING", "FEATURE_OVERLAP", "ENCODER_FRAME_MS"):
+        assert getattr(features, name) == getattr(_core, name), name
+    assert metadata.FORMAT_VERSION == _core.FORMAT_VERSION
+    assert config.MAX_PHONES == _core.MAX_PHONES
+    special = tokenizer.BLANK_ID, tokenizer.UNK_ID, tokenizer.SOS_EOS_ID
+    assert special == (_core.BLANK_ID, _core.UNK_ID, _core.SOS_EOS_ID)
