@@ -20,6 +20,7 @@ COMMANDS = {
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
     "transcribe": ("asr.streaming.corpus.cli", "text for the recordings of a corpus, on all cores or on Ray"),
     "lm": ("asr.lm.cli", "train or pack a language model for the beam search"),
+    "neural-lm": ("asr.neural_lm.cli", "train a neural language model, which rescores finals"),
     "lexicon": ("asr.lexicon.cli", "pronunciations of words, from a dictionary and a model"),
     "text": ("asr.punctuation.cli", "train a model of case and punctuation"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
@@ -54,6 +55,7 @@ EXAMPLES = """examples:
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
   asr transcribe podcasts/ --out texts
   asr lm train sentences.txt -o words.lm
+  asr neural-lm utterances.txt -o lm.pt
   asr lexicon train cmudict -o g2p.model
   asr text train books.txt podcasts.txt -o punctuation.pt
   asr export runs/tiny -o model.onnx --int8

@@ -43,8 +43,8 @@ namespace asr_stream {
 // A leading word of a partial is stable when every hypothesis within this many nats of the best has it. Less than 1 %
 // of the stable words then change in a later partial (benchmarks/stability.py).
 inline constexpr double kStableMargin = 3.0;
-// A last word of a partial that is neither stable nor as likely as this, one in 100 000, is not shown: of such words one
-// in six was a fragment ("PHX" on the way to "PHOENIX").
+// A last word of a partial that is neither stable nor as likely as this, 1 in 100 000, is not shown: most of such words
+// are fragments ("PHX" on the way to "PHOENIX").
 inline constexpr float kRareLogProb = -11.5f;
 inline constexpr std::int64_t kNumCompared = 24;  // of these hypotheses, at most
 // Encoder frames, 5 s: of the utterance before, the second pass attends to so much.

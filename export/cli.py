@@ -16,8 +16,8 @@ from asr.export.triton import export_triton
 from asr.export.write import ExportReport, export_model, in_half_precision
 from asr.features import ENCODER_FRAME_MS
 from asr.files import require_folder
-from asr.lm.neural.checkpoint import KIND as NEURAL_LM
-from asr.lm.neural.checkpoint import NeuralLmCheckpoint
+from asr.neural_lm.checkpoint import KIND as NEURAL_LM
+from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 from asr.punctuation.checkpoint import KIND as PUNCTUATION
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.runtime.metadata import ModelMetadata
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "checkpoint",
         help="the folder of a training run (its best checkpoint), a checkpoint, a .safetensors file, or bundled; a "
-        'checkpoint of "asr text train" becomes the file for punctuation, one of "asr lm neural" a language model',
+        'checkpoint of "asr text train" becomes the file for punctuation, one of "asr neural-lm" a language model',
     )
     parser.add_argument(
         "--target",
@@ -125,7 +125,7 @@ def _run_punctuation(args: argparse.Namespace) -> int:
 
 def _run_neural_lm(args: argparse.Namespace) -> int:
     if args.target != "native" or args.average is not None:
-        raise ValueError(f"{args.checkpoint} is of `asr lm neural`: it takes -o, --int8 and --license alone")
+        raise ValueError(f"{args.checkpoint} is of `asr neural-lm`: it takes -o, --int8 and --license alone")
     _report_stage("tracing the language model, and comparing it with PyTorch")
     report = export_neural_lm(
         NeuralLmCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, license=args.license

@@ -18,8 +18,8 @@ from asr.export.graph import ExportError, output_path, trace
 from asr.export.parity import hold
 from asr.export.quantize import halve, quantize, replace_nodes
 from asr.files import replacing
-from asr.lm.neural.checkpoint import NeuralLmCheckpoint
-from asr.lm.neural.model import NeuralLm
+from asr.neural_lm.checkpoint import NeuralLmCheckpoint
+from asr.neural_lm.model import NeuralLm
 from asr.runtime.neural_lm import NeuralLmFile
 
 MAX_ERROR = 2e-3

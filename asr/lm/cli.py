@@ -1,7 +1,4 @@
-"""`asr lm`: language models, n-grams for the beam search and a neural one for finals.
-
-N-grams are trained on text, or packed from any tool's ARPA file, without PyTorch.
-"""
+"""`asr lm`: a language model for the beam search, trained on text or packed from any tool's ARPA file. No PyTorch."""
 
 from __future__ import annotations
 
@@ -45,20 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "models", nargs="+", metavar="MODEL*WEIGHT", help="e.g. 'bundled*0.7' mine.lm*0.3; weight 1 where there is none"
     )
     cutting = commands.add_parser(
-        "utterances", help="cut cased prose into utterances as people pause, in capitals: what train and neural take"
+        "utterances",
+        help="cut cased prose into utterances as people pause, in capitals: what train and `asr neural-lm` take",
     )
     cutting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, a sentence or paragraph a line")
     cutting.add_argument(
         "--spellings", nargs="+", type=Path, default=[], metavar="TABLE", help="two columns: COLOUR, a tab, COLOR"
     )
     cutting.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    neural = commands.add_parser("neural", help="train a neural language model, or go on with a training")
-    neural.add_argument("text", nargs="+", metavar="TEXT*WEIGHT", help="utterances, one a line; weight 1 if not given")
-    neural.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. lm.pt")
-    neural.add_argument("--resume", action="store_true", help="go on with the training that FILE of --output holds")
-    neural.add_argument("--steps", type=int, default=6000, metavar="N", help="of the whole training (%(default)s)")
-    neural.add_argument("--pieces", type=int, default=4096, metavar="N", help="number of word pieces (%(default)s)")
-    neural.add_argument("--seed", type=int, default=0, metavar="N", help="(%(default)s)")
     for command in (train, mixed):
         command.add_argument(
             "--megabytes", type=float, default=15.0, metavar="MB", help="size to prune to (%(default)s)"
@@ -76,10 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr lm`."""
-    if args.what == "neural":
-        from asr.lm.neural.cli import run as run_neural  # needs PyTorch
-
-        return run_neural(args)
     require_folder(args.output)
     if args.what == "utterances":
         return _cut(args)

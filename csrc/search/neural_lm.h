@@ -1,4 +1,4 @@
-// Rescoring the sentences of a lattice with a neural language model (asr/lm/neural).
+// Rescoring the sentences of a lattice with a neural language model (asr/neural_lm).
 //
 // The model reads word pieces. The sentences share most of their words, so they go through it as one tree of pieces, in
 // one run: each node attends to its ancestors alone (tree attention, as in Miao et al. 2024, "SpecInfer"). Word by word

@@ -1,4 +1,4 @@
-"""`asr lm neural`: trains the neural language model that rescores finals."""
+"""`asr neural-lm`: trains the neural language model that rescores finals."""
 
 from __future__ import annotations
 
@@ -12,18 +12,43 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from asr.command import split_weight
 from asr.files import require_folder
-from asr.lm.neural.checkpoint import NeuralLmCheckpoint
-from asr.lm.neural.model import NeuralLmConfig
-from asr.lm.neural.text import learn_pieces, read
-from asr.lm.neural.train import Report, TrainOptions, train
 from asr.lm.packed import LmError
+from asr.neural_lm.checkpoint import NeuralLmCheckpoint
+from asr.neural_lm.model import NeuralLmConfig
+from asr.neural_lm.text import learn_pieces, read
+from asr.neural_lm.train import Report, TrainOptions, train
 
 PLAIN_EVERY = 100
 """Steps between two progress lines, without a terminal."""
 
 
+DESCRIPTION = """\
+Trains the neural language model that rescores finals, on utterances, one a line,
+as `asr lm utterances` writes them. `asr export` makes of its checkpoint the
+.onnx file that apps use.
+"""
+EXAMPLES = """\
+examples:
+  asr lm utterances books.txt talks.txt -o lines.txt
+  asr neural-lm lines.txt*0.8 sentences.txt*0.2 -o lm.pt
+  asr neural-lm lines.txt*0.8 sentences.txt*0.2 -o lm.pt --resume
+  asr export lm.pt -o lm.onnx --int8
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("text", nargs="+", metavar="TEXT*WEIGHT", help="UTF-8; share of each batch, 1 if not given")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. lm.pt")
+    parser.add_argument("--resume", action="store_true", help="go on with the training that FILE of --output holds")
+    parser.add_argument("--steps", type=int, default=6000, metavar="N", help="of the whole training (%(default)s)")
+    parser.add_argument("--pieces", type=int, default=4096, metavar="N", help="number of word pieces (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(%(default)s)")
+
+
 def run(args: argparse.Namespace) -> int:
-    """Entry of `asr lm neural`."""
+    """Entry of `asr neural-lm`."""
     if args.steps < 1:
         raise LmError(f"--steps {args.steps} must be at least 1")
     require_folder(args.output)
@@ -68,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             train(texts, args.output, tokenizer, options, config, resume=resume, on_step=on_step, on_scores=on_scores)
         except KeyboardInterrupt:
-            print(f"asr lm: stopped; {args.output} is saved, go on with --resume", file=sys.stderr)
+            print(f"asr neural-lm: stopped; {args.output} is saved, go on with --resume", file=sys.stderr)
             return 130
     print(f"{args.output}: trained; asr export {args.output} -o lm.onnx --int8 makes of it what asr-stream takes")
     return 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from asr.lm.neural.model import NeuralLm, NeuralLmConfig
+from asr.neural_lm.model import NeuralLm, NeuralLmConfig
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import CheckpointError, read_values, write_values
 

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 
 from asr.cli import main
 from asr.export.neural_lm import NeuralLmGraph, example_tree, export_neural_lm
-from asr.lm.neural.checkpoint import NeuralLmCheckpoint
-from asr.lm.neural.model import NeuralLm, NeuralLmConfig, causal
-from asr.lm.neural.text import learn_pieces, read, rows
-from asr.lm.neural.train import TrainOptions, train
+from asr.neural_lm.checkpoint import NeuralLmCheckpoint
+from asr.neural_lm.model import NeuralLm, NeuralLmConfig, causal
+from asr.neural_lm.text import learn_pieces, read, rows
+from asr.neural_lm.train import TrainOptions, train
 from asr.runtime.neural_lm import NeuralLmFile
 from asr.runtime.onnx_session import ModelError
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
@@ -128,7 +128,7 @@ def test_commands_train_export_and_refuse_to_begin_anew(
     text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "lm.pt"
-    command = ["lm", "neural", f"{text_file}*2", "-o", str(output), "--pieces", "40"]
+    command = ["neural-lm", f"{text_file}*2", "-o", str(output), "--pieces", "40"]
     assert main([*command, "--steps", "1"]) == 0
     assert main([*command, "--steps", "1"]) == 1
     assert "--resume" in capsys.readouterr().err

@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asr.config import OptimConfig
-from asr.lm.neural.checkpoint import NeuralLmCheckpoint
-from asr.lm.neural.model import NeuralLm, NeuralLmConfig, causal
-from asr.lm.neural.text import Text, rows
+from asr.neural_lm.checkpoint import NeuralLmCheckpoint
+from asr.neural_lm.model import NeuralLm, NeuralLmConfig, causal
+from asr.neural_lm.text import Text, rows
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
 from asr.training.checkpoint import CheckpointError
 from asr.training.optim import build_optimizer
