@@ -23,8 +23,8 @@ inline constexpr std::int64_t kMaxFullContext = 750;
 struct PunctuationMetadata;
 struct TextOptions;
 
-// Options of recognition, as a segment uses them, and what it recognizes with. Immutable once a segment has them; shared
-// by any number.
+// Options of recognition, as a segment uses them, and what it recognizes with. Immutable once a segment has them;
+// shared by any number.
 struct SegmentOptions {
   enum class Search { kGreedy = ASR_SEARCH_GREEDY, kBeam = ASR_SEARCH_BEAM, kRescore = ASR_SEARCH_RESCORE };
 

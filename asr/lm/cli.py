@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     cutting = commands.add_parser(
         "utterances",
-        help="cut cased prose into utterances as people pause, in capitals: what train and `asr neural-lm` take",
+        help="cut cased prose into utterances as people pause: text for train and `asr neural-lm`",
     )
     cutting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, a sentence or paragraph a line")
     cutting.add_argument(
