@@ -31,9 +31,9 @@ class LookedAt {
 // See Language::numbers. looked_at.reach(): of all rules so far. has_role(word): it can be part of a number, or tell
 // whether another one is. match(i): the tokens of the rule that takes most words from word i on; none: no rule does.
 template <typename Reader, typename HasRole, typename Match>
-std::vector<ShownToken> longest_matches(const std::vector<std::string>& words, std::size_t first, std::size_t num_stable,
-                                        std::size_t* num_settled, const Reader& looked_at, HasRole has_role,
-                                        Match match) {
+std::vector<ShownToken> longest_matches(const std::vector<std::string>& words, std::size_t first,
+                                        std::size_t num_stable, std::size_t* num_settled, const Reader& looked_at,
+                                        HasRole has_role, Match match) {
   std::vector<ShownToken> result;
   bool is_settled = num_settled != nullptr;
   if (is_settled) *num_settled = 0;

@@ -18,8 +18,8 @@ using Shown = std::vector<ShownToken>;
 
 constexpr int kLargestWord = 12;
 
-const std::unordered_set<std::string> kMonths = {"januar", "februar", "märz",      "april",   "mai",      "juni", "juli",
-                                                 "august", "september", "oktober", "november", "dezember", "jänner"};
+const std::unordered_set<std::string> kMonths = {"januar", "jänner", "februar",   "märz",    "april",    "mai", "juni",
+                                                 "juli",   "august", "september", "oktober", "november", "dezember"};
 const std::unordered_set<std::string> kMagnitudes = {"million", "millionen", "milliarde", "milliarden", "billion",
                                                      "billionen"};
 // What is written behind a number; of money after an amount of it.

@@ -135,10 +135,12 @@ NumberTables make_tables() {
   t.old = {"old", "olds"};
   t.denominators = {{"half", 2}, {"halves", 2}, {"third", 3}, {"thirds", 3}, {"quarter", 4}, {"quarters", 4},
                     {"fourths", 4}, {"eighth", 8}, {"eighths", 8}, {"sixteenth", 16}, {"sixteenths", 16}};
-  t.divided = {"cup", "cups", "teaspoon", "teaspoons", "tablespoon", "tablespoons", "inch", "inches", "ounce", "ounces"};
+  t.divided = {"cup", "cups", "teaspoon", "teaspoons", "tablespoon", "tablespoons", "inch", "inches",
+               "ounce", "ounces"};
 
   t.number_cues = {"number", "code", "extension", "room", "flight", "pin", "route", "highway", "channel", "gate",
-                   "apartment", "suite", "zip", "dial", "bus", "model", "password", "passcode", "account", "seat", "unit",
+                   "apartment", "suite", "zip", "dial", "bus", "model", "password", "passcode", "account",
+                   "seat", "unit",
                    "flat", "serial", "port"};
   t.copulas = {"is", "was"};
   t.divisions = {"chapter", "verse", "act", "scene", "volume", "part", "section", "book", "lesson", "step"};
@@ -170,15 +172,15 @@ NumberTables make_tables() {
   t.phrases = {{"nine eleven", "9/11"}, {"twenty four seven", "24/7"}, {"fifty fifty", "50-50"},
                {"s and p five hundred", "S&P 500"}, {"h two o", "H2O"}, {"h two s", "H2S"}, {"c o two", "CO2"},
                {"four o one k", "401(k)"}, {"four oh one k", "401(k)"}, {"five o one c", "501(c)"},
-               {"omega three", "omega-3"}, {"omega six", "omega-6"}, {"three d", "3D"}, {"two d", "2D"}, {"four g", "4G"},
-               {"five g", "5G"}, {"four k", "4K"}, {"eight k", "8K"}, {"ten eighty p", "1080p"}, {"seven twenty p", "720p"},
-               {"four eighty p", "480p"},
+               {"omega three", "omega-3"}, {"omega six", "omega-6"}, {"three d", "3D"}, {"two d", "2D"},
+               {"four g", "4G"}, {"five g", "5G"}, {"four k", "4K"}, {"eight k", "8K"}, {"ten eighty p", "1080p"},
+               {"seven twenty p", "720p"}, {"four eighty p", "480p"},
                {"seven thirty seven", "737"}, {"seven forty seven", "747"}, {"seven fifty seven", "757"},
-               {"seven sixty seven", "767"}, {"seven seventy seven", "777"}, {"seven eighty seven", "787"}, {"g p t four", "GPT-4"}, {"g p t five", "GPT-5"},
-               {"forty niners", "49ers"},
-               {"eleventh hour", "eleventh hour"}};
+               {"seven sixty seven", "767"}, {"seven seventy seven", "777"}, {"seven eighty seven", "787"},
+               {"g p t four", "GPT-4"}, {"g p t five", "GPT-5"},
+               {"forty niners", "49ers"}, {"eleventh hour", "eleventh hour"}};
   for (const char* compound :
-       {"t-shirt", "t-shirts", "x-ray", "x-rays", "u-turn", "u-turns", "well-bred", "well-dressed", 
+       {"t-shirt", "t-shirts", "x-ray", "x-rays", "u-turn", "u-turns", "well-bred", "well-dressed",
         "good-natured", "good-looking", "cold-blooded", "old-fashioned", "middle-aged", "left-handed", "right-handed",
         "broken-hearted", "absent-minded", "brother-in-law", "sister-in-law", "mother-in-law",
         "father-in-law", "son-in-law", "daughter-in-law", "passer-by", "self-control", "self-esteem", "self-respect",

@@ -1,5 +1,5 @@
-// Rules for two numbers that belong together: opening hours, ranges, odds, heights, counting. Digits for one of them only
-// would hide that.
+// Rules for two numbers that belong together: opening hours, ranges, odds, heights, counting. Digits for one of them
+// alone would hide that.
 #include <string>
 
 #include "text/en/number_rules.h"
@@ -10,8 +10,8 @@ namespace {
 
 // Of an amount below a thousand without sign and fraction; else -1.
 int small_value(const Amount& amount) {
-  const bool is_plain = !amount.is_decimal && amount.scale == amount.end && amount.text.size() <= 3 && amount.text[0] != '-';
-  return is_plain ? std::stoi(amount.text) : -1;
+  const bool is_plain = !amount.is_decimal && amount.scale == amount.end && amount.text[0] != '-';
+  return is_plain && amount.text.size() <= 3 ? std::stoi(amount.text) : -1;
 }
 
 }  // namespace
@@ -80,7 +80,8 @@ Shown Rules::range(std::size_t i) const {
   const int first = small_value(low), second = small_value(high);
   if (spoken.is(middle, tables.in)) {  // "one in ten thousand"
     const std::size_t size = high.text.size();
-    const bool is_round = high.scale != high.end || (size >= 3 && high.text.compare(size - 2, 2, "00") == 0 && high.text != "2,000");
+    const bool is_hundreds = size >= 3 && high.text.compare(size - 2, 2, "00") == 0 && high.text != "2,000";
+    const bool is_round = high.scale != high.end || is_hundreds;
     if (first != 1 || !is_round) return {};
   } else if (low.is_small && high.is_small) {
     return words(i, high.end);

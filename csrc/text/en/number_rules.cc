@@ -197,7 +197,8 @@ Shown Rules::mixed(std::size_t i) const {
   Shown shown;
   const std::size_t n = spoken.find(tables.currencies, amount.end, currency);
   const bool is_money = n && (currency.is_clear || amount.scale != amount.end);
-  amount.text += "." + std::to_string((is_money && amount.scale == amount.end) || hundredths % 10 ? hundredths : hundredths / 10);
+  const bool has_cents = is_money && amount.scale == amount.end;
+  amount.text += "." + std::to_string(has_cents || hundredths % 10 ? hundredths : hundredths / 10);
   if (is_money) {
     add(shown, amount, i, currency.symbol, amount.end + n);
   } else if (amount.scale != amount.end) {
@@ -312,7 +313,9 @@ Shown Rules::phrase(std::size_t i) const {
   const auto title = tables.titles.find(spoken.word(i));
   if (title == tables.titles.end()) return {};
   const std::string& name = spoken.word(i + 1);
-  const auto is_name = [this](const auto& word) { return english_names().may_be_name(word) && !tables.roles.count(word); };
+  const auto is_name = [this](const auto& word) {
+    return english_names().may_be_name(word) && !tables.roles.count(word);
+  };
   const bool is_pair = spoken.is(i + 1, tables.conjunction) && tables.titles.count(spoken.word(i + 2)) &&
                        is_name(spoken.word(i + 3));  // "Mr. and Mrs. Smith"
   if (!is_pair && !is_name(name)) return {};

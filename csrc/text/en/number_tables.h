@@ -1,5 +1,5 @@
-// The English words that numbers are spoken with: all that the rules know of them. Words are in lower case, phrases have
-// one space between their words.
+// The English words that numbers are spoken with: all that the rules know of them. Words are in lower case, phrases
+// have one space between their words.
 #pragma once
 
 #include <cstddef>
@@ -89,7 +89,8 @@ struct NumberTables {
 };
 
 // Language::numbers: a small grammar over the tables. At each word the rule that takes the most words wins, of equals
-// the earlier one. Where digits would be a guess words stay: "one" alone, what is below ten without a unit, "a hundred".
+// the earlier one. Where digits would be a guess words stay: "one" alone, what is below ten without a unit, and
+// "a hundred".
 std::vector<ShownToken> format_english_numbers(const std::vector<std::string>& words, std::size_t first,
                                                std::size_t num_stable, std::size_t* num_settled);
 

@@ -13,10 +13,12 @@ namespace {
 
 using Rule = Shown (Rules::*)(std::size_t) const;
 
-constexpr Rule kRules[] = {&Rules::address,  &Rules::hours,         &Rules::range,   &Rules::height, &Rules::counting,
-                           &Rules::phrase,   &Rules::house,         &Rules::time,    &Rules::days,   &Rules::date,
-                           &Rules::money,    &Rules::mixed,         &Rules::measure, &Rules::age, &Rules::digits, &Rules::military_time,
-                           &Rules::year,     &Rules::ordinal,       &Rules::lettered, &Rules::amount, &Rules::letters};
+constexpr Rule kRules[] = {&Rules::address, &Rules::hours,    &Rules::range,  &Rules::height,
+                           &Rules::counting, &Rules::phrase,  &Rules::house,  &Rules::time,
+                           &Rules::days,    &Rules::date,     &Rules::money,  &Rules::mixed,
+                           &Rules::measure, &Rules::age,      &Rules::digits, &Rules::military_time,
+                           &Rules::year,    &Rules::ordinal,  &Rules::lettered, &Rules::amount,
+                           &Rules::letters};
 
 // Whether a word can be part of a number, or tell whether another one is.
 bool has_role(const std::string& word, const NumberTables& tables) {
