@@ -110,7 +110,7 @@ test("formatted text has small letters, masked words are stars, and raw text is 
   const masked = plain.raw.toLowerCase().replaceAll(/\bthe\b/g, "***").replace("walked slowly", "****** ******");
   assert.equal(shown.text, masked);
   assert.equal(shown.words.map(({ word }) => word).join(" "), shown.text);
-  const message = /text is "pretty"; it must be one of formatted, plain/;
+  const message = /text is 'pretty'; it must be one of formatted, plain/;
   await assert.rejects(Recognizer.load({ model, text: "pretty" }), message);
 });
 
@@ -129,7 +129,7 @@ test("what is amiss is said where it was written", async () => {
     [{ model, chunk: 640 }, /option chunk is not known: choose among model, lm, neuralLm, punctuation/],
     [{ model, chunkMs: 650 }, /chunkMs is 650; it must be a multiple of 40 in \[40, 5120\]/],
     [{ model, leftContextMs: -40 }, /leftContextMs is -40/],
-    [{ model, search: "best" }, /search is "best"; it must be one of greedy, beam, rescore/],
+    [{ model, search: "best" }, /search is 'best'; it must be one of greedy, beam, rescore/],
     [{ model, beamSize: 0 }, /beamSize is 0; it must be a whole number in \[1, 1024\]/],
     [{ model, maxUtteranceS: 121 }, /maxUtteranceS is 121; it must be in \(0, 120\]/],
     [{ model, silenceAfterSpeechS: 0 }, /silenceAfterSpeechS is 0/],
