@@ -253,8 +253,7 @@ void Segment::search_mean() {
 }
 
 void Segment::rescore() {
-  const bool with_decoder =
-      options_->search == SegmentOptions::Search::kRescore && !options_->phrases && !over_phones();
+  const bool with_decoder = options_->rescores();
   if (options_->neural_lm && !options_->phrases && over_phones()) return rescore_sentences();
   nbest_ = hypotheses(last_searches(), with_decoder ? options_->num_rescored : 1, true);
   if (nbest_.size() == 1 || nbest_.front().tokens.empty()) return report_final(nbest_.front());

@@ -123,6 +123,34 @@ test("a name behind a title begins with a capital", async () => {
   assert.match(text, /^(Mr\. Kidder[,.?]? ?)+$/);
 });
 
+test("every option of the core is one of the recognizer, under its name in JavaScript", async () => {
+  const core = await loadCore();
+  const { options } = core.contract();
+  assert.ok(Object.keys(options).length > 15);
+  const types = await readFile(new URL("../src/index.d.ts", import.meta.url), "utf8");
+  for (const key of Object.keys(options)) {
+    const wrong = { model, [key]: {} }; // of no type that an option has
+    await assert.rejects(Recognizer.load(wrong), new RegExp(`^RangeError: ${key} is of another type; it must be `));
+    assert.match(types, new RegExp(`^  ${key}\\?: `, "m"));
+  }
+});
+
+test("an utterance is ended and options are changed within a stream", async () => {
+  const variant = await recognizer.withOptions({ search: "beam", chunkMs: 320, leftContextMs: 640, mask: ["the"] });
+  const stream = recognizer.stream();
+  const events = [...(await stream.accept(samples)), ...(await stream.endUtterance())];
+  const whole = (await recognize(samples)).at(-1);
+  assert.deepEqual({ ...events.at(-1) }, { ...whole, endpoint: events.at(-1).endpoint });
+  await stream.change(variant);
+  const later = [...(await stream.accept(samples)), ...(await stream.finish())];
+  const alone = (await recognize(samples, { by: variant })).at(-1);
+  assert.equal(later.at(-1).text, alone.text);
+  assert.match(alone.text, /\*\*\*/);
+  await variant.close();
+  await assert.rejects(recognizer.withOptions({ lm: LM }), /lm is shared/);
+  assert.equal((await recognize(samples)).at(-1).text, whole.text); // the variant has closed what is its own
+});
+
 test("what is amiss is said where it was written", async () => {
   const wrong = [
     [{}, /option model is missing/],
