@@ -7,7 +7,7 @@
 namespace asr_stream {
 
 const Language* language(std::string_view code) {
-  for (const Language* known : {&english(), &german()}) {
+  for (const Language* known : {&english(), &de::german()}) {
     if (known->code == code) return known;
   }
   return nullptr;

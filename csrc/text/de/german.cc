@@ -1,13 +1,13 @@
 #include "text/de/german.h"
 
-namespace asr_stream {
+namespace asr_stream::de {
 
 const Language& german() {
   static const NameWords names;
   static const std::unordered_map<std::string, float> rare_commas;
-  static const Language language{"de",         format_german_numbers, [](std::string&) {}, &names,
+  static const Language language{"de",         format_numbers, [](std::string&) {}, &names,
                                  &rare_commas, [](const std::string&) { return false; }};
   return language;
 }
 
-}  // namespace asr_stream
+}  // namespace asr_stream::de

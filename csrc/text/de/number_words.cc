@@ -5,7 +5,7 @@
 
 #include "text/de/german.h"
 
-namespace asr_stream {
+namespace asr_stream::de {
 
 namespace {
 
@@ -58,12 +58,12 @@ std::optional<int> below_million(std::string_view word) {
 
 }  // namespace
 
-std::optional<int> german_cardinal(const std::string& word) {
+std::optional<int> cardinal(const std::string& word) {
   if (word.size() < 3) return std::nullopt;
   return below_million(word);
 }
 
-std::optional<int> german_ordinal(const std::string& word) {
+std::optional<int> ordinal(const std::string& word) {
   std::string_view stem = word;
   for (const std::string_view ending : {"er", "en", "em", "es", "e"}) {
     if (stem.size() <= ending.size() || stem.substr(stem.size() - ending.size()) != ending) continue;
@@ -85,4 +85,4 @@ std::optional<int> german_ordinal(const std::string& word) {
   return std::nullopt;
 }
 
-}  // namespace asr_stream
+}  // namespace asr_stream::de

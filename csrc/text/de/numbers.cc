@@ -10,7 +10,7 @@
 #include "text/letter_case.h"
 #include "text/longest_match.h"
 
-namespace asr_stream {
+namespace asr_stream::de {
 
 namespace {
 
@@ -66,13 +66,13 @@ class Rules {
   // "minus drei komma eins vier", "zwanzig"
   bool read(std::size_t i, Amount& amount) const {
     const bool is_negative = word(i) == "minus";
-    const auto value = german_cardinal(word(i + is_negative));
+    const auto value = cardinal(word(i + is_negative));
     if (!value) return false;
     amount = {(is_negative ? "-" : "") + with_points(std::to_string(*value)), *value, is_negative, i + is_negative + 1};
     if (word(amount.end) != "komma") return true;
     std::string fraction;
     std::size_t end = amount.end + 1;
-    while (const auto digit = german_cardinal(word(end))) {
+    while (const auto digit = cardinal(word(end))) {
       if (*digit > 9 && !fraction.empty()) break;
       fraction += std::to_string(*digit);
       ++end;
@@ -90,9 +90,9 @@ class Rules {
 
   // "neun uhr dreißig"
   Shown time(std::size_t i) const {
-    const auto hour = german_cardinal(word(i));
+    const auto hour = cardinal(word(i));
     if (!hour || *hour > 24 || word(i + 1) != "uhr") return {};
-    const auto minute = german_cardinal(word(i + 2));
+    const auto minute = cardinal(word(i + 2));
     if (!minute || *minute > 59) return {{std::to_string(*hour), i, i}, {"Uhr", i + 1, i + 1}};
     const std::string text = std::to_string(*hour) + (*minute < 10 ? ":0" : ":") + std::to_string(*minute);
     return {{text, i, i + 1}, {"Uhr", i + 2, i + 2}};
@@ -100,13 +100,13 @@ class Rules {
 
   // "einundzwanzigsten juli neunzehnhundertneunundsechzig", "mai zweitausendfünf"
   Shown date(std::size_t i) const {
-    const auto day = german_ordinal(word(i));
+    const auto day = de::ordinal(word(i));
     const std::size_t month = i + day.has_value();
     if ((day && *day > 31) || !kMonths.count(word(month))) return {};
     Shown shown;
     if (day) shown.push_back({std::to_string(*day) + ".", i, i});
     shown.push_back({capitalized(word(month)), month, month});
-    const auto year = german_cardinal(word(month + 1));
+    const auto year = cardinal(word(month + 1));
     const bool is_year = year && *year >= 1000 && *year < 2100;
     if (is_year) shown.push_back({std::to_string(*year), month + 1, month + 1});
     return day || is_year ? shown : Shown{};
@@ -121,7 +121,7 @@ class Rules {
     add_magnitude(shown, end);
     const auto currency = kCurrencies.find(word(end));
     if (currency == kCurrencies.end()) return {};
-    const auto cents = german_cardinal(word(end + 1));
+    const auto cents = cardinal(word(end + 1));
     if (shown.size() == 1 && !amount.is_decimal && cents && *cents > 9 && *cents < 100 &&
         !kUnits.count(word(end + 2))) {
       return {{amount.text + "," + std::to_string(*cents), i, end}, {currency->second, end + 1, end + 1}};
@@ -144,7 +144,7 @@ class Rules {
   Shown digits(std::size_t i) const {
     std::string all;
     std::size_t end = i;
-    for (auto digit = german_cardinal(word(end)); digit && *digit < 10; digit = german_cardinal(word(++end))) {
+    for (auto digit = cardinal(word(end)); digit && *digit < 10; digit = cardinal(word(++end))) {
       all += std::to_string(*digit);
     }
     return all.size() >= 3 && all.find('0') != all.npos ? Shown{{all, i, end - 1}} : Shown{};
@@ -162,7 +162,7 @@ class Rules {
   }
 
   Shown ordinal(std::size_t i) const {
-    const auto value = german_ordinal(word(i));
+    const auto value = de::ordinal(word(i));
     return value && *value > kLargestWord ? Shown{{with_points(std::to_string(*value)) + ".", i, i}} : Shown{};
   }
 
@@ -170,18 +170,18 @@ class Rules {
 };
 
 bool has_role(const std::string& word) {
-  return kMonths.count(word) || kOther.count(word) || kMagnitudes.count(word) || german_cardinal(word) ||
-         german_ordinal(word);
+  return kMonths.count(word) || kOther.count(word) || kMagnitudes.count(word) || cardinal(word) ||
+         ordinal(word);
 }
 
 }  // namespace
 
-std::vector<ShownToken> format_german_numbers(const std::vector<std::string>& words, std::size_t first,
-                                              std::size_t num_stable, std::size_t* num_settled) {
+std::vector<ShownToken> format_numbers(const std::vector<std::string>& words, std::size_t first,
+                                       std::size_t num_stable, std::size_t* num_settled) {
   const LookedAt looked_at(words);
   const Rules rules(looked_at);
   return longest_matches(words, first, num_stable, num_settled, looked_at, has_role,
                          [&rules](std::size_t i) { return rules.match(i); });
 }
 
-}  // namespace asr_stream
+}  // namespace asr_stream::de
