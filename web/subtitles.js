@@ -4,23 +4,48 @@
 const LINE_LENGTH = 42;
 const MIN_CUE_S = 1.0;
 const MAX_CUE_S = 7.0;
+const LINGER_S = 0.5; // a cue stands for so long after its last word
+const GAP_S = 1 / 12; // between two cues
+const MIN_GAP_S = 0.5; // a shorter one would flicker
 const PAUSE_S = 0.5;
 const SENTENCE_END = 1.0; // what a mark is worth to a cut behind it, in pauses of PAUSE_S
 const COMMA = 0.4;
+const WEAK = -0.3; // after one of BINDING
 const TITLES = ["Mr.", "Mrs.", "Dr.", "St."];
+const BINDING = new Set(`
+  a an the this that these those my your his her its our their no some any every each
+  of in on at to from for with by into onto over under about between through during without against
+  and or but nor if as than because while when where which who whom whose
+  i we they he she is are was were be been has have had do does did can could will would shall should may might must not
+  mr mrs dr st
+`.split(/\s+/)); // words that belong to what follows
 
 // finals: [{words: [{word, start, end}, ...]}, ...], times in seconds.
 export function srt(finals) {
   const blocks = [];
-  let endS = 0;
+  let held = null, endS = 0; // the last cue, which stands as long as the next one lets it
+  const settle = (nextS) => {
+    if (!held) return;
+    endS = standsUntil(held, Math.max(nextS, held.endS));
+    blocks.push(`${blocks.length + 1}\n${time(held.startS)} --> ${time(endS)}\n${held.lines.join("\n")}\n\n`);
+  };
   for (const { words } of finals) {
     for (const cue of cut(spelled(words))) {
-      const startS = Math.max(cue[0].start, endS);
-      endS = startS + Math.min(Math.max(cue.at(-1).end - startS, MIN_CUE_S), MAX_CUE_S);
-      blocks.push(`${blocks.length + 1}\n${time(startS)} --> ${time(endS)}\n${lines(cue).join("\n")}\n\n`);
+      const startS = Math.max(cue[0].start, held ? held.endS : endS);
+      settle(startS);
+      const spanS = Math.min(Math.max(cue.at(-1).end - startS, MIN_CUE_S), MAX_CUE_S);
+      held = { startS, endS: startS + spanS, lines: lines(cue) };
     }
   }
+  settle(Infinity);
   return blocks.join("");
+}
+
+// The end of a cue whose words end at `endS`, before the next cue begins.
+function standsUntil({ startS, endS }, nextS) {
+  let end = Math.min(endS + LINGER_S, nextS - GAP_S);
+  if (nextS - end < MIN_GAP_S) end = nextS - GAP_S;
+  return Math.min(Math.max(end, startS + MIN_CUE_S), startS + MAX_CUE_S, nextS);
 }
 
 function time(seconds) {
@@ -73,9 +98,10 @@ function cut(words) {
   return cues;
 }
 
-// What the mark at the end of `text` is worth. Those of "Mr." and "p.m." are none.
+// What a cut after `text` is worth, by its last word. The marks of "Mr." and "p.m." are none.
 function markOf(text) {
   const word = text.slice(text.lastIndexOf(" ") + 1);
+  if (BINDING.has(word.toLowerCase().replace(/\.+$/, "")) && (TITLES.includes(word) || !word.endsWith("."))) return WEAK;
   if (/[.?!]$/.test(word) && !word.slice(0, -1).includes(".") && !TITLES.includes(word)) return SENTENCE_END;
   return /[,;:]$/.test(word) ? COMMA : 0;
 }

@@ -57,8 +57,8 @@ struct NeuralLmMetadata {
 };
 
 inline constexpr std::int64_t kNumSentences = 100;  // of a lattice: more make no fewer errors
-inline constexpr double kRescoringBeam = 6.0;       // nats below the best: sentences that are rescored
-inline constexpr std::size_t kMaxNodes = 400;       // of a tree, about: it bounds the time that a final takes
+inline constexpr double kRescoringBeam = 5.0;       // nats below the best: sentences that are rescored
+inline constexpr std::size_t kMaxNodes = 800;       // of a tree, about: it bounds the time that a final takes
 
 // The sentences of one utterance, on their way through the model.
 class SentenceRescoring {

@@ -162,8 +162,8 @@ def test_the_examples_are_what_ray_reads(name: str) -> None:
     [
         ({"chunkms": 320}, "unrecognized arguments: --chunkms=320"),
         ({"port": 80}, "port: Ray's proxy listens, not this server; see http_options of Ray Serve"),
-        ({"no_second_pass": 2}, "argument --no-second-pass: ignored explicit argument '2'"),
-        ({"chunk_ms": "x"}, "argument --chunk-ms: 'x' is no whole number of at most nine digits"),
+        ({"no_second_pass": 2}, "argument --second-pass/--no-second-pass: ignored explicit argument '2'"),
+        ({"chunk_ms": "x"}, "--chunk-ms is 'x'; it must be a multiple of 40 in [40, 5120]"),
     ],
 )
 def test_what_is_no_option_is_named(arguments: dict[str, Any], message: str) -> None:
