@@ -5,7 +5,9 @@
 // What recognition needs beside plain values (model, language model, hotwords, ...) is no option.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -87,16 +89,24 @@ inline constexpr Option kOptions[] = {
      "a longer utterance ends at its next pause, or between two words"},
 };
 
-constexpr const Option* find_option(std::string_view name) {  // nullptr: there is none
-  for (const Option& option : kOptions) {
-    if (name == option.name) return &option;
-  }
-  return nullptr;
+constexpr std::size_t kNumOptions = std::size(kOptions);
+
+constexpr std::size_t index_of_option(std::string_view name) {  // kNumOptions: there is none
+  std::size_t index = 0;
+  while (index < kNumOptions && name != kOptions[index].name) ++index;
+  return index;
 }
 
+constexpr const Option* find_option(std::string_view name) {  // nullptr: there is none
+  const std::size_t index = index_of_option(name);
+  return index < kNumOptions ? &kOptions[index] : nullptr;
+}
+
+// Without a test of a pointer, which is no constant to GCC's undefined-behavior sanitizer.
 constexpr const Option& option(std::string_view name) {
-  const Option* found = find_option(name);
-  return found ? *found : throw std::invalid_argument("there is no option '" + std::string(name) + "'");
+  const std::size_t index = index_of_option(name);
+  return index < kNumOptions ? kOptions[index]
+                             : throw std::invalid_argument("there is no option '" + std::string(name) + "'");
 }
 
 inline constexpr std::int32_t kBeamSize = static_cast<std::int32_t>(option("beam_size").default_value);
