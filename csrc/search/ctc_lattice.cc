@@ -84,7 +84,10 @@ std::vector<CtcPrefixBeamSearch::End> CtcPrefixBeamSearch::ends(bool finished) c
       result.push_back({ending, &entry, entry.log_prob + fusion_score(ending.path)});
     }
   }
-  std::stable_sort(result.begin(), result.end(), [](const End& a, const End& b) { return a.score > b.score; });
+  std::sort(result.begin(), result.end(), [](const End& a, const End& b) {
+    if (a.score != b.score) return a.score > b.score;
+    return a.entry != b.entry ? a.entry < b.entry : a.ending.word < b.ending.word;  // of equals, the better of the beam
+  });
   return result;
 }
 

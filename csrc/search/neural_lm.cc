@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -157,9 +158,15 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
     }
     sentences_[i].lm_score += ngram_weight_ * gain;
   }
-  std::stable_sort(sentences_.begin(), sentences_.end(),
-                   [](const Hypothesis& a, const Hypothesis& b) { return score(a) > score(b); });
-  return std::move(sentences_);
+  std::vector<std::size_t> order(sentences_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+    const double score_a = score(sentences_[a]), score_b = score(sentences_[b]);
+    return score_a != score_b ? score_a > score_b : a < b;  // of equals, the better one of the search
+  });
+  std::vector<Hypothesis> result;
+  for (const std::size_t index : order) result.push_back(std::move(sentences_[index]));
+  return result;
 }
 
 }  // namespace asr_stream
