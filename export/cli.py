@@ -74,6 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         help="weight of CTC against the decoder (%(default)s)",
     )
+    parser.add_argument(
+        "--share", type=float, default=0.5, metavar="S", help="of a neural language model, beside n-grams (%(default)s)"
+    )
+    parser.add_argument(
+        "--weight", type=float, default=1.1, metavar="W", help="of both together, over that of n-grams (%(default)s)"
+    )
     parser.add_argument("--license", default="", help="of the weights, as an SPDX identifier: CC-BY-4.0, ...")
 
 
@@ -125,10 +131,17 @@ def _run_punctuation(args: argparse.Namespace) -> int:
 
 def _run_neural_lm(args: argparse.Namespace) -> int:
     if args.target != "native" or args.average is not None:
-        raise ValueError(f"{args.checkpoint} is of `asr neural-lm`: it takes -o, --int8 and --license alone")
+        raise ValueError(
+            f"{args.checkpoint} is of `asr neural-lm`: it takes -o, --int8, --share, --weight and --license"
+        )
     _report_stage("tracing the language model, and comparing it with PyTorch")
     report = export_neural_lm(
-        NeuralLmCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, license=args.license
+        NeuralLmCheckpoint.load(Path(args.checkpoint)),
+        args.output,
+        int8=args.int8,
+        share=args.share,
+        weight=args.weight,
+        license=args.license,
     )
     error = f"{'mean' if args.int8 else 'largest'} error of a log-probability {report.error:.1e}"
     print(

@@ -57,15 +57,17 @@ def export_neural_lm(
     path: str | Path,
     *,
     int8: bool = False,
-    share: float = 0.6,
-    weight: float = 1.0,
+    share: float = 0.5,
+    weight: float = 1.1,
     license: str = "",
 ) -> NeuralLmReport:
     """Writes the weights of `checkpoint` as one file, replaced only by one that agrees with PyTorch.
 
     share, weight: what the model counts in a search, see csrc/search/neural_lm.h.
-    Raises ExportError where it differs, OSError from writing.
+    Raises ExportError where it differs, ValueError for a share or weight out of its range, OSError from writing.
     """
+    if not (0 <= share <= 1 and 0 <= weight <= 10):
+        raise ValueError(f"share {share} must be in [0, 1], weight {weight} in [0, 10]")
     output: Path = output_path(path)
     model = checkpoint.model()
     with torch.no_grad():
