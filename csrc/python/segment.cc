@@ -113,7 +113,9 @@ void bind_segment(py::module_& m) {
       .def(py::init<const std::map<std::string, std::string>&>(), "properties"_a)
       .def_readonly("share", &NeuralLmMetadata::share)
       .def_readonly("weight", &NeuralLmMetadata::weight)
-      .def("pieces_of", [](const NeuralLmMetadata& lm, const std::string& word) { return lm.pieces.of(word); }, "word"_a);
+      .def(
+          "pieces_of", [](const NeuralLmMetadata& lm, const std::string& word) { return lm.pieces.of(word); },
+          "word"_a);
 
   const auto integers = [](const std::vector<std::int64_t>& values) {
     return py::array_t<std::int64_t>(static_cast<py::ssize_t>(values.size()), values.data());

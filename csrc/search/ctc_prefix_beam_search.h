@@ -66,8 +66,8 @@ class CtcPrefixBeamSearch {
   // utterance has ended, so that the language model scores its last word as complete, and the sentence end.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
 
-  // The same of an utterance that has ended, from the lattice: of sentences of different words, or tokens where words are
-  // not known, up to `num_best` that score at most kLatticeBeam less than the best.
+  // The same of an utterance that has ended, from the lattice: of sentences of different words, or tokens where words
+  // are not known, up to `num_best` that score at most kLatticeBeam less than the best.
   std::vector<Hypothesis> sentences(std::int64_t num_best) const;
 
   // Discards the hypotheses of this utterance. context: of the words before the next one, where a pause may have been

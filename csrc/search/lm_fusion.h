@@ -92,8 +92,8 @@ class LmFusion {
   // At the end of an utterance: completes the last word, as any that it can be, and the sentence, unless it may be only
   // a pause. At least one.
   void finish(const Path& path, std::vector<Ending>& endings) const;
-  // log P of each word after those before it, as the search scores it, and of the end. context: as for `begin`, or null.
-  // Needs a language model.
+  // log P of each word after those before it, as the search scores it, and of the end. context: as for `begin`, or
+  // null. Needs a language model.
   std::vector<float> log_probs(const NgramLm::State* context, const std::vector<std::int32_t>& words) const;
   // log P(</s>) where the word under way ends. Needs a language model.
   float sentence_end_log_prob(const Path& path) const;

@@ -120,9 +120,12 @@ void SentenceRescoring::put_in_order() {
     const Node& node = nodes_[static_cast<std::size_t>(index)];
     places_[static_cast<std::size_t>(index)] = tree_.pieces.size();
     tree_.pieces.push_back(node.piece);
-    tree_.parents.push_back(node.parent < 0 ? 0 : static_cast<std::int64_t>(places_[static_cast<std::size_t>(node.parent)]));
+    const auto parent = static_cast<std::size_t>(std::max(node.parent, 0));  // which of the root is itself
+    tree_.parents.push_back(static_cast<std::int64_t>(places_[parent]));
     tree_.depths.push_back(node.depth);
-    for (std::int32_t i = node.first_child; i >= 0; i = nodes_[static_cast<std::size_t>(i)].next_sibling) open.push_back(i);
+    for (std::int32_t i = node.first_child; i >= 0; i = nodes_[static_cast<std::size_t>(i)].next_sibling) {
+      open.push_back(i);
+    }
   }
   tree_.ends.resize(nodes_.size());
   for (std::size_t place = nodes_.size(); place-- > 0;) {
@@ -136,12 +139,14 @@ void SentenceRescoring::put_in_order() {
 
 std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& log_probs) {
   if (log_probs.size() != tree_.pieces.size()) {
-    throw std::invalid_argument("the language model gave " + std::to_string(log_probs.size()) + " log-probabilities for " +
-                                std::to_string(tree_.pieces.size()) + " pieces");
+    throw std::invalid_argument("the language model gave " + std::to_string(log_probs.size()) +
+                                " log-probabilities for " + std::to_string(tree_.pieces.size()) + " pieces");
   }
   std::vector<double> total(log_probs.size(), 0.0);  // from the root
   for (std::size_t node = 1; node < total.size(); ++node) {
-    if (!(log_probs[node] <= 0.0f)) throw std::invalid_argument("the language model gave a log-probability above 0 or NaN");
+    if (!(log_probs[node] <= 0.0f)) {
+      throw std::invalid_argument("the language model gave a log-probability above 0 or NaN");
+    }
     total[node] = total[static_cast<std::size_t>(tree_.parents[node])] + static_cast<double>(log_probs[node]);
   }
   for (std::size_t i = 0; i < sentences_.size(); ++i) {

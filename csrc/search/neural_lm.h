@@ -37,8 +37,8 @@ class WordPieces {
   std::int32_t size_;
 };
 
-// One run of the neural language model: nodes in preorder, so that the descendants of a node follow it. Node 0 is the root
-// and its own parent.
+// One run of the neural language model: nodes in preorder, so that the descendants of a node follow it. Node 0 is the
+// root and its own parent.
 struct PieceTree {
   std::vector<std::int64_t> pieces;
   std::vector<std::int64_t> parents;
@@ -63,8 +63,8 @@ inline constexpr std::size_t kMaxNodes = 800;       // of a tree, about: it boun
 // The sentences of one utterance, on their way through the model.
 class SentenceRescoring {
  public:
-  // sentences: best first. context: the words of the utterance before, or none. before: state of the n-grams after them,
-  // or null.
+  // sentences: best first. context: the words of the utterance before, or none. before: state of the n-grams after
+  // them, or null.
   SentenceRescoring(const LmFusion& fusion, const NeuralLmMetadata& lm, std::vector<Hypothesis> sentences,
                     const std::vector<std::string>& context, const NgramLm::State* before);
 

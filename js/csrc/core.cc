@@ -79,7 +79,8 @@ Options resolve(const Options& options, const ModelMetadata& metadata) {
   return guarded([&] { return resolved(options, metadata); });
 }
 
-// lists: an object with texts hotwords, phrases and mask, one entry a line, or without. lm, punctuation, neural_lm: or null.
+// lists: an object with texts hotwords, phrases and mask, one entry a line, or without. lm, punctuation, neural_lm: or
+// null.
 std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::shared_ptr<ModelMetadata>& metadata,
                                              const val& lists, std::shared_ptr<NgramLm> lm,
                                              std::shared_ptr<PunctuationMetadata> punctuation,

@@ -12,8 +12,8 @@
  *
  * Guarantees:
  *
- * - Audio is mono, of the sample rate of asr_stream_new, in pieces of any length. What is recognized depends on the audio
- *   alone, not on how it was cut, and is the same as in Python: text, times, confidence.
+ * - Audio is mono, of the sample rate of asr_stream_new, in pieces of any length. What is recognized depends on the
+ *   audio alone, not on how it was cut, and is the same as in Python: text, times, confidence.
  * - Events come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an empty
  *   one takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A GAP
  *   comes after the FINAL of the speech before it. An ERROR reports odd audio; the stream goes on.
