@@ -15,9 +15,9 @@ import time
 
 import numpy as np
 
-GOALS_MS = {"partial": 50.0, "final": 100.0}
-GOAL_RTF = 0.05
-GOAL_RSS_MB = 200.0
+GOALS_MS = {"partial": 15.0, "final": 120.0}
+GOAL_RTF = 0.03
+GOAL_RSS_MB = 230.0
 BLOCK = 320  # samples
 
 
