@@ -76,7 +76,8 @@ def export_neural_lm(
     example = tuple(torch.from_numpy(each) for each in example_tree(checkpoint.config.num_pieces))
     dims = {0: "T"}
     graph = trace(NeuralLmGraph(model), example, (dims,) * 4, (dims,), NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS)
-    graph = _gathered_from_int8(quantize(_transposed(graph))) if int8 else halve(graph)
+    if int8:
+        graph = _gathered_from_int8(quantize(_transposed(graph)))
     onnx.helper.set_model_props(
         graph,
         {

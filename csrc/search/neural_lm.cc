@@ -20,6 +20,17 @@ constexpr float kEndFloor = -3.5f;         // log-probability of the end: the sp
 
 double score(const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; }
 
+WordPieces read_pieces(const MetadataEntries& entries) {
+  std::vector<std::string> spellings;
+  std::istringstream lines(entries.text("pieces"));
+  for (std::string line; std::getline(lines, line);) spellings.push_back(line);
+  try {
+    return WordPieces(spellings);
+  } catch (const std::invalid_argument&) {
+    entries.throw_damaged("pieces", "word pieces, one a line, each once");
+  }
+}
+
 }  // namespace
 
 WordPieces::WordPieces(const std::vector<std::string>& pieces) : size_(static_cast<std::int32_t>(pieces.size())) {
@@ -49,21 +60,10 @@ std::vector<std::int32_t> WordPieces::of(std::string_view word) const {
 }
 
 NeuralLmMetadata::NeuralLmMetadata(const std::map<std::string, std::string>& properties)
-    : pieces([&properties] {
-        const MetadataEntries entries(properties, kNeuralLmType, "neural language model", kNeuralLmVersion);
-        std::vector<std::string> spellings;
-        std::istringstream lines(entries.text("pieces"));
-        for (std::string line; std::getline(lines, line);) spellings.push_back(line);
-        try {
-          return WordPieces(spellings);
-        } catch (const std::invalid_argument&) {
-          entries.throw_damaged("pieces", "word pieces, one a line, each once");
-        }
-      }()) {
-  const MetadataEntries entries(properties, kNeuralLmType, "neural language model", kNeuralLmVersion);
-  share = entries.real("share", 0.0, 1.0);
-  weight = entries.real("weight", 0.0, 10.0);
-}
+    : NeuralLmMetadata(MetadataEntries(properties, kNeuralLmType, "neural language model", kNeuralLmVersion)) {}
+
+NeuralLmMetadata::NeuralLmMetadata(const MetadataEntries& entries)
+    : pieces(read_pieces(entries)), share(entries.real("share", 0.0, 1.0)), weight(entries.real("weight", 0.0, 10.0)) {}
 
 SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetadata& lm,
                                      std::vector<Hypothesis> sentences, const std::vector<std::string>& context,

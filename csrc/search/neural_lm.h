@@ -18,6 +18,8 @@
 
 namespace asr_stream {
 
+class MetadataEntries;
+
 // The pieces of words. Immutable.
 class WordPieces {
  public:
@@ -54,6 +56,9 @@ struct NeuralLmMetadata {
   WordPieces pieces;
   double share;   // of the model in the probability of a word; the rest is that of the n-grams
   double weight;  // of the logarithm of this mean, over that of the n-grams in the search
+
+ private:
+  explicit NeuralLmMetadata(const MetadataEntries& entries);
 };
 
 inline constexpr std::int64_t kNumSentences = 100;  // of a lattice: more make no fewer errors
