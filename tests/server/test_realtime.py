@@ -97,7 +97,8 @@ def test_pauses_end_items(server: RunningServer, recognizer: Recognizer, audio: 
         assert own[0].type == "input_audio_buffer.speech_started"
         assert 0 <= own[0].audio_start_ms < own[-3].audio_end_ms <= 1000 * len(audio) / 24000
         assert own[-2].previous_item_id == (items[i - 1] if i else None)
-        assert len(deltas) == counts[i] and "".join(deltas) == expected[i]
+        # Partials that wait for a busy client are joined (session.py), so a delta may carry the words of several.
+        assert 1 <= len(deltas) <= counts[i] and "".join(deltas) == expected[i]
     added = [event.item for event in events if event.type == "conversation.item.added"]
     assert [(item.id, item.content[0].transcript) for item in added] == list(zip(items, expected, strict=True))
 
