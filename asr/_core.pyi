@@ -92,6 +92,7 @@ class OptionValues(TypedDict, total=False):  # in the stub only
     min_silence_after_speech_s: float | None
     silence_without_speech_s: float | None
     max_utterance_s: float | None
+    max_alternatives: int | None
     # </options>
 
 @final
@@ -454,6 +455,7 @@ class Stream:
             str | None,
             str,
             list[_Word],
+            list[tuple[str, list[_Word], float]],
         ]
     ]: ...
     @property

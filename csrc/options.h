@@ -88,6 +88,8 @@ inline constexpr Option kOptions[] = {
     // It bounds what a stream keeps; the endpointer may go to 1.5 times.
     {"max_utterance_s", &asr_options::max_utterance_s, OptionType::kNumber, '(', 0, 120, 20,
      "a longer utterance ends at its next pause, or between two words"},
+    {"max_alternatives", &asr_options::max_alternatives, OptionType::kInteger, '[', 0, 20, 0,
+     "other sentences in a final that the utterance may have been, the likeliest first"},
 };
 
 constexpr std::size_t kNumOptions = std::size(kOptions);

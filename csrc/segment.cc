@@ -36,7 +36,7 @@ Segment::Searches Segment::new_searches(bool last) const {
   if (options_->search == SegmentOptions::Search::kGreedy) return {CtcGreedySearch(), {}};
   if (options_->phrases) return {CtcPhraseSearch(options_->phrases), {}};
   CtcPrefixBeamSearchOptions beam = options_->beam;
-  beam.lattice = last && options_->neural_lm;
+  beam.lattice = last && over_phones() && (options_->neural_lm || options_->max_alternatives > 0);
   Searches searches{CtcPrefixBeamSearch(beam, options_->fusion), {}};
   begin_utterance(searches);
   return searches;
@@ -128,10 +128,12 @@ void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows
 }
 
 void Segment::scored(const std::vector<float>& scores) {
-  asked_for<DecoderScoring>(work());
-  const std::size_t best = best_rescored(nbest_, scores, options_->rescore_ctc_weight);
+  const auto num_scored = static_cast<std::ptrdiff_t>(asked_for<DecoderScoring>(work()).tokens.size());
+  const auto best = static_cast<std::ptrdiff_t>(best_rescored({nbest_.begin(), nbest_.begin() + num_scored}, scores,
+                                                              options_->rescore_ctc_weight));
+  std::rotate(nbest_.begin(), nbest_.begin() + best, nbest_.begin() + best + 1);
   work_.reset();
-  report_final(nbest_[best]);
+  report_final(std::move(nbest_));
   proceed();
 }
 
@@ -253,19 +255,27 @@ void Segment::search_mean() {
 }
 
 void Segment::rescore() {
-  const bool with_decoder = options_->rescores();
-  if (options_->neural_lm && !options_->phrases && over_phones()) return rescore_sentences();
-  nbest_ = hypotheses(last_searches(), with_decoder ? options_->num_rescored : 1, true);
-  if (nbest_.size() == 1 || nbest_.front().tokens.empty()) return report_final(nbest_.front());
+  if (has_lattice()) {
+    return rescore_sentences(std::get<CtcPrefixBeamSearch>(last_searches().search).sentences(kNumSentences));
+  }
+  const std::int64_t num_rescored = options_->rescores() ? options_->num_rescored : 1;
+  nbest_ = hypotheses(last_searches(), std::max(num_rescored, 1 + options_->max_alternatives), true);
+  const std::size_t count = std::min(nbest_.size(), static_cast<std::size_t>(num_rescored));
+  if (count == 1 || nbest_.front().tokens.empty()) return report_final(std::move(nbest_));
   DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
-  for (const Hypothesis& hypothesis : nbest_) scoring.tokens.push_back(hypothesis.tokens);
+  for (std::size_t i = 0; i < count; ++i) scoring.tokens.push_back(nbest_[i].tokens);
   work_ = std::make_unique<const Work>(std::move(scoring));
 }
 
-void Segment::rescore_sentences() {
-  const auto& search = std::get<CtcPrefixBeamSearch>(last_searches().search);
-  std::vector<Hypothesis> sentences = search.sentences(kNumSentences);
-  if (sentences.size() == 1 || sentences.front().tokens.empty()) return report_final(sentences.front());
+bool Segment::has_lattice() const {
+  const auto* beam = std::get_if<CtcPrefixBeamSearch>(&last_searches().search);
+  return beam && beam->has_lattice();
+}
+
+void Segment::rescore_sentences(std::vector<Hypothesis> sentences) {
+  if (!options_->neural_lm || sentences.size() == 1 || sentences.front().tokens.empty()) {
+    return report_final(std::move(sentences));
+  }
   rescoring_.emplace(*options_->fusion, *options_->neural_lm, std::move(sentences), previous_words_,
                      context_ ? &*context_ : nullptr);
   work_ = std::make_unique<const Work>(rescoring_->tree());
@@ -273,16 +283,19 @@ void Segment::rescore_sentences() {
 
 void Segment::lm_scored(const std::vector<float>& log_probs) {
   asked_for<PieceTree>(work());
-  const std::vector<Hypothesis> sentences = rescoring_->rescored(log_probs);
+  std::vector<Hypothesis> sentences = rescoring_->rescored(log_probs);
   rescoring_.reset();
   work_.reset();
-  report_final(sentences.front());
+  report_final(std::move(sentences));
   proceed();
 }
 
-void Segment::report_final(const Hypothesis& hypothesis) {
+void Segment::report_final(std::vector<Hypothesis> sentences) {
   const std::int64_t first_frame = second_pass_searches_ ? utterance_start_ : 0;
-  std::vector<Word> found = words_of(hypothesis, letters(last_searches()), first_frame);
+  const Hypothesis letters_alone = letters(last_searches());
+  const auto count = static_cast<std::size_t>(1 + options_->max_alternatives);
+  if (sentences.size() > 1 || has_lattice()) set_posteriors(sentences, count);
+  std::vector<Word> found = words_of(sentences.front(), letters_alone, first_frame);
   const bool is_empty = found.empty();
   if (is_empty) {
     pauses_.clear();
@@ -304,6 +317,11 @@ void Segment::report_final(const Hypothesis& hypothesis) {
     }
     report(Event::Type::kFinal, std::move(found));
     events_.back().endpoint = endpoint_ == EndpointRule::kNone ? kEndOfAudio : name(endpoint_);
+    for (std::size_t i = 1; i < std::min(count, sentences.size()); ++i) {
+      std::vector<Word> words = words_of(sentences[i], letters_alone, first_frame);
+      std::string text = join(words);
+      events_.back().alternatives.push_back({std::move(text), std::move(words), sentences[i].posterior});
+    }
   }
   second_pass_searches_.reset();
   begin_utterance(searches_);

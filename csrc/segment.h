@@ -34,6 +34,7 @@
 #include "search/pauses.h"
 #include "search/words.h"
 #include "search/neural_lm.h"
+#include "search/posteriors.h"
 #include "second_pass.h"
 #include "segment_options.h"
 #include "text/punctuation.h"
@@ -69,6 +70,13 @@ const Kind& asked_for(const Work* work) {
   return *found;
 }
 
+// Another sentence that an utterance may have been.
+struct Alternative {
+  std::string text;  // words with a space between them: of a segment as recognized, of a stream as shown, without marks
+  std::vector<Word> words;
+  float confidence;  // the probability that this is what was said
+};
+
 struct Event {
   enum class Type { kPartial, kFinal, kGap, kError };  // gaps are a stream's, see stream.h
 
@@ -81,6 +89,7 @@ struct Event {
   const char* endpoint = nullptr;  // of a final: what ended the utterance, a `name` of a rule, or kEndOfAudio
   std::string raw = {};            // of a stream: the words as they are recognized
   std::vector<Word> raw_words = {};
+  std::vector<Alternative> alternatives = {};  // of a final, the likeliest first
 };
 
 const char* name(Event::Type type);  // "partial", "final", "gap", "error"
@@ -164,8 +173,10 @@ class Segment {
   bool request_second_pass();
   void search_mean();
   void rescore();
-  void rescore_sentences();
-  void report_final(const Hypothesis& hypothesis);
+  bool has_lattice() const;
+  void rescore_sentences(std::vector<Hypothesis> sentences);
+  // sentences: the one that was chosen, and others, the likeliest first.
+  void report_final(std::vector<Hypothesis> sentences);
   void report_partial(bool finished = false);  // finished: the utterance is over, so its last word is complete
   const std::vector<std::string>& search_tokens() const noexcept;
   std::int64_t likeliest_token() const;

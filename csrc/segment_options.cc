@@ -15,6 +15,7 @@ SegmentOptions::SegmentOptions(const Options& given) {
   search = static_cast<Search>(options.search);
   beam = {options.beam_size, 0, options.beam_threshold, true};
   num_rescored = options.num_rescored;
+  max_alternatives = options.max_alternatives;
   rescore_ctc_weight = options.rescore_ctc_weight;
   endpointer = {options.silence_after_speech_s, options.min_silence_after_speech_s, options.silence_without_speech_s,
                 options.max_utterance_s};

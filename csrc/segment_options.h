@@ -45,6 +45,7 @@ struct SegmentOptions {
   // A grammar in place of free speech, or none: it has a search of its own, without fusion, beam and decoder.
   std::shared_ptr<const Phrases> phrases;
   std::int64_t num_rescored;
+  std::int64_t max_alternatives;
   double rescore_ctc_weight;  // see `best_rescored`
   EndpointerOptions endpointer;
   // Whether the decoder takes part.

@@ -273,6 +273,7 @@ void Stream::collect_events() {
       event.raw = event.text;
       event.raw_words = event.words;
       if (formatter_) {
+        for (Alternative& other : event.alternatives) show(other);
         const bool is_cut = event.endpoint && event.endpoint == std::string_view(name(EndpointRule::kMaxUtterance));
         const PunctuationRun* run = is_partial ? formatter_->partial(event.words, event.num_stable)
                                                : formatter_->final(event.words, is_cut);
@@ -287,6 +288,16 @@ void Stream::collect_events() {
     }
     report_first();
   }
+}
+
+// Without the network for case and punctuation: nobody waits for the marks of a sentence that was not chosen.
+void Stream::show(Alternative& alternative) const {
+  auto options = std::make_shared<TextOptions>(*options_->text);
+  options->punctuation.reset();
+  TextFormatter formatter(std::move(options));
+  formatter.final(alternative.words, false);
+  alternative.words = formatter.shown().words;
+  alternative.text = join(alternative.words);
 }
 
 // Of the events on their way.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from asr.streaming.stream import Stream, StreamFailed
 
 _HOME = {
-    **dict.fromkeys(("Error", "Event", "Final", "Gap", "Partial"), "events"),
+    **dict.fromkeys(("Alternative", "Error", "Event", "Final", "Gap", "Partial"), "events"),
     **dict.fromkeys(("AudioFileError", "read_blocks"), "audio.audio_file"),
     **dict.fromkeys(("Microphone", "MicrophoneError", "list_devices"), "audio.microphone"),
     "Recognizer": "recognizer",
@@ -24,6 +24,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Alternative",
     "AudioFileError",
     "Error",
     "Event",

@@ -5,6 +5,7 @@ Times are seconds from the start of the stream; lost audio counts as time that p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -50,6 +51,11 @@ class Event:
         return values
 
 
+def to_words(rows: Iterable[tuple[str, float, float, float]]) -> tuple[Word, ...]:
+    """From the core's rows: text, start, end and confidence."""
+    return tuple(Word(*row) for row in rows)
+
+
 def timed_word(word: Word) -> dict[str, Any]:
     """Plain values for JSON: times to the millisecond."""
     return {"word": word.word, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}
@@ -76,19 +82,41 @@ class Partial(Event):
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """Another sentence that an utterance may have been.
+
+    text: words as they are shown, without punctuation, separated by spaces.
+    confidence: the probability that this is what was said.
+    """
+
+    text: str
+    words: tuple[Word, ...]
+    confidence: float
+
+
+@dataclass(frozen=True)
 class Final(Event):
     """An utterance that has ended. It will not change, and it is never empty.
 
     endpoint: what ended it: one of the rules, "silence_after_speech", "silence_without_speech" and "max_utterance", or
         "end_of_audio", which a gap is too.
+    alternatives: up to `max_alternatives` other sentences, the likeliest first.
     """
 
     type: ClassVar[str] = "final"
 
     endpoint: str = "end_of_audio"
+    alternatives: tuple[Alternative, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"endpoint": self.endpoint}
+        """`alternatives` only if there are any."""
+        values = super().to_dict() | {"endpoint": self.endpoint}
+        if self.alternatives:
+            values["alternatives"] = [
+                {"text": other.text, "confidence": round(other.confidence, 3), "words": _plain_values(other.words)}
+                for other in self.alternatives
+            ]
+        return values
 
 
 class Gap(Event):

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from asr import _core
 from asr._core import StreamFailed
 from asr.runtime.onnx_model import Past
-from asr.runtime.search import Word
-from asr.streaming.events import Error, Event, Final, Gap, Partial
+from asr.streaming.events import Alternative, Error, Event, Final, Gap, Partial, to_words
 from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, mono
 from asr.streaming.work import Work, compute
 
@@ -154,13 +153,14 @@ class Stream:
             compute([work])
 
     def _take_events(self) -> None:
-        for type, text, start, end, words, num_stable, endpoint, raw, raw_words in self._core.take_events():
-            span = (text, start, end, tuple(Word(*word) for word in words))
-            recognized = {"raw": raw, "raw_words": tuple(Word(*word) for word in raw_words)}
+        for type, text, start, end, words, num_stable, endpoint, raw, raw_words, others in self._core.take_events():
+            span = (text, start, end, to_words(words))
+            recognized = {"raw": raw, "raw_words": to_words(raw_words)}
             if type == "partial":
                 self._events.append(Partial(*span, num_stable=num_stable, **recognized))
             elif type == "final":
                 assert endpoint is not None
-                self._events.append(Final(*span, endpoint=endpoint, **recognized))
+                alternatives = tuple(Alternative(text, to_words(words), p) for text, words, p in others)
+                self._events.append(Final(*span, endpoint=endpoint, alternatives=alternatives, **recognized))
             else:
                 self._events.append((Gap if type == "gap" else Error)(*span))

@@ -44,6 +44,8 @@ struct asr_stream_handle {
   std::string error;
   std::optional<Event> taken;  // what `event` and `words` point into
   std::vector<asr_word> words, raw_words;
+  std::vector<asr_alternative> alternatives;
+  std::vector<std::vector<asr_word>> alternative_words;
   asr_event event{};
 };
 
@@ -380,6 +382,14 @@ const asr_event* asr_stream_next_event(asr_stream_handle* handle) {
     };
     set(handle->words, event.words);
     set(handle->raw_words, event.raw_words);
+    handle->alternatives.clear();
+    handle->alternative_words.resize(event.alternatives.size());
+    for (std::size_t i = 0; i < event.alternatives.size(); ++i) {
+      const asr_stream::Alternative& alternative = event.alternatives[i];
+      std::vector<asr_word>& words = handle->alternative_words[i];
+      set(words, alternative.words);
+      handle->alternatives.push_back({alternative.text.c_str(), alternative.confidence, words.data(), words.size()});
+    }
     handle->event = {type_of(event.type),
                      event.text.c_str(),
                      event.start_s,
@@ -390,7 +400,9 @@ const asr_event* asr_stream_next_event(asr_stream_handle* handle) {
                      event.endpoint,
                      event.raw.c_str(),
                      handle->raw_words.empty() ? nullptr : handle->raw_words.data(),
-                     handle->raw_words.size()};
+                     handle->raw_words.size(),
+                     handle->alternatives.empty() ? nullptr : handle->alternatives.data(),
+                     handle->alternatives.size()};
     next = &handle->event;
   });
   return next;

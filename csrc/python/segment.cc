@@ -85,8 +85,12 @@ py::list take_events(ExclusiveStream& self) {
   const std::vector<Event> events = self([](Stream& stream) { return stream.take_events(); });
   py::list list;
   for (const Event& event : events) {
+    py::list alternatives;
+    for (const Alternative& alternative : event.alternatives) {
+      alternatives.append(py::make_tuple(alternative.text, to_list(alternative.words), alternative.confidence));
+    }
     list.append(py::make_tuple(name(event.type), event.text, event.start_s, event.end_s, to_list(event.words),
-                               event.num_stable, event.endpoint, event.raw, to_list(event.raw_words)));
+                               event.num_stable, event.endpoint, event.raw, to_list(event.raw_words), alternatives));
   }
   return list;
 }

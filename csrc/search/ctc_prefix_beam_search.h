@@ -69,6 +69,7 @@ class CtcPrefixBeamSearch {
   // The same of an utterance that has ended, from the lattice: of sentences of different words, or tokens where words
   // are not known, up to `num_best` that score at most kLatticeBeam less than the best.
   std::vector<Hypothesis> sentences(std::int64_t num_best) const;
+  bool has_lattice() const noexcept { return options_.lattice; }
 
   // Discards the hypotheses of this utterance. context: of the words before the next one, where a pause may have been
   // inside a sentence (see `LmFusion::begin`); null: a sentence begins.

@@ -22,6 +22,9 @@ struct Hypothesis {
   std::vector<float> confidences;
   // Of a search over phones, the number of every word for `LmFusion::text`; kNoWord at the end: not complete yet.
   std::vector<std::int32_t> words;
+  // Among several sentences (search/posteriors.h): the probability that it was spoken, and of each word that it was.
+  float posterior = 1.0f;
+  std::vector<float> word_posteriors;
 };
 
 // The frames that one token occupies along an alignment.

@@ -18,14 +18,17 @@ constexpr std::int64_t kLettersReach = 6;
 constexpr std::int64_t kBoundaryReach = 4;
 constexpr double kRounding = 1e-3;  // of sums of boosts, in another order
 
-// Log odds of a word being right: bias + least * its least certain token + mean * the mean of its tokens.
+// Log odds of a word being right: bias + least * its least certain token + mean * the mean of its tokens
+// + posterior * the log odds of its posterior.
 struct ConfidenceMap {
-  double bias, least, mean;
+  double bias, least, mean, posterior;
 };
 // Fitted on half of the speakers of `dev`: `python benchmarks/confidence.py data/dev.jsonl.gz --num-utterances 282`.
-constexpr ConfidenceMap kWithLm{-1.40, 1.85, 2.51};
-constexpr ConfidenceMap kWithoutLm{-6.64, 6.94, 2.98};
-constexpr ConfidenceMap kWithPhones{-0.51, 1.51, 2.07};
+constexpr ConfidenceMap kWithLm{-1.40, 1.85, 2.51, 0.0};
+constexpr ConfidenceMap kWithoutLm{-6.64, 6.94, 2.98, 0.0};
+constexpr ConfidenceMap kWithPhones{-0.51, 1.51, 2.07, 0.0};
+constexpr ConfidenceMap kWithPosteriors{0.41, 1.77, -1.35, 0.63};
+constexpr double kMaxLogOdds = 5.0;  // of a posterior: where all sentences agree, the word may still be wrong
 
 // A word of a hypothesis: its frames and the confidences of its tokens.
 struct WordFrames {
@@ -35,6 +38,7 @@ struct WordFrames {
   float least;
   double sum;
   int num_tokens;
+  float posterior;
 };
 
 std::vector<WordFrames> group_words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens) {
@@ -53,7 +57,7 @@ std::vector<WordFrames> group_words(const Hypothesis& hypothesis, const std::vec
     }
     if (piece.empty()) continue;
     const float certain = hypothesis.confidences[i];
-    if (begins) result.push_back({"", hypothesis.start_frames[i], 0, certain, 0.0, 0});
+    if (begins) result.push_back({"", hypothesis.start_frames[i], 0, certain, 0.0, 0, 0.5f});
     WordFrames& word = result.back();
     word.text += piece;
     word.end = hypothesis.end_frames[i];
@@ -96,6 +100,11 @@ std::string written(const std::vector<WordFrames>& words, std::size_t index, con
   return text;
 }
 
+double log_odds(float posterior) {
+  const auto p = static_cast<double>(posterior);
+  return p < 1.0 ? std::clamp(std::log(p / (1.0 - p)), -kMaxLogOdds, kMaxLogOdds) : kMaxLogOdds;
+}
+
 std::vector<Word> timed(std::vector<WordFrames> found, const ConfidenceMap& map, double start_s) {
   std::vector<Word> result;
   std::int64_t previous = 0, previous_end = 0;  // end of the word before: as recognized, as corrected
@@ -104,7 +113,8 @@ std::vector<Word> timed(std::vector<WordFrames> found, const ConfidenceMap& map,
     const std::int64_t start = is_fluent ? previous_end : word.start;
     const std::int64_t end = std::max(word.end - 1, start + 1);
     const auto seconds = [&](std::int64_t frame) { return start_s + static_cast<double>(frame) * kEncoderFrameS; };
-    const double evidence = map.bias + map.least * word.least + map.mean * word.sum / word.num_tokens;
+    const double evidence = map.bias + map.least * word.least + map.mean * word.sum / word.num_tokens +
+                            map.posterior * log_odds(word.posterior);
     result.push_back({std::move(word.text), seconds(start), seconds(end),
                       static_cast<float>(1.0 / (1.0 + std::exp(-evidence)))});
     previous = word.end;
@@ -131,12 +141,13 @@ std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, co
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
     found[i].text = fusion.text(hypothesis.words[i]);
+    if (!hypothesis.word_posteriors.empty()) found[i].posterior = hypothesis.word_posteriors[i];
     if (!found[i].text.empty() || hypothesis.words[i] == LmFusion::kNoWord) continue;
     found[i].text = written(found, i, letters, tokens);
   }
   const auto is_empty = [](const WordFrames& word) { return word.text.empty(); };
   found.erase(std::remove_if(found.begin(), found.end(), is_empty), found.end());
-  return timed(std::move(found), kWithPhones, start_s);
+  return timed(std::move(found), hypothesis.word_posteriors.empty() ? kWithPhones : kWithPosteriors, start_s);
 }
 
 std::size_t num_alike(const std::vector<Word>& a, const std::vector<Word>& b) {

@@ -222,6 +222,17 @@ val take_events(Stream& self) {
       object.set("rawWords", to_array(event.raw_words));
     }
     if (event.type == Event::Type::kPartial) object.set("numStable", static_cast<int>(event.num_stable));
+    if (event.type == Event::Type::kFinal) {
+      val alternatives = val::array();
+      for (const Alternative& alternative : event.alternatives) {
+        val other = val::object();
+        other.set("text", alternative.text);
+        other.set("confidence", alternative.confidence);
+        other.set("words", to_array(alternative.words));
+        alternatives.call<void>("push", other);
+      }
+      object.set("alternatives", alternatives);
+    }
     if (event.endpoint) object.set("endpoint", std::string(event.endpoint));
     events.call<void>("push", object);
   }

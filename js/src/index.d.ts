@@ -37,6 +37,16 @@ export interface StreamEvent {
   numStable?: number;
   /** Of a final: what ended the utterance. A gap is an end of audio. */
   endpoint?: "silence_after_speech" | "silence_without_speech" | "max_utterance" | "end_of_audio";
+  /** Of a final, with the option maxAlternatives: other sentences that it may have been, the likeliest first. */
+  alternatives?: Alternative[];
+}
+
+export interface Alternative {
+  /** Words as they are shown, without punctuation, separated by spaces. */
+  text: string;
+  /** The probability that this is what was said. */
+  confidence: number;
+  words: Word[];
 }
 
 /** The part of ONNX Runtime's JavaScript interface that is used: onnxruntime-web and onnxruntime-node have it. */
@@ -93,6 +103,9 @@ export interface Options {
   silenceWithoutSpeechS?: number;
   /** a longer utterance ends at its next pause, or between two words; in (0, 120]; default: 20 */
   maxUtteranceS?: number;
+  /** other sentences in a final that the utterance may have been, the likeliest first; a whole number in [0, 20];
+   * default: 0 */
+  maxAlternatives?: number;
   // </options>
 }
 

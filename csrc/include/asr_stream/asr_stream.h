@@ -174,6 +174,13 @@ typedef struct asr_word {
   float confidence; /* (0, 1): the probability that it is right */
 } asr_word;
 
+typedef struct asr_alternative {
+  const char *text;      /* words as they are shown, without punctuation, with a space between them */
+  float confidence;      /* the probability that this is what was said */
+  const asr_word *words; /* NULL if there are none */
+  size_t num_words;
+} asr_alternative;
+
 typedef struct asr_event {
   asr_event_type type;
   const char *text; /* words as they are shown, a space between them; of GAP and ERROR a sentence for people */
@@ -187,6 +194,9 @@ typedef struct asr_event {
   const char *raw;           /* words as they are recognized, with a space between them; else "" */
   const asr_word *raw_words; /* NULL if there are none */
   size_t num_raw_words;
+  const asr_alternative *alternatives; /* of FINAL, with the option max_alternatives: other sentences that it may have
+                                          been, the likeliest first; NULL if there are none */
+  size_t num_alternatives;
 } asr_event;
 
 /* The oldest event not yet taken, or NULL. Valid until the next call of this function with this stream, or its end. */

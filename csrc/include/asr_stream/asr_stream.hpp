@@ -58,6 +58,12 @@ struct Word {
   float confidence;
 };
 
+struct Alternative {
+  std::string text;
+  float confidence;
+  std::vector<Word> words;
+};
+
 struct Event {
   asr_event_type type;
   std::string text;
@@ -68,6 +74,7 @@ struct Event {
   std::string endpoint;  // "": it is no FINAL
   std::string raw;       // as it is recognized
   std::vector<Word> raw_words;
+  std::vector<Alternative> alternatives;
 };
 
 // Immutable; copies share it, and any number of threads.
@@ -128,7 +135,7 @@ class Stream {
     const asr_event* event = asr_stream_next_event(get());
     if (!event) return std::nullopt;
     Event copy{event->type, event->text, event->start_s, event->end_s, {}, event->num_stable,
-               event->endpoint ? event->endpoint : "", event->raw, {}};
+               event->endpoint ? event->endpoint : "", event->raw, {}, {}};
     const auto add = [](std::vector<Word>& words, const asr_word* from, std::size_t count) {
       for (std::size_t i = 0; i < count; ++i) {
         words.push_back({from[i].text, from[i].start_s, from[i].end_s, from[i].confidence});
@@ -136,6 +143,11 @@ class Stream {
     };
     add(copy.words, event->words, event->num_words);
     add(copy.raw_words, event->raw_words, event->num_raw_words);
+    for (std::size_t i = 0; i < event->num_alternatives; ++i) {
+      const asr_alternative& other = event->alternatives[i];
+      copy.alternatives.push_back({other.text, other.confidence, {}});
+      add(copy.alternatives.back().words, other.words, other.num_words);
+    }
     return copy;
   }
 

@@ -57,6 +57,9 @@ typedef struct asr_options {
   double silence_without_speech_s;
   /* a longer utterance ends at its next pause, or between two words; in (0, 120]; default: 20 */
   double max_utterance_s;
+  /* other sentences in a final that the utterance may have been, the likeliest first; a whole number in [0, 20];
+   * default: 0 */
+  int32_t max_alternatives;
 } asr_options;
 
 #endif

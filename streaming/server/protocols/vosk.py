@@ -9,8 +9,8 @@
 
 Each reply covers the audio up to its message; text changes once per chunk. Keys of the config, with vosk-server's
 defaults: `sample_rate` 8000, `words` 1 (0: results are `text` alone), `max_alternatives` 0 (more: results are
-`alternatives`, of which there is always one), `phrase_list` [] (a grammar: phrases of the list, and "[unk]" for
-anything else). Extensions are `num_stable` 0 (1: partials have `num_stable`, the number of leading words that are
+`alternatives`, the likeliest first, the second and later ones without marks), `phrase_list` [] (a grammar: phrases of
+the list, and "[unk]" for anything else). Extensions are `num_stable` 0 (1: partials have `num_stable`, the number of leading words that are
 unlikely to change) and `text` "plain" ("formatted": with numbers in digits, case and punctuation; "default": what the
 server's --text says). Other keys are ignored. Plain text is in lower case but for "I".
 
@@ -21,6 +21,7 @@ connection is closed.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -28,6 +29,8 @@ import numpy as np
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from asr.options import OPTIONS
+from asr.runtime.search import Word
 from asr.streaming.events import Final, Partial, timed_word
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from asr.streaming.server.protocols.common import ProtocolError, check_text, parse_object, shown, whole_number
@@ -150,6 +153,8 @@ class Dialogue:
         if "max_alternatives" in config:
             alternatives = config["max_alternatives"]
             self._max_alternatives = whole_number("max_alternatives", alternatives, 0, MAX_ALTERNATIVES)
+            others = min(max(self._max_alternatives - 1, 0), int(OPTIONS["max_alternatives"].high))
+            await self._session.change(max_alternatives=others)
         if "num_stable" in config:
             self._with_stable = bool(whole_number("num_stable", config["num_stable"], 0, 1))
         if "text" in config:
@@ -180,13 +185,20 @@ class Dialogue:
         words = [word for final in finals for word in final.words]
         if self._max_alternatives:
             confidence = sum(word.confidence for word in words) / max(len(words), 1)
-            alternative: dict[str, Any] = {"confidence": round(confidence, 3)}
-            if self._words and words:
-                alternative["result"] = [timed_word(word) for word in words]
-            return {"alternatives": [alternative | {"text": text}]}
+            others = finals[0].alternatives if len(finals) == 1 else ()
+            return {
+                "alternatives": [
+                    self._alternative(text, words, confidence),
+                    *(self._alternative(other.text, other.words, other.confidence) for other in others),
+                ]
+            }
         if self._words and words:
             return {"result": [{"conf": round(word.confidence, 3)} | timed_word(word) for word in words], "text": text}
         return {"text": text}
+
+    def _alternative(self, text: str, words: Sequence[Word], confidence: float) -> dict[str, Any]:
+        timed = {"result": [timed_word(word) for word in words]} if self._words and words else {}
+        return {"confidence": round(confidence, 3)} | timed | {"text": text}
 
 
 routes: list[BaseRoute] = [WebSocketRoute(path, serve) for path in ("/", "/vosk")]

@@ -1,0 +1,47 @@
+#include "search/posteriors.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace asr_stream {
+namespace {
+
+Hypothesis sentence(std::vector<std::int32_t> words, double score) {
+  Hypothesis result;
+  result.words = std::move(words);
+  result.log_prob = score - 3.0;  // the parts of a score count alike
+  result.lm_score = 2.0;
+  result.hotword_score = 1.0;
+  return result;
+}
+
+TEST(Posteriors, WordsAreAsLikelyAsTheSentencesThatHaveThemThere) {
+  std::vector<Hypothesis> sentences{sentence({7, 8, 9}, -10.0), sentence({7, 5, 8, 9}, -12.0), sentence({7, 8}, -14.0),
+                                    sentence({9, 7, 8}, -15.0)};
+  set_posteriors(sentences, 2);
+  double total = 0.0;
+  for (const Hypothesis& each : sentences) total += each.posterior;
+  EXPECT_NEAR(total, 1.0, 1e-6);
+  EXPECT_GT(sentences[1].posterior, sentences[2].posterior);
+  EXPECT_NEAR(std::log(sentences[0].posterior / sentences[1].posterior),
+              std::log(sentences[1].posterior / sentences[2].posterior), 1e-5);
+  ASSERT_EQ(sentences[0].word_posteriors.size(), 3u);
+  EXPECT_NEAR(sentences[0].word_posteriors[0], 1.0, 1e-6);
+  EXPECT_NEAR(sentences[0].word_posteriors[1], 1.0, 1e-6);
+  EXPECT_NEAR(sentences[0].word_posteriors[2], 1.0 - sentences[2].posterior - sentences[3].posterior, 1e-6);
+  ASSERT_EQ(sentences[1].word_posteriors.size(), 4u);
+  EXPECT_NEAR(sentences[1].word_posteriors[1], sentences[1].posterior, 1e-6);
+  EXPECT_TRUE(sentences[2].word_posteriors.empty());
+}
+
+TEST(Posteriors, ASentenceAloneIsCertain) {
+  std::vector<Hypothesis> sentences{sentence({7}, -200.0)};
+  set_posteriors(sentences, 5);
+  EXPECT_EQ(sentences[0].posterior, 1.0f);
+  EXPECT_EQ(sentences[0].word_posteriors, std::vector<float>{1.0f});
+}
+
+}  // namespace
+}  // namespace asr_stream
