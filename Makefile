@@ -4,7 +4,7 @@
 #   make serve                      the same for other programs, and a page for browsers: http://127.0.0.1:8000
 #   make test                       all tests, C++ and Python, once the Debian packages of .ci/packages are there
 # And `make js` builds the npm package and its page in js/ (emscripten and npm are needed); `make dist` builds all that
-# is published (docs/releasing.md).
+# is published (docs/guides/releasing.md).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

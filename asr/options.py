@@ -1,7 +1,7 @@
 """The options of recognition, the table of csrc/options.h: what command lines and pages say of them.
 
-`python -m asr.options --write` brings up to date what is written from the table: docs/options.md, the types of
-JavaScript and Python, and the comments of the C header.
+`python -m asr.options --write` brings up to date the files written from the table: docs/reference/options.md, the types
+of JavaScript and Python, and the comments of the C header.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def between(text: str, lines: Iterator[str]) -> str:
 
 
 WRITTEN = {
-    "docs/options.md": lambda text: between(text, docs_table()),
+    "docs/reference/options.md": lambda text: between(text, docs_table()),
     "js/src/index.d.ts": lambda text: between(text, javascript_fields()),
     "asr/_core.pyi": lambda text: between(text, python_fields()),
     "csrc/include/asr_stream/options.h": with_comments,

@@ -1,4 +1,4 @@
-"""Files on all cores: python benchmarks/files.py data/dev.jsonl.gz [--jobs 1,2] [--plot docs/files.png]
+"""Files on all cores: python benchmarks/files.py data/dev.jsonl.gz [--jobs 1,2] [--plot docs/images/files.png]
 
 `asr-stream --file` reads recordings of equal length, made of the utterances of a data set, with different numbers of
 jobs, each in a process of its own. The gain is that of the wall clock, loading of the model left out, so the machine

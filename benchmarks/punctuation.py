@@ -8,7 +8,7 @@ more lie in are recognized, and the marks of these sentences compared with those
 - with pauses: the same with the pauses before them.
 
 A mark counts behind the word that stands for that of the reference, right or wrong; one behind any other word of the
-sentence is false. WER: of the finals of all the utterances. F1 and the punctuation error rate: docs/text.md.
+sentence is false. WER: of the finals of all the utterances. F1 and the punctuation error rate: docs/guides/text.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How many real-time streams one core of this machine holds: the server's, and that of sherpa-onnx on the same weights.
 
     asr export bundled --target sherpa-onnx -o sherpa
-    python benchmarks/streams.py data/dev.jsonl.gz --sherpa sherpa [--plot docs/streams.png]
+    python benchmarks/streams.py data/dev.jsonl.gz --sherpa sherpa [--plot docs/images/streams.png]
 
 Each client sends real utterances with pauses of a second, in real time, in messages of 100 ms. The delay of a chunk is
 the time from its last sample until the reply that covers it has come. The largest number of streams at

@@ -2,7 +2,7 @@
 //
 // The views are the features as they are, of a vocal tract that is 4 % longer (VTLP; Jaitly and Hinton 2013), and of
 // frames that begin 20 ms earlier. The network errs in each of them elsewhere, so that the geometric mean of their
-// probabilities and of those of the first pass makes fewer errors than any of them (docs/ablations.md).
+// probabilities and of those of the first pass makes fewer errors than any of them (docs/lab/ablations.md).
 #pragma once
 
 #include <cstdint>

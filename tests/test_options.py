@@ -136,14 +136,19 @@ def test_whole_utterances_are_decoded_with_the_defaults(function: Callable[..., 
 
 def test_the_sample_rates_are_the_same_everywhere() -> None:
     limits = f"[{_core.MIN_SAMPLE_RATE}, {_core.MAX_SAMPLE_RATE}]"
-    for path in ("csrc/include/asr_stream/asr_stream.h", "js/src/index.d.ts", "streaming/stream.py", "docs/options.md"):
+    for path in (
+        "csrc/include/asr_stream/asr_stream.h",
+        "js/src/index.d.ts",
+        "streaming/stream.py",
+        "docs/reference/options.md",
+    ):
         assert limits in (ROOT / path).read_text(), path
     header = (ROOT / "csrc" / "include" / "asr_stream" / "asr_stream.h").read_text()
     assert f"#define ASR_SAMPLE_RATE {_core.SAMPLE_RATE}\n" in header
 
 
 def test_the_table_of_the_command_line_names_its_options() -> None:
-    table = (Path(__file__).parent.parent / "docs" / "live.md").read_text()
+    table = (Path(__file__).parent.parent / "docs" / "guides" / "live.md").read_text()
     options = set(re.findall(r"^\| `(--[\w-]+)` \|", table, re.MULTILINE))
     assert len(options) > 10
     assert options <= {name for action in new_parser()._actions for name in action.option_strings}

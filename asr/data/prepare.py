@@ -273,7 +273,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--alphabet",
         metavar="CHARS",
         help="characters of the text in the chosen case, e.g. A-ZÄÖÜ' (default: A-Z and apostrophe); punctuation "
-        "is kept where it is among them; any: all, digits too. See docs/languages.md",
+        "is kept where it is among them; any: all, digits too. See docs/guides/languages.md",
     )
     shared.add_argument(
         "--outside",

@@ -1,6 +1,6 @@
 """`asr inspect`: what a model file holds, for people and for programs, and whether it works.
 
-The file format is described in docs/onnx.md. Imports no PyTorch.
+The file format is described in docs/reference/onnx.md. Imports no PyTorch.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import { createInterface } from "node:readline";
 
 import { alert, open, photograph, ready, speaking, text } from "./chromium.mjs";
 
-// A web server of files, as docs/web.md names it.
+// A web server of files, as docs/guides/web.md names it.
 async function serve(folder) {
   const server = spawn("python3", ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", folder], {
     stdio: ["ignore", "pipe", "ignore"],

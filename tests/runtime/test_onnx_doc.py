@@ -1,4 +1,4 @@
-"""docs/onnx.md: its recognizer writes the words of ours, and its tables are those of the code."""
+"""docs/reference/onnx.md: its recognizer writes the words of ours, and its tables are those of the code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from asr.runtime.onnx_decoder import decoder_signature
 from asr.runtime.onnx_model import OnnxModel, bundled_model, step_signature
 from asr.streaming import Final
 
-PAGE = (Path(__file__).parents[2] / "docs" / "onnx.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "onnx.md").read_text(encoding="utf-8")
 TYPES = {
     "int": "integer",
     "float": "number",

@@ -1,4 +1,4 @@
-"""docs/server.md: its clients run as they are written there, but for the ports."""
+"""docs/guides/server.md: its clients run as they are written there, but for the ports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from test_server_wyoming import wyoming_port
 
 from asr.streaming.server.security.limits import Limits
 
-PAGE = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "server.md").read_text()
 COMMANDS = {
     "python": ([sys.executable], ".py"),
     # Debian's is too old to have a WebSocket.

@@ -181,7 +181,8 @@ def test_an_utterance_that_goes_on_begins_small_and_others_as_sentences(
 
 
 def test_the_text_of_another_recognizer_becomes_readable_as_documented(capsys: pytest.CaptureFixture[str]) -> None:
-    documented = (Path(__file__).parents[2] / "docs" / "sherpa.md").read_text().split("```python\n")[2].split("```")[0]
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "sherpa.md").read_text()
+    documented = page.split("```python\n")[2].split("```")[0]
     exec(documented, {"text": "SHE PAID TWENTY FIVE DOLLARS ON MAY THIRD AND I WENT TO LONDON"})
     shown = capsys.readouterr().out.strip()
     assert shown.replace(",", "") == "She paid $25 on May 3rd and I went to London."

@@ -1,4 +1,4 @@
-"""docs/languages.md: its German example runs as it is written there, on synthesized speech and for a few steps."""
+"""docs/guides/languages.md: its German example runs as written, on synthesized speech and for a few steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from asr.data.cuts import load_cuts
 from asr.streaming.terminal.cli import main as asr_stream
 from asr.text import TextNormalizer
 
-PAGE = (Path(__file__).parents[2] / "docs" / "languages.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "languages.md").read_text(encoding="utf-8")
 SMALL = [
     *("model.dim=32", "model.num_heads=2", "model.encoder_ff_dim=64", "model.decoder_ff_dim=64"),
     *("model.subsampling_channels=4", "model.encoder_layers=2", "model.condition_layers=[1]"),
