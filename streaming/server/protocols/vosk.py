@@ -10,9 +10,9 @@
 Each reply covers the audio up to its message; text changes once per chunk. Keys of the config, with vosk-server's
 defaults: `sample_rate` 8000, `words` 1 (0: results are `text` alone), `max_alternatives` 0 (more: results are
 `alternatives`, the likeliest first, the second and later ones without marks), `phrase_list` [] (a grammar: phrases of
-the list, and "[unk]" for anything else). Extensions are `num_stable` 0 (1: partials have `num_stable`, the number of leading words that are
-unlikely to change) and `text` "plain" ("formatted": with numbers in digits, case and punctuation; "default": what the
-server's --text says). Other keys are ignored. Plain text is in lower case but for "I".
+the list, and "[unk]" for anything else). Extensions are `num_stable` 0 (1: partials have `num_stable`, the number of
+leading words that are unlikely to change) and `text` "plain" ("formatted": with numbers in digits, case and
+punctuation; "default": what the server's --text says). Other keys are ignored. Plain text is in lower case but for "I".
 
 The protocol: https://alphacephei.com/vosk/server. It has no errors; here a client gets {"error": ...} before the
 connection is closed.
