@@ -4,6 +4,9 @@
 #include <stdexcept>
 #include <string_view>
 #include <utility>
+#include <variant>
+
+#include "search/posteriors.h"
 
 namespace asr_stream {
 
@@ -27,44 +30,10 @@ const char* name(Event::Type type) {
 
 Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
     : options_(checked(std::move(options))),
-      endpointer_(options_->endpointer),
+      endpoints_(options_),
       start_s_(start_s),
       fbank_(FbankOptions{}),
-      searches_(new_searches(!options_->second_pass)) {}
-
-Segment::Searches Segment::new_searches(bool last) const {
-  if (options_->search == SegmentOptions::Search::kGreedy) return {CtcGreedySearch(), {}};
-  if (options_->phrases) return {CtcPhraseSearch(options_->phrases), {}};
-  CtcPrefixBeamSearchOptions beam = options_->beam;
-  beam.lattice = last && over_phones() && (options_->neural_lm || options_->max_alternatives > 0);
-  Searches searches{CtcPrefixBeamSearch(beam, options_->fusion), {}};
-  begin_utterance(searches);
-  return searches;
-}
-
-void Segment::begin_utterance(Searches& searches) const {
-  searches.letters.reset();
-  if (auto* search = std::get_if<CtcPrefixBeamSearch>(&searches.search)) {
-    search->reset(context_ ? &*context_ : nullptr);
-  } else {
-    std::visit([](auto& other) { other.reset(); }, searches.search);
-  }
-}
-
-void Segment::advance(Searches& searches, const float* log_probs, const float* phone_log_probs,
-                      std::int64_t num_frames) const {
-  const auto vocab_size = static_cast<std::int64_t>(options_->tokens.size());
-  if (!over_phones()) {
-    std::visit([&](auto& search) { search.advance(log_probs, num_frames, vocab_size); }, searches.search);
-    return;
-  }
-  std::get<CtcPrefixBeamSearch>(searches.search).advance(phone_log_probs, num_frames, num_phone_tokens());
-  searches.letters.advance(log_probs, num_frames, vocab_size);
-}
-
-std::vector<Hypothesis> Segment::hypotheses(const Searches& searches, std::int64_t num_best, bool finished) const {
-  return std::visit([&](const auto& search) { return search.hypotheses(num_best, finished); }, searches.search);
-}
+      searcher_(options_, !options_->second_pass) {}
 
 template <typename Sample>
 std::size_t Segment::accept(const Sample* samples, std::size_t count) {
@@ -106,17 +75,17 @@ void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows
   };
   check("log-probabilities", log_probs, vocab_size);
   check("encoder outputs", encoder_out, dim_ ? dim_ : dim);
-  if (over_phones()) check("log-probabilities of phones", phone_log_probs, num_phone_tokens());
+  if (searcher_.over_phones()) check("log-probabilities of phones", phone_log_probs, options_->num_phone_tokens());
   const std::int64_t num_valid = std::min(step.num_valid / kSubsampling, num_frames);
   LogProbChecker().check(log_probs.data, num_valid, vocab_size);  // before anything changes
-  if (over_phones()) LogProbChecker().check(phone_log_probs.data, num_valid, num_phone_tokens());
+  if (searcher_.over_phones()) LogProbChecker().check(phone_log_probs.data, num_valid, options_->num_phone_tokens());
   const auto from = [](const Rows& rows, std::int64_t frame) { return rows.data + frame * rows.num_columns; };
   if (step.second_pass) {
     const std::int64_t skipped = second_pass_->add(log_probs, phone_log_probs, num_valid);
     if (second_pass_->is_plain()) append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
   } else {
     chunk_log_probs_.assign(log_probs.data, from(log_probs, num_valid));
-    if (over_phones()) chunk_phone_log_probs_.assign(phone_log_probs.data, from(phone_log_probs, num_valid));
+    if (searcher_.over_phones()) chunk_phone_log_probs_.assign(phone_log_probs.data, from(phone_log_probs, num_valid));
     chunk_encoder_out_.assign(encoder_out.data, from(encoder_out, num_valid));
     chunk_frames_ = num_valid;
     chunk_searched_ = 0;
@@ -134,6 +103,12 @@ void Segment::scored(const std::vector<float>& scores) {
   std::rotate(nbest_.begin(), nbest_.begin() + best, nbest_.begin() + best + 1);
   work_.reset();
   report_final(std::move(nbest_));
+  proceed();
+}
+
+void Segment::punctuated(const std::vector<float>& mark_probs) {
+  endpoints_.answer(asked_for<PunctuationUnits>(work()), mark_probs);
+  work_.reset();
   proceed();
 }
 
@@ -186,20 +161,24 @@ void Segment::search_chunk() {
     const bool is_over = chunk_searched_ == chunk_frames_;
     const std::int64_t token = is_over ? kBlankId : likeliest_token();
     // A token may last for several frames: it begins a word in the first of them only.
-    const std::optional<Transcript> best = best_in_silence();
-    if (best && request_punctuation(best->words)) return;
-    endpoint_ = endpoint(token != last_token_ && begins_word(search_tokens()[static_cast<std::size_t>(token)]),
-                         best ? &*best : nullptr);
+    const bool word_begins = token != last_token_ && begins_word(searcher_.tokens()[static_cast<std::size_t>(token)]);
+    auto next = endpoints_.next(searcher_, num_frames_ - utterance_start_, word_begins);
+    if (auto* question = std::get_if<PunctuationUnits>(&next)) {
+      work_ = std::make_unique<const Work>(std::move(*question));
+      return;
+    }
+    endpoint_ = std::get<EndpointRule>(next);
     if (endpoint_ != EndpointRule::kNone) return end_utterance();
     if (is_over) break;
     last_token_ = token;
     const float* letters = chunk_log_probs_.data() + chunk_searched_ * vocab_size;
-    const float* phones =
-        over_phones() ? chunk_phone_log_probs_.data() + chunk_searched_ * num_phone_tokens() : nullptr;
-    advance(searches_, letters, phones, 1);
+    const float* phones = searcher_.over_phones()
+                              ? chunk_phone_log_probs_.data() + chunk_searched_ * options_->num_phone_tokens()
+                              : nullptr;
+    searcher_.advance(letters, phones, 1);
     if (options_->second_pass) {
       append(first_pass_.letters, letters, vocab_size);
-      if (phones) append(first_pass_.phones, phones, num_phone_tokens());
+      if (phones) append(first_pass_.phones, phones, options_->num_phone_tokens());
     } else {
       append(encoder_out_, chunk_encoder_out_.data() + chunk_searched_ * dim_, dim_);
     }
@@ -213,20 +192,17 @@ void Segment::search_chunk() {
   stage_ = Stage::kWaiting;
 }
 
-const std::vector<std::string>& Segment::search_tokens() const noexcept {
-  return over_phones() ? options_->fusion->tokens() : options_->tokens;
-}
-
 // Of the next frame of the chunk.
 std::int64_t Segment::likeliest_token() const {
-  const auto num_tokens = static_cast<std::int64_t>(search_tokens().size());
-  const auto row = (over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_).begin() + chunk_searched_ * num_tokens;
+  const auto num_tokens = static_cast<std::int64_t>(searcher_.tokens().size());
+  const std::vector<float>& log_probs = searcher_.over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_;
+  const auto row = log_probs.begin() + chunk_searched_ * num_tokens;
   return std::max_element(row, row + num_tokens) - row;
 }
 
 void Segment::end_utterance() {
   // Silence needs no second pass. The final must be silent too: at its end a language model may prefer more words.
-  const Hypothesis best = hypotheses(searches_, 1, true).front();
+  const Hypothesis best = searcher_.hypotheses(1, true).front();
   if (!options_->second_pass || best.tokens.empty()) {
     stage_ = Stage::kRescoring;
     return;
@@ -234,7 +210,7 @@ void Segment::end_utterance() {
   report_partial(true);  // what the last chunk adds need not wait for the second pass
   const std::int64_t room = options_->max_full_context - (num_frames_ - utterance_start_);
   const std::int64_t available = utterance_start_ - (fbank_.first_frame() + kSubsampling - 1) / kSubsampling;
-  const std::int64_t num_context = pauses_.follows(best) ? std::max<std::int64_t>(std::min(room, available), 0) : 0;
+  const std::int64_t num_context = endpoints_.follows(best) ? std::max<std::int64_t>(std::min(room, available), 0) : 0;
   second_pass_.emplace(utterance_start_, num_context, num_frames_ - utterance_start_, options_->max_full_context,
                        std::move(first_pass_));
   stage_ = Stage::kSecondPass;
@@ -250,16 +226,15 @@ bool Segment::request_second_pass() {
 void Segment::search_mean() {
   const HeadLogProbs mean = second_pass_->take_mean();
   second_pass_.reset();
-  second_pass_searches_ = std::make_unique<Searches>(new_searches(true));
-  advance(*second_pass_searches_, mean.letters.data(), mean.phones.data(), num_frames_ - utterance_start_);
+  second_searcher_ = std::make_unique<Searcher>(options_, true);
+  second_searcher_->begin_utterance(context());
+  second_searcher_->advance(mean.letters.data(), mean.phones.data(), num_frames_ - utterance_start_);
 }
 
 void Segment::rescore() {
-  if (has_lattice()) {
-    return rescore_sentences(std::get<CtcPrefixBeamSearch>(last_searches().search).sentences(kNumSentences));
-  }
+  if (last_searcher().has_lattice()) return rescore_sentences(last_searcher().sentences(kNumSentences));
   const std::int64_t num_rescored = options_->rescores() ? options_->num_rescored : 1;
-  nbest_ = hypotheses(last_searches(), std::max(num_rescored, 1 + options_->max_alternatives), true);
+  nbest_ = last_searcher().hypotheses(std::max(num_rescored, 1 + options_->max_alternatives), true);
   const std::size_t count = std::min(nbest_.size(), static_cast<std::size_t>(num_rescored));
   if (count == 1 || nbest_.front().tokens.empty()) return report_final(std::move(nbest_));
   DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
@@ -267,17 +242,11 @@ void Segment::rescore() {
   work_ = std::make_unique<const Work>(std::move(scoring));
 }
 
-bool Segment::has_lattice() const {
-  const auto* beam = std::get_if<CtcPrefixBeamSearch>(&last_searches().search);
-  return beam && beam->has_lattice();
-}
-
 void Segment::rescore_sentences(std::vector<Hypothesis> sentences) {
   if (!options_->neural_lm || sentences.size() == 1 || sentences.front().tokens.empty()) {
     return report_final(std::move(sentences));
   }
-  rescoring_.emplace(*options_->fusion, *options_->neural_lm, std::move(sentences), previous_words_,
-                     context_ ? &*context_ : nullptr);
+  rescoring_.emplace(*options_->fusion, *options_->neural_lm, std::move(sentences), previous_words_, context());
   work_ = std::make_unique<const Work>(rescoring_->tree());
 }
 
@@ -291,50 +260,39 @@ void Segment::lm_scored(const std::vector<float>& log_probs) {
 }
 
 void Segment::report_final(std::vector<Hypothesis> sentences) {
-  const std::int64_t first_frame = second_pass_searches_ ? utterance_start_ : 0;
-  const Hypothesis letters_alone = letters(last_searches());
   const auto count = static_cast<std::size_t>(1 + options_->max_alternatives);
-  if (sentences.size() > 1 || has_lattice()) set_posteriors(sentences, count);
-  std::vector<Word> found = words_of(sentences.front(), letters_alone, first_frame);
-  const bool is_empty = found.empty();
-  if (is_empty) {
-    pauses_.clear();
+  if (sentences.size() > 1 || last_searcher().has_lattice()) set_posteriors(sentences, count);
+  sentences.resize(std::min(count, sentences.size()));
+  std::vector<std::vector<Word>> words = last_searcher().words(sentences, last_start_s());
+  const std::vector<Word>& best = words.front();
+  if (best.empty()) {
+    endpoints_.end_silence();
     context_.reset();
     previous_words_.clear();
     if (!partial_.empty()) report(Event::Type::kPartial, {});  // withdraws the partial
   } else {
-    const Transcript best = transcript();
-    pauses_.end(best.hypothesis, cues(best));
     // Cut in a silence of which nobody will say that the sentence went on.
-    const bool in_silence = now() - found.back().end_s >= kSentencePauseS;
+    const bool in_silence = now() - best.back().end_s >= kSentencePauseS;
     if (endpoint_ == EndpointRule::kMaxUtterance && in_silence) endpoint_ = EndpointRule::kSilenceAfterSpeech;
-    continues_ = endpoint_ == EndpointRule::kMaxUtterance;
+    endpoints_.end_utterance(searcher_, endpoint_ == EndpointRule::kMaxUtterance);
     if (options_->fusion && options_->fusion->has_lm()) {
       std::vector<std::string_view> texts;
-      for (const Word& word : found) texts.push_back(word.text);
-      context_ = options_->fusion->context_after(context_ ? &*context_ : nullptr, texts);
+      for (const Word& word : best) texts.push_back(word.text);
+      context_ = options_->fusion->context_after(context(), texts);
       previous_words_.assign(texts.begin(), texts.end());
     }
-    report(Event::Type::kFinal, std::move(found));
-    events_.back().endpoint = endpoint_ == EndpointRule::kNone ? kEndOfAudio : name(endpoint_);
-    for (std::size_t i = 1; i < std::min(count, sentences.size()); ++i) {
-      std::vector<Word> words = words_of(sentences[i], letters_alone, first_frame);
-      std::string text = join(words);
-      events_.back().alternatives.push_back({std::move(text), std::move(words), sentences[i].posterior});
+    report(Event::Type::kFinal, best);
+    Event& event = events_.back();
+    event.endpoint = endpoint_ == EndpointRule::kNone ? kEndOfAudio : name(endpoint_);
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      std::string text = join(words[i]);
+      event.alternatives.push_back({std::move(text), std::move(words[i]), sentences[i].posterior});
     }
   }
-  second_pass_searches_.reset();
-  begin_utterance(searches_);
-  encoder_out_.clear();
-  first_pass_ = {};
-  nbest_.clear();
-  partial_.clear();
-  num_stable_ = 0;
-  sentence_end_.reset();
-  utterance_start_ = num_frames_;
-  const std::int64_t context = options_->second_pass && !is_empty ? kSecondPassContext : 0;
-  const std::int64_t kept = std::max<std::int64_t>(utterance_start_ - context, 0);
+  const std::int64_t context = options_->second_pass && !best.empty() ? kSecondPassContext : 0;
+  const std::int64_t kept = std::max<std::int64_t>(num_frames_ - context, 0);
   fbank_.discard_frames(std::min(kSubsampling * kept, fbank_.num_frames_ready()));
+  begin_utterance();
   if (chunk_searched_ < chunk_frames_ || !input_finished_) {
     stage_ = Stage::kSearching;  // the rest of the chunk in which it ended
   } else if (fbank_.num_frames_ready() - next_feature_ >= kSubsampling) {
@@ -345,12 +303,30 @@ void Segment::report_final(std::vector<Hypothesis> sentences) {
   }
 }
 
+void Segment::begin_utterance() {
+  second_searcher_.reset();
+  searcher_.begin_utterance(context());
+  encoder_out_.clear();
+  first_pass_ = {};
+  nbest_.clear();
+  partial_.clear();
+  num_stable_ = 0;
+  utterance_start_ = num_frames_;
+}
+
 void Segment::report_partial(bool finished) {
-  const std::vector<Hypothesis> best = hypotheses(searches_, kNumCompared, finished);
-  const Hypothesis letters_alone = letters(searches_);
-  std::vector<Word> found = words_of(best.front(), letters_alone, 0);
-  const std::size_t stable = num_stable(found, best, letters_alone);
-  if (!finished && stable < found.size() && is_rare(best.front())) found.pop_back();
+  std::vector<Hypothesis> likely = searcher_.hypotheses(kNumCompared, finished);
+  const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; };
+  const double lowest = score(likely.front()) - kStableMargin;
+  const auto is_unlikely = [&](const Hypothesis& h) { return score(h) < lowest; };
+  likely.erase(std::find_if(likely.begin(), likely.end(), is_unlikely), likely.end());
+  std::vector<std::vector<Word>> words = searcher_.words(likely, start_s_);
+  std::vector<Word>& found = words.front();
+  // The last word may be incomplete. Words that were stable stay stable while they do not change.
+  std::size_t stable = found.empty() ? 0 : found.size() - 1;
+  for (std::size_t i = 1; i < words.size(); ++i) stable = std::min(stable, num_alike(found, words[i]));
+  stable = std::max(stable, std::min(num_stable_, num_alike(found, partial_)));
+  if (!finished && stable < found.size() && is_rare(likely.front())) found.pop_back();
   const bool is_unchanged = found.size() == partial_.size() && num_alike(found, partial_) == found.size();
   if (is_unchanged && stable == num_stable_) return;
   partial_ = found;
@@ -361,20 +337,9 @@ void Segment::report_partial(bool finished) {
 // Whether the last word, which may be incomplete, is one that hardly anybody says: it is then mostly the beginning of
 // another one.
 bool Segment::is_rare(const Hypothesis& hypothesis) const {
-  if (!over_phones() || hypothesis.words.empty() || hypothesis.words.back() == LmFusion::kNoWord) return false;
-  return options_->fusion->unigram_log_prob(hypothesis.words.back()) < kRareLogProb;
-}
-
-// The last word may be incomplete. Words that were stable stay stable while they do not change.
-std::size_t Segment::num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
-                                const Hypothesis& letters) const {
-  const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; };
-  const double lowest = score(hypotheses.front()) - kStableMargin;
-  std::size_t agreed = best.empty() ? 0 : best.size() - 1;
-  for (std::size_t i = 1; i < hypotheses.size() && score(hypotheses[i]) >= lowest; ++i) {
-    agreed = std::min(agreed, num_alike(best, words_of(hypotheses[i], letters, 0)));
-  }
-  return std::max(agreed, std::min(num_stable_, num_alike(best, partial_)));
+  if (!searcher_.over_phones() || hypothesis.words.empty()) return false;
+  const std::int32_t last = hypothesis.words.back();
+  return last != LmFusion::kNoWord && options_->fusion->unigram_log_prob(last) < kRareLogProb;
 }
 
 void Segment::report_nonfinite() {
@@ -385,24 +350,6 @@ void Segment::report_nonfinite() {
                      std::to_string(count) + (count > 1 ? " samples were" : " sample was") +
                          " not finite (NaN or infinity) and taken for silence; more are not reported",
                      now(), now(), {}});
-}
-
-Hypothesis Segment::letters(const Searches& searches) const {
-  return over_phones() ? searches.letters.hypotheses().front() : Hypothesis{};
-}
-
-Segment::Transcript Segment::transcript() const {
-  Hypothesis best = hypotheses(searches_, 1).front();
-  std::vector<Word> words = words_of(best, letters(searches_), 0);
-  return {std::move(best), std::move(words)};
-}
-
-std::vector<Word> Segment::words_of(const Hypothesis& hypothesis, const Hypothesis& letters,
-                                  std::int64_t first_frame) const {
-  const double start_s = start_s_ + static_cast<double>(first_frame) * kEncoderFrameS;
-  if (over_phones()) return words(hypothesis, *options_->fusion, letters, options_->tokens, start_s);
-  const std::vector<std::string>& tokens = options_->phrases ? options_->phrases->tokens() : options_->tokens;
-  return words(hypothesis, tokens, options_->fusion && options_->fusion->has_lm(), start_s);
 }
 
 void Segment::report(Event::Type type, std::vector<Word> words, std::size_t num_stable) {

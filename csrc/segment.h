@@ -26,15 +26,11 @@
 
 #include "contract.h"
 #include "encoder_step.h"
-#include "search/ctc_greedy_search.h"
-#include "search/ctc_phrase_search.h"
-#include "search/ctc_prefix_beam_search.h"
-#include "search/endpointer.h"
+#include "endpoint_detector.h"
 #include "frontend/fbank.h"
-#include "search/pauses.h"
-#include "search/words.h"
 #include "search/neural_lm.h"
-#include "search/posteriors.h"
+#include "search/words.h"
+#include "searcher.h"
 #include "second_pass.h"
 #include "segment_options.h"
 #include "text/punctuation.h"
@@ -143,29 +139,12 @@ class Segment {
   }
 
  private:
-  using Search = std::variant<CtcGreedySearch, CtcPrefixBeamSearch, CtcPhraseSearch>;
   enum class Stage { kWaiting, kSearching, kSecondPass, kRescoring, kFinished };
 
-  // A search; for one over phones also the greedy search of the letters.
-  struct Searches {
-    Search search;
-    CtcGreedySearch letters;
-  };
-
-  // The best hypothesis of a search, and its words.
-  struct Transcript {
-    Hypothesis hypothesis;
-    std::vector<Word> words;
-  };
-
-  const Searches& last_searches() const { return second_pass_searches_ ? *second_pass_searches_ : searches_; }
-  // Of the utterance under way. last: the final comes from them.
-  Searches new_searches(bool last) const;
-  void begin_utterance(Searches& searches) const;
-  bool over_phones() const noexcept { return options_->fusion && options_->fusion->over_phones(); }
-  std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * options_->phones.size()); }
-  void advance(Searches& searches, const float* log_probs, const float* phone_log_probs, std::int64_t num_frames) const;
-  std::vector<Hypothesis> hypotheses(const Searches& searches, std::int64_t num_best, bool finished = false) const;
+  // That the final comes from.
+  const Searcher& last_searcher() const { return second_searcher_ ? *second_searcher_ : searcher_; }
+  double last_start_s() const { return start_s_ + (second_searcher_ ? seconds(utterance_start_) : 0.0); }
+  const NgramLm::State* context() const { return context_ ? &*context_ : nullptr; }
   void proceed();
   bool request_chunk();
   void search_chunk();
@@ -173,33 +152,24 @@ class Segment {
   bool request_second_pass();
   void search_mean();
   void rescore();
-  bool has_lattice() const;
   void rescore_sentences(std::vector<Hypothesis> sentences);
   // sentences: the one that was chosen, and others, the likeliest first.
   void report_final(std::vector<Hypothesis> sentences);
+  void begin_utterance();
   void report_partial(bool finished = false);  // finished: the utterance is over, so its last word is complete
-  const std::vector<std::string>& search_tokens() const noexcept;
-  std::int64_t likeliest_token() const;
-  EndpointRule endpoint(bool word_begins, const Transcript* best) const;
-  std::optional<Transcript> best_in_silence() const;
-  bool request_punctuation(const std::vector<Word>& words);
-  EndpointCues cues(const Transcript& best) const;
-  bool is_rare(const Hypothesis& hypothesis) const;
-  std::size_t num_stable(const std::vector<Word>& best, const std::vector<Hypothesis>& hypotheses,
-                         const Hypothesis& letters) const;
   void report_nonfinite();
-  Hypothesis letters(const Searches& searches) const;
-  Transcript transcript() const;  // of the utterance so far
-  std::vector<Word> words_of(const Hypothesis& hypothesis, const Hypothesis& letters, std::int64_t first_frame) const;
   void report(Event::Type type, std::vector<Word> words, std::size_t num_stable = 0);
-  double now() const { return start_s_ + static_cast<double>(num_frames_) * kEncoderFrameS; }
+  std::int64_t likeliest_token() const;
+  bool is_rare(const Hypothesis& hypothesis) const;
+  static double seconds(std::int64_t frame) { return static_cast<double>(frame) * kEncoderFrameS; }
+  double now() const { return start_s_ + seconds(num_frames_); }
 
   std::shared_ptr<const SegmentOptions> options_;
-  Endpointer endpointer_;
+  EndpointDetector endpoints_;
   double start_s_;
   Fbank fbank_;
   std::optional<NgramLm::State> context_;  // of the language model, from the utterance before
-  Searches searches_;  // begins with the context
+  Searcher searcher_;
   Stage stage_ = Stage::kWaiting;
   bool input_finished_ = false;
   bool begun_ = false;
@@ -212,14 +182,6 @@ class Segment {
   std::vector<Word> partial_;         // as last reported
   std::size_t num_stable_ = 0;        // of it
   EndpointRule endpoint_ = EndpointRule::kNone;
-  Pauses pauses_;
-  // The answer of the network for punctuation for these words; without log-odds: it is awaited, or has failed.
-  struct SentenceEnd {
-    std::vector<std::string> words;
-    std::optional<double> log_odds;
-  };
-  std::optional<SentenceEnd> sentence_end_;
-  bool continues_ = false;  // the utterance goes on with a sentence, after a forced cut
   std::vector<float> encoder_out_;  // (num_frames, dim) of the utterance, for the decoder: of the pass that is last
   HeadLogProbs first_pass_;         // of the utterance, for the second pass
   std::int64_t dim_ = 0;
@@ -233,7 +195,7 @@ class Segment {
   std::int64_t last_token_ = 0;  // the likeliest of the frame that was searched last
 
   std::optional<SecondPass> second_pass_;  // over the utterance that has ended
-  std::unique_ptr<Searches> second_pass_searches_;
+  std::unique_ptr<Searcher> second_searcher_;
   std::vector<Hypothesis> nbest_;
   std::optional<SentenceRescoring> rescoring_;
   std::vector<std::string> previous_words_;  // of the utterance before, for the neural language model

@@ -48,6 +48,7 @@ struct SegmentOptions {
   std::int64_t max_alternatives;
   double rescore_ctc_weight;  // see `best_rescored`
   EndpointerOptions endpointer;
+  std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * phones.size()); }
   // Whether the decoder takes part.
   bool rescores() const { return search == Search::kRescore && !phrases && !(fusion && fusion->over_phones()); }
   std::shared_ptr<const TextOptions> text;  // how a stream shows its words (text/formatter.h); none: as they are

@@ -1,0 +1,83 @@
+#include "searcher.h"
+
+#include <utility>
+
+namespace asr_stream {
+
+Searcher::Searcher(std::shared_ptr<const SegmentOptions> options, bool is_last) : options_(std::move(options)) {
+  if (options_->search == SegmentOptions::Search::kGreedy) return;
+  if (options_->phrases) {
+    search_.emplace<CtcPhraseSearch>(options_->phrases);
+    return;
+  }
+  CtcPrefixBeamSearchOptions beam = options_->beam;
+  beam.lattice = is_last && over_phones() && (options_->neural_lm || options_->max_alternatives > 0);
+  search_.emplace<CtcPrefixBeamSearch>(beam, options_->fusion);
+}
+
+void Searcher::begin_utterance(const NgramLm::State* context) {
+  letters_.reset();
+  if (auto* beam = std::get_if<CtcPrefixBeamSearch>(&search_)) return beam->reset(context);
+  std::visit([](auto& search) { search.reset(); }, search_);
+}
+
+void Searcher::advance(const float* letters, const float* phones, std::int64_t num_frames) {
+  const auto num_letters = static_cast<std::int64_t>(options_->tokens.size());
+  if (!over_phones()) {
+    std::visit([&](auto& search) { search.advance(letters, num_frames, num_letters); }, search_);
+    return;
+  }
+  std::get<CtcPrefixBeamSearch>(search_).advance(phones, num_frames, options_->num_phone_tokens());
+  letters_.advance(letters, num_frames, num_letters);
+}
+
+std::vector<Hypothesis> Searcher::hypotheses(std::int64_t num_best, bool finished) const {
+  return std::visit([&](const auto& search) { return search.hypotheses(num_best, finished); }, search_);
+}
+
+bool Searcher::has_lattice() const noexcept {
+  const auto* beam = std::get_if<CtcPrefixBeamSearch>(&search_);
+  return beam && beam->has_lattice();
+}
+
+std::vector<Hypothesis> Searcher::sentences(std::int64_t num_best) const {
+  return std::get<CtcPrefixBeamSearch>(search_).sentences(num_best);
+}
+
+std::vector<std::vector<Word>> Searcher::words(const std::vector<Hypothesis>& hypotheses, double start_s) const {
+  std::vector<std::vector<Word>> result;
+  if (over_phones()) {
+    const Hypothesis letters = letters_.hypotheses().front();
+    for (const Hypothesis& hypothesis : hypotheses) {
+      result.push_back(asr_stream::words(hypothesis, *options_->fusion, letters, options_->tokens, start_s));
+    }
+    return result;
+  }
+  const bool with_lm = options_->fusion && options_->fusion->has_lm();
+  for (const Hypothesis& hypothesis : hypotheses) {
+    result.push_back(asr_stream::words(hypothesis, tokens(), with_lm, start_s));
+  }
+  return result;
+}
+
+Transcript Searcher::transcript(double start_s) const {
+  std::vector<Hypothesis> best = hypotheses();
+  std::vector<std::vector<Word>> found = words(best, start_s);
+  return {std::move(best.front()), std::move(found.front())};
+}
+
+std::int64_t Searcher::num_trailing_blanks() const {
+  return std::visit([](const auto& search) { return search.num_trailing_blanks(); }, search_);
+}
+
+std::optional<double> Searcher::sentence_end_log_prob() const {
+  const auto* beam = std::get_if<CtcPrefixBeamSearch>(&search_);
+  return beam ? beam->sentence_end_log_prob() : std::nullopt;
+}
+
+const std::vector<std::string>& Searcher::tokens() const noexcept {
+  if (over_phones()) return options_->fusion->tokens();
+  return options_->phrases ? options_->phrases->tokens() : options_->tokens;
+}
+
+}  // namespace asr_stream
