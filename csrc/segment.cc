@@ -316,9 +316,8 @@ void Segment::begin_utterance() {
 
 void Segment::report_partial(bool finished) {
   std::vector<Hypothesis> likely = searcher_.hypotheses(kNumCompared, finished);
-  const auto score = [](const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; };
-  const double lowest = score(likely.front()) - kStableMargin;
-  const auto is_unlikely = [&](const Hypothesis& h) { return score(h) < lowest; };
+  const double lowest = likely.front().score() - kStableMargin;
+  const auto is_unlikely = [&](const Hypothesis& h) { return h.score() < lowest; };
   likely.erase(std::find_if(likely.begin(), likely.end(), is_unlikely), likely.end());
   std::vector<std::vector<Word>> words = searcher_.words(likely, start_s_);
   std::vector<Word>& found = words.front();

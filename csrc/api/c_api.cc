@@ -17,12 +17,12 @@
 #include <variant>
 #include <vector>
 
-#include "exclusive_use.h"
+#include "api/event_view.h"
 #include "api/failure.h"
 #include "api/model.h"
 #include "api/model_stream.h"
+#include "exclusive_use.h"
 
-using asr_stream::Event;
 using asr_stream::ExclusiveUse;
 using asr_stream::Model;
 using asr_stream::ModelOptions;
@@ -42,11 +42,7 @@ struct asr_stream_handle {
   ModelStream stream;
   ExclusiveUse use;
   std::string error;
-  std::optional<Event> taken;  // what `event` and `words` point into
-  std::vector<asr_word> words, raw_words;
-  std::vector<asr_alternative> alternatives;
-  std::vector<std::vector<asr_word>> alternative_words;
-  asr_event event{};
+  asr_stream::EventView event;  // that was taken last
 };
 
 namespace {
@@ -236,16 +232,6 @@ asr_status accept(asr_stream_handle* handle, const Sample* samples, size_t num_s
   });
 }
 
-asr_event_type type_of(Event::Type type) {
-  switch (type) {
-    case Event::Type::kPartial: return ASR_PARTIAL;
-    case Event::Type::kFinal: return ASR_FINAL;
-    case Event::Type::kGap: return ASR_GAP;
-    case Event::Type::kError: break;
-  }
-  return ASR_ERROR;
-}
-
 }  // namespace
 
 const char* asr_status_text(asr_status status) {
@@ -371,39 +357,7 @@ const char* asr_stream_error(const asr_stream_handle* stream) { return stream ? 
 const asr_event* asr_stream_next_event(asr_stream_handle* handle) {
   const asr_event* next = nullptr;
   use(handle, [&](ModelStream& stream) {
-    handle->taken = stream.next_event();
-    if (!handle->taken) return;
-    const Event& event = *handle->taken;
-    const auto set = [](std::vector<asr_word>& to, const std::vector<asr_stream::Word>& from) {
-      to.clear();
-      for (const asr_stream::Word& word : from) {
-        to.push_back({word.text.c_str(), word.start_s, word.end_s, word.confidence});
-      }
-    };
-    set(handle->words, event.words);
-    set(handle->raw_words, event.raw_words);
-    handle->alternatives.clear();
-    handle->alternative_words.resize(event.alternatives.size());
-    for (std::size_t i = 0; i < event.alternatives.size(); ++i) {
-      const asr_stream::Alternative& alternative = event.alternatives[i];
-      std::vector<asr_word>& words = handle->alternative_words[i];
-      set(words, alternative.words);
-      handle->alternatives.push_back({alternative.text.c_str(), alternative.confidence, words.data(), words.size()});
-    }
-    handle->event = {type_of(event.type),
-                     event.text.c_str(),
-                     event.start_s,
-                     event.end_s,
-                     handle->words.empty() ? nullptr : handle->words.data(),
-                     handle->words.size(),
-                     event.num_stable,
-                     event.endpoint,
-                     event.raw.c_str(),
-                     handle->raw_words.empty() ? nullptr : handle->raw_words.data(),
-                     handle->raw_words.size(),
-                     handle->alternatives.empty() ? nullptr : handle->alternatives.data(),
-                     handle->alternatives.size()};
-    next = &handle->event;
+    next = handle->event.set(stream.next_event());
   });
   return next;
 }

@@ -17,6 +17,7 @@ struct Hypothesis {
   double log_prob = 0.0;  // since the start of the utterance
   double lm_score = 0.0;  // what a language model adds to it, in nats; 0 without one
   double hotword_score = 0.0;  // and what hotwords add
+  double score() const noexcept { return log_prob + lm_score + hotword_score; }  // which ranks hypotheses
   std::vector<std::int64_t> start_frames;
   std::vector<std::int64_t> end_frames;
   std::vector<float> confidences;

@@ -18,8 +18,6 @@ constexpr std::size_t kNumSpecial = 3;     // blank, unknown, sentence edge: no 
 constexpr std::size_t kMaxContext = 48;    // pieces of the utterance before
 constexpr float kEndFloor = -3.5f;         // log-probability of the end: the speaker may only pause
 
-double score(const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; }
-
 WordPieces read_pieces(const MetadataEntries& entries) {
   std::vector<std::string> spellings;
   std::istringstream lines(entries.text("pieces"));
@@ -79,9 +77,9 @@ SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetad
   if (!beginning.empty()) beginning.push_back(WordPieces::kSentenceEdge);
   std::int32_t root = child(-1, WordPieces::kSentenceEdge);
   for (const std::int32_t piece : beginning) root = child(root, piece);
-  const double lowest = score(sentences.front()) - kRescoringBeam;
+  const double lowest = sentences.front().score() - kRescoringBeam;
   for (Hypothesis& sentence : sentences) {
-    if (score(sentence) < lowest || nodes_.size() >= kMaxNodes) break;
+    if (sentence.score() < lowest || nodes_.size() >= kMaxNodes) break;
     Scored scored{fusion.log_probs(before, sentence.words), {}, {}};
     std::int32_t node = root;
     for (const std::int32_t word : sentence.words) {
@@ -166,7 +164,7 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
   std::vector<std::size_t> order(sentences_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
-    const double score_a = score(sentences_[a]), score_b = score(sentences_[b]);
+    const double score_a = sentences_[a].score(), score_b = sentences_[b].score();
     return score_a != score_b ? score_a > score_b : a < b;  // of equals, the better one of the search
   });
   std::vector<Hypothesis> result;

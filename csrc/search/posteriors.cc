@@ -12,8 +12,6 @@ namespace {
 // CTC's frames are taken for independent, so that scores differ by more than the probabilities do.
 constexpr double kScale = 0.3;
 
-double score(const Hypothesis& h) { return h.log_prob + h.lm_score + h.hotword_score; }
-
 // Adds `weight` to the words of `words` that `other` has too, in an alignment with the fewest errors.
 void add_matches(const std::vector<std::int32_t>& words, const std::vector<std::int32_t>& other, float weight,
                  std::vector<float>& sums) {
@@ -44,11 +42,11 @@ void add_matches(const std::vector<std::int32_t>& words, const std::vector<std::
 }  // namespace
 
 void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t count) {
-  double highest = score(sentences.front()), total = 0.0;
-  for (const Hypothesis& sentence : sentences) highest = std::max(highest, score(sentence));
-  for (Hypothesis& sentence : sentences) total += std::exp(kScale * (score(sentence) - highest));
+  double highest = sentences.front().score(), total = 0.0;
+  for (const Hypothesis& sentence : sentences) highest = std::max(highest, sentence.score());
+  for (Hypothesis& sentence : sentences) total += std::exp(kScale * (sentence.score() - highest));
   for (Hypothesis& sentence : sentences) {
-    sentence.posterior = static_cast<float>(std::exp(kScale * (score(sentence) - highest)) / total);
+    sentence.posterior = static_cast<float>(std::exp(kScale * (sentence.score() - highest)) / total);
   }
   for (std::size_t i = 0; i < std::min(count, sentences.size()); ++i) {
     Hypothesis& sentence = sentences[i];

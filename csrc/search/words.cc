@@ -176,9 +176,7 @@ std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::
   check_option("rescore_ctc_weight", ctc_weight);
   const auto first_pass = [](const Hypothesis& h) { return h.log_prob + h.lm_score; };
   const auto searched = std::max_element(
-      hypotheses.begin(), hypotheses.end(), [&](const Hypothesis& a, const Hypothesis& b) {
-        return first_pass(a) + a.hotword_score < first_pass(b) + b.hotword_score;
-      });
+      hypotheses.begin(), hypotheses.end(), [](const Hypothesis& a, const Hypothesis& b) { return a.score() < b.score(); });
   std::size_t best = 0;
   double highest = -std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < hypotheses.size(); ++i) {

@@ -18,6 +18,7 @@ from support.recognition import random_cuts
 
 from asr import Recognizer
 from asr.lm.packed import BUNDLED
+from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming.events import Error, Event, Final
 
@@ -239,8 +240,11 @@ def test_an_app_of_an_earlier_version_is_served(model: Any, sample: np.ndarray) 
 
 
 def test_a_model_and_its_language_model_are_read_from_memory(model: Any, sample: np.ndarray) -> None:
-    lm = BUNDLED.read_bytes()
-    again = model.library.model(bundled_model().read_bytes(), lm_data=lm, lm_size=len(lm))
+    path = bundled_neural_lm()
+    assert path
+    lm, neural_lm = BUNDLED.read_bytes(), path.read_bytes()
+    options = {"lm_data": lm, "lm_size": len(lm), "neural_lm_data": neural_lm, "neural_lm_size": len(neural_lm)}
+    again = model.library.model(bundled_model().read_bytes(), **options)
     assert play(again.stream(), [sample]) == play(model.stream(), [sample])
 
 
