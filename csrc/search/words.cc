@@ -175,8 +175,8 @@ std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::
   }
   check_option("rescore_ctc_weight", ctc_weight);
   const auto first_pass = [](const Hypothesis& h) { return h.log_prob + h.lm_score; };
-  const auto searched = std::max_element(
-      hypotheses.begin(), hypotheses.end(), [](const Hypothesis& a, const Hypothesis& b) { return a.score() < b.score(); });
+  const auto scores_less = [](const Hypothesis& a, const Hypothesis& b) { return a.score() < b.score(); };
+  const auto searched = std::max_element(hypotheses.begin(), hypotheses.end(), scores_less);
   std::size_t best = 0;
   double highest = -std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < hypotheses.size(); ++i) {
