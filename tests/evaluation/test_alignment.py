@@ -26,6 +26,12 @@ def test_tokens_have_the_frames_of_the_likeliest_path() -> None:
     assert found.confidences == pytest.approx([0.9] * 3)
 
 
+def test_equal_tokens_have_a_blank_between_them() -> None:
+    found = align_tokens(path(4, 4, 4), [4, 4])
+    assert (found.start_frames, found.end_frames) == ([0, 2], [1, 3])
+    assert found.log_prob == pytest.approx(2 * np.log(0.9) + np.log(0.02))
+
+
 def test_words_are_those_of_recognition() -> None:
     found = forced_align(path(4, 4, 5, 0, 3, 0, 0, 0, 5, 5, 0), "AB B", TOKENS)
     assert [word.word for word in found] == ["AB", "B"]

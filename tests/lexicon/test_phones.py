@@ -16,9 +16,20 @@ from asr.lexicon import Lexicon
 from asr.lexicon.phones import PhoneTokenizer, num_phone_tokens
 from asr.model.model import AsrModel, consistency_loss
 from asr.training.checkpoint import Checkpoint, checkpoints
-from asr.training.inputs import bundled_lexicon
+from asr.training.inputs import bundled_lexicon, phone_denominator
 
 WORDS = Lexicon({"A": (("AH",), ("EY",)), "CAB": (("K", "AE", "B"),), "BACK": (("B", "AE", "K"),)})
+
+
+def test_denominator_counts_a_repeated_text_once() -> None:
+    config, units = LossConfig(denominator_weight=0.9), PhoneTokenizer(WORDS)
+    log_probs = torch.randn(1, 9, num_phone_tokens(units.phones)).log_softmax(-1)
+    found = []
+    for texts in (["CAB A", "BACK"], ["CAB A", "CAB A", "CAB A", "BACK"], ["CAB A", "BACK", "BACK A"]):
+        denominator = phone_denominator(config, units, texts)
+        assert denominator is not None
+        found.append(denominator(log_probs, torch.tensor([9])).item())
+    assert found[0] == found[1] != found[2]
 
 
 def test_a_phone_has_a_token_where_it_begins_a_word_and_one_inside() -> None:

@@ -51,6 +51,16 @@ def test_full_pass_equals_steps(decoder: Decoder, piece: int) -> None:
 
 
 @torch.no_grad()
+def test_an_utterance_without_frames_gives_numbers(decoder: Decoder) -> None:
+    """And none of them depends on what the others in its batch have."""
+    tokens, memory = sentences(4, 4), torch.randn(2, 7, CONFIG.dim)
+    logits = decoder(tokens, memory, torch.tensor([0, 7]))
+    assert logits.isfinite().all()
+    alone = decoder(tokens[1:], memory[1:], torch.tensor([7]))
+    assert (logits[1:] - alone).abs().max() <= TOLERANCE
+
+
+@torch.no_grad()
 def test_hypotheses_of_one_utterance_are_reordered_by_gather(decoder: Decoder) -> None:
     """As in a beam search: some are dropped and some go on twice; their lengths differ where one has ended."""
     memory = torch.randn(1, 7, CONFIG.dim)

@@ -194,6 +194,7 @@ def test_a_variant_shares_what_is_big() -> None:
     assert recognizer.with_options(search="greedy").fusion is None
     assert variant.fusion is recognizer.with_options(text="plain").fusion is recognizer.fusion is not None
     assert variant.punctuator is recognizer.punctuator is not None
+    assert recognizer.with_options(punctuation=None).punctuator is None
     lighter = recognizer.with_options(lm_weight=0.5)
     assert lighter.language_model is recognizer.language_model and lighter.fusion is not recognizer.fusion
     with pytest.raises(ValueError, match="chunk_ms is 100"):

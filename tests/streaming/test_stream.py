@@ -63,6 +63,8 @@ def test_an_utterance_ends_on_request(recognizer: Recognizer, sample: np.ndarray
     assert min(event.start for event in rest) >= middle / 16000
     with pytest.raises(ValueError, match="finished"):
         stream.end_utterance()
+    with pytest.raises(ValueError, match="finished"):
+        stream.accept_waveform(np.zeros(0, np.float32))
 
 
 class Unreliable(OnnxModel):
