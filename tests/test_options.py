@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +21,6 @@ from asr import Recognizer, _core, config, features, tokenizer
 from asr.options import COMMAND, OPTIONS, ROOT, WRITTEN, camel_case, flag
 from asr.runtime import metadata
 from asr.runtime.search import LmWeights, decode, decode_words
-from asr.streaming.terminal.arguments import new_parser
 from asr.streaming.terminal.options import add_recognition_options
 
 
@@ -145,13 +143,6 @@ def test_the_sample_rates_are_the_same_everywhere() -> None:
         assert limits in (ROOT / path).read_text(), path
     header = (ROOT / "csrc" / "include" / "asr_stream" / "asr_stream.h").read_text()
     assert f"#define ASR_SAMPLE_RATE {_core.SAMPLE_RATE}\n" in header
-
-
-def test_the_table_of_the_command_line_names_its_options() -> None:
-    table = (Path(__file__).parent.parent / "docs" / "guides" / "live.md").read_text()
-    options = set(re.findall(r"^\| `(--[\w-]+)` \|", table, re.MULTILINE))
-    assert len(options) > 10
-    assert options <= {name for action in new_parser()._actions for name in action.option_strings}
 
 
 def test_what_python_states_before_the_core_is_loaded_is_the_same() -> None:
