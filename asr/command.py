@@ -55,7 +55,7 @@ def silence_libraries() -> None:
     """Discards what this process writes to file descriptor 2.
 
     PortAudio and ALSA write pages to it when a device is lost or refuses a rate, libmpg123 a line for each damaged
-    frame. What fails is raised as an exception.
+    frame. Failures are raised as exceptions.
     """
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)
@@ -64,7 +64,7 @@ def silence_libraries() -> None:
 
 @contextlib.contextmanager
 def interrupts_ignored() -> Iterator[None]:
-    """What is started within ignores Ctrl-C from its beginning on: a worker must not show a traceback."""
+    """Processes started within ignore Ctrl-C from their beginning: a worker must not show a traceback."""
     if threading.current_thread() is not threading.main_thread():  # others may not touch signals
         yield
         return

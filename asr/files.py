@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their name, renamed when complete."""
+"""Files that are complete or absent: written under a temporary name, renamed when complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def part_of(path: Path) -> Path:
-    """Where `path` is written before it is whole."""
+    """The temporary path of `path`."""
     return path.with_name(f"{path.name}.part")
 
 
@@ -44,7 +44,7 @@ def replacing(path: str | Path, durable: bool = False) -> Iterator[Path]:
 
 
 def _sync(path: Path) -> None:
-    """What was written to `path` is on the disk when this returns; OSError where it cannot be."""
+    """Flush `path` to the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         os.fsync(descriptor)

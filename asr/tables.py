@@ -1,7 +1,7 @@
 """Tables of recordings: TSV, CSV or JSONL with a row for each, columns found by name.
 
 A row that cannot be used becomes a `Refusal` with a reason instead of an exception: one bad line
-among a hundred thousand must not end the work, and must not vanish either. What is wrong with the
+among a hundred thousand must not end the work, and must not vanish either. An error of the
 whole file (no such file, no such column) is a ValueError. No audio is opened here.
 Imports the standard library only.
 """
@@ -149,7 +149,7 @@ def _check_columns(table: Path, columns: list[str], needed: Mapping[str, tuple[s
 
 
 def find(row: Mapping[str, object], names: tuple[str, ...]) -> object | None:
-    """What a row has under the first of `names` that it has."""
+    """The value of a row under the first of `names` that it has."""
     return next((row[name] for name in names if name in row), None)
 
 

@@ -107,8 +107,8 @@ class Tokenizer:
         return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of `text`; white space only separates words. What the pieces cannot spell is `<unk>`."""
-        # A "▁" in the text is no word boundary: spell it as a character that no tokenizer has.
+        """Ids of `text`; white space only separates words. Text that the pieces cannot spell becomes `<unk>`."""
+        # A "▁" in the text is not a word boundary: spell it as a character that no tokenizer has.
         words = text.replace(WORD_BOUNDARY, _UNKNOWN_CHARACTER).split()
         if self.kind == "char":
             return [self._ids.get(character, UNK_ID) for character in WORD_BOUNDARY.join(words)]
@@ -226,7 +226,7 @@ class Tokenizer:
         return processor
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is cached belongs to this process and is made again where it is needed.
+        # The cache belongs to this process and is built again where it is needed.
         return {"kind": self.kind, "tokens": self.tokens, "model": self.model}
 
 

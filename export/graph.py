@@ -1,7 +1,7 @@
 """ONNX graphs of PyTorch modules: the step of the encoder and that of the decoder.
 
-Both are AsrModel's own code, traced. What is added here: named dynamic dimensions, and no traces of the machine that
-exported. Standard operators only.
+Both are AsrModel's own code, traced. This module names the dynamic dimensions and removes traces of the machine that
+exported. It uses standard operators only.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class DecoderGraph(nn.Module):
         self, tokens: Tensor, token_lengths: Tensor, encoder_out: Tensor, previous: Tensor, *cache: Tensor
     ) -> tuple[Tensor, ...]:
         """Inputs and outputs as in asr.runtime.onnx_decoder.decoder_signature."""
-        # What begins a sentence, the default of these inputs, is one row for all.
+        # The beginning of a sentence, the default of these inputs, is one row for all.
         num_rows = token_lengths.shape[0]
         keys, values = (tensor.expand(num_rows, -1, -1, -1) for tensor in cache[:2])
         past = self.decoder.extend(DecoderCache(keys, values, *cache[2:]), encoder_out)

@@ -8,8 +8,8 @@ float32 must agree number by number, with a model whose matrices have been round
 (float16). int8 cannot: its activations are rounded to 256 steps of a range. There the gate bounds
 what the rounding does to the posteriors (Kullback-Leibler divergence) and, because a model without training has
 near-uniform posteriors that hide damage, to the encoder's output (relative error). These bounds distinguish broken
-weights from rounding; the graph itself is checked in float32 before it is quantized. What int8 costs in words is
-measured by `asr evaluate`.
+weights from rounding; the graph itself is checked in float32 before it is quantized. `asr evaluate` measures
+its cost in words.
 """
 
 from __future__ import annotations

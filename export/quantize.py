@@ -1,7 +1,7 @@
 """Smaller weights: int8 matrix products for CPUs, and float16 storage of what stays float.
 
 int8: weights are symmetric, one scale per output column. Each row of activations, one frame of one stream, becomes
-uint8 at run time by a scale of its own, so that a row's result is the same bits in any batch. Rows behind a norm, whose
+uint8 at run time by a scale of its own, so that a row's result is the same bits in any batch. Rows after a norm, whose
 ranges are known, share a constant scale, which takes a third of the operators. The convolutions stay float: they are
 less than a hundredth of the weights.
 

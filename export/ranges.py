@@ -1,4 +1,4 @@
-"""How large activations become behind norms: an int8 product takes such rows in steps of one size (see
+"""How large activations become after norms: an int8 product takes such rows in steps of one size (see
 asr.export.quantize). Their magnitudes vary little, by a factor of two between most rows and the largest one.
 """
 

@@ -1,4 +1,4 @@
-"""Files for sherpa-onnx: the step function behind the two interfaces that its streaming recognizer calls.
+"""Files for sherpa-onnx: the step function with the two interfaces that its streaming recognizer calls.
 
 - `zipformer2_ctc`: one file per latency, any batch. The runtime passes the states of a Zipformer by position: of
   each layer we use keys and the two halves of the values, the others are empty or go through unread.

@@ -1,8 +1,8 @@
 """int8 matrix products with fixed scales, for the network for case and punctuation.
 
-A row of activations has the same bits whatever stands beside it, as in asr.export.quantize, which finds a scale for
+A row of activations has the same bits in any batch, as in asr.export.quantize, which finds a scale for
 each row at run time. That is a dozen nodes a product, more than a product of twenty words costs. Here the scale of
-each operand is a constant: the network's activations behind its norms hardly vary, so that example texts show their
+each operand is a constant: the network's activations after its norms hardly vary, so that example texts show their
 range.
 """
 

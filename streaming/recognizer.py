@@ -49,7 +49,7 @@ class Recognizer:
         "auto": the bundled one with the bundled language model.
     hotwords: words and phrases that are expected, for the beam searches: a list such as ["Abbey Road", "Leighton:2"],
         or a file with one a line. Each of its letters counts `hotword_boost` nats, or the number after a colon or tab.
-    phrases: a grammar in place of free speech, such as voice commands: a list, or a file with one phrase a line. Only
+    phrases: a grammar that replaces free speech, such as voice commands: a list, or a file with one phrase a line. Only
         these are recognized, one after the other, and "[unk]" for other speech, without language model and decoder.
     punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one.
         Without one formatted text is in small letters. Endpoints depend on it, however text is shown.
@@ -108,7 +108,7 @@ class Recognizer:
             **options,
         }
         self._opened = dict(_opened or {})
-        """What is open, and what it was made from: a variant takes over what is made from the same."""
+        """Open assets, each with the key that it was made from: a variant takes those over whose keys are equal."""
 
         former = self._opened.get("model")
         self.onnx: OnnxModel = self._open(
@@ -188,7 +188,7 @@ class Recognizer:
             self.onnx.score([[0]], np.zeros((1, self.onnx.metadata.dim), np.float32))
 
     def with_options(self, **changes: Any) -> Recognizer:
-        """The same recognizer but for `changes`; it shares what they leave as it is, so it is made at once.
+        """This recognizer with `changes`; it shares all unchanged assets, so it is made at once.
 
         Raises ValueError as the class itself does.
         """

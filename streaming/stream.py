@@ -71,7 +71,7 @@ class Stream:
             self._do(self._core.accept, audio[begin : begin + sample_rate], sample_rate)
 
     def gap(self, num_samples: int, sample_rate: int = SAMPLE_RATE) -> None:
-        """Say that `num_samples` of audio were lost here: ends the utterance, reports a Gap. 0 does nothing.
+        """Report that `num_samples` of audio were lost here: ends the utterance, reports a Gap. 0 does nothing.
 
         Raises ValueError for a number outside [0, 2**48], another rate, and after `finish`.
         """
@@ -93,7 +93,7 @@ class Stream:
         self._do(self._core.change, recognizer.segment_options)
 
     def finish(self) -> None:
-        """Say that no more audio comes: the rest is decoded, the last utterance reported. Twice is once."""
+        """End the audio: the rest is decoded, the last utterance reported. A second call has no effect."""
         self._do(self._core.finish)
 
     def report(self, event: Event) -> None:
@@ -114,7 +114,7 @@ class Stream:
         return events
 
     def pending(self) -> Work | None:
-        """The work that the stream waits for, to be computed; None: all is done. Raises StreamFailed."""
+        """The work that the stream waits for; None if there is none. Raises StreamFailed."""
         try:
             work = self._core.work()
         except StreamFailed as failure:
@@ -128,14 +128,14 @@ class Stream:
         return Work(self, self._recognizers[0], work)
 
     def answer(self, method: Callable[..., None], *answer: Any) -> None:
-        """Gives the core the answer to its work, by a method of `_core.Stream`; what is none makes the stream fail."""
+        """Gives the core the answer to its work, by a method of `_core.Stream`; an invalid answer fails the stream."""
         try:
             method(self._core, *answer)
         except Exception as error:
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """The network could not be run: the stream is of no more use."""
+        """The network could not be run: the stream can no longer be used."""
         self._cause = self._cause or error
         self._core.fail(f"{type(error).__name__}: {error}")
 

@@ -65,7 +65,7 @@ class Batch(NamedTuple):
 
     @property
     def num_tokens(self) -> Tensor:
-        """What the losses are divided by, () int64: one at least for an utterance, or noise alone would weigh as much
+        """The divisor of the losses, () int64: at least one for an utterance, or noise alone would weigh as much
         as a batch of words; 0 if nothing was readable."""
         return self.target_lengths.clamp(min=1).sum() * (self.seconds > 0)
 
@@ -154,7 +154,7 @@ class BatchSampler(Sampler):
         if not len(epoch_cuts):
             raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s")
         longest = max(cut.duration for cut in epoch_cuts)
-        # Of all the data: lhotse's own estimate is of its beginning, where a manifest may hold one kind of speech.
+        # From all the data: lhotse estimates from its beginning, where a manifest may hold one kind of speech.
         bins = estimate_duration_buckets(epoch_cuts, max(2, min(config.num_buckets, len(epoch_cuts) // 100)))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using DynamicBucketingSampler with an eagerly")

@@ -163,7 +163,7 @@ def colored_noise(num_samples: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def stretch(recording: np.ndarray, num_samples: int, rng: np.random.Generator) -> np.ndarray:
-    """`num_samples` of a recording (any,) from a random place on; behind its end it begins again."""
+    """`num_samples` of a recording (any,) from a random place on; after its end it begins again."""
     # The place does not depend on the number, which resamplers round in their own ways.
     places = np.arange(int(rng.integers(len(recording))), len(recording) + num_samples)[:num_samples]
     return recording.take(places, mode="wrap")

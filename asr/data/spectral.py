@@ -32,7 +32,7 @@ _CENTERS_HZ = 700.0 * np.expm1(np.linspace(_mel(LOW_FREQ_HZ), _mel(HIGH_FREQ_HZ)
 def warp_frequencies(features: Tensor, factor: float) -> Tensor:
     """The same words from a longer (factor above 1) or shorter vocal tract (VTLP; Jaitly and Hinton 2013).
 
-    What was at the frequency f * factor moves to f, below 4.8 kHz; above it the scale returns to the identity at the
+    Energy at the frequency f * factor moves to f, below 4.8 kHz; above it the scale returns to the identity at the
     highest frequency. Bins are interpolated linearly.
     """
     boundary = _WARP_BOUNDARY_HZ * min(factor, 1.0)

@@ -1,4 +1,4 @@
-"""`asr synthesize`: sentences spoken by the free synthesizers of the machine, to train on beside real speech.
+"""`asr synthesize`: sentences spoken by the free synthesizers of the machine, to train on together with real speech.
 
 Every utterance has a synthesizer, voice, rate and pitch of its own, drawn from the seed and its number alone: an
 interrupted run goes on where it ended, and gives what an uninterrupted one would have. Written are 16 kHz FLAC
@@ -56,7 +56,7 @@ class Voice:
 
 def _espeak_voices() -> list[str]:
     listed = (line.split() for line in _output("espeak-ng", "--voices=en").splitlines()[1:])
-    # mb/: needs MBROLA; variants are no accents
+    # mb/: needs MBROLA; variants are not accents
     accents = [row[1] for row in listed if len(row) > 4 and row[4].startswith("gmw/")]
     return [accent + variant for accent in accents for variant in _ESPEAK_VARIANTS]
 

@@ -151,7 +151,7 @@ def _recognize(
 
 
 def parse_chunks(option: str) -> list[int | None]:
-    """ "full,640,320" -> [None, 640, 320]; ValueError for what is no multiple of 40 ms in [40, 5120]."""
+    """ "full,640,320" -> [None, 640, 320]; ValueError for other values than multiples of 40 ms in [40, 5120]."""
     chunks: list[int | None] = []
     for part in option.split(","):
         part = part.strip().lower()

@@ -18,7 +18,7 @@ class TorchDecoder:
 
     @torch.no_grad()
     def begin(self, encoder_out: npt.NDArray[np.float32]) -> DecoderCache:
-        # Of no audio the decoder attends to one frame of zeros.
+        # Without audio the decoder attends to one frame of zeros.
         memory = encoder_out if len(encoder_out) else np.zeros((1, encoder_out.shape[1]), np.float32)
         return self._decoder.init_cache(torch.from_numpy(memory)[None].to(self._device))
 

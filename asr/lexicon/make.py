@@ -12,7 +12,7 @@ from asr.lexicon.g2p import pronounce
 from asr.lexicon.lexicon import Lexicon, Pronunciation
 
 LEAST_SHARE = 0.3
-"""A further pronunciation by the model is kept when it is at least so likely, beside the likeliest."""
+"""A further pronunciation by the model is kept if its probability, relative to the likeliest, is at least this."""
 
 
 def first_few(words: Sequence[str], most: int = 10) -> str:

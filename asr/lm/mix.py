@@ -3,7 +3,7 @@
 Every n-gram of any model becomes one of the mixture. Its probability is the weighted mean of the models', and each
 model weighs as much as its weight times how often it writes the n-gram's history: a model decides where it has been
 (Hsu 2007, "Generalized linear interpolation of language models"; for counted text this is merging counts, Bacchiani et
-al. 2006). Back-off weights are computed anew. Pruning weighs an n-gram with how often its history occurs in the
+al. 2006). Back-off weights are recomputed. Pruning weighs an n-gram with how often its history occurs in the
 mixture. A packed file has no counts, so both use the marginals of the models, which Kneser-Ney's lower orders are not
 (Chelba et al. 2010).
 """

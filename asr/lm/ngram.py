@@ -1,7 +1,7 @@
 """Training a word n-gram language model: counts, smoothing, pruning to a size.
 
 Modified Kneser-Ney, interpolated (Chen and Goodman 1998), then pruning by relative entropy (Stolcke 1998). An n-gram's
-loss is weighed with the plain count of its history, because Kneser-Ney's own lower orders are no marginals (Chelba et
+loss is weighed with the plain count of its history, because Kneser-Ney's own lower orders are not marginals (Chelba et
 al. 2010), and divided by the bytes that it takes in the packed file. Sorted integer arrays hold the counts: row i of
 order n has as its first n-1 words row `context[i]` of order n-1, as its last word `word[i]`, as its last n-1 words row
 `suffix[i]` of order n-1. 15 million words take half a minute and 2 GB.

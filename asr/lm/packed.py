@@ -16,7 +16,7 @@ The file is little-endian and has no padding; `asr._core.NgramLm` reads it and c
         for each word: u8 number of pronunciations, and for each u8 length and that many u8, phones by their place
         u32 size, and that many bytes: the model that pronounces other words (csrc/search/g2p.h); 0 for none
 
-Versions 1 and 2, without and with pronunciations, are read too. For order > 1 they have, in place of the varints, u32
+Versions 1 and 2, without and with pronunciations, are read too. For order > 1 they have, instead of the varints, u32
 for each (n-1)-gram and one more: index of the first n-gram that continues it; and u24 last word of each n-gram.
 
 Log-probabilities are natural. Quantized numbers are f32 low, f32 step and a byte each: low + step * byte.
@@ -222,7 +222,7 @@ def with_pronunciations(
     pronunciations: Mapping[str, Sequence[Sequence[str]]],
     g2p: bytes = b"",
 ) -> bytes:
-    """A packed file with pronunciations of its words, in place of those that it has.
+    """A packed file with new pronunciations of its words.
 
     phones: names of all phones. pronunciations: of each word, any number, each a sequence of phones. g2p: the file of
     the model that pronounces other words. Raises LmError for a pronunciation that cannot be packed.

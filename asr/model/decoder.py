@@ -105,7 +105,7 @@ class Decoder(nn.Module):
         return self.extend(DecoderCache(none, none, none[:1], none[:1]), memory)
 
     def extend(self, cache: DecoderCache, memory: Tensor) -> DecoderCache:
-        """`cache` with T more encoder frames, memory (N or 1, T, dim), behind those that it has."""
+        """`cache` with T more encoder frames, memory (N or 1, T, dim), after its own."""
         projected = zip(*self._project(memory), strict=True)
         keys, values = (torch.stack(each, dim=1) for each in projected)
         return cache._replace(

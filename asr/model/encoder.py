@@ -131,8 +131,8 @@ class Encoder(nn.Module):
             num_valid: (N,) int64 valid feature frames: 4c + 3, or fewer in a stream's last chunk, of which
                 num_valid // 4 encoder frames are valid.
         Returns:
-            The frames of all streams as rows, (N * c, dim), and what `next_cache` takes. Of rows, a product and its
-            bias are one operator of ONNX Runtime.
+            The frames of all streams as rows, (N * c, dim), and the input of `next_cache`. For rows, ONNX Runtime
+            fuses a product and its bias into one operator.
         """
         x = self._subsample(features, num_valid)
         x = self.positions.add_absolute(x, cache.num_frames)
@@ -142,10 +142,10 @@ class Encoder(nn.Module):
         return x, qkv
 
     def next_cache(self, cache: EncoderCache, num_valid: Tensor, qkv: Sequence[Tensor]) -> EncoderCache:
-        """The cache behind a chunk: that before it, and the frames of each layer that `step` returned.
+        """The cache after a chunk: the cache before it, and the frames of each layer that `step` returned.
 
-        Of a chunk that is longer than the cache, as an utterance in a second pass is, only the newest frames are kept.
-        They are cut from the last layer to the first, behind all that the graph computes else: ONNX Runtime takes what
+        Only the newest frames of a chunk are kept if it is longer than the cache, as an utterance in a second pass is.
+        They are cut from the last layer to the first, after everything else in the graph: ONNX Runtime takes what
         has no order of its own from the end, and so cuts the frames of a layer before it computes the next one.
         """
         rows = [each.unflatten(0, (cache.keys.shape[0], -1)) for each in reversed(qkv)]
@@ -159,7 +159,7 @@ class Encoder(nn.Module):
         self, head: nn.Module, x: Tensor, mask: Tensor, past: Sequence[KeysValues] | None, heads_at: Collection[int]
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """All layers: output; with a `past`, queries, keys and values of the new frames of each layer; and the logits
-        of `head` behind the layers `heads_at`, counted from 1."""
+        of `head` after the layers `heads_at`, counted from 1."""
         bias = self.positions.bias(mask)
         rotation = self.positions.rotation(mask.shape[3], mask.shape[2], x)
         new, inner = [], []

@@ -150,7 +150,7 @@ class Residual(nn.Module):
         self.dropout = LockedDropout(dropout)
 
     def before(self, x: Tensor) -> Tensor:
-        """What f takes of x."""
+        """The input of f, made from x."""
         return self.norm(x) if self.pre else x
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ class Losses(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What `AsrModel.step` computes of a chunk of c encoder frames."""
+    """The result of `AsrModel.step` for a chunk of c encoder frames."""
 
     log_probs: Tensor
     """(N, c, vocab_size) float32"""

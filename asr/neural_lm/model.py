@@ -92,7 +92,7 @@ class NeuralLm(nn.Module):
         return self.final_norm(x) @ self.embedding.weight.T
 
     def _rotation(self, depth: Tensor) -> Rotation:
-        """As `Positions.rotation` makes it, of nodes in place of slots: (2 T, num_heads, 2, head_dim / 2) each."""
+        """As `Positions.rotation` makes it, of nodes instead of slots: (2 T, num_heads, 2, head_dim / 2) each."""
         head_dim = self.config.dim // self.config.num_heads
         angle = depth[:, None, None, None] * rope_frequencies(head_dim, depth.device)
         cos, sin = angle.cos(), angle.sin()

@@ -17,7 +17,7 @@ from asr.tokenizer import SOS_EOS_ID, Tokenizer
 PIECES_FROM = 2_000_000
 """Lines of each file that the pieces are learned from."""
 HELD_OUT_EVERY, HELD_OUT_LINES = 50_000, 50
-"""Of so many lines the first few are held out."""
+"""Period in lines: the first few of each are held out."""
 
 
 @dataclass(frozen=True)

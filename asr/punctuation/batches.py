@@ -1,7 +1,7 @@
 """Training batches: utterances cut from running text, with pauses drawn for their marks.
 
 An utterance is a few words to a few sentences long. It begins with a sentence or within one and ends with one, within
-one, or at a cut with more words behind it, as in live recognition. Several utterances share a row
+one, or at a cut with more words after it, as in live recognition. Several utterances share a row
 and do not see each other.
 """
 

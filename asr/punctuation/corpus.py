@@ -1,6 +1,6 @@
 """Cased prose as training data: words in small letters, the mark after each and its case.
 
-A file holds one sentence or paragraph a line. What would teach nonsense is left out, a line at a time: headings and
+A file holds one sentence or paragraph per line. Lines that would teach nonsense are left out: headings and
 chapter lines (no mark at the end, or all in capitals), titles of books and verse (capitals within a sentence on words
 that never have one), foreign and damaged text. Quotation marks and brackets vanish; numbers stay as they are written,
 because the numbers of a recognized text are written before this model sees it.
@@ -219,7 +219,7 @@ def _is_prose(tokens: Sequence[Token]) -> bool:
     if not tokens or tokens[-1][2] == NONE:
         return False
     num_words = num_upper = odd = 0
-    fresh = True  # where a capital is no evidence
+    fresh = True  # where a capital is not evidence
     for quoted, words, mark in tokens:
         for word, case in words:
             num_words += 1

@@ -2,7 +2,7 @@
 
 In layer i a word attends to the `look_ahead[i]` words after it and the `left_context` words before it, so the answer
 for a word depends on sum(look_ahead) words after it and layers * left_context words before it, in a text of any length.
-That makes it streaming: an answer with so many words behind it never changes.
+That makes it streaming: an answer with this many words after it never changes.
 """
 
 from __future__ import annotations
@@ -120,6 +120,6 @@ class Punctuator(nn.Module, PunctuationNetwork):
 
 
 def _distances(num_units: int, device: torch.device) -> Tensor:
-    """(T, T): how far the key (column) is behind the query (row)."""
+    """(T, T): how far the key (column) is after the query (row)."""
     unit = torch.arange(num_units, device=device)
     return unit[None, :] - unit[:, None]

@@ -31,7 +31,7 @@ WARMUP_STEPS = 200
 class TrainOptions:
     steps: int = 4000
     minutes: float = float("inf")
-    """The training ends after so many, over all its sessions, with its schedule run out."""
+    """Steps of the whole training, over all its sessions; its schedule ends there."""
     rows: int = 128
     units: int = 64
     """Length of a row of a batch: words, and the special units around them."""

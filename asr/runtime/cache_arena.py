@@ -2,8 +2,8 @@
 
 Each stream owns a row of the arena. A step gathers the rows of its streams into one buffer, runs the network from that
 into a second one, and scatters the second back to the rows: three runs bound to memory that stays where it is
-(ONNX Runtime's IoBinding). What crosses is features on the way in, and on the way out probabilities and what the
-decoder attends to.
+(ONNX Runtime's IoBinding). Only features cross on the way in, and on the way out probabilities and the frames
+that the decoder attends to.
 """
 
 from __future__ import annotations

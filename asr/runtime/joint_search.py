@@ -102,7 +102,7 @@ def _is_over(finished: Sequence[DecodedTokens], best: float, ctc_weight: float, 
     """Whether no longer sentence can win: `best` is the score of the best hypothesis of `length` + 1 tokens."""
     if not finished:
         return False
-    # More tokens only lower a score. Of the decoder alone they may raise the mean: a certain end is allowed for.
+    # More tokens only lower a score. With the decoder alone they may raise the mean: a certain end is allowed for.
     return finished[0].score >= (best if ctc_weight else best / (length + 2))
 
 

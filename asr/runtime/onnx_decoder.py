@@ -107,7 +107,7 @@ class OnnxDecoder:
             raise ValueError(
                 f"encoder_out is {encoder_out.dtype} of shape {encoder_out.shape}; expected float32 (T, {dim})"
             )
-        # Of no audio the decoder attends to one frame of zeros.
+        # Without audio the decoder attends to one frame of zeros.
         return encoder_out[None] if len(encoder_out) else np.zeros((1, 1, dim), np.float32)
 
     def _check_tokens(self, tokens: IntArray) -> None:

@@ -1,6 +1,6 @@
 """An exported model in ONNX Runtime: the step function and the decoder's scores, on numpy arrays.
 
-`OnnxModel` may be shared by threads. What a stream remembers it passes in and gets back: a `Cache`, arrays of its own,
+`OnnxModel` may be shared by threads. A stream passes its state in and gets it back: a `Cache`, arrays of its own,
 or with CUDA the `Row` of a `CacheArena`, which stays in the memory of the device. Imports no PyTorch.
 """
 
@@ -211,7 +211,7 @@ class OnnxModel:
     def step_streams(self, features: FloatArray, num_valid: IntArray, pasts: Sequence[Past]) -> StepOutput:
         """`step` for streams that keep their pasts one by one: from `begin`, all of one left context, or the last step.
 
-        What was passed in is not to be used again. Raises ValueError as `step` does.
+        Do not use the `pasts` again. Raises ValueError as `step` does.
         """
         caches = [past for past in pasts if isinstance(past, Cache)]
         if caches:

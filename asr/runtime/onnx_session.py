@@ -33,7 +33,7 @@ Tensors = dict[str, tuple[str, list[int | str]]]
 
 
 class Signature(NamedTuple):
-    """What a graph takes and gives, in its order."""
+    """Inputs and outputs of a graph, in order."""
 
     inputs: Tensors
     outputs: Tensors
@@ -106,7 +106,7 @@ def check_signature(session: Any, name: str, expected: Signature) -> None:
         )
     for node in (*inputs, *outputs):
         kind, shape = (expected.inputs | expected.outputs)[node.name]
-        # What a free size is called does not matter.
+        # The name of a free size does not matter.
         sizes, wanted = ([size if isinstance(size, int) else "" for size in each] for each in (node.shape, shape))
         if (node.type, sizes) != (kind, wanted):
             raise ModelError(

@@ -46,7 +46,7 @@ _UNSPOKEN_IDS = (BLANK_ID, UNK_ID, SOS_EOS_ID)
 
 @dataclass(frozen=True)
 class LmWeights:
-    """Weights of a language model beside the CTC log-probability; tuned for the bundled models on `dev`."""
+    """Weights of a language model relative to the CTC log-probability; tuned for the bundled models on `dev`."""
 
     weight: float = OPTIONS["lm_weight"].default
     """Factor of the natural log-probability of the words."""
@@ -148,8 +148,8 @@ def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc
 
     The second pass of Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model".
     Both are log-probabilities of the whole sentence; the first is that of CTC and what a language model adds
-    to it. What hotwords add counts in full, and the decoder takes none away: only hypotheses to which they add as
-    much as to the best of the first pass can win. Of equals the first hypothesis wins.
+    to it. The bonus of hotwords counts in full, and the decoder cannot remove it: only hypotheses with as much
+    bonus as the best of the first pass can win. Among equals the first hypothesis wins.
     Raises ValueError for no hypotheses, another number of scores, or a weight outside [0, 1].
     """
     return _core.best_rescored(list(hypotheses), np.asarray(decoder_scores, np.float32).tolist(), ctc_weight)

@@ -36,14 +36,14 @@ class CheckpointError(ValueError):
 @dataclass(frozen=True)
 class Pretrained:
     config: Config
-    """That of its training."""
+    """The configuration of its training."""
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
     """By the names of `AsrModel.state_dict`, float32."""
     training: dict[str, Any] = field(default_factory=dict)
     """Summary of the training, which an exported model repeats: `steps`, `audio_hours`, `wer`, `data`, `torch`."""
     license: str = ""
-    """Of the weights, as an SPDX identifier."""
+    """The license of the weights, an SPDX identifier."""
 
     @property
     def phones(self) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Pretrained:
         return model.eval()
 
     def save(self, path: Path) -> None:
-        """Writes a .safetensors file atomically. What float16 holds exactly takes 16 bits. OSError if it cannot."""
+        """Writes a .safetensors file atomically. Weights that float16 holds exactly take 16 bits. Raises OSError."""
         stored = {}
         for name, value in self.weights.items():
             half = value.half()

@@ -38,7 +38,7 @@ _TOLERANCE = 2 * 1152
 
 
 class AudioFileError(ValueError):
-    """A file that is missing, is no audio, holds none, or is damaged."""
+    """A file that is missing, is not audio, has no samples, or is damaged."""
 
 
 def read_blocks(
@@ -167,7 +167,7 @@ def _open(
             if raw or head.startswith(_STREAMED):
                 yield [(pipe, False)], True
                 return
-            # What begins with zeros is no audio, and may have no end: /dev/zero.
+            # A file that begins with zeros is not audio, and may have no end: /dev/zero.
             content = pipe.read_all() if head.strip(b"\0") else head
             if kind_of(head) in FFMPEG_KINDS:
                 file = stack.enter_context(tempfile.TemporaryFile())
@@ -235,7 +235,7 @@ class Section:
 class _Pipe:
     """A pipe that looks like a very long file to libsndfile: it wants to seek, but reads in order what we let it.
 
-    What was read last is kept, so that it can look at a header twice; beyond the end of what has come there is nothing.
+    The last bytes read are kept, so that it can look at a header twice; beyond the bytes that have come there are none.
     """
 
     LENGTH = 1 << 60

@@ -1,7 +1,7 @@
 """One opening of an input device: PortAudio fills a ring buffer, and no Python runs for it.
 
 PortAudio calls the ring's own C function, so that capture goes on while the interpreter is busy: sounddevice
-takes a function pointer in place of a callable (an idea of python-rtmixer). Where a release of sounddevice
+takes a function pointer instead of a callable (an idea of python-rtmixer). Where a release of sounddevice
 lacks that private way in, a Python callback calls that function instead.
 """
 
@@ -29,7 +29,7 @@ _PA_INPUT_OVERFLOW = 2
 
 
 class CaptureDevice(Protocol):
-    """What fills a ring, whoever does it; see `Capture`."""
+    """A device that fills a ring; see `Capture`."""
 
     sample_rate: int
     ring: RingBuffer

@@ -1,7 +1,7 @@
 """Properties of a file that libsndfile does not report: its kind, truncation, and recordings that follow.
 
 Ogg and MP3 files may be written one after the other (RFC 3533, section 4; MP3 by `cat`), and libsndfile reads the
-first. Of a cut Ogg, WAV, AIFF, AU or W64 file it reads what is there without a word.
+first. It reads the rest of a cut Ogg, WAV, AIFF, AU or W64 file without an error.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def knows_length(file: IO[bytes], begin: int) -> bool:
 def _ogg_parts(file: IO[bytes], size: int) -> tuple[list[tuple[int, int]], bool]:
     begins = [0]
     position = 0
-    unfinished: set[bytes] = set()  # serial numbers: several streams may lie beside each other
+    unfinished: set[bytes] = set()  # serial numbers: several streams may be interleaved
     while True:
         file.seek(position)
         header = file.read(27 + 255)

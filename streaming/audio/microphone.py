@@ -167,7 +167,7 @@ class Microphone:
         return block is not None
 
     def close(self) -> None:
-        """Stops capture. What was captured until now can still be read."""
+        """Stops capture. Audio captured until now can still be read."""
         if not self._closed:
             self._closed = True
             if self._opening is None:
@@ -209,7 +209,7 @@ class Microphone:
             return self._take_over() if self._reopened is not None else None
         capture = self._capture
         now = time.monotonic()
-        # Time during which this process did not look, be it busy or suspended, is no silence of the device.
+        # Time during which this process did not look, be it busy or suspended, is not silence of the device.
         self._silent_s += min(now - self._watched, 10 * POLL_S)
         self._watched = now
         if capture.num_received != self._num_received:

@@ -1,6 +1,6 @@
 """System audio: what the computer plays, that is the monitor of the default output of PulseAudio or PipeWire.
 
-PortAudio does not see monitors as a rule, so pactl names the output and parec, of the same package, records it. Both
+PortAudio usually does not see monitors, so pactl names the output and parec, of the same package, records it. Both
 speak to PulseAudio and to PipeWire's pipewire-pulse. When another output becomes the default one, as when headphones
 are plugged in, capture goes over to it.
 """
@@ -28,7 +28,7 @@ _ENVIRONMENT = {"LC_ALL": "C"}
 
 
 class SystemAudio(Microphone):
-    """What the computer plays, to be read as a microphone."""
+    """The sound that the computer plays, read like a microphone."""
 
     KIND = "system audio"
     # An output that is asleep gives nothing; one that is gone ends parec.

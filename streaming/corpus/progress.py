@@ -55,7 +55,7 @@ class Progress:
             print(self.text(), file=sys.stderr, flush=True)
 
     def text(self) -> str:
-        """For a line of its own, or beside the bar."""
+        """For a line of its own, or next to the bar."""
         return f"{self._num_done}/{self._num_files} recordings, {self._audio()}"
 
     def summary(self) -> str:

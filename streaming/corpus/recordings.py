@@ -33,8 +33,8 @@ _HEADERS_AT_A_TIME = 16
 def find_recordings(inputs: Sequence[str], audio_root: str | None = None) -> list[Recording | Refusal]:
     """The recordings of all `inputs`, in their order, those of a folder by name; each once.
 
-    audio_root: where the relative paths of tables start, in place of the tables' folders.
-    Raises ValueError for an input that is none, and where there is no recording at all.
+    audio_root: where the relative paths of tables start, instead of the tables' folders.
+    Raises ValueError for an input that is not a folder, table or data set, and if there is no recording.
     """
     seen: dict[str, Path] = {}
     found: list[Recording | Refusal] = []

@@ -28,7 +28,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """What workers do with every recording. Can be sent to other processes.
+    """The work on every recording. Can be sent to other processes.
 
     options: those of `add_recognition_options`. out: the folder for texts. srt: with subtitles.
     """

@@ -19,7 +19,7 @@ _STARTED = "started"
 
 
 class Outcome(NamedTuple):
-    """Of one recording: seconds of audio. error: why there is no text; "" if there is."""
+    """The result of one recording: seconds of audio. error: why there is no text; "" if there is."""
 
     recording: Recording
     audio_s: float = 0.0

@@ -1,6 +1,6 @@
-"""Recognizers with the options of a client, which are made beside the event loop: that takes longer than an event may.
+"""Recognizers with the options of a client, made off the event loop, because it takes longer than an event may.
 
-Of the hotwords that a client gives, those that the core refuses are left out: one wrong word costs no other.
+Hotwords of a client that the core refuses are skipped: one wrong word does not cost the others.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _build(recognizer: Recognizer, changes: dict[str, Any]) -> Recognizer:
 
 
 def _usable(recognizer: Recognizer, changes: dict[str, Any], words: Sequence[str]) -> tuple[str, ...]:
-    """Those of `words` that the core accepts one by one."""
+    """The `words` that the core accepts, each alone."""
     if changes.get("search", recognizer.search) == "greedy" or changes.get("phrases", recognizer.phrases) is not None:
         return ()
 

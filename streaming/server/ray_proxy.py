@@ -3,7 +3,7 @@
     RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=asr.streaming.server.ray_proxy:middlewares
 
 in the environment of the cluster's nodes. Without it Ray drops the client's connection without a close frame, which
-clients show as code 1006. With HAProxy in place of Ray's own proxy it changes nothing: HAProxy drops connections.
+clients show as code 1006. With HAProxy instead of Ray's own proxy it changes nothing: HAProxy drops connections.
 """
 
 from __future__ import annotations

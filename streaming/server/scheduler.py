@@ -118,7 +118,7 @@ class Scheduler:
 
     @property
     def cost(self) -> float:
-        """Seconds of a thread for a second of audio, of late. As long as other programs slow it down, it is higher."""
+        """Recent seconds of a thread per second of audio; higher while other programs slow it down."""
         return self._busy_s / self._audio_s
 
     @property

@@ -105,7 +105,7 @@ class Server:
     async def stop(self) -> None:
         """Waits for the sessions' finals, for as long as the limits allow; then closes the sessions and the threads.
 
-        Sessions that are behind get half of that time to catch up, and then the finals of what is recognized by then.
+        Late sessions get half of that time to catch up, and then the finals recognized by then.
         """
         self.stopping.set()
         begun = time.monotonic()

@@ -83,7 +83,7 @@ class Live:
         block.put_into(source.stream)
 
     def _recognize(self, source: Source, call: Callable[[], None], audio_s: float = 0.0) -> None:
-        """Shows what `call`, which gives the stream so much audio, brings."""
+        """Shows the events of `call`, which gives the stream this much audio."""
         begun = time.monotonic()
         call()
         events = source.stream.events()

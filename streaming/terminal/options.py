@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
 
 ASSETS = ("model", "lm", "neural_lm", "hotwords", "phrases", "punctuation", "mask", "provider")
-"""What the recognizer opens, under the names of its parameters."""
+"""Parameters of the recognizer that are files or lists."""
 _NAME = re.compile(rf"^({'|'.join((*ASSETS, *OPTIONS))})\b")
 
 

@@ -89,7 +89,7 @@ class Output:
             self.warn(labeled(text, label))
 
     def warn(self, message: str) -> None:
-        """Shows a message beside the output: in the captions, or on standard error."""
+        """Shows a message apart from the output: in the captions, or on standard error."""
         if self.captions:
             self.captions.warn(message)
         else:

@@ -103,7 +103,7 @@ def record(microphone: Microphone, stopped: Callable[[], bool]) -> tuple[np.ndar
 
 
 def fault(samples: np.ndarray) -> str:
-    """Why a recording, (num_samples,) float32 in ±1, is of no use; empty when it is."""
+    """Why a recording, (num_samples,) float32 in ±1, cannot be used; empty if it can."""
     if len(samples) < MIN_RECORDING_S * SAMPLE_RATE:
         return f"only {len(samples) / SAMPLE_RATE:.1f} s long"
     if np.abs(samples).max() < QUIET_PEAK:
@@ -136,7 +136,7 @@ class _Keys:
         try:
             for line in sys.stdin:
                 self._lines.put(line.strip().lower())
-        finally:  # bytes that are no text, too, end the session
+        finally:  # bytes that are not text end the session, too
             self._lines.put("q")
 
     def pressed(self) -> bool:

@@ -25,7 +25,7 @@ class Stats:
         self._delays_s = {"partial": array("f"), "final": array("f")}
 
     def add(self, audio_s: float, busy_s: float, events: Iterable[Event], waited_s: float = 0.0) -> None:
-        """So much audio was taken in, busy for so long, and brought `events`.
+        """Count audio that was taken in, the time it took, and the `events` it brought.
 
         waited_s: for how long its oldest sample may have waited to be taken. The delay of an event is the sum.
         """

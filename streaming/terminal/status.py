@@ -23,7 +23,7 @@ MUTED_S = 3.0
 
 
 class StatusLine:
-    """Draws the line. What does not fit into it is left out, the last parts first."""
+    """Draws the line. Parts that do not fit are left out, the last ones first."""
 
     def __init__(self, captions: Captions) -> None:
         self.unicode = captions.unicode
@@ -61,7 +61,7 @@ class LevelMeter:
     """Level of the audio that passes, in dB below full scale (dBFS): its RMS as a bar, its peak as a mark."""
 
     def __init__(self, may_be_silent: bool = False) -> None:
-        """may_be_silent: zeros are no sign of a microphone that is switched off."""
+        """may_be_silent: zeros are not a sign of a microphone that is switched off."""
         self._muted_s = float("inf") if may_be_silent else MUTED_S
         self.peak_db = self._mark_db = FLOOR_DB
         self.rms_db = FLOOR_DB
@@ -69,7 +69,7 @@ class LevelMeter:
         self._silent_s = 0.0
 
     def accept(self, samples: np.ndarray, sample_rate: int) -> None:
-        """Continue with `samples`, (num_samples,) float32 in ±1. What is not finite is not counted."""
+        """Continue with `samples`, (num_samples,) float32 in ±1. Values that are not finite are not counted."""
         samples = samples[np.isfinite(samples)]
         if len(samples):
             peak = float(np.abs(samples).max())

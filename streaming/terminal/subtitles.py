@@ -2,7 +2,7 @@
 
 A cue has one or two lines of at most 42 characters and stands for 1 to 7 seconds, as broadcasters have it (BBC
 Subtitle Guidelines; Netflix Timed Text Style Guide). It stays up to half a second after the last word, and gaps that
-would flicker are closed, but for 83 ms that show that the text has changed. Utterances are never mixed in a cue. Where
+would flicker are closed, except for 83 ms that show the change of text. Utterances are never mixed in a cue. Where
 one must be cut, the cuts are chosen together: at punctuation and pauses, not after "the" or "of", into parts of like
 length, as few as possible. With several sources each cue names its source, and cues of different sources may overlap;
 they are in the order in which they begin.
@@ -119,7 +119,7 @@ class Subtitles:
         self._num_cues = 0
         self._waiting: list[tuple[Cue, str]] = []
         self._began_s: dict[str, float] = {}
-        """Of the utterance of each source that is no final yet."""
+        """For the utterance of each source that is not final yet."""
 
     def add(self, event: Event, label: str = "") -> str:
         """The next text of the file. label: of the event's source, where there are several.

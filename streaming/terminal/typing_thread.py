@@ -26,7 +26,7 @@ class StableWords:
         self._typed: list[Word] = []
 
     def add(self, event: Event) -> str:
-        """What is to be typed now; "" for nothing."""
+        """The text to type now; "" for nothing."""
         if isinstance(event, Final):
             text = self._new(event.words)
             self._typed = []
@@ -34,7 +34,7 @@ class StableWords:
         return self._new(event.words[: event.num_stable]) if isinstance(event, Partial) else ""
 
     def _new(self, words: tuple[Word, ...]) -> str:
-        """The words behind those that were typed. Where one of these has changed, which is rare, times decide."""
+        """The words after those that were typed. Where a typed word has changed, which is rare, times decide."""
         typed = self._typed
         new = words[len(typed) :]
         if typed and [word.word for word in words[: len(typed)]] != [word.word for word in typed[: len(words)]]:

@@ -1,8 +1,9 @@
 """Programs that type into the focused window: wtype, dotool, ydotool, xdotool.
 
-Each reads the text from its standard input, presses and releases one key after the other, and ends. What works depends
-on the display server: X11 takes keys from any client, a Wayland compositor only if it has the virtual keyboard protocol
-(wlroots, not GNOME and KDE), and dotool and ydotool make a keyboard in the kernel (/dev/uinput), below any of them.
+Each reads the text from its standard input, presses and releases one key after the other, and ends. Which of them works
+depends on the display server: X11 takes keys from any client, a Wayland compositor only if it has the virtual keyboard
+protocol (wlroots, not GNOME and KDE), and dotool and ydotool make a keyboard in the kernel
+(/dev/uinput), below any of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the protocols share: messages of clients, which are untrusted, the fields that several of them have, and errors.
+"""Shared by the protocols: messages of clients, which are untrusted, the fields that several of them have, and errors.
 
 A check returns the value as the server uses it, or raises `ProtocolError`.
 """
@@ -108,7 +108,7 @@ def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:
 
 
 def keywords_within_limits(values: Iterable[str]) -> tuple[str, ...]:
-    """Those of `values`, from the first on, that `check_keywords` accepts."""
+    """The first of `values` that `check_keywords` accepts together."""
     keywords: list[str] = []
     num_letters = 0
     for value in values:

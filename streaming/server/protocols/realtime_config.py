@@ -134,7 +134,7 @@ class SessionConfig:
                 return self.silence_ms or self.default_silence_ms
             if not isinstance(silence_ms, (int, float)) or isinstance(silence_ms, bool) or silence_ms != silence_ms:
                 raise _wrong(f"{path}.silence_duration_ms", silence_ms, "a number of milliseconds")
-        # Out of range is no reason to refuse a client: `session.updated` says what holds.
+        # Out of range is not a reason to refuse a client: `session.updated` states the value in use.
         return round(min(max(silence_ms, MIN_SILENCE_MS), MAX_SILENCE_MS))
 
 

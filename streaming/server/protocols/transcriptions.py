@@ -156,7 +156,7 @@ class Transcriptions:
                 await _stream(finals, send)
                 return
             try:
-                # Clients such as LiveKit send keywords of their own, which are no reason to refuse the file.
+                # Clients such as LiveKit send keywords of their own, which is not a reason to refuse the file.
                 warnings = warnings_about(options.keywords, session.recognizer.hotwords)
                 all_finals = [final async for final in finals]
                 # On a thread: hours of audio have a hundred thousand words.

@@ -7,7 +7,7 @@ many are unread, and parses whatever one read returned before anything else runs
   buffers.
 - A connection may send few frames that carry no data. One that exceeds its allowance is cut off without a word.
 - Reads are short, so that parsing the smallest frames holds up the event loop for milliseconds only.
-- Clients that send audio faster than it is recognized are read on, as their pings and pongs lie behind that audio,
+- Clients that send audio faster than it is recognized are read on, because their pings and pongs come after that audio,
   until all together are `max_unread_bytes` ahead. Then pongs may be late, which ends nothing here. Clients that are
   gone end by `idle_s`.
 
@@ -48,7 +48,7 @@ MAX_LINE, MAX_HEADERS = 8000, 120
 MAX_UNREAD = 2
 """Messages of a WebSocket client that may wait whatever others have waiting."""
 MESSAGE_BYTES = 512
-"""What a message takes besides its data."""
+"""Size of a message besides its data."""
 
 
 class Allowance:

@@ -26,7 +26,7 @@ class OpenConnections:
         self._limits = limits
         self._on_refused = on_refused
         self.unread_bytes = 0
-        """Of the messages of all WebSocket clients that were read from the socket and not yet by the server."""
+        """Bytes of the messages of all WebSocket clients that were read from the socket and not yet by the server."""
         self._open: set[asyncio.WriteTransport] = set()
         self._waiting: dict[asyncio.WriteTransport, asyncio.TimerHandle] = {}
         """With what ends each, the one that has waited longest first."""

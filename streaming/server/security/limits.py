@@ -41,7 +41,7 @@ class Limits:
 
     @property
     def max_connections(self) -> int:
-        """Connections of all ports together: leaves room for requests beside all the sessions."""
+        """Connections of all ports together: leaves room for requests besides all the sessions."""
         return 2 * self.max_sessions + 64
 
     def __str__(self) -> str:
