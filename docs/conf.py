@@ -20,6 +20,7 @@ source_suffix = {".md": "markdown"}
 myst_heading_anchors = 4  # as GitHub makes them, so that links work in both places
 myst_enable_extensions = ["colon_fence"]
 highlight_language = "none"
+smartquotes = False  # they turn --help into a dash and a word
 default_role = "literal"  # docstrings set names between single backticks
 nitpicky = False  # types of NumPy and of the C++ core have no pages here
 autodoc_typehints = "signature"
@@ -58,12 +59,14 @@ def with_parameters_as_definitions(
     lines[:] = found
 
 
-def without_private_parameters(
+def without_private_names(
     _app: Any, _what: str, _name: str, _obj: Any, _options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    return re.sub(r", _\w+: [^=]*= \w+", "", signature) if signature else signature, returned
+    if signature:
+        signature = re.sub(r", _\w+: [^=]*= \w+", "", signature).replace("_List", "str | Path | Sequence[str] | None")
+    return signature, returned
 
 
 def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", with_parameters_as_definitions)
-    app.connect("autodoc-process-signature", without_private_parameters)
+    app.connect("autodoc-process-signature", without_private_names)
