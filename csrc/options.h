@@ -2,7 +2,7 @@
 // the command line, its help and the docs loop over the rows.
 //
 // A new option is a field at the end of asr_options, a row here, and its use; then `python -m asr.options --write`.
-// What recognition needs beside plain values (model, language model, hotwords, ...) is no option.
+// Assets of recognition (model, language model, hotwords, ...) are not options.
 #pragma once
 
 #include <cstddef>
@@ -105,7 +105,7 @@ constexpr const Option* find_option(std::string_view name) {  // nullptr: there 
   return index < kNumOptions ? &kOptions[index] : nullptr;
 }
 
-// Without a test of a pointer, which is no constant to GCC's undefined-behavior sanitizer.
+// Without a test of a pointer, which is not a constant to GCC's undefined-behavior sanitizer.
 constexpr const Option& option(std::string_view name) {
   const std::size_t index = index_of_option(name);
   return index < kNumOptions ? kOptions[index]
@@ -125,13 +125,13 @@ using OptionValue = std::variant<bool, double, std::string_view>;  // of a flag,
 
 // All that is wrong is a std::invalid_argument, which names the option, the value and what is allowed.
 void set(asr_options& options, std::string_view name, const OptionValue& value);
-// What `text` stands for, as value of this option: a number, "true" or "false", a choice.
+// Parses `text` as a value of this option: a number, "true" or "false", a choice.
 OptionValue parse(const Option& option, std::string_view text);
 OptionValue get(const asr_options& options, const Option& option);
 // Whether its value is left to the model file.
 bool is_unset(const asr_options& options, const Option& option);
 void check(const asr_options& options);
-// What a model file has for the options that are left to it: sizes in encoder frames.
+// Values of a model file for the options that are left to it: sizes in encoder frames.
 struct ModelDefaults {
   std::int64_t chunk_size, left_context;
   double rescore_ctc_weight;
@@ -140,7 +140,7 @@ Options resolved(Options options, const ModelDefaults& defaults);
 Options resolved(Options options);  // with the values of the table
 
 std::vector<std::string_view> choices(const Option& option);
-// What is allowed, as "a whole number in [1, 1024]".
+// The allowed values, as "a whole number in [1, 1024]".
 std::string allowed(const Option& option);
 std::string interval(const Option& option);  // "(0, 20]"
 bool is_allowed(const Option& option, double value);

@@ -8,7 +8,7 @@ export interface Word {
 }
 
 /**
- * What happened in a stream.
+ * An event of a stream.
  *
  * - partial: the current utterance as understood so far. The next partial or final replaces it; it may be empty.
  * - final: an utterance that has ended. It will not change, and it is never empty.
@@ -115,7 +115,7 @@ export interface RecognizerOptions extends Options {
   model: string | URL | Uint8Array | ArrayBuffer;
   /** Language model of the beam searches, a file from `asr lm`; null (the default) for none. */
   lm?: string | URL | Uint8Array | ArrayBuffer | null;
-  /** Neural language model that rescores finals, a file of `asr export`, beside an lm with pronunciations; null (the
+  /** Neural language model that rescores finals, a file of `asr export`, next to an lm with pronunciations; null (the
    * default) for none. */
   neuralLm?: string | URL | Uint8Array | ArrayBuffer | null;
   /** Model for case and punctuation, and for endpoints, a file of `asr export`; null (the default) for none. */
@@ -126,8 +126,8 @@ export interface RecognizerOptions extends Options {
    */
   hotwords?: string[];
   /**
-   * A grammar in place of free speech, such as voice commands. Only its phrases are recognized, one after the
-   * other, and "[unk]" for what is none; no language model and no decoder takes part.
+   * A grammar that replaces free speech, such as voice commands. Only its phrases are recognized, one after the
+   * other, and "[unk]" for other speech; no language model and no decoder takes part.
    */
   phrases?: string[];
   /** Words and phrases that are not to be shown: their letters become stars. */
@@ -152,8 +152,8 @@ export interface RecognizerOptions extends Options {
 export class Recognizer {
   private constructor();
   /**
-   * Loads the model. Rejects with ModelError for a file that is none, TypeError or RangeError for an option that
-   * is amiss, Error for what cannot be read.
+   * Loads the model. Rejects with ModelError for a file that is not a model, TypeError or RangeError for a wrong
+   * option, Error for a file that cannot be read.
    */
   static load(options: RecognizerOptions): Promise<Recognizer>;
   /**
@@ -196,7 +196,7 @@ export interface Stream {
  * `cause`: the network's error.
  */
 export class StreamError extends Error {
-  /** What happened before the failure: what the call would have resolved to. Of later calls empty. */
+  /** The events from before the failure, which the call would have resolved to; empty for later calls. */
   events: StreamEvent[];
 }
 

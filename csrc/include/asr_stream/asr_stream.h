@@ -12,7 +12,7 @@
  *
  * Guarantees:
  *
- * - Audio is mono, of the sample rate of asr_stream_new, in pieces of any length. What is recognized depends on the
+ * - Audio is mono, of the sample rate of asr_stream_new, in pieces of any length. The result depends on the
  *   audio alone, not on how it was cut, and is the same as in Python: text, times, confidence.
  * - Events come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an empty
  *   one takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A GAP
@@ -58,16 +58,16 @@ typedef enum asr_status {
   ASR_OK = 0,
   ASR_INVALID_ARGUMENT = 1,    /* a value outside its range; a NULL where none may be */
   ASR_FILE_UNREADABLE = 2,     /* there is no such file, or it cannot be read */
-  ASR_FILE_DAMAGED = 3,        /* it is no model or language model of asr-stream, or a damaged one */
+  ASR_FILE_DAMAGED = 3,        /* not an asr-stream model or language model, or a damaged one */
   ASR_RUNTIME_UNAVAILABLE = 4, /* ONNX Runtime was not found, or is too old */
   ASR_OUT_OF_MEMORY = 5,
   ASR_BUSY = 6,                /* another thread is using the stream */
   ASR_FINISHED = 7,            /* audio after asr_stream_finish */
-  ASR_FAILED = 8               /* the network could not be run: the stream is of no more use. Every later call says so;
-                                  events from before can still be taken */
+  ASR_FAILED = 8               /* the network could not be run; every later call fails, too. Events from before can
+                                  still be taken */
 } asr_status;
 
-/* What a status means, in a few words; never NULL. */
+/* The meaning of a status, in a few words; never NULL. */
 ASR_API const char *asr_status_text(asr_status status);
 
 /* "0.1.0" */
@@ -93,18 +93,18 @@ typedef struct asr_model_options {
                                    depend too; NULL: none, and formatted text is in small letters */
   const void *punctuation_data; /* or that file's bytes; needed during the call only */
   size_t punctuation_size;
-  const char *neural_lm_path;   /* neural language model that rescores finals, a file of `asr export`, beside a language
+  const char *neural_lm_path;   /* neural language model that rescores finals, a file of `asr export`, for a language
                                    model with pronunciations; NULL: none */
   const void *neural_lm_data;   /* or that file's bytes; needed during the call only */
   size_t neural_lm_size;
 } asr_model_options;
 
-/* What a stream recognizes with, besides the model. Defaults: asr_assets_init. All is copied. */
+/* Files and lists of a stream, besides the model. Defaults: asr_assets_init. All strings are copied. */
 typedef struct asr_assets {
   size_t struct_size;   /* sizeof(asr_assets) */
   const char *hotwords; /* words and phrases that are expected, one a line; after a colon or a tab a boost of its own;
                            NULL: none */
-  const char *phrases;  /* a grammar in place of free speech, one phrase a line: other speech becomes "[unk]"; without
+  const char *phrases;  /* a grammar that replaces free speech, one phrase a line: other speech becomes "[unk]"; without
                            language model and hotwords; NULL: free speech */
   const char *mask;     /* words and phrases to be shown as stars, one a line; NULL: none */
   int32_t use_lm;       /* 1: the model's language model, if it has one; 0: none, as greedy search needs it; 1 */

@@ -71,7 +71,7 @@ struct Event {
   double end_s;
   std::vector<Word> words;
   std::size_t num_stable;
-  std::string endpoint;  // "": it is no FINAL
+  std::string endpoint;  // "" if it is not a FINAL
   std::string raw;       // as it is recognized
   std::vector<Word> raw_words;
   std::vector<Alternative> alternatives;
