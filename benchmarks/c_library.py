@@ -26,7 +26,7 @@ from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
 from asr.runtime.search import Word
 from asr.runtime.shown_text import bundled_punctuation
-from asr.streaming.events import Error, Event, Final, Gap, Partial
+from asr.streaming.events import Alternative, Error, Event, Final, Gap, Partial
 
 BLOCK = 320  # samples
 HEADER = Path(__file__).parents[1] / "csrc" / "include" / "asr_stream" / "options.h"
@@ -74,6 +74,10 @@ class _Word(ctypes.Structure):
     _fields_ = (("text", c_char_p), ("start_s", c_double), ("end_s", c_double), ("confidence", c_float))
 
 
+class _Alternative(ctypes.Structure):
+    _fields_ = (("text", c_char_p), ("confidence", c_float), ("words", POINTER(_Word)), ("num_words", c_size_t))
+
+
 class _Event(ctypes.Structure):
     _fields_ = (
         ("type", c_int),
@@ -87,6 +91,8 @@ class _Event(ctypes.Structure):
         ("raw", c_char_p),
         ("raw_words", POINTER(_Word)),
         ("num_raw_words", c_size_t),
+        ("alternatives", POINTER(_Alternative)),
+        ("num_alternatives", c_size_t),
     )
 
 
@@ -112,10 +118,11 @@ class CLibrary:
 
     def __init__(self, path: str | Path) -> None:
         self.c = ctypes.CDLL(str(path))
-        for name in ("status_text", "version", "model_property", "stream_error"):
+        for name in ("status_text", "version", "model_property", "model_property_name", "stream_error"):
             getattr(self.c, f"asr_{name}").restype = c_char_p
         self.c.asr_stream_next_event.restype = POINTER(_Event)
         self.c.asr_stream_sample_offset.restype = c_int64
+        self.c.asr_layout.restype = c_size_t
 
     def model(self, source: str | Path | bytes, log: Any = None, **options: Any) -> CModel:
         """A model file, or the bytes of one. options: those of asr_model_options, with str for paths. The defaults
@@ -167,6 +174,15 @@ class CModel:
     def property(self, key: str) -> str | None:
         value = self.library.c.asr_model_property(self.handle, key.encode())
         return None if value is None else value.decode()
+
+    def properties(self) -> dict[str, str]:
+        """All of them, in the library's order."""
+        found: dict[str, str] = {}
+        while name := self.library.c.asr_model_property_name(self.handle, c_size_t(len(found))):
+            value = self.property(name.decode())
+            assert value is not None
+            found[name.decode()] = value
+        return found
 
     def stream(self, sample_rate: int = 16000, **given: Any) -> CStream:
         """given: options and assets."""
@@ -224,7 +240,11 @@ class CStream:
             if kind is Partial:
                 more["num_stable"] = event.num_stable
             elif kind is Final:
+                others = (event.alternatives[i] for i in range(event.num_alternatives))
                 more["endpoint"] = event.endpoint.decode()
+                more["alternatives"] = tuple(
+                    Alternative(o.text.decode(), _words(o.words, o.num_words), o.confidence) for o in others
+                )
             found.append(kind(*span, **more))
         return found
 

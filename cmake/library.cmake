@@ -9,6 +9,7 @@ if(ASR_STREAM_SHARED)
 endif()
 add_library(asr_stream ${type}
   csrc/api/c_api.cc
+  csrc/api/layout.cc
   csrc/api/model.cc
   csrc/api/model_stream.cc
   csrc/api/neural_lm_model.cc
@@ -60,6 +61,10 @@ install(EXPORT asr_stream NAMESPACE asr_stream:: FILE asr_stream-targets.cmake D
 configure_package_config_file(cmake/asr_stream-config.cmake.in asr_stream-config.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(asr_stream-config-version.cmake COMPATIBILITY SameMinorVersion)
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+set(rpath "")  # an archive that is unpacked anywhere has its library found
+if(ASR_STREAM_SHARED AND NOT WIN32)
+  set(rpath " -Wl,-rpath,\${libdir}")
+endif()
 configure_file(cmake/asr_stream.pc.in asr_stream.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/asr_stream-config.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/asr_stream-config-version.cmake DESTINATION ${package})

@@ -235,3 +235,13 @@ def library() -> Any:
     from support.c_build import build
 
     return load_benchmark("c_library").CLibrary(build() / "libasr_stream.so")
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive of `make dist-c`, unpacked where it was not built: all that a stranger has of the C library."""
+    from support.c_build import unpack_archive
+
+    folder = shared_folder(tmp_path_factory) / "prefix"
+    with FileLock(folder.with_suffix(".lock")):
+        return unpack_archive(folder)

@@ -6,19 +6,21 @@
 #undef asr_stream
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "api/event_view.h"
 #include "api/failure.h"
+#include "api/layout.h"
 #include "api/model.h"
 #include "api/model_stream.h"
 #include "exclusive_use.h"
@@ -53,12 +55,13 @@ bool is(const std::exception& error) {
 }
 
 asr_status status_of(const std::exception& error) {
-  if (is<std::bad_alloc>(error)) return ASR_OUT_OF_MEMORY;
-  if (is<std::length_error>(error)) return ASR_OUT_OF_MEMORY;  // a size beyond what a container can have
+  // A length_error is a size beyond what a container can have.
+  if (is<std::bad_alloc>(error) || is<std::length_error>(error)) return ASR_OUT_OF_MEMORY;
   if (is<asr_stream::FileError>(error)) return ASR_FILE_UNREADABLE;
   if (is<asr_stream::DamagedFileError>(error)) return ASR_FILE_DAMAGED;
   if (is<asr_stream::OnnxRuntimeError>(error)) return ASR_RUNTIME_UNAVAILABLE;
   if (is<asr_stream::StreamFinished>(error)) return ASR_FINISHED;
+  if (is<asr_stream::NotInitialized>(error)) return ASR_NOT_INITIALIZED;
   return is<std::invalid_argument>(error) ? ASR_INVALID_ARGUMENT : ASR_FAILED;
 }
 
@@ -100,10 +103,10 @@ Struct read_options(const Struct* given, void (*init)(Struct*, size_t), const ch
   init(&options, sizeof options);
   if (given) {
     const size_t size = given->struct_size;
-    if (size < sizeof(size_t) || size > sizeof options) {
-      throw std::invalid_argument(std::string(name) + ".struct_size is " + std::to_string(size) +
-                                  "; it must be sizeof(" + name + "), which this library knows to be " +
-                                  std::to_string(sizeof options) + ": use " + name + "_init, and a matching library");
+    if (size < sizeof(size_t) || size > sizeof options || size % alignof(Struct)) {
+      throw asr_stream::NotInitialized(std::string(name) + ".struct_size is " + std::to_string(size) + "; it must be " +
+                                       std::to_string(sizeof options) + ", as " + name + "_init sets it: call that " +
+                                       "first, and use a library that is not older than the header");
     }
     std::memcpy(&options, given, size);
   }
@@ -179,12 +182,6 @@ void init(Struct* options, size_t struct_size, Struct defaults) {
   std::memcpy(options, &defaults, std::min(struct_size, sizeof defaults));
 }
 
-size_t offset_of(const asr_stream::Option& option) {
-  const asr_options options{};
-  const auto address = [&options](auto field) { return reinterpret_cast<const char*>(&(options.*field)); };
-  return static_cast<size_t>(std::visit(address, option.field) - reinterpret_cast<const char*>(&options));
-}
-
 // `source` gives the file's bytes and its name.
 template <typename Source>
 asr_status load(const asr_model_options* options, asr_model** model, char* error, size_t error_size, Source source) {
@@ -245,6 +242,7 @@ const char* asr_status_text(asr_status status) {
     case ASR_BUSY: return "another thread is using the stream";
     case ASR_FINISHED: return "the stream is finished";
     case ASR_FAILED: return "recognition failed";
+    case ASR_NOT_INITIALIZED: return "a struct was not initialized";
   }
   return "unknown status";
 }
@@ -273,7 +271,7 @@ asr_status asr_options_set(asr_options* options, const char* name, const char* v
     not_null(value, "value");
     Options changed = to_options(options);
     const asr_stream::Option& option = asr_stream::option(name);
-    if (offset_of(option) >= changed.struct_size) {
+    if (asr_stream::offset_of(option) >= changed.struct_size) {
       throw std::invalid_argument(std::string("asr_options.struct_size is that of a version without ") + name);
     }
     asr_stream::set(changed, name, asr_stream::parse(option, value));
@@ -299,12 +297,15 @@ asr_status asr_model_load_memory(const void* data, size_t size, const asr_model_
 
 void asr_model_free(asr_model* model) { delete model; }
 
-const char* asr_model_property(const asr_model* model, const char* key) {
-  if (!model || !key) return nullptr;
-  for (const auto& [name, value] : model->model->properties()) {
-    if (name == key) return value.c_str();
-  }
-  return nullptr;
+const char* asr_model_property(const asr_model* model, const char* name) {
+  if (!model || !name) return nullptr;
+  const auto found = model->model->properties().find(name);
+  return found != model->model->properties().end() ? found->second.c_str() : nullptr;
+}
+
+const char* asr_model_property_name(const asr_model* model, size_t index) {
+  if (!model || index >= model->model->properties().size()) return nullptr;
+  return std::next(model->model->properties().begin(), static_cast<std::ptrdiff_t>(index))->first.c_str();
 }
 
 asr_status asr_stream_new(const asr_model* model, int32_t sample_rate, const asr_options* options,

@@ -18,6 +18,10 @@ struct OnnxRuntimeError : std::runtime_error {  // ONNX Runtime is missing, or t
   using std::runtime_error::runtime_error;
 };
 
+struct NotInitialized : std::invalid_argument {  // an options struct that its _init has not filled in
+  using std::invalid_argument::invalid_argument;
+};
+
 // What `use` of a file returns; its Error becomes a DamagedFileError that begins with `what`.
 template <typename Error = std::invalid_argument, typename Use>
 auto undamaged(const std::string& what, Use use) {

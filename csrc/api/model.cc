@@ -9,6 +9,8 @@
 
 #include "api/failure.h"
 #include "onnx_file.h"
+#include "search/spelling.h"
+#include "text/language.h"
 
 namespace asr_stream {
 
@@ -20,6 +22,19 @@ std::map<std::string, std::string> properties_of(std::string_view onnx, const st
   } catch (const std::invalid_argument& error) {
     throw DamagedFileError(name + " is not an ONNX file, or it is damaged: " + error.what() + "; " + kExportAgain);
   }
+}
+
+// What every model has, in files that do not say it.
+void add_derived(std::map<std::string, std::string>& properties, const ModelMetadata& metadata) {
+  const std::vector<std::string> texts = token_texts(metadata.output_symbols());
+  const bool letters = std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
+    return std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }) <= 1;
+  });
+  properties.emplace("language", language_of_alphabet(metadata.output_symbols()));
+  properties.emplace("chunk_ms", std::to_string(metadata.default_chunk_size * kEncoderFrameMs));
+  properties.emplace("left_context_ms", std::to_string(metadata.default_left_context * kEncoderFrameMs));
+  properties.emplace("units", letters ? "letters" : "word pieces");
+  properties.emplace("license", "");
 }
 
 std::shared_ptr<const NgramLm> lm_of(const ModelOptions& options) {
@@ -51,6 +66,7 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
       encoder_(runtime_, onnx, name, options_.num_threads,
                names_of(kEncoderInputs), outputs_of(metadata_)) {
   properties_.erase("decoder_onnx");  // as large as all else; the metadata has it
+  add_derived(properties_, metadata_);
   options_.lm = std::string();          // lm_ has a copy
   if (!options_.punctuation.empty()) {
     punctuation_ = std::make_unique<const PunctuationModel>(runtime_, options_.punctuation, options_.punctuation_name,

@@ -41,3 +41,13 @@ def build() -> Path:
         cmake("-S", str(ROOT), "-B", str(folder))
         cmake("--build", str(folder), "--parallel", "2")
     return folder
+
+
+def unpack_archive(folder: Path) -> Path:
+    """The C library's archive, written and unpacked in `folder`, unless it has been."""
+    if not folder.exists():
+        cmake("--config", str(build() / "CPackConfig.cmake"), "-B", str(folder), program="cpack")
+        (archive,) = folder.glob("*.tar.gz")
+        run("tar", "xf", str(archive), "-C", str(folder))
+    (pkgconfig,) = folder.glob("*/lib*/**/pkgconfig")
+    return next(parent for parent in pkgconfig.parents if parent.parent == folder)

@@ -10,21 +10,48 @@
  *     asr_stream_finish(stream);  ... the last events ...
  *     asr_stream_free(stream);  asr_model_free(model);
  *
- * Guarantees:
+ * THE CONTRACT
  *
- * - Audio is mono, of the sample rate of asr_stream_new, in pieces of any length. The result depends on the
- *   audio alone, not on how it was cut, and is the same as in Python: text, times, confidence.
- * - Events come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an empty
- *   one takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A GAP
- *   comes after the FINAL of the speech before it. An ERROR reports odd audio; the stream goes on.
- * - Times are seconds from the stream's first sample, gaps included.
- * - An asr_model is immutable: any number of threads and streams share it, and it may be freed before its streams. An
- *   asr_stream is for one thread at a time: a second one is refused with ASR_BUSY. It never waits and starts no thread
- *   of its own; all work is done within accept, gap and finish.
- * - It never exits, prints, or lets an exception out: what goes wrong comes back as a status, with one sentence about
- *   it. Damaged files and any argument but a wrong pointer are safe.
- * - Texts are UTF-8, and are copied where they come in. *_free(NULL) does nothing.
- * - Later versions add functions, and members to the ends of option structs and of asr_event; they change nothing else.
+ * Audio. Mono, of the sample rate of asr_stream_new, in pieces of any length. The result depends on the audio alone,
+ * not on how it was cut, and is the same as in Python: text, times, confidence.
+ *
+ * Events. They come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an
+ * empty one takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A
+ * GAP comes after the FINAL of the speech before it. An ERROR reports odd audio; the stream goes on. Times are seconds
+ * from the stream's first sample, gaps included.
+ *
+ * Threads. An asr_model is immutable: any number of threads and streams share it, and it may be freed before its
+ * streams. An asr_stream is for one thread at a time, any thread: a second one is refused with ASR_BUSY. Free a
+ * stream only when no call uses it. The library never waits and starts no thread of its own, except for those of ONNX
+ * Runtime where asr_model_options.num_threads is not 1; all work is done within accept, gap, end_utterance, change and
+ * finish.
+ *
+ * Failures. The library never exits, prints, or lets an exception out: every failure comes back as a status, with one
+ * sentence about it. A call that is refused changes nothing. Damaged files and any argument but a wrong pointer are
+ * safe.
+ *
+ * Texts. Every `char *` is UTF-8 and ends with a NUL. What the app gives is copied before the call returns. The library
+ * owns what it returns, and it stays valid
+ *   - asr_version, asr_status_text: as long as the library is loaded,
+ *   - asr_model_property, asr_model_property_name: as long as the model,
+ *   - asr_stream_error: until the next call with this stream,
+ *   - all of an asr_event: until the next asr_stream_next_event with this stream, or asr_stream_free,
+ *   - the text of an asr_log_callback: during that call.
+ * asr_model_free(NULL) and asr_stream_free(NULL) do nothing.
+ *
+ * Structs. An app fills in the defaults with the struct's _init, then changes members. A struct whose _init was
+ * forgotten is refused with ASR_NOT_INITIALIZED. Options of recognition have names, too (asr_options_set): a binding
+ * that uses the names needs no change for a new option.
+ *
+ * ABI. Later versions add functions and statuses, and members to the ends of asr_model_options, asr_options, asr_assets
+ * and asr_event; asr_word and asr_alternative stay as they are, and so does the meaning of every function and number.
+ * An app that was compiled with an older header runs with a newer library. asr_layout tells a binding what the loaded
+ * library has. Before 1.0 a minor version may break this.
+ *
+ * Versions.
+ *   0.1: all that is here.
+ *
+ * docs/reference/c_limits.md lists what is refused, what is cut, and how to ask first.
  *
  * ONNX Runtime (1.5 or newer) is loaded when the first model is: from asr_model_options.onnxruntime_path; or else from
  * the file that the environment variable ASR_STREAM_ONNXRUNTIME names; or else under its usual name
@@ -49,7 +76,10 @@
 extern "C" {
 #endif
 
+/* Hz: of the model, to which audio of other rates is resampled; and the rates that a stream takes */
 #define ASR_SAMPLE_RATE 16000
+#define ASR_MIN_SAMPLE_RATE 1000
+#define ASR_MAX_SAMPLE_RATE 768000
 
 typedef struct asr_model asr_model;
 typedef struct asr_stream asr_stream;
@@ -63,8 +93,9 @@ typedef enum asr_status {
   ASR_OUT_OF_MEMORY = 5,
   ASR_BUSY = 6,                /* another thread is using the stream */
   ASR_FINISHED = 7,            /* audio after asr_stream_finish */
-  ASR_FAILED = 8               /* the network could not be run; every later call fails, too. Events from before can
+  ASR_FAILED = 8,              /* the network could not be run; every later call fails, too. Events from before can
                                   still be taken */
+  ASR_NOT_INITIALIZED = 9      /* an options struct whose _init was not called, or one of a newer header */
 } asr_status;
 
 /* The meaning of a status, in a few words; never NULL. */
@@ -72,6 +103,11 @@ ASR_API const char *asr_status_text(asr_status status);
 
 /* "0.1.0" */
 ASR_API const char *asr_version(void);
+
+/* The layout of this header's structs in the loaded library, in bytes: the size of "asr_event", the offset of
+ * "asr_event.words"; SIZE_MAX: the library has none of this name. A binding that was compiled, or written down, apart
+ * from the library compares both when it loads the library. */
+ASR_API size_t asr_layout(const char *name);
 
 typedef enum asr_log_level { ASR_LOG_ERROR = 0, ASR_LOG_INFO = 1 } asr_log_level;
 
@@ -129,9 +165,18 @@ ASR_API asr_status asr_model_load_memory(const void *data, size_t size, const as
                                          asr_model **model, char *error, size_t error_size);
 ASR_API void asr_model_free(asr_model *model);
 
-/* A metadata entry of the model, such as "license" or "default_chunk_size"; NULL: it has none of this name. Valid as
- * long as the model. */
-ASR_API const char *asr_model_property(const asr_model *model, const char *key);
+/* A property of the model, by its name; NULL: it has none of this name. Each model has
+ *   "language"         ISO 639-1 code of what it writes, "" if it is unknown
+ *   "sample_rate"      "16000", in Hz
+ *   "chunk_ms"         the latency of partials by default; the option chunk_ms sets another one
+ *   "left_context_ms"  likewise
+ *   "units"            what the network writes: "letters" or "word pieces"; and "phones", if it has any, names them
+ *   "license"          SPDX identifier of the weights' license, "" if it is unknown
+ * and its file's other metadata entries. */
+ASR_API const char *asr_model_property(const asr_model *model, const char *name);
+
+/* The name of the model's property with this index, from 0, in alphabetical order; NULL: there are no more. */
+ASR_API const char *asr_model_property_name(const asr_model *model, size_t index);
 
 /* A new stream: all state of one source of audio, whose rate is in [1000, 768000] Hz; anything but 16000 is resampled.
  * `options` and `assets` may be NULL; failure as above. */

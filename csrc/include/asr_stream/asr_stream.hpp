@@ -87,10 +87,15 @@ class Model {
     open([&](auto... out) { return asr_model_load_memory(data, size, &options, out...); });
   }
 
-  // A metadata entry, or "".
-  std::string property(const std::string& key) const {
-    const char* value = asr_model_property(get(), key.c_str());
+  // A property, or "".
+  std::string property(const std::string& name) const {
+    const char* value = asr_model_property(get(), name.c_str());
     return value ? value : "";
+  }
+  std::vector<std::string> property_names() const {
+    std::vector<std::string> names;
+    while (const char* name = asr_model_property_name(get(), names.size())) names.emplace_back(name);
+    return names;
   }
 
   const asr_model* get() const noexcept { return model_.get(); }
