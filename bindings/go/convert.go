@@ -1,0 +1,158 @@
+package asr
+
+// #include <stdlib.h>
+// #include <asr_stream/asr_stream.h>
+import "C"
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"unsafe"
+)
+
+// Status says of which kind an Error is.
+type Status int
+
+// The statuses of the C header.
+const (
+	InvalidArgument    Status = C.ASR_INVALID_ARGUMENT
+	FileUnreadable     Status = C.ASR_FILE_UNREADABLE
+	FileDamaged        Status = C.ASR_FILE_DAMAGED
+	RuntimeUnavailable Status = C.ASR_RUNTIME_UNAVAILABLE
+	OutOfMemory        Status = C.ASR_OUT_OF_MEMORY
+	Busy               Status = C.ASR_BUSY
+	Finished           Status = C.ASR_FINISHED
+	Failed             Status = C.ASR_FAILED
+	NotInitialized     Status = C.ASR_NOT_INITIALIZED
+)
+
+// Error is why a call was refused.
+type Error struct {
+	Status Status
+	Text   string
+}
+
+func (e *Error) Error() string { return e.Text }
+
+const differs = " differs in the loaded libasr_stream: build this program with the header of its version"
+
+var inArrays = map[string]bool{"asr_word": true, "asr_alternative": true}
+
+func first[T any](values []T) *T {
+	if len(values) == 0 {
+		return nil
+	}
+	return &values[0]
+}
+
+func newError(status C.asr_status, text *C.char) error {
+	if status == C.ASR_OK {
+		return nil
+	}
+	return &Error{Status(status), C.GoString(text)}
+}
+
+type message [1024]C.char
+
+func (m *message) error(status C.asr_status) error { return newError(status, &m[0]) }
+
+// memory has the texts of a call to C, until it is freed, and what is wrong with them.
+type memory struct {
+	texts []*C.char
+	err   error
+}
+
+// text is NULL for "".
+func (m *memory) text(text string) *C.char {
+	if text == "" {
+		return nil
+	}
+	if strings.Contains(text, "\x00") {
+		m.err = &Error{InvalidArgument, fmt.Sprintf("%q has a NUL, where C ends a text", text)}
+	}
+	m.texts = append(m.texts, C.CString(text))
+	return m.texts[len(m.texts)-1]
+}
+
+func (m *memory) free() {
+	for _, text := range m.texts {
+		C.free(unsafe.Pointer(text))
+	}
+}
+
+func (m *memory) load(given ModelOptions,
+	call func(*C.asr_model_options, **C.asr_model, *C.char, C.size_t) C.asr_status) (*Model, error) {
+	defer m.free()
+	if err := checkLayout(); err != nil {
+		return nil, err
+	}
+	var options C.asr_model_options
+	C.asr_model_options_init(&options, C.sizeof_asr_model_options)
+	options.onnxruntime_path, options.lm_path = m.text(given.ONNXRuntime), m.text(given.LM)
+	options.punctuation_path, options.neural_lm_path = m.text(given.Punctuation), m.text(given.NeuralLM)
+	if given.NumThreads != 0 {
+		options.num_threads = C.int32_t(given.NumThreads)
+	}
+	if m.err != nil {
+		return nil, m.err
+	}
+	var text message
+	var model Model
+	if err := text.error(call(&options, &model.handle, &text[0], C.size_t(len(text)))); err != nil {
+		return nil, err
+	}
+	return &model, nil
+}
+
+// use calls with the settings as C has them. The loaded library says how large its options are.
+func (s Settings) use(call func(*C.asr_options, *C.asr_assets) error) error {
+	var m memory
+	defer m.free()
+	size := C.asr_layout(m.text("asr_options"))
+	options := (*C.asr_options)(C.calloc(1, size))
+	defer C.free(unsafe.Pointer(options))
+	C.asr_options_init(options, size)
+	for name, value := range s.Options {
+		var text message
+		status := C.asr_options_set(options, m.text(name), m.text(value), &text[0], C.size_t(len(text)))
+		if err := text.error(status); err != nil {
+			return err
+		}
+	}
+	var assets C.asr_assets
+	C.asr_assets_init(&assets, C.sizeof_asr_assets)
+	assets.hotwords = m.text(strings.Join(s.Hotwords, "\n"))
+	assets.phrases = m.text(strings.Join(s.Phrases, "\n"))
+	assets.mask = m.text(strings.Join(s.Mask, "\n"))
+	if s.WithoutLM {
+		assets.use_lm = 0
+	}
+	if m.err != nil {
+		return m.err
+	}
+	return call(options, &assets)
+}
+
+// checkLayout compares the structs of the header with those of the loaded library: each member is where it is here;
+// structs of arrays are as large, others may grow.
+func checkLayout() error {
+	var m memory
+	defer m.free()
+	for _, value := range []any{C.asr_model_options{}, C.asr_assets{}, C.asr_word{}, C.asr_alternative{},
+		C.asr_event{}} {
+		kind := reflect.TypeOf(value)
+		name := strings.TrimPrefix(kind.Name(), "_Ctype_struct_")
+		loaded := uintptr(C.asr_layout(m.text(name)))
+		wrong := loaded+1 <= kind.Size() || inArrays[name] && loaded != kind.Size() // SIZE_MAX: unknown
+		for i := 0; i < kind.NumField() && !wrong; i++ {
+			field := kind.Field(i)
+			member := m.text(name + "." + strings.TrimPrefix(field.Name, "_")) // _type, as type is a word of Go
+			wrong = field.Name != "_" && uintptr(C.asr_layout(member)) != field.Offset
+		}
+		if wrong {
+			return &Error{InvalidArgument, name + differs}
+		}
+	}
+	return nil
+}

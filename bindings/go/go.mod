@@ -1,0 +1,3 @@
+module asr-stream/bindings/go
+
+go 1.19

@@ -1,0 +1,102 @@
+package asrstream;
+
+import com.sun.jna.Library;
+import com.sun.jna.Memory;
+import com.sun.jna.Native;
+import com.sun.jna.Pointer;
+import com.sun.jna.ptr.PointerByReference;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** The functions of asr_stream.h, and values of Java as it has them. size_t is a long: 64-bit systems. */
+interface CLibrary extends Library {
+  long asr_layout(String name);
+  Pointer asr_status_text(int status);
+  void asr_model_options_init(Pointer options, long size);
+  void asr_options_init(Pointer options, long size);
+  void asr_assets_init(Pointer assets, long size);
+  int asr_options_set(Pointer options, Pointer name, Pointer value, byte[] error, long errorSize);
+  int asr_model_load(Pointer path, Pointer options, PointerByReference model, byte[] error, long errorSize);
+  int asr_model_load_memory(byte[] data, long size, Pointer options, PointerByReference model, byte[] error, long n);
+  void asr_model_free(Pointer model);
+  Pointer asr_model_property(Pointer model, Pointer name);
+  Pointer asr_model_property_name(Pointer model, long index);
+  int asr_stream_new(Pointer model, int rate, Pointer options, Pointer assets, PointerByReference stream, byte[] error,
+      long errorSize);
+  void asr_stream_free(Pointer stream);
+  int asr_stream_accept_f32(Pointer stream, float[] samples, long count);
+  int asr_stream_accept_i16(Pointer stream, short[] samples, long count);
+  int asr_stream_gap(Pointer stream, long count);
+  int asr_stream_end_utterance(Pointer stream);
+  int asr_stream_change(Pointer stream, Pointer options, Pointer assets);
+  int asr_stream_finish(Pointer stream);
+  long asr_stream_sample_offset(Pointer stream);
+  Pointer asr_stream_error(Pointer stream);
+  Pointer asr_stream_next_event(Pointer stream);
+
+  /** The library that is loaded, and where it has the members of its structs. */
+  final class Loaded {
+    private static final List<String> USED = List.of("asr_model_options", "asr_model_options.onnxruntime_path",
+        "asr_model_options.lm_path", "asr_model_options.punctuation_path", "asr_model_options.neural_lm_path",
+        "asr_model_options.num_threads", "asr_options", "asr_assets", "asr_assets.hotwords", "asr_assets.phrases",
+        "asr_assets.mask", "asr_assets.use_lm", "asr_word", "asr_word.text", "asr_word.start_s", "asr_word.end_s",
+        "asr_word.confidence", "asr_event", "asr_event.type", "asr_event.text", "asr_event.start_s", "asr_event.end_s",
+        "asr_event.words", "asr_event.num_words", "asr_event.num_stable", "asr_event.endpoint", "asr_event.raw",
+        "asr_event.raw_words", "asr_event.num_raw_words", "asr_event.alternatives", "asr_event.num_alternatives",
+        "asr_alternative", "asr_alternative.text", "asr_alternative.confidence", "asr_alternative.words",
+        "asr_alternative.num_words");
+    private static final Map<String, Long> LAYOUT = new HashMap<>();
+    private static CLibrary library;
+
+    static synchronized CLibrary library() {
+      if (library == null) {
+        CLibrary found = Native.load("asr_stream", CLibrary.class);
+        for (String name : USED) {
+          LAYOUT.put(name, found.asr_layout(name));
+          if (LAYOUT.get(name) < 0) {
+            throw new AsrException(1, "the loaded libasr_stream has no " + name + ": take one of this version");
+          }
+        }
+        library = found;
+      }
+      return library;
+    }
+
+    /** In bytes: the size of a struct, or the offset of a member. */
+    static long layout(String name) {
+      library();
+      return LAYOUT.get(name);
+    }
+  }
+
+  static Memory text(String text) {
+    if (text.indexOf(0) >= 0) throw new AsrException(1, "\"" + text + "\" has a NUL, where C ends a text");
+    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+    Memory memory = new Memory(bytes.length + 1L);
+    memory.write(0, bytes, 0, bytes.length);
+    memory.setByte(bytes.length, (byte) 0);
+    return memory;
+  }
+
+  /** Sets members to texts, which are to be kept as long as the struct is in use. */
+  static List<Memory> setTexts(Memory struct, String name, Map<String, String> texts) {
+    List<Memory> kept = new ArrayList<>();
+    texts.forEach((member, value) -> {
+      kept.add(text(value));
+      struct.setPointer(Loaded.layout(name + "." + member), kept.get(kept.size() - 1));
+    });
+    return kept;
+  }
+
+  /** "" for NULL. */
+  static String string(Pointer text) {
+    return text == null ? "" : text.getString(0, "UTF-8");
+  }
+
+  static void check(int status, byte[] error) {
+    if (status != 0) throw new AsrException(status, Native.toString(error, StandardCharsets.UTF_8));
+  }
+}

@@ -1,0 +1,64 @@
+package asrstream;
+
+import com.sun.jna.Memory;
+import com.sun.jna.Pointer;
+import com.sun.jna.ptr.PointerByReference;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** A model file, opened. Threads and streams share it, and it may be closed before its streams. */
+public final class Model implements AutoCloseable {
+  private Pointer handle;
+
+  public static Model open(String path, ModelOptions options) {
+    CLibrary c = CLibrary.Loaded.library();
+    Memory file = CLibrary.text(path);
+    return new Model(options, (o, model, error) -> c.asr_model_load(file, o, model, error, error.length));
+  }
+
+  public static Model open(byte[] bytes, ModelOptions options) {
+    CLibrary c = CLibrary.Loaded.library();
+    return new Model(options,
+        (o, model, error) -> c.asr_model_load_memory(bytes, bytes.length, o, model, error, error.length));
+  }
+
+  private interface Load {
+    int from(Memory options, PointerByReference model, byte[] error);
+  }
+
+  private Model(ModelOptions options, Load load) {
+    byte[] error = new byte[1024];
+    Memory given = new Memory(CLibrary.Loaded.layout("asr_model_options"));
+    List<Memory> texts = options.fill(given);
+    PointerByReference model = new PointerByReference();
+    CLibrary.check(load.from(given, model, error), error);
+    java.lang.ref.Reference.reachabilityFence(texts);
+    handle = model.getValue();
+  }
+
+  /** All properties of the model, such as "language": "en". */
+  public Map<String, String> properties() {
+    CLibrary c = CLibrary.Loaded.library();
+    Map<String, String> found = new LinkedHashMap<>();
+    for (Pointer name; (name = c.asr_model_property_name(handle, found.size())) != null;) {
+      found.put(CLibrary.string(name), CLibrary.string(c.asr_model_property(handle, name)));
+    }
+    return found;
+  }
+
+  /** A new stream of mono audio of this rate in Hz. */
+  public Stream stream(int sampleRate, Settings settings) {
+    byte[] error = new byte[1024];
+    PointerByReference stream = new PointerByReference();
+    CLibrary.check(settings.use((options, assets) -> CLibrary.Loaded.library().asr_stream_new(handle, sampleRate,
+        options, assets, stream, error, error.length)), error);
+    return new Stream(stream.getValue());
+  }
+
+  @Override
+  public void close() {
+    CLibrary.Loaded.library().asr_model_free(handle);
+    handle = null;
+  }
+}

@@ -1,0 +1,63 @@
+//! Captions of a WAV file, or live of raw 16-bit samples at 16 kHz from standard input:
+//!
+//!     transcribe MODEL.onnx FILE.wav|- [LANGUAGE_MODEL.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]]
+use asr_stream::{EventKind, Model, ModelOptions, Settings, Stream};
+use std::error::Error;
+use std::io::{Read, Write};
+
+/// Partials go to standard error, each over the one before; finals, with their times, to standard output.
+fn print_events(stream: &mut Stream) -> std::io::Result<()> {
+    for event in stream.events() {
+        eprint!("\r\x1b[K");
+        if event.kind == EventKind::Partial {
+            eprint!("{}", event.text);
+        } else {
+            println!("{:8.2} {:8.2}  {}", event.start_s, event.end_s, event.text);
+            std::io::stdout().flush()?;
+        }
+    }
+    Ok(())
+}
+
+/// The samples of a WAV file of 16-bit PCM, one channel, 16 kHz.
+fn wav_samples(bytes: &[u8]) -> Option<&[u8]> {
+    let mut rest = bytes.strip_prefix(b"RIFF")?.get(4..)?.strip_prefix(b"WAVE")?;
+    let mut known = false;
+    loop {
+        let size = u32::from_le_bytes(rest.get(4..8)?.try_into().ok()?) as usize;
+        let chunk = rest.get(8..8 + size)?;
+        match &rest[..4] {
+            b"fmt " => known = chunk.starts_with(&[1, 0, 1, 0, 0x80, 0x3e, 0, 0]) && chunk.get(14) == Some(&16),
+            b"data" => return if known { Some(chunk) } else { None },
+            _ => (),
+        }
+        rest = rest.get(8 + size + size % 2..)?;
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    if arguments.len() < 3 {
+        return Err("usage: transcribe MODEL.onnx FILE.wav|- [LM.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]]".into());
+    }
+    let path = |index: usize| arguments.get(index).map(|path| path.into());
+    let options = ModelOptions { lm: path(3), punctuation: path(4), neural_lm: path(5), ..Default::default() };
+    let mut stream = Model::open(&arguments[1], &options)?.stream(16000, &Settings::default())?;
+    let file = if arguments[2] == "-" { Vec::new() } else { std::fs::read(&arguments[2])? };
+    let mut source: Box<dyn Read> = match arguments[2].as_str() {
+        "-" => Box::new(std::io::stdin()),
+        _ => Box::new(wav_samples(&file).ok_or("this is not a WAV file of 16-bit PCM with one channel at 16 kHz")?),
+    };
+    loop {
+        let mut bytes = Vec::new();
+        source.by_ref().take(3200).read_to_end(&mut bytes)?; // 0.1 s
+        if bytes.is_empty() {
+            break;
+        }
+        let samples: Vec<i16> = bytes.chunks_exact(2).map(|b| i16::from_le_bytes([b[0], b[1]])).collect();
+        stream.accept(&samples)?;
+        print_events(&mut stream)?;
+    }
+    stream.finish()?;
+    Ok(print_events(&mut stream)?)
+}

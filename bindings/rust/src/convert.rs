@@ -1,0 +1,117 @@
+//! Values of Rust as the C header has them, and back.
+use super::*;
+
+const ADVICE: &str = "build this program with the header of its version";
+
+fn invalid(text: String) -> Error {
+    Error { status: ASR_INVALID_ARGUMENT, text }
+}
+
+fn c_string(text: &str) -> Result<CString, Error> {
+    CString::new(text).map_err(|_| invalid(format!("{:?} has a NUL, where C ends a text", text)))
+}
+
+pub fn path_text(path: &Path) -> Result<CString, Error> {
+    c_string(path.to_str().ok_or_else(|| invalid(format!("{:?} is not UTF-8", path)))?)
+}
+
+pub fn pointer(text: &Option<CString>) -> *const c_char {
+    text.as_ref().map_or(ptr::null(), |text| text.as_ptr())
+}
+
+pub fn string(text: *const c_char) -> String {
+    let text = if text.is_null() { Default::default() } else { unsafe { CStr::from_ptr(text) } };
+    text.to_string_lossy().into_owned()
+}
+
+pub fn with_error(call: impl FnOnce(*mut c_char) -> sys::asr_status) -> Result<(), Error> {
+    let mut text = [0; ERROR];
+    let status = call(text.as_mut_ptr());
+    if status == sys::ASR_OK { Ok(()) } else { Err(Error { status, text: string(text.as_ptr()) }) }
+}
+
+/// What `call` returns for the settings as C has them. The loaded library says how large its options are.
+pub fn with_settings<F, T>(given: &Settings, call: F) -> Result<T, Error>
+where
+    F: FnOnce(*const sys::asr_options, *const sys::asr_assets) -> T,
+{
+    let size = unsafe { sys::asr_layout(b"asr_options\0".as_ptr().cast()) };
+    let mut memory = vec![0u64; (size + 7) / 8];
+    let options: *mut sys::asr_options = memory.as_mut_ptr().cast();
+    unsafe { sys::asr_options_init(options, size) };
+    for (name, value) in &given.options {
+        let (name, value) = (c_string(name)?, c_string(value)?);
+        with_error(|e| unsafe { sys::asr_options_set(options, name.as_ptr(), value.as_ptr(), e, ERROR) })?;
+    }
+    let lines = |list: &Option<Vec<String>>| list.as_ref().map(|list| c_string(&list.join("\n"))).transpose();
+    let (hotwords, phrases, mask) = (lines(&given.hotwords)?, lines(&given.phrases)?, lines(&given.mask)?);
+    let mut assets: sys::asr_assets = unsafe { mem::zeroed() };
+    unsafe { sys::asr_assets_init(&mut assets, mem::size_of_val(&assets)) };
+    assets.hotwords = pointer(&hotwords);
+    assets.phrases = pointer(&phrases);
+    assets.mask = pointer(&mask);
+    assets.use_lm = !given.without_lm as i32;
+    Ok(call(options, &assets))
+}
+
+/// `count` C values, each as `convert` makes it.
+fn list<C, T>(first: *const C, count: usize, convert: impl Fn(&C) -> T) -> Vec<T> {
+    (0..count).map(|i| convert(unsafe { &*first.add(i) })).collect()
+}
+
+pub fn event(event: &sys::asr_event) -> Event {
+    let kinds = [EventKind::Partial, EventKind::Final, EventKind::Gap, EventKind::Error];
+    let word = |w: &sys::asr_word| {
+        let (start_s, end_s, confidence) = (w.start_s, w.end_s, w.confidence);
+        Word { text: string(w.text), start_s, end_s, confidence }
+    };
+    let alternative = |a: &sys::asr_alternative| {
+        let words = list(a.words, a.num_words, word);
+        Alternative { text: string(a.text), confidence: a.confidence, words }
+    };
+    Event {
+        kind: *kinds.get(event.type_ as usize).unwrap_or(&EventKind::Error),
+        text: string(event.text),
+        start_s: event.start_s,
+        end_s: event.end_s,
+        words: list(event.words, event.num_words, word),
+        num_stable: event.num_stable,
+        endpoint: string(event.endpoint),
+        raw: string(event.raw),
+        raw_words: list(event.raw_words, event.num_raw_words, word),
+        alternatives: list(event.alternatives, event.num_alternatives, alternative),
+    }
+}
+
+/// The loaded library has the structs of sys.rs: each member where it is here. Structs of arrays are as large, others
+/// may grow.
+pub fn check_layout() -> Result<(), Error> {
+    macro_rules! rows {
+        ($($name:ident { $($member:ident),* })*) => { [$(
+            (stringify!($name).to_string(), mem::size_of::<sys::$name>()),
+            $((concat!(stringify!($name), ".", stringify!($member)).replace("type_", "type"), {
+                let value = mem::MaybeUninit::<sys::$name>::uninit();
+                unsafe { ptr::addr_of!((*value.as_ptr()).$member) as usize - value.as_ptr() as usize }
+            }),)*
+        )*] };
+    }
+    let here = rows! {
+        asr_model_options { struct_size, onnxruntime_path, lm_path, num_threads, punctuation_path, neural_lm_path }
+        asr_assets { struct_size, hotwords, phrases, mask, use_lm }
+        asr_word { text, start_s, end_s, confidence }
+        asr_alternative { text, confidence, words, num_words }
+        asr_event {
+            type_, text, start_s, end_s, words, num_words, num_stable, endpoint, raw, raw_words, num_raw_words,
+            alternatives, num_alternatives
+        }
+    };
+    for (name, bytes) in here {
+        let loaded = unsafe { sys::asr_layout(c_string(&name)?.as_ptr()) } as isize;
+        let may_grow = !name.contains('.') && name != "asr_word" && name != "asr_alternative";
+        if loaded < bytes as isize || (loaded > bytes as isize && !may_grow) {
+            let text = format!("{name} is {bytes} bytes here, {loaded} in the loaded libasr_stream: {ADVICE}");
+            return Err(invalid(text));
+        }
+    }
+    Ok(())
+}

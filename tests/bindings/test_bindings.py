@@ -1,0 +1,240 @@
+"""Rust, Go and Java recognize what Python does, to the last bit, and refuse what the C library refuses."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from support.benchmark_module import load_benchmark
+from support.c_build import ROOT, run
+
+from asr import Recognizer
+from asr.lm.packed import BUNDLED
+from asr.runtime.neural_lm import bundled_neural_lm
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import Word
+from asr.runtime.shown_text import bundled_punctuation
+from asr.streaming.events import Event, Final, Partial
+from asr.streaming.terminal.cli import SAMPLE
+
+FOLDER, HERE = ROOT / "bindings", Path(__file__).parent
+JNA = Path("/usr/share/java/jna.jar")  # of Debian's package libjna-java
+MODELS = [str(bundled_model()), str(BUNDLED), str(bundled_punctuation()), str(bundled_neural_lm())]
+FLAGS = re.DOTALL | re.MULTILINE
+LANGUAGES = ("rust", "go", "java")
+
+
+class Programs:
+    """The example and the dump of a language, as commands, built against the installed C library."""
+
+    def __init__(self, language: str, folder: Path, prefix: Path) -> None:
+        self.language = language
+        pkgconfig = next(prefix.glob("**/pkgconfig"))
+        self.library = pkgconfig.parent
+        onnxruntime = str(load_benchmark("c_library").onnxruntime_library())
+        self.environment = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "ASR_STREAM_ONNXRUNTIME": onnxruntime}
+        self.environment |= {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
+        build: Callable[[Path], tuple[list[str], list[str]]] = getattr(self, f"_{language}")
+        self.example, self.dump = build(folder)
+
+    def _run(self, *command: str, cwd: Path | None = None) -> None:
+        run(*command, env=self.environment, cwd=cwd)
+
+    def _rust(self, folder: Path) -> tuple[list[str], list[str]]:
+        cargo = ("cargo", "build", "--offline", "--quiet", "--target-dir", str(folder), "--manifest-path")
+        self._run(*cargo, str(FOLDER / "rust" / "Cargo.toml"), "--example", "transcribe")
+        self._run(*cargo, str(HERE / "rust" / "Cargo.toml"))
+        self.environment["LD_LIBRARY_PATH"] = str(self.library)  # a crate's rpath is not its users'
+        return [str(folder / "debug" / "examples" / "transcribe")], [str(folder / "debug" / "dump")]
+
+    def _go(self, folder: Path) -> tuple[list[str], list[str]]:
+        for cwd, package in ((FOLDER / "go", "./examples/transcribe"), (HERE / "go", ".")):
+            self._run("go", "build", "-o", f"{folder}/", package, cwd=cwd)
+        return [str(folder / "transcribe")], [str(folder / "dump")]
+
+    def _java(self, folder: Path) -> tuple[list[str], list[str]]:
+        sources = [*FOLDER.glob("java/**/*.java"), *HERE.glob("java/*.java")]
+        self._run("javac", "-Xlint:all", "-Werror", "-cp", str(JNA), "-d", str(folder), *map(str, sources))
+        java = ["java", f"-Djna.library.path={self.library}", "-cp", f"{JNA}:{folder}"]
+        return [*java, "Transcribe"], [*java, "Dump"]
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, prefix: Path) -> Programs:
+    return Programs(request.param, tmp_path_factory.mktemp(request.param), prefix)
+
+
+@pytest.fixture(scope="module")
+def clips(sample: np.ndarray) -> list[np.ndarray]:
+    """Ten of 3 to 5 s, of two recordings, of which every third has a pause and goes on."""
+    speech = soundfile.read(ROOT / "tests" / "support" / "conversation.wav", dtype="int16")[0]
+    found = []
+    for clip in range(10):
+        part = (sample, speech)[clip % 2][4000 * (clip // 2) :][: 16_000 * (3 + clip % 3)]
+        pause = np.zeros(40_000 if clip % 3 == 1 else 0, np.int16)
+        found.append(np.concatenate([part, pause, part[: len(pause)]]))
+    return found
+
+
+def _bits(value: float, kind: str = "d") -> str:
+    return f"{int.from_bytes(struct.pack('>' + kind, value), 'big'):x}"
+
+
+def _words(words: tuple[Word, ...]) -> str:
+    return " ".join(f"{w.word}:{_bits(w.start_s)}:{_bits(w.end_s)}:{_bits(w.confidence, 'f')}" for w in words)
+
+
+def _line(clip: int, event: Event) -> str:
+    num_stable = event.num_stable if isinstance(event, Partial) else 0
+    endpoint = event.endpoint if isinstance(event, Final) else ""
+    shown = (str(clip), event.type, event.text, _bits(event.start), _bits(event.end), _words(event.words))
+    raw = event.raw if isinstance(event, Partial | Final) else ""
+    alternatives = event.alternatives if isinstance(event, Final) else ()
+    others = [f"{o.text}:{_bits(o.confidence, 'f')}:{_words(o.words)}" for o in alternatives]
+    return "\t".join((*shown, str(num_stable), endpoint, raw, _words(event.raw_words), "|".join(others)))
+
+
+@pytest.fixture(scope="module")
+def expected(clips: list[np.ndarray]) -> list[str]:
+    """What Python recognizes where the programs of this folder do the same to the same clips."""
+    recognizer, lines = Recognizer(), []
+    given = {
+        4: recognizer.with_options(hotwords=["theodolite", "lorry"]),
+        5: recognizer.with_options(phrases=["old", "man", "road"], chunk_ms=320),
+        6: recognizer.with_options(lm=None, search="beam"),
+        9: recognizer.with_options(chunk_ms=320, max_alternatives=3),
+    }
+    for clip, samples in enumerate(clips):
+        stream = given.get(clip, recognizer.with_options(chunk_ms=320) if clip % 2 else recognizer).stream()
+        rate = 8000 if clip == 3 else 16000
+        for index, start in enumerate(range(0, len(samples), 1600)):
+            piece = samples[start : start + 1600]
+            if index == 20 and clip == 1:
+                stream.gap(4001)
+            elif index == 20 and clip == 2:
+                stream.end_utterance()
+            elif index == 20 and clip == 8:
+                stream.change(recognizer.with_options(mask=["the", "man"], text="plain"))
+            stream.accept_waveform(piece.astype(np.float32) / 32768 if clip == 7 else piece, rate)
+            lines += [_line(clip, event) for event in stream.events()]
+        stream.finish()
+        lines += [*(_line(clip, event) for event in stream.events()), f"{clip}\t{stream.sample_offset}"]
+    return lines
+
+
+def test_every_event_is_pythons(
+    programs: Programs, clips: list[np.ndarray], expected: list[str], tmp_path: Path
+) -> None:
+    for clip, samples in enumerate(clips):
+        (tmp_path / str(clip)).write_bytes(samples.tobytes())
+    files = [str(tmp_path / str(clip)) for clip in range(len(clips))]
+    output = run(*programs.dump, *MODELS, *files, env=programs.environment).splitlines()
+    events = [line for line in output if re.match(r"\d+\t", line)]
+    assert events == expected
+    assert {line.split("\t")[1] for line in expected} >= {"partial", "final", "gap"}
+    assert sum(line.count(":") for line in expected) > 1000 and any("***" in line for line in expected)
+    assert any("|" in line for line in expected)  # alternatives
+    errors = [line.split("\t")[1:] for line in output if line.startswith("error")]
+    for (status, text), wanted in zip(
+        errors,
+        (
+            ("2", "there is no file /nowhere.onnx"),
+            ("1", "there is no option 'beam_sise'"),
+            ("1", "beam_size is 0; it must be a whole number in [1, 1024]"),
+            ("1", "has a NUL, where C ends a text"),
+            ("1", "sample_rate is 999; it must be a whole number of Hz in [1000, 768000]"),
+            ("7", "this stream is finished; take a new one"),
+        ),
+        strict=True,
+    ):
+        assert status == wanted[0] and wanted[1] in text
+    properties = dict(line.split("\t") for line in output if re.match(r"[a-z_]+\t[^\t]*$", line))
+    assert (
+        properties.items() >= {"language": "en", "sample_rate": "16000", "chunk_ms": "640", "units": "letters"}.items()
+    )
+    assert properties["tokens"].endswith(" X Y Z") and len(properties) > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "num_bytes", "is_refused"),
+    [
+        ("asr_event.words", -1, LANGUAGES),
+        ("asr_event.raw", 96, ("rust", "go")),  # Java asks for offsets
+        ("asr_word", 40, ("rust", "go")),
+        ("asr_event", 72, ("rust", "go")),
+        ("asr_event", 800, ()),  # members of a later version
+    ],
+)
+def test_a_library_of_another_layout_is_refused(
+    programs: Programs, name: str, num_bytes: int, is_refused: tuple[str, ...], tmp_path: Path
+) -> None:
+    fake = tmp_path / "libasr_stream.so"
+    link = (f"-L{programs.library}", "-lasr_stream", f"-Wl,--no-as-needed,-rpath,{programs.library}", "-ldl")
+    run("cc", "-shared", "-fPIC", str(HERE / "layout.c"), "-o", str(fake), "-Wl,--no-as-needed", *link)
+    environment = programs.environment | {"LAYOUT_NAME": name, "LAYOUT_BYTES": str(num_bytes)}
+    command = [part.replace(f"{programs.library}", f"{tmp_path}") for part in programs.dump]  # where Java looks for it
+    if programs.language != "java":
+        environment["LD_PRELOAD"] = str(fake)
+    nothing = tmp_path / "nothing.onnx"
+    nothing.write_bytes(b"not a model")
+    done = subprocess.run([*command, str(nothing), *MODELS[1:]], capture_output=True, text=True, env=environment)
+    assert done.returncode != 0
+    words = name.split(".")[0], "in the loaded libasr_stream" if programs.language != "java" else "loaded libasr_stream"
+    for part in words if programs.language in is_refused else ("the model",):
+        assert part in done.stderr, done.stderr
+
+
+@pytest.fixture(scope="module")
+def captions(sample: np.ndarray) -> str:
+    """What the examples print of the bundled recording."""
+    stream = Recognizer().stream()
+    stream.accept_waveform(sample)
+    stream.finish()
+    finals = [event for event in stream.events() if isinstance(event, Final)]
+    return "".join(f"{event.start:8.2f} {event.end:8.2f}  {event.text}\n" for event in finals)
+
+
+def test_the_example_captions_a_file_and_a_pipe(
+    programs: Programs, captions: str, sample: np.ndarray, tmp_path: Path
+) -> None:
+    def caption(source: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        command = [*programs.example, MODELS[0], source, *MODELS[1:]]
+        return subprocess.run(command, input=data, capture_output=True, env=programs.environment)
+
+    for done in (caption(str(SAMPLE)), caption("-", sample.tobytes())):
+        assert done.returncode == 0 and done.stdout.decode() == captions
+        assert done.stderr.decode().count("The old man") > 2  # partials, as it is spoken
+    stereo = tmp_path / "text.wav"
+    stereo.write_bytes(b"RIFF, but not more")
+    for done in (caption("/nowhere.wav"), caption(str(stereo))):
+        assert done.returncode != 0 and not done.stdout and done.stderr
+
+
+def _lines_of_code(language: str) -> int:
+    files = {"rust": ("rust/src/lib.rs", "rust/src/convert.rs"), "go": ("go/*.go",), "java": ("java/src/**/*.java",)}
+    paths = [path for pattern in files[language] for path in FOLDER.glob(pattern)]
+    ignored = r"/\*.*?\*/|//[^\n]*|^import \(.*?^\)|^(import|use|pub use) [^\n]*|^#\[[^\n]*"  # and blank lines
+    text = re.sub(ignored, "", "".join(path.read_text() for path in paths), flags=FLAGS)
+    return sum(bool(line.strip()) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_binding_stays_thin(language: str) -> None:
+    assert 150 < _lines_of_code(language) <= 250
+
+
+def test_the_rust_declarations_are_those_of_the_header() -> None:
+    """bindgen's, whatever its layout of lines."""
+
+    def without_layout(text: str) -> str:
+        return re.sub(r"\s|,(?=\s*[)}])", "", text)
+
+    folder = FOLDER / "rust" / "src"
+    assert without_layout((folder / "sys.rs").read_text()) == without_layout(run(str(folder / "sys.sh")))
