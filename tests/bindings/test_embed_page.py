@@ -1,0 +1,113 @@
+"""The programs of docs/guides/embed.md, in seven languages, print the same."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.benchmark_module import load_benchmark
+from support.c_build import ROOT, lock, run
+
+from asr import Recognizer
+from asr.lm.packed import BUNDLED
+from asr.runtime.neural_lm import bundled_neural_lm
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.shown_text import bundled_punctuation
+
+PAGE = (ROOT / "docs" / "guides" / "embed.md").read_text()
+JNA = "/usr/share/java/jna.jar"
+
+
+class Builder:
+    """Makes a command of a language's program, in a folder of its own."""
+
+    def __init__(self, folder: Path, prefix: Path) -> None:
+        pkgconfig = next(prefix.glob("**/pkgconfig"))
+        self.folder, self.library = folder, pkgconfig.parent
+        self.environment = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "LD_LIBRARY_PATH": str(self.library)}
+        self.environment["ASR_STREAM_ONNXRUNTIME"] = str(load_benchmark("c_library").onnxruntime_library())
+        self.environment |= {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
+
+    def write(self, name: str, language: str) -> str:
+        (code,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(code)
+        return str(path)
+
+    def run(self, *command: str) -> str:
+        return run(*command, env=self.environment, cwd=self.folder)
+
+    def python(self) -> list[str]:
+        return ["python", self.write("captions.py", "python")]
+
+    def c(self) -> list[str]:
+        return self._compile("cc", "-std=c99", self.write("captions.c", "c"))
+
+    def cpp(self) -> list[str]:
+        return self._compile("c++", "-std=c++17", self.write("captions.cc", "cpp"))
+
+    def _compile(self, *command: str) -> list[str]:
+        flags = shlex.split(self.run("pkg-config", "--cflags", "--libs", "asr_stream"))
+        self.run(*command, "-Wall", "-Wextra", "-Werror", "-o", "captions", *flags)
+        return ["./captions"]
+
+    def js(self) -> list[str]:
+        js = ROOT / "js"
+        with lock("npm"):
+            self.run("make", "-C", str(js), "node_modules/.package-lock.json")
+        with lock("page"):
+            self.run("make", "-C", str(js), "core")
+        (self.folder / "node_modules").mkdir()
+        (self.folder / "node_modules" / "asr-stream").symlink_to(js)
+        return ["node", self.write("captions.mjs", "js")]
+
+    def rust(self) -> list[str]:
+        crate = f'asr-stream = {{ path = "{ROOT / "bindings" / "rust"}" }}'
+        package = '[package]\nname = "captions"\nversion = "0.0.0"\nedition = "2021"\n'
+        (self.folder / "Cargo.toml").write_text(f"{package}[dependencies]\n{crate}\n")
+        self.write("src/main.rs", "rust")
+        self.run("cargo", "build", "--offline", "--quiet", "--target-dir", "target")
+        return ["target/debug/captions"]
+
+    def go(self) -> list[str]:
+        module, path = "asr-stream/bindings/go", ROOT / "bindings" / "go"
+        (self.folder / "go.mod").write_text(f"module captions\nrequire {module} v0.1.0\nreplace {module} => {path}\n")
+        self.write("captions.go", "go")
+        self.run("go", "build", "-o", "captions", ".")
+        return ["./captions"]
+
+    def java(self) -> list[str]:
+        sources = map(str, (ROOT / "bindings" / "java" / "src").glob("**/*.java"))
+        self.run("javac", "-cp", JNA, "-d", "classes", *sources)
+        classes = f"{JNA}:{self.folder / 'classes'}"
+        return ["java", f"-Djna.library.path={self.library}", "-cp", classes, self.write("Captions.java", "java")]
+
+
+@pytest.fixture(scope="module")
+def expected(sample: np.ndarray) -> str:
+    stream = Recognizer(chunk_ms=320).stream()
+    stream.accept_waveform(sample)
+    stream.finish()
+    return "".join(f"{event.type} {event.text}\n" for event in stream.events())
+
+
+@pytest.mark.parametrize("language", ["python", "c", "cpp", "js", "rust", "go", "java"])
+def test_the_program_captions_a_pipe(
+    language: str, prefix: Path, sample: np.ndarray, expected: str, tmp_path: Path
+) -> None:
+    builder = Builder(tmp_path, prefix)
+    build: Callable[[], list[str]] = getattr(builder, language)
+    command = build()
+    for path in (bundled_model(), BUNDLED, bundled_punctuation(), bundled_neural_lm()):
+        assert path is not None
+        (tmp_path / path.name).symlink_to(path)
+    audio = sample.tobytes()
+    done = subprocess.run(command, input=audio, capture_output=True, env=builder.environment, cwd=tmp_path)
+    assert (done.returncode, done.stdout.decode()) == (0, expected), done.stderr.decode()
