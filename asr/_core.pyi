@@ -7,7 +7,7 @@ threads, one that writes and one that reads.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict, final, overload
+from typing import Any, ClassVar, Literal, TypedDict, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -203,6 +203,10 @@ class LmFusion:
     def over_phones(self) -> bool: ...
     @property
     def tokens(self) -> list[str]: ...
+    PAUSE_LOG_PROB: ClassVar[float]
+    def prior_gain(self, before: int, token: int) -> float:
+        """What the prior adds to the phone of a token after that of another one; 0: where a word begins or ends."""
+
     def text(self, word: int) -> str: ...
 
 @final

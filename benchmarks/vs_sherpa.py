@@ -26,7 +26,7 @@ import numpy as np
 
 BLOCK = 320  # samples
 LEFT_CONTEXT_MS = 2560
-RUNNERS = ("asr-stream", "zipformer2_ctc", "wenet_ctc")
+RUNNERS = ("asr-stream", "zipformer2_ctc")
 ENDPOINT_RULES = ("silence_after_speech_s", "min_silence_after_speech_s", "silence_without_speech_s", "max_utterance_s")
 Feed = Callable[[np.ndarray], "tuple[bool, str]"]
 """Takes samples; returns whether they completed a chunk, and the text of this utterance so far."""
@@ -78,23 +78,22 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
     return make
 
 
-def their_file(args: argparse.Namespace, kind: str) -> Path:
-    """The model file of one of their kinds."""
-    stem = f"zipformer2_ctc.{args.chunk_ms}ms" if kind == "zipformer2_ctc" else kind
-    return args.folder / (stem + (".int8.onnx" if args.int8 else ".onnx"))
+def their_file(args: argparse.Namespace) -> Path:
+    return args.folder / f"zipformer2_ctc.{args.chunk_ms}ms{'.int8' * args.int8}.onnx"
 
 
 def theirs(args: argparse.Namespace, endpoints: bool = False) -> Any:
-    """Their recognizer of the kind that `args.run` names."""
+    """Their recognizer."""
     import sherpa_onnx
 
-    tokens, options = str(args.folder / "tokens.txt"), {"num_threads": 1, "enable_endpoint_detection": endpoints}
-    options |= {"rule1_min_trailing_silence": 5.0, "rule2_min_trailing_silence": 0.8}
-    file = str(their_file(args, args.run))
-    if args.run == "zipformer2_ctc":
-        return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(tokens, file, **options)
-    sizes = (args.chunk_ms // 40, LEFT_CONTEXT_MS // args.chunk_ms)
-    return sherpa_onnx.OnlineRecognizer.from_wenet_ctc(tokens, file, *sizes, **options)
+    return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(
+        str(args.folder / "tokens.txt"),
+        str(their_file(args)),
+        num_threads=1,
+        enable_endpoint_detection=endpoints,
+        rule1_min_trailing_silence=5.0,
+        rule2_min_trailing_silence=0.8,
+    )
 
 
 def their_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple[Feed, Callable[[], str]]]:
@@ -174,7 +173,6 @@ def parts(args: argparse.Namespace) -> dict[str, float]:
         fbank.get_frames(first, fbank.num_frames_ready - first)
         fbank.discard_frames(fbank.num_frames_ready)
 
-    args.run = RUNNERS[1]
     stream = theirs(args).create_stream()
 
     def compute_their_features() -> None:
@@ -183,7 +181,7 @@ def parts(args: argparse.Namespace) -> dict[str, float]:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(their_file(args, args.run)), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(their_file(args)), options, providers=["CPUExecutionProvider"])
     feeds = {
         i.name: np.zeros([1 if d == "N" else d for d in i.shape], np.int64 if "int64" in i.type else np.float32)
         for i in session.get_inputs()
@@ -257,7 +255,7 @@ def main() -> None:
         run = parts if args.run == "parts" else texts if args.audio else measure
         print(json.dumps(run(args)))
         return
-    for file in (args.folder / "tokens.txt", *(their_file(args, kind) for kind in RUNNERS[1:])):
+    for file in (args.folder / "tokens.txt", their_file(args)):
         if not file.exists():
             options = f"-o {args.folder} --chunk-ms {args.chunk_ms}" + " --int8" * args.int8
             parser.error(f"{file} is not there: asr export bundled --target sherpa-onnx {options}")

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from asr._core import NgramLm
+from asr.export.decoding_graph import DecodingGraph, check_phones
 from asr.export.neural_lm import export_neural_lm
 from asr.export.parity import CASES
 from asr.export.punctuation import PunctuationReport, export_punctuation
@@ -16,6 +21,8 @@ from asr.export.triton import export_triton
 from asr.export.write import ExportReport, export_model, in_half_precision
 from asr.features import ENCODER_FRAME_MS
 from asr.files import require_folder
+from asr.lm.mix import pruned
+from asr.lm.packed import LmError, read_packed, unpack
 from asr.neural_lm.checkpoint import KIND as NEURAL_LM
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 from asr.punctuation.checkpoint import KIND as PUNCTUATION
@@ -35,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target",
         choices=("native", "sherpa-onnx", "triton"),
         default="native",
-        help="native: one file for asr-stream; sherpa-onnx: its zipformer2_ctc and wenet_ctc files, and tokens.txt; "
+        help="native: one file for asr-stream; sherpa-onnx: its zipformer2_ctc files, and with --lm a decoding graph; "
         "triton: a model repository for NVIDIA Triton Inference Server",
     )
     parser.add_argument(
@@ -57,8 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--chunk-ms",
         default="640",
         metavar="MS",
-        help="default chunk; any other works at run time (640). For sherpa-onnx: a zipformer2_ctc file for each of "
-        "MS,...; wenet_ctc takes any",
+        help="default chunk; any other works at run time (640). For sherpa-onnx: a file for each of MS,...",
     )
     parser.add_argument(
         "--left-context-ms",
@@ -80,6 +86,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weight", type=float, default=1.1, metavar="W", help="of both together, over that of n-grams (%(default)s)"
     )
+    parser.add_argument(
+        "--lm",
+        metavar="PATH",
+        help="for sherpa-onnx: the file of asr lm, or bundled, whose words are found by their pronunciations",
+    )
+    parser.add_argument(
+        "--megabytes",
+        type=float,
+        default=5.0,
+        metavar="M",
+        help="size to which the n-grams of --lm are pruned before they become a graph (%(default)g)",
+    )
     parser.add_argument("--license", default="", help="of the weights, as an SPDX identifier: CC-BY-4.0, ...")
 
 
@@ -94,6 +112,10 @@ def run(args: argparse.Namespace) -> int:
     if len(chunk_sizes) > 1 and args.target != "sherpa-onnx":
         why = "a repository for Triton has one" if args.target == "triton" else "a native file takes any at run time"
         raise ValueError(f"--chunk-ms {args.chunk_ms}: give one; {why}")
+    if args.lm is not None and args.target != "sherpa-onnx":
+        raise ValueError(f"--lm {args.lm} is for --target sherpa-onnx; asr-stream takes a language model when it runs")
+    if not args.megabytes > 0:
+        raise ValueError(f"--megabytes {args.megabytes:g} must be above 0")
     pretrained, source = _weights(args)
     if args.target != "native":
         return _run_other_runtime(args, pretrained, source, chunk_sizes)
@@ -183,9 +205,13 @@ def _run_other_runtime(args: argparse.Namespace, pretrained: Pretrained, source:
     }
     model, tokens = pretrained.model(), tuple(pretrained.tokenizer.tokens)
     if args.target == "sherpa-onnx":
-        _report_stage(f"tracing {len(chunk_sizes) + 1} graphs, and comparing each with PyTorch")
-        files = export_sherpa(model, tokens, args.output, chunk_sizes=chunk_sizes, **options)
+        words = None if args.lm is None else _decoding_graph(args, model.config.phones)
+        _report_stage(f"tracing {len(chunk_sizes)} graphs, and comparing each with PyTorch")
+        files = export_sherpa(model, tokens, args.output, chunk_sizes=chunk_sizes, words=words, **options)
         written = ", with tokens.txt"
+        if words is not None:
+            size = (args.output / "HLG.fst").stat().st_size
+            written += f", words.txt and HLG.fst: {len(words.words) - 1} words, {size / 1e6:.1f} MB"
     else:
         _report_stage("tracing the graphs, and comparing each with PyTorch")
         files = [export_triton(model, tokens, args.output, chunk_size=chunk_sizes[0], **options)]
@@ -194,6 +220,19 @@ def _run_other_runtime(args: argparse.Namespace, pretrained: Pretrained, source:
     for file in files:
         print(file_summary(file, args.int8))
     return 0
+
+
+def _decoding_graph(args: argparse.Namespace, phones: Sequence[str]) -> DecodingGraph:
+    packed = read_packed(args.lm)
+    try:
+        lm, (words, levels) = NgramLm(np.frombuffer(packed, np.uint8)), unpack(packed)
+    except ValueError as error:
+        raise LmError(f"{args.lm}: {error}") from error
+    check_phones(lm, phones)
+    _report_stage(f"pruning the n-grams of {args.lm} to {args.megabytes:g} MB")
+    words, levels = pruned(words, levels, 1e6 * args.megabytes)
+    _report_stage("building the decoding graph, which takes minutes")
+    return DecodingGraph(lm, words, levels, phones)
 
 
 def file_summary(file: ExportedFile, int8: bool) -> str:

@@ -1,18 +1,15 @@
-"""Files for sherpa-onnx: the step function with the two interfaces that its streaming recognizer calls.
+"""Files for sherpa-onnx: the step function behind the interface that its streaming recognizer calls.
 
-- `zipformer2_ctc`: one file per latency, any batch. The runtime passes the states of a Zipformer by position: of
-  each layer we use keys and the two halves of the values, the others are empty or go through unread.
-- `wenet_ctc`: any latency and left context, chosen when the file is opened; one stream at a time. The runtime
-  gives samples in ±32768 to the filterbank, so that the features are shifted back in the graph, and floored
-  where those of samples in ±1 are.
+`zipformer2_ctc` has one file per latency and any batch. The runtime passes the states of a Zipformer by position: of
+each layer we use keys and the two halves of the values, the others are empty or go through unread.
 
-Both are AsrModel.step, traced. The runtime steps whole chunks only: a ragged tail
-is the business of its client, which sends some silence after the last sample.
+The file is AsrModel.step, traced: of letters alone, or of phones with a graph that finds words (see
+asr.export.decoding_graph). The runtime steps whole chunks only: a ragged tail is the business of its client, which
+sends some silence after the last sample.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,6 +21,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from asr.export.decoding_graph import DecodingGraph
 from asr.export.graph import ExportError, require_relative, trace, with_products
 from asr.export.parity import (
     MAX_DIVERGENCE,
@@ -49,14 +47,24 @@ Runner = Callable[[Any, FloatArray, Case], tuple[FloatArray, FloatArray, FloatAr
 """Steps an opened file through features (N, T, 80): log_probs (N, T', V), last keys and values (N, L, C, dim)."""
 
 STATES_OF_A_LAYER = ("cached_key", "cached_nonlin_attn", "cached_val1", "cached_val2", "cached_conv1", "cached_conv2")
-WENET_INPUTS = ("x", "offset", "required_cache_size", "attn_cache", "conv_cache", "attn_mask")
-WENET_OUTPUTS = ("log_probs", "next_att_cache", "next_conv_cache")
-SAMPLE_SCALE_LOG = 2 * math.log(32768)
-"""Log-mel energy of samples in ±32768 minus that of samples in ±1."""
 EMBED_STATES = (128, 3, 19)
 """Per stream, as the runtime makes them: not ours to choose, nor to read."""
 NUM_CHUNKS = 50
 """Chunks of each case of the parity gate."""
+LETTERS, PHONES = 0, 2
+"""Places of the log-probabilities of a head in asr.export.parity.Stream."""
+README = """\
+# A streaming recognizer for sherpa-onnx
+
+`{model}` writes phones, and `HLG.fst` finds words by their pronunciations with a language model:
+
+    recognizer = sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(
+        tokens="tokens.txt", model="{model}", ctc_graph="HLG.fst", num_threads=1)
+    words = dict(line.split()[::-1] for line in open("words.txt", encoding="utf-8"))
+    print(" ".join(words[str(id)] for id in recognizer.get_result_all(stream).words))
+
+The result's `text` is phones; its `words` are numbers, whose words are in `words.txt`.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,11 +82,11 @@ class ExportedFile:
 
 
 class ZipformerGraph(nn.Module):
-    """`AsrModel.step` with its cache in the states of a Zipformer."""
+    """`AsrModel.step` with its cache in the states of a Zipformer. phones: of which head the log_probs are."""
 
-    def __init__(self, model: AsrModel) -> None:
+    def __init__(self, model: AsrModel, phones: bool = False) -> None:
         super().__init__()
-        self.model = with_products(model)
+        self.model, self.phones = with_products(model), phones
 
     def forward(self, x: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
         """
@@ -93,50 +101,15 @@ class ZipformerGraph(nn.Module):
         keys = torch.stack([layer[0].transpose(0, 1) for layer in layers], 1)
         values = torch.stack([torch.cat((layer[2], layer[3]), -1).transpose(0, 1) for layer in layers], 1)
         num_valid = torch.full_like(processed_lens, x.shape[1])
-        log_probs, _, new, _ = self.model.step(x, num_valid, EncoderCache(keys, values, processed_lens))
-        out = [log_probs]
+        letters, _, new, phones = self.model.step(x, num_valid, EncoderCache(keys, values, processed_lens))
+        out = [phones if self.phones else letters]
         for index, (_, nonlin, _, _, conv1, conv2) in enumerate(layers):
             first, second = new.values[:, index].transpose(0, 1).chunk(2, -1)
             out += [new.keys[:, index].transpose(0, 1), nonlin, first, second, conv1, conv2]
         return (*out, embed_states, new.num_frames)
 
 
-class WenetGraph(nn.Module):
-    """`AsrModel.step` of one stream, with its cache in the attention cache of a WeNet encoder."""
-
-    def __init__(self, model: AsrModel) -> None:
-        super().__init__()
-        self.model = with_products(model)
-
-    def forward(
-        self,
-        x: Tensor,
-        offset: Tensor,
-        required_cache_size: Tensor,
-        attn_cache: Tensor,
-        conv_cache: Tensor,
-        attn_mask: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """
-        Args:
-            x: (1, 4c + 3, 80) float32 of samples in ±32768
-            offset: (1,) int64, `required_cache_size` and the encoder frames so far
-            required_cache_size: (1,) int64, C
-            attn_cache: (L, H, C, 2 dim / H) float32, keys and values
-            conv_cache: (L, 1, dim, 0), passed through
-            attn_mask: (1, 1, C + c) bool; `offset` says the same
-        """
-        num_heads = attn_cache.shape[1]
-        x = (x - SAMPLE_SCALE_LOG).clamp(min=LOG_FLOOR)
-        keys, values = (t.transpose(1, 2).flatten(2)[None] for t in attn_cache.chunk(2, -1))
-        num_valid = torch.full_like(offset, x.shape[1])
-        cache = EncoderCache(keys, values, offset - required_cache_size)
-        log_probs, _, new, _ = self.model.step(x, num_valid, cache)
-        halves = (t[0].unflatten(-1, (num_heads, -1)).transpose(1, 2) for t in (new.keys, new.values))
-        return log_probs, torch.cat(tuple(halves), -1), conv_cache
-
-
-def zipformer_graph(model: AsrModel, chunk_size: int, left_context: int) -> onnx.ModelProto:
+def zipformer_graph(model: AsrModel, chunk_size: int, left_context: int, phones: bool = False) -> onnx.ModelProto:
     """The graph of one latency, with the metadata that the runtime reads; sizes in encoder frames."""
     require_relative(model)
     config = model.config
@@ -156,7 +129,7 @@ def zipformer_graph(model: AsrModel, chunk_size: int, left_context: int) -> onnx
     states = [f"{name}_{index}" for index in range(config.encoder_layers) for name in STATES_OF_A_LAYER]
     states += ["embed_states", "processed_lens"]
     outputs = ("log_probs", *(f"new_{name}" for name in states))
-    graph = trace(ZipformerGraph(model), tuple(example), dims, dims, ("x", *states), outputs)
+    graph = trace(ZipformerGraph(model, phones), tuple(example), dims, dims, ("x", *states), outputs)
     metadata = {
         "encoder_dims": 1,
         "cnn_module_kernels": 1,
@@ -171,34 +144,6 @@ def zipformer_graph(model: AsrModel, chunk_size: int, left_context: int) -> onnx
     return _with_metadata(graph, metadata)
 
 
-def wenet_graph(model: AsrModel) -> onnx.ModelProto:
-    """The graph of every latency, with the metadata that the runtime reads."""
-    require_relative(model)
-    config = model.config
-    layers, heads, width = config.encoder_layers, config.num_heads, 2 * config.dim // config.num_heads
-    size, chunk = 8, 4
-    example = (
-        torch.zeros(1, SUBSAMPLING * chunk + FEATURE_OVERLAP, NUM_MEL_BINS),
-        torch.tensor([size]),
-        torch.tensor([size]),
-        torch.zeros(layers, heads, size, width),
-        torch.zeros(layers, 1, config.dim, 0),
-        torch.ones(1, 1, size + chunk, dtype=torch.bool),
-    )
-    dims: tuple[dict[int, str], ...] = ({1: "T"}, {}, {}, {2: "C"}, {}, {2: "C+(T-3)/4"})
-    graph = trace(WenetGraph(model), example, dims, ({1: "(T-3)/4"}, {2: "C"}, {}), WENET_INPUTS, WENET_OUTPUTS)
-    metadata = {
-        "head": heads,
-        "num_blocks": layers,
-        "output_size": config.dim,
-        "cnn_module_kernel": 1,
-        "right_context": FEATURE_OVERLAP + SUBSAMPLING - 1,
-        "subsampling_factor": SUBSAMPLING,
-        "vocab_size": config.vocab_size,
-    }
-    return _with_metadata(graph, metadata)
-
-
 def export_sherpa(
     model: AsrModel,
     tokens: Sequence[str],
@@ -208,15 +153,19 @@ def export_sherpa(
     chunk_sizes: Sequence[int] = (16,),
     left_context: int = 64,
     license: str = "",
+    words: DecodingGraph | None = None,
 ) -> list[ExportedFile]:
-    """Writes `zipformer2_ctc.<latency>ms.onnx` for each latency, `wenet_ctc.onnx` and `tokens.txt`; int8 ones say so.
+    """Writes `zipformer2_ctc.<latency>ms.onnx` for each latency and `tokens.txt`; the names of int8 files say so.
+
+    With a decoding graph they are of the phone head, and `HLG.fst`, `words.txt` and `README.md` are beside them.
 
     Args:
         tokens: spelling of every token id.
         folder: made where it is missing. All files are replaced at once, when all have passed the parity gate.
-        chunk_sizes: encoder frames of a chunk, each at least 1; one zipformer2_ctc file for each.
-        left_context: encoder frames seen before a chunk, at least 1, in the zipformer2_ctc files.
+        chunk_sizes: encoder frames of a chunk, each at least 1; one file for each.
+        left_context: encoder frames seen before a chunk, at least 1.
         license: of the weights, SPDX; into the metadata.
+        words: the graph that finds words, of a model with these phones.
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
     if left_context < 1 or not chunk_sizes or min(chunk_sizes) < 1:
@@ -232,11 +181,14 @@ def export_sherpa(
         for chunk_size in sorted(set(chunk_sizes)):
             path = folder / f"zipformer2_ctc.{chunk_size * ENCODER_FRAME_MS}ms{suffix}"
             cases = [Case(n, chunk_size, left_context, NUM_CHUNKS) for n in (1, 3)]
-            graph = zipformer_graph(model, chunk_size, left_context)
-            written.append(write_gated(model, graph, path, parts.of(path), cases, run_zipformer, int8, license))
-        path = folder / f"wenet_ctc{suffix}"
-        cases = [Case(1, 16, 64, NUM_CHUNKS), Case(1, 8, 0, NUM_CHUNKS), Case(1, 3, 21, NUM_CHUNKS)]
-        written.append(write_gated(model, wenet_graph(model), path, parts.of(path), cases, run_wenet, int8, license))
+            graph = zipformer_graph(model, chunk_size, left_context, words is not None)
+            head = LETTERS if words is None else PHONES
+            written.append(write_gated(model, graph, path, parts.of(path), cases, run_zipformer, int8, license, head))
+        if words is not None:
+            words.fst.write(parts.of(folder / "HLG.fst"))
+            parts.of(folder / "words.txt").write_text(tokens_text(words.words), encoding="utf-8")
+            parts.of(folder / "README.md").write_text(README.format(model=written[-1].path.name), encoding="utf-8")
+        tokens = tokens if words is None else words.tokens
         parts.of(folder / "tokens.txt").write_text(tokens_text(tokens), encoding="utf-8")
     return written
 
@@ -271,28 +223,6 @@ def run_zipformer(session: Any, features: FloatArray, case: Case) -> tuple[Float
     return np.concatenate(log_probs, 1), keys, values
 
 
-def run_wenet(session: Any, features: FloatArray, case: Case) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A `Runner`: the offset counts on, and the mask shows the part of the cache that is filled."""
-    size, chunk_size = case.left_context, case.chunk_size
-    layers, heads, _, width = session.get_inputs()[3].shape
-    cache = np.zeros((layers, heads, size, width), np.float32)
-    conv_cache = np.zeros(session.get_inputs()[4].shape, np.float32)
-    required, offset = np.array([size], np.int64), np.array([size], np.int64)
-    log_probs = []
-    for chunk, _ in chunks(features, whole_lengths(features), case):
-        mask = np.arange(size + chunk_size)[None, None] >= 2 * size - offset[0]
-        # The floor of a filterbank does not move with the scale of its samples.
-        loud = np.where(chunk > np.float32(LOG_FLOOR), chunk + np.float32(SAMPLE_SCALE_LOG), np.float32(LOG_FLOOR))
-        inputs = (loud, offset, required, cache, conv_cache, mask)
-        piece, cache, conv_cache = session.run(None, dict(zip(WENET_INPUTS, inputs, strict=True)))
-        log_probs.append(piece)
-        offset = offset + chunk_size
-    keys, values = (
-        half.transpose(0, 2, 1, 3).reshape(1, layers, size, heads * width // 2) for half in np.split(cache, 2, -1)
-    )
-    return np.concatenate(log_probs, 1), keys, values
-
-
 def write_gated(
     model: AsrModel,
     graph: onnx.ModelProto,
@@ -302,6 +232,7 @@ def write_gated(
     run: Runner,
     int8: bool,
     license: str,
+    head: int = LETTERS,
 ) -> ExportedFile:
     """Writes `part`, which is to become `path`, and holds what is on the disk to the bounds."""
     metadata = {p.key: p.value for p in graph.metadata_props} | ({"license": license} if license else {})
@@ -311,12 +242,12 @@ def write_gated(
             graph = quantize(graph, ranges_behind_norms(graph, model, run, cases[0]))
         graph = _with_metadata(graph, metadata)
         part.write_bytes(graph.SerializeToString(deterministic=True))
-        max_error, divergence = _check(model, part, cases, run, rounded, path.name)
+        max_error, divergence = _check(model, part, cases, run, rounded, path.name, head)
     return ExportedFile(path, part.stat().st_size, sum(c.num_chunks for c in cases), max_error, divergence)
 
 
 def _check(
-    model: AsrModel, file: Path, cases: Sequence[Case], run: Runner, int8: bool, name: str
+    model: AsrModel, file: Path, cases: Sequence[Case], run: Runner, int8: bool, name: str, head: int
 ) -> tuple[float, float]:
     max_error = relative_error = 0.0
     divergences = []
@@ -327,7 +258,7 @@ def _check(
             features = np.maximum(features, np.float32(LOG_FLOOR))  # as every filterbank's are
             features[:, 100:140] = LOG_FLOOR  # digital silence
             streams, (keys, values, _) = step_torch(model, features, whole_lengths(features), case)
-            expected = (np.stack([stream[0] for stream in streams]), keys, values)
+            expected = (np.stack([stream[head] for stream in streams]), keys, values)
             found = run(session, features, case)
             max_error = max(
                 max_error, *(float(np.abs(a - b).max(initial=0)) for a, b in zip(expected, found, strict=True))

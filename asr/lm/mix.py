@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from asr.lm.ngram import BOS, EOS, UNK, Model, Order, prune
+from asr.lm.ngram import BOS, EOS, UNK, Model, Order, prune, select, tables
 from asr.lm.packed import SPECIAL_WORDS, Ngrams
 
 NUM_SWEEPS = 4  # over the orders, towards the stationary marginals; the first gives most
@@ -61,6 +61,12 @@ def mix(models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[floa
     prob[0][UNK] = max(prob[0][UNK], 1e-12)
     prob[0][BOS] = 1e-99  # never predicted
     return words, marginal(prune(Model(orders, keep, prob, ones), keep))
+
+
+def pruned(words: list[str], levels: list[Ngrams], num_bytes: float) -> tuple[list[str], list[Ngrams]]:
+    """Words and n-grams of one model, as `mix` takes them, pruned to a size as `asr lm mix --megabytes` does."""
+    words, model = mix([(words, levels)], [1.0])
+    return tables(prune(model, select(model, num_bytes)), words)
 
 
 def marginal(model: Model) -> Model:

@@ -140,6 +140,8 @@ void bind_lm(py::module_& m) {
            "phones"_a = std::vector<std::string>())
       .def_property_readonly("over_phones", &LmFusion::over_phones)
       .def_property_readonly("tokens", &LmFusion::tokens)
+      .def("prior_gain", &LmFusion::prior_gain, "before"_a, "token"_a)
+      .def_readonly_static("PAUSE_LOG_PROB", &LmFusion::kPauseLogProb)
       .def("text", [](const LmFusion& fusion, std::int32_t word) { return std::string(fusion.text(word)); }, "word"_a);
 }
 

@@ -14,8 +14,6 @@ namespace {
 
 constexpr double kMinShare = 0.005;    // or a rare letter would be written on the least occasion
 constexpr double kUnigramShare = 0.05;  // of a letter's probability: its pairs may be too rare to be known
-// That a speaker pauses inside a sentence: what an utterance that ends there pays instead of the sentence's end.
-constexpr float kPauseLogProb = -3.5f;
 constexpr float kLmGain = 5.0f;           // of a word that is likelier in its context than alone, about
 
 bool know_phones(const NgramLm* lm, const std::vector<std::string>& phones) {
@@ -323,6 +321,14 @@ float LmFusion::sentence_end_log_prob(const Path& path) const {
   Path last = path;
   finish_word(last);
   return lm_->advance(last.state, lm_->end_of_sentence());
+}
+
+float LmFusion::prior_gain(std::int32_t before, std::int32_t token) const {
+  if (!over_phones_ || !lm_) throw std::logic_error("only a search over phones has priors of phones");
+  const auto byte = [this](std::int32_t of) {
+    return of == 0 ? std::uint8_t{' '} : static_cast<std::uint8_t>(spellings_.at(static_cast<std::size_t>(of)).back());
+  };
+  return letter_gains_[byte(before)][byte(token)];
 }
 
 std::string_view LmFusion::text(std::int32_t word) const {

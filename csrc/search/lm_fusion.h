@@ -44,6 +44,8 @@ class LmFusion {
  public:
   static constexpr std::int32_t kNoWord = -1;
   static constexpr std::size_t kMaxAlternatives = 6;  // of words that end alike, by their scores in context
+  // That a speaker pauses inside a sentence: what an utterance that ends there pays instead of the sentence's end.
+  static constexpr float kPauseLogProb = -3.5f;
 
   // The state of a hypothesis: its complete words, and the incomplete one.
   struct Path {
@@ -130,6 +132,9 @@ class LmFusion {
     return gain;
   }
   std::size_t num_tokens() const noexcept { return spellings_.size(); }
+  // Of a search over phones, what its prior adds to the phone of `token` after that of `before`; token 0: where a word
+  // begins or ends. For a decoding graph, which has the same weights as this search.
+  float prior_gain(std::int32_t before, std::int32_t token) const;
 
  private:
   void learn_gains();

@@ -1,0 +1,239 @@
+"""The decoding graph HLG of our search for words: frames of the phone head in, words out (Mohri, Pereira and Riley
+2002, "Weighted finite-state transducers in speech recognition").
+
+G is the language model (asr.export.grammar), L the pronunciations of its words, H the frames of a token as CTC has
+them. A decoder on a graph has no weights of its own, so those of our search (csrc/search/lm_fusion.h) are on the arcs.
+The prior of a phone depends on the phone before it in the same word alone, and so has its place in L.
+
+kaldifst composes L and G, determinizes and minimizes the result. H is applied here: a composition would copy the words
+that may follow a context for each phone that the context may end in. Instead each state of LG becomes one in which
+blanks are read, and for each token that leads to it one in which that token lasts. From there an epsilon arc leads to
+the former. Only where the same token may come next, which takes a blank between, the latter has arcs of its own. Most
+states are entered by one token. There the two are one, which also lets the token last beyond a blank: that CTC reads
+two such tokens makes no difference where no word has two.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asr._core import LmFusion, NgramLm
+from asr.export.fst import EPSILON, Fst, Ints
+from asr.export.grammar import grammar
+from asr.export.graph import ExportError
+from asr.lm.packed import SPECIAL_WORDS, Ngrams
+from asr.runtime.search import LmWeights
+
+NUM_WORDS = 100_000
+COST_STEP = 1 / 16
+"""Nats. Costs of LG are rounded to multiples of it, so that more of its states are equal."""
+MAX_EXTRA_ARCS = 2
+"""Of a state of LG and the tokens that lead to it: arcs that may be copied to save a state and its two arcs."""
+BLANK_LABEL = 1
+"""Input labels of the graph are token ids + 1, because 0 is epsilon."""
+NOT_FINAL = np.float32(np.inf)
+
+
+class DecodingGraph:
+    """A graph and the tables of its labels."""
+
+    def __init__(
+        self,
+        lm: NgramLm,
+        words: Sequence[str],
+        levels: Sequence[Ngrams],
+        phones: Sequence[str],
+        weights: LmWeights | None = None,
+        num_words: int = NUM_WORDS,
+    ) -> None:
+        """
+        Args:
+            lm: has the pronunciations, in `phones`.
+            words, levels: the n-grams, as asr.lm.packed.unpack returns them.
+            phones: of the model, in its order.
+            num_words: the likeliest words, which the graph is to have.
+        Raises ExportError for a language model whose words have no pronunciations in these phones.
+        """
+        weights = weights or LmWeights()
+        fusion = check_phones(lm, phones, weights)
+        begins = {phone: 2 * place + 1 for place, phone in enumerate(phones)}
+        labels = np.zeros(len(words), np.int64)
+        self.words = ["<eps>"]
+        pronunciations: list[tuple[int, list[int]]] = []
+        for place in np.argsort(-levels[0].log_probs[np.argsort(levels[0].words[:, 0])], kind="stable").tolist():
+            if len(self.words) > num_words:
+                break
+            word = words[place]
+            found = [] if word in SPECIAL_WORDS else lm.pronunciations(word)
+            for first, *others in found:
+                pronunciations.append((len(self.words), [begins[first], *(begins[phone] + 1 for phone in others)]))
+            if found:
+                labels[place] = len(self.words)
+                self.words.append(word)
+        self.tokens = ["<blk>", *fusion.tokens[1:]]
+        mark = max(len(self.tokens), len(self.words))  # the first label that is neither a token nor a word
+        graph = determinized(
+            lexicon(pronunciations, fusion, weights.word_bonus, mark), grammar(words, levels, labels, mark, weights)
+        )
+        self.fst = with_frames(without_marks(graph, len(self.tokens)), len(self.tokens))
+
+
+def check_phones(lm: NgramLm, phones: Sequence[str], weights: LmWeights | None = None) -> LmFusion:
+    """Our search over the phones of a model. ExportError where the language model does not have the same."""
+    if not phones:
+        raise ExportError(
+            "the model writes no phones, by which a decoding graph finds words: train it with data.lexicon"
+        )
+    if not lm.phones:
+        raise ExportError(
+            "the language model has no pronunciations, by which a decoding graph finds words: asr lm ... --lexicon"
+        )
+    try:
+        fusion = (weights or LmWeights()).fusion(lm, ["<blk>"], phones=phones)
+    except ValueError as error:
+        raise ExportError(str(error)) from error
+    assert fusion is not None
+    return fusion
+
+
+def lexicon(pronunciations: Sequence[tuple[int, list[int]]], fusion: LmFusion, word_bonus: float, mark: int) -> Fst:
+    """The transducer L of any number of words.
+
+    pronunciations: label of a word, and its tokens. `mark` goes through, for G to back off. Each word ends in a mark,
+    the n-th that is pronounced alike in `mark` + n: otherwise neither homophones nor a word that begins as another one
+    could be told apart, and LG could not be made deterministic.
+    """
+    num_tokens = len(fusion.tokens)
+    gains = [[fusion.prior_gain(before, token) for token in range(num_tokens)] for before in range(num_tokens)]
+    alike: Counter[tuple[int, ...]] = Counter()
+    arcs: list[tuple[int, int, int, int]] = [(0, mark, mark, 0)]
+    costs = [0.0]
+    num_states = 1
+    for word, tokens in pronunciations:
+        alike[tuple(tokens)] += 1
+        states = [0, *range(num_states, num_states + len(tokens)), 0]
+        num_states += len(tokens)
+        labels = [*tokens, mark + alike[tuple(tokens)]]
+        for i, label in enumerate(labels):
+            arcs.append((states[i], label, EPSILON if i else word, states[i + 1]))
+            gain = gains[labels[i - 1] if i else 0][label if i < len(tokens) else 0]
+            costs.append(-gain if i else -gain - word_bonus)
+    source, reads, writes, target = np.array(arcs, np.int64).T
+    final = np.full(num_states, NOT_FINAL)
+    final[0] = 0.0
+    return Fst(source, reads, writes, np.array(costs, np.float32), target, final)
+
+
+def determinized(left: Fst, right: Fst) -> Fst:
+    """The composition, deterministic and minimal."""
+    try:
+        import kaldifst
+    except ModuleNotFoundError:
+        raise ExportError("a decoding graph is built with kaldifst, which is missing: pip install kaldifst") from None
+    with tempfile.TemporaryDirectory() as folder:
+        parts = []
+        for name, part in (("left", left), ("right", right)):
+            path = str(Path(folder) / name)
+            part.write(Path(path))
+            parts.append(kaldifst.StdConstFst.read(path))
+        graph = kaldifst.compose(*parts)
+        del parts
+        kaldifst.determinize_star(graph)
+        kaldifst.minimize_encoded(graph, COST_STEP)
+        kaldifst.StdConstFst(graph).write(path)
+        del graph
+        return Fst.read(Path(path))
+
+
+def without_marks(graph: Fst, num_tokens: int) -> Fst:
+    """LG with epsilons for the labels that are not tokens, joined to the arcs before where that takes no more arcs."""
+    reads = np.where(graph.reads < num_tokens, graph.reads, EPSILON)
+    writes, cost, target = graph.writes.copy(), graph.cost.copy(), graph.target.copy()
+    alone = np.bincount(graph.source, minlength=graph.num_states) == 1
+    alone &= np.isinf(graph.final)
+    ends = np.flatnonzero((reads == EPSILON) & alone[graph.source])
+    end_of = np.full(graph.num_states, -1)
+    end_of[graph.source[ends]] = ends
+    while True:
+        end = end_of[target]
+        joined = np.flatnonzero((end >= 0) & ((writes == EPSILON) | (graph.writes[end] == EPSILON)))
+        if not len(joined):
+            return Fst(graph.source, reads, writes, cost, target, graph.final, graph.start).trimmed()
+        end = end[joined]
+        writes[joined] += graph.writes[end]
+        cost[joined] += graph.cost[end]
+        target[joined] = graph.target[end]
+
+
+def with_frames(graph: Fst, num_tokens: int) -> Fst:
+    """HLG of an LG whose arcs are sorted by their source."""
+    silent = graph.reads == EPSILON
+    steps, skips = np.flatnonzero(~silent), np.flatnonzero(silent)
+    first = np.searchsorted(graph.source, np.arange(graph.num_states + 1))
+    read_here = np.unique(graph.source[steps] * num_tokens + graph.reads[steps])
+    ends_word = np.bincount(graph.source[skips], minlength=graph.num_states) > 0
+
+    def again(pairs: Ints) -> Ints:
+        """Those of the pairs whose token may come again: in the word, or as the only phone of the next one."""
+        state, token = np.divmod(pairs, num_tokens)
+        return pairs[np.isin(pairs, read_here) | ((token % 2 == 1) & ends_word[state])]
+
+    def arcs_of(pairs: Ints) -> tuple[Ints, Ints]:
+        """Of each arc of the states of the pairs: the pair, and the arc."""
+        state = pairs // num_tokens
+        count = first[state + 1] - first[state]
+        of = np.repeat(np.arange(len(pairs)), count)
+        return pairs[of], np.arange(len(of)) + (first[state] - np.cumsum(count) + count)[of]
+
+    # A pair is a state and a token that lasts in it, because it led there or to a state that skips to it.
+    pairs = new = np.unique(graph.target[steps] * num_tokens + graph.reads[steps])
+    while len(new):
+        before, arcs = arcs_of(again(new))
+        skipped = np.unique((graph.target[arcs] * num_tokens + before % num_tokens)[silent[arcs]])
+        new = np.setdiff1d(skipped, pairs)
+        pairs = np.union1d(pairs, new)
+    strict = again(pairs)
+    num_tokens_of = np.bincount(pairs // num_tokens, minlength=graph.num_states)
+    extra_arcs = (num_tokens_of - 1) * np.diff(first)
+    small = (extra_arcs <= MAX_EXTRA_ARCS)[pairs // num_tokens]
+    joined = np.setdiff1d(pairs[small], strict)
+    lenient = np.setdiff1d(pairs[~small], strict)
+
+    def place(wanted: Ints) -> Ints:
+        return graph.num_states + np.searchsorted(pairs, wanted)
+
+    def entered(arcs: Ints) -> Ints:
+        return place(graph.target[arcs] * num_tokens + graph.reads[arcs])
+
+    blanks = np.arange(graph.num_states)
+    parts: list[tuple[Any, ...]] = [  # source, input label, output label, cost, target
+        (blanks, BLANK_LABEL, EPSILON, 0.0, blanks),
+        (graph.source[steps], graph.reads[steps] + 1, graph.writes[steps], graph.cost[steps], entered(steps)),
+        (graph.source[skips], EPSILON, graph.writes[skips], graph.cost[skips], graph.target[skips]),
+        (place(pairs), pairs % num_tokens + 1, EPSILON, 0.0, place(pairs)),
+        (place(lenient), EPSILON, EPSILON, 0.0, lenient // num_tokens),
+        (place(joined), BLANK_LABEL, EPSILON, 0.0, place(joined)),
+        (place(strict), BLANK_LABEL, EPSILON, 0.0, strict // num_tokens),
+    ]
+    for group in (joined, strict):
+        before, arcs = arcs_of(group)
+        token, ends = before % num_tokens, silent[arcs]
+        goes_on = ~ends & (graph.reads[arcs] != token)
+        a, b = arcs[ends], arcs[goes_on]
+        skipped = graph.target[a] if group is joined else place(graph.target[a] * num_tokens + token[ends])
+        parts.append((place(before[ends]), EPSILON, graph.writes[a], graph.cost[a], skipped))
+        parts.append((place(before[goes_on]), graph.reads[b] + 1, graph.writes[b], graph.cost[b], entered(b)))
+    source, reads, writes, cost, target = (
+        np.concatenate([np.broadcast_to(part[column], len(part[0])) for part in parts]) for column in range(5)
+    )
+    final = np.full(graph.num_states + len(pairs), NOT_FINAL)
+    final[: graph.num_states] = graph.final
+    for group in (joined, strict):
+        final[place(group)] = graph.final[group // num_tokens]
+    return Fst(source, reads, writes, cost.astype(np.float32), target, final, graph.start).trimmed()
