@@ -1,4 +1,4 @@
-"""`asr export`: trained weights become the one .onnx file that apps embed, or the files of sherpa-onnx or Triton."""
+"""`asr export`: trained weights become the one .onnx file that apps embed, or the files of sherpa-onnx."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from asr.export.neural_lm import export_neural_lm
 from asr.export.parity import CASES
 from asr.export.punctuation import PunctuationReport, export_punctuation
 from asr.export.sherpa import ExportedFile, export_sherpa
-from asr.export.triton import export_triton
 from asr.export.write import ExportReport, export_model, in_half_precision
 from asr.features import ENCODER_FRAME_MS
 from asr.files import require_folder
@@ -40,10 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--target",
-        choices=("native", "sherpa-onnx", "triton"),
+        choices=("native", "sherpa-onnx"),
         default="native",
-        help="native: one file for asr-stream; sherpa-onnx: its zipformer2_ctc files, and with --lm a decoding graph; "
-        "triton: a model repository for NVIDIA Triton Inference Server",
+        help="native: one file for asr-stream; sherpa-onnx: its zipformer2_ctc files, and with --lm a decoding graph",
     )
     parser.add_argument(
         "-o",
@@ -110,15 +107,14 @@ def run(args: argparse.Namespace) -> int:
         return _run_neural_lm(args)
     chunk_sizes = [_frames("--chunk-ms", ms, 1) for ms in args.chunk_ms.split(",")]
     if len(chunk_sizes) > 1 and args.target != "sherpa-onnx":
-        why = "a repository for Triton has one" if args.target == "triton" else "a native file takes any at run time"
-        raise ValueError(f"--chunk-ms {args.chunk_ms}: give one; {why}")
+        raise ValueError(f"--chunk-ms {args.chunk_ms}: give one; a native file takes any at run time")
     if args.lm is not None and args.target != "sherpa-onnx":
         raise ValueError(f"--lm {args.lm} is for --target sherpa-onnx; asr-stream takes a language model when it runs")
     if not args.megabytes > 0:
         raise ValueError(f"--megabytes {args.megabytes:g} must be above 0")
     pretrained, source = _weights(args)
     if args.target != "native":
-        return _run_other_runtime(args, pretrained, source, chunk_sizes)
+        return _run_sherpa(args, pretrained, source, chunk_sizes)
     if args.output.suffix == ".safetensors":
         return _run_weights(args, pretrained, source)
     report = export_model(
@@ -197,26 +193,24 @@ def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) 
     return 0
 
 
-def _run_other_runtime(args: argparse.Namespace, pretrained: Pretrained, source: str, chunk_sizes: list[int]) -> int:
-    options: dict[str, Any] = {
-        "int8": args.int8,
-        "left_context": _frames("--left-context-ms", args.left_context_ms, 1),
-        "license": args.license or pretrained.license,
-    }
-    model, tokens = pretrained.model(), tuple(pretrained.tokenizer.tokens)
-    if args.target == "sherpa-onnx":
-        words = None if args.lm is None else _decoding_graph(args, model.config.phones)
-        _report_stage(f"tracing {len(chunk_sizes)} graphs, and comparing each with PyTorch")
-        files = export_sherpa(model, tokens, args.output, chunk_sizes=chunk_sizes, words=words, **options)
-        written = ", with tokens.txt"
-        if words is not None:
-            size = (args.output / "HLG.fst").stat().st_size
-            written += f", words.txt and HLG.fst: {len(words.words) - 1} words, {size / 1e6:.1f} MB"
-    else:
-        _report_stage("tracing the graphs, and comparing each with PyTorch")
-        files = [export_triton(model, tokens, args.output, chunk_size=chunk_sizes[0], **options)]
-        written = ": encoder" + (", decoder" if model.config.decoder_layers else "")
-    print(f"{source} -> {args.output}{written}")
+def _run_sherpa(args: argparse.Namespace, pretrained: Pretrained, source: str, chunk_sizes: list[int]) -> int:
+    model = pretrained.model()
+    words = None if args.lm is None else _decoding_graph(args, model.config.phones)
+    _report_stage(f"tracing {len(chunk_sizes)} graphs, and comparing each with PyTorch")
+    files = export_sherpa(
+        model,
+        pretrained.tokenizer.tokens,
+        args.output,
+        int8=args.int8,
+        chunk_sizes=chunk_sizes,
+        left_context=_frames("--left-context-ms", args.left_context_ms, 1),
+        license=args.license or pretrained.license,
+        words=words,
+    )
+    print(f"{source} -> {args.output}, with tokens.txt")
+    if words is not None:
+        size = (args.output / "HLG.fst").stat().st_size
+        print(f"  HLG.fst: {size / 1e6:.1f} MB, {len(words.words) - 1} words, which words.txt spells")
     for file in files:
         print(file_summary(file, args.int8))
     return 0

@@ -34,7 +34,7 @@ def ranges_behind_norms(
 
     Products of the CTC heads are left out: rows that are not finite must show in the results.
 
-    run: steps a session of `graph` through features (1, T, 80) by the chunks of a case, as asr.export.sherpa.Runner.
+    run: steps a session of `graph` through features (1, T, 80) by the chunks of a case (`run_zipformer`).
     case: its chunk and left context are used.
     """
     norms = {node.output[0] for node in graph.graph.node if node.op_type == "LayerNormalization"}

@@ -10,7 +10,7 @@ sends some silence after the last sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +42,6 @@ from asr.files import replacing
 from asr.model.encoder import EncoderCache
 from asr.model.model import AsrModel
 from asr.runtime.onnx_session import open_session
-
-Runner = Callable[[Any, FloatArray, Case], tuple[FloatArray, FloatArray, FloatArray]]
-"""Steps an opened file through features (N, T, 80): log_probs (N, T', V), last keys and values (N, L, C, dim)."""
 
 STATES_OF_A_LAYER = ("cached_key", "cached_nonlin_attn", "cached_val1", "cached_val2", "cached_conv1", "cached_conv2")
 EMBED_STATES = (128, 3, 19)
@@ -183,7 +180,7 @@ def export_sherpa(
             cases = [Case(n, chunk_size, left_context, NUM_CHUNKS) for n in (1, 3)]
             graph = zipformer_graph(model, chunk_size, left_context, words is not None)
             head = LETTERS if words is None else PHONES
-            written.append(write_gated(model, graph, path, parts.of(path), cases, run_zipformer, int8, license, head))
+            written.append(write_gated(model, graph, path, parts.of(path), cases, int8, license, head))
         if words is not None:
             words.fst.write(parts.of(folder / "HLG.fst"))
             parts.of(folder / "words.txt").write_text(tokens_text(words.words), encoding="utf-8")
@@ -208,7 +205,10 @@ def tokens_text(tokens: Sequence[str]) -> str:
 
 
 def run_zipformer(session: Any, features: FloatArray, case: Case) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A `Runner`: states start at zero and go round, as in the runtime."""
+    """Steps an opened file through features (N, T, 80), with states that start at zero and go round, as in the runtime.
+
+    Returns log_probs (N, T', V), last keys and values (N, L, C, dim).
+    """
     names = [i.name for i in session.get_inputs()]
     states = [
         np.zeros([case.batch_size if d == "N" else d for d in i.shape], np.int64 if "int64" in i.type else np.float32)
@@ -229,26 +229,23 @@ def write_gated(
     path: Path,
     part: Path,
     cases: Sequence[Case],
-    run: Runner,
     int8: bool,
     license: str,
-    head: int = LETTERS,
+    head: int,
 ) -> ExportedFile:
     """Writes `part`, which is to become `path`, and holds what is on the disk to the bounds."""
     metadata = {p.key: p.value for p in graph.metadata_props} | ({"license": license} if license else {})
     # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
     for rounded in (False, True) if int8 else (False,):
         if rounded:
-            graph = quantize(graph, ranges_behind_norms(graph, model, run, cases[0]))
+            graph = quantize(graph, ranges_behind_norms(graph, model, run_zipformer, cases[0]))
         graph = _with_metadata(graph, metadata)
         part.write_bytes(graph.SerializeToString(deterministic=True))
-        max_error, divergence = _check(model, part, cases, run, rounded, path.name, head)
+        max_error, divergence = _check(model, part, cases, rounded, path.name, head)
     return ExportedFile(path, part.stat().st_size, sum(c.num_chunks for c in cases), max_error, divergence)
 
 
-def _check(
-    model: AsrModel, file: Path, cases: Sequence[Case], run: Runner, int8: bool, name: str, head: int
-) -> tuple[float, float]:
+def _check(model: AsrModel, file: Path, cases: Sequence[Case], int8: bool, name: str, head: int) -> tuple[float, float]:
     max_error = relative_error = 0.0
     divergences = []
     try:
@@ -259,7 +256,7 @@ def _check(
             features[:, 100:140] = LOG_FLOOR  # digital silence
             streams, (keys, values, _) = step_torch(model, features, whole_lengths(features), case)
             expected = (np.stack([stream[head] for stream in streams]), keys, values)
-            found = run(session, features, case)
+            found = run_zipformer(session, features, case)
             max_error = max(
                 max_error, *(float(np.abs(a - b).max(initial=0)) for a, b in zip(expected, found, strict=True))
             )
