@@ -35,8 +35,9 @@ from command import progress, recognize, show
 from endpoints import by_speaker, room_tone
 from endurance import resident_mb
 
+from asr.data.audio import find_sounds
 from asr.data.cuts import evenly_spread, load_cuts
-from asr.data.noisy_room import colored_noise, find_sounds, read_sound
+from asr.data.transforms import colored_noise, read_sound
 from asr.evaluation.wer import WordErrors, count_errors, matched_words
 from asr.features import SAMPLE_RATE
 from asr.runtime.search import Word

@@ -21,7 +21,9 @@ from command import new_parser, progress, show, utterances
 from live_wer import utterance
 
 from asr import Recognizer
-from asr.data.noisy_room import NoisyCopies, find_sounds, read_sound
+from asr.data.audio import find_sounds
+from asr.data.copies import NoisyCopies
+from asr.data.transforms import read_sound
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import count_errors
 from asr.features import SAMPLE_RATE

@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from asr.streaming.audio.audio_file import AudioFileError, read_blocks
+    from asr.streaming.audio.audio_file import read_blocks
+    from asr.streaming.audio.containers import AudioFileError
     from asr.streaming.audio.microphone import Microphone, MicrophoneError, list_devices
     from asr.streaming.events import Error, Event, Final, Gap, Partial
     from asr.streaming.recognizer import Recognizer

@@ -63,6 +63,12 @@ class Batch(NamedTuple):
     unreadable: tuple[Refusal, ...]
     """Utterances that are missing from the batch."""
 
+    def to(self, device: torch.device) -> Batch:
+        """With its tensors on `device`; the copy does not wait for it."""
+        fields = self._asdict().items()
+        moved: dict[str, Any] = {name: x.to(device, non_blocking=True) for name, x in fields if isinstance(x, Tensor)}
+        return self._replace(**moved)
+
     @property
     def num_tokens(self) -> Tensor:
         """The divisor of the losses, () int64: at least one for an utterance, or noise alone would weigh as much
@@ -224,15 +230,15 @@ class SpeechDataset(Dataset):
             phones, phone_lengths = _padded([self._phone_tokenizer.encode(row.text) for row in rows])
         repeat = self._num_views
         return Batch(
-            torch.cat(views),
-            num_frames.repeat(repeat),
-            targets.repeat(repeat, 1),
-            lengths.repeat(repeat),
-            phones.repeat(repeat, 1),
-            phone_lengths.repeat(repeat),
-            float(num_frames.sum()) * FRAME_SHIFT_S if cuts else 0.0,
-            plan.seed,
-            tuple(unreadable),
+            features=torch.cat(views),
+            num_frames=num_frames.repeat(repeat),
+            targets=targets.repeat(repeat, 1),
+            target_lengths=lengths.repeat(repeat),
+            phones=phones.repeat(repeat, 1),
+            phone_lengths=phone_lengths.repeat(repeat),
+            seconds=float(num_frames.sum()) * FRAME_SHIFT_S if cuts else 0.0,
+            seed=plan.seed,
+            unreadable=tuple(unreadable),
         )
 
 

@@ -8,30 +8,26 @@
 - Sets too large for one file come as shards, a lhotse Shar directory written by `asr shard` (see
   `asr.data.shards`); its features are read in place, by the same reader.
 - A cut with the custom field `no_speech` holds noise alone: its text is "" (see `asr.data.noise_alone`).
-- Importing this module registers the extractor, the storage, the channel averaging, rooms and telephones with lhotse.
+- Importing this module registers the extractor, the storage and the transforms (`asr.data.transforms`) with lhotse.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from lhotse import CutSet, FeatureExtractor
-from lhotse.augmentation import AudioTransform
 from lhotse.features.base import register_extractor
 from lhotse.features.io import FeaturesReader, FeaturesWriter, register_reader, register_writer
 from torch import Tensor
 
-import asr.data.noise_alone  # with the next: registers the transforms that manifests name
-import asr.data.noisy_room
-import asr.data.telephone  # noqa: F401
+import asr.data.transforms  # noqa: F401, registers what manifests name
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
 from asr.tables import Refusal
 
@@ -130,19 +126,6 @@ class Float16Reader(FeaturesReader):
         if half.size != count:
             raise ValueError(f"features {self._path} end early; run `asr prepare` again")
         return half.astype(np.float32).reshape(right - left, num_bins)
-
-
-@dataclass
-class Downmix(AudioTransform):
-    """Average of all channels: (num_channels, num_samples) -> (1, num_samples) float32."""
-
-    def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
-        return samples.mean(axis=0, keepdims=True, dtype=np.float32)
-
-    def reverse_timestamps(
-        self, offset: float, duration: float | None, sampling_rate: int
-    ) -> tuple[float, float | None]:
-        return offset, duration
 
 
 def load_cuts(path: str | Path) -> CutSet:
@@ -266,32 +249,3 @@ def batches_by_length(cuts: Sequence[Any], max_batch_s: float) -> list[list[Any]
         else:
             out.append([cut])
     return out
-
-
-@dataclass
-class Summary:
-    """Statistics of a data set. Durations in seconds."""
-
-    num_utterances: int = 0
-    duration_s: float = 0.0
-    num_words: int = 0
-    speakers: set[str] = field(default_factory=set)
-    num_without_speaker: int = 0
-    num_without_words: int = 0
-    # utterances by whole seconds of length, rounded down
-    length_histogram: Counter[int] = field(default_factory=Counter)
-
-    @property
-    def hours(self) -> float:
-        return self.duration_s / 3600
-
-    def add(self, duration_s: float, text: str, speaker: str | None) -> None:
-        self.num_utterances += 1
-        self.duration_s += duration_s
-        self.num_words += len(text.split())
-        self.num_without_words += not text.split()
-        self.length_histogram[int(duration_s)] += 1
-        if speaker is None:
-            self.num_without_speaker += 1
-        else:
-            self.speakers.add(speaker)

@@ -15,20 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from lhotse.augmentation import AudioTransform
 
 from asr.data.manifests import Utterance
-from asr.data.noisy_room import (
-    colored_noise,
-    power,
-    read_recording,
-    read_sound,
-    reverberate,
-    simulated_room,
-    stretch,
-    without_clipping,
-)
-from asr.data.utterance import Prepared, prepared, recording_of, require_one_channel
+from asr.data.transforms import NoiseAlone, read_recording
+from asr.data.utterance import Prepared, prepared, recording_of
 from asr.features import SAMPLE_RATE
 
 LENGTHS_S = (2.0, 12.0)
@@ -39,55 +29,6 @@ MIXED_SHARE = 0.3
 COLORED_SHARE = 0.2
 MIXED_DB = (-10.0, 10.0)
 """Power of the other recording, or of the colored noise, relative to the recording."""
-
-
-@dataclass
-class NoiseAlone(AudioTransform):
-    """A stretch of a recording, the same for the same fields.
-
-    level_db: power, of full scale, of the whole recording with what is on top; a quiet stretch of it stays quiet, and
-    all is less where it would clip. reverberant: in the room of the file `room`, simulated for None. mixed: file of the
-    other recording. mixed_db: its power, or that of colored noise for None, relative to the recording; None for nothing
-    on top.
-    """
-
-    seed: int
-    duration_s: float
-    level_db: float
-    reverberant: bool = False
-    room: str | None = None
-    mixed: str | None = None
-    mixed_db: float | None = None
-
-    @property
-    def num_samples(self) -> int:
-        """At 16 kHz."""
-        return round(self.duration_s * SAMPLE_RATE)
-
-    def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
-        """A whole recording, (1, any) float32 at 16 kHz -> (1, num_samples); ValueError naming an unusable file."""
-        require_one_channel(samples, sampling_rate)
-        rng = np.random.default_rng(self.seed)
-        piece = _of_power_1(stretch(samples[0], self.num_samples, rng), power(samples[0]))
-        if self.mixed_db is not None:
-            if self.mixed is None:
-                other = colored_noise(self.num_samples, rng)
-            else:
-                recording = read_sound(self.mixed)
-                other = _of_power_1(stretch(recording, self.num_samples, rng), power(recording))
-            ratio = 10 ** (self.mixed_db / 10)
-            piece = (piece + np.float32(np.sqrt(ratio)) * other) / np.float32(np.sqrt(1 + ratio))
-        if self.reverberant:
-            piece = reverberate(piece, simulated_room(rng) if self.room is None else read_sound(self.room))
-        piece = piece * np.float32(10 ** (self.level_db / 20))
-        return without_clipping(piece)[np.newaxis]
-
-    def reverse_timestamps(
-        self, offset: float, duration: float | None, sampling_rate: int | None
-    ) -> tuple[float, float | None]:
-        if offset or duration is not None:
-            raise ValueError(f"{duration} s from {offset} s on of a piece of noise; expected all of it")
-        return offset, duration
 
 
 @dataclass(frozen=True)
@@ -145,8 +86,3 @@ def draw_pieces(
         transform = NoiseAlone(seed, duration_s, level_db, reverberant, room, mixed, None if nothing else mixed_db)
         yield NoisePiece(piece_id, audio, transform)
         total_s += duration_s
-
-
-def _of_power_1(part: np.ndarray, whole: float) -> np.ndarray:
-    """A stretch of a recording whose power is `whole`, at the level at which that would be 1."""
-    return part / np.float32(np.sqrt(max(whole, 1e-20)))

@@ -20,7 +20,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from asr.command import interrupts_ignored
 from asr.cores import num_cores
 from asr.data.manifests import Utterance, find_librispeech_parts, read_librispeech, read_table
-from asr.data.report import print_report
+from asr.data.report import PrepareResult, Summary, print_report
 from asr.data.utterance import Prepared, PrepareOptions, prepare_utterance
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
 from asr.files import replacing
@@ -36,24 +36,12 @@ from asr.tables import Refusal
 from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 
 if TYPE_CHECKING:
-    from asr.data.cuts import Summary
+    from asr.data.copies import NoisyCopies, TelephoneCopies
     from asr.data.noise_alone import NoisePiece
-    from asr.data.noisy_room import NoisyCopies
-    from asr.data.telephone import TelephoneCopies
 
 Item: TypeAlias = "Utterance | NoisePiece | Refusal"
 
 _BATCH = 16  # utterances a worker takes at a time
-
-
-@dataclass
-class PrepareResult:
-    """Outcome of one data set: what was kept, what was refused and why, characters outside."""
-
-    manifest: Path
-    summary: Summary
-    refusals: list[Refusal] = field(default_factory=list)
-    outside: Counter[str] = field(default_factory=Counter)
 
 
 def prepare(
@@ -73,7 +61,7 @@ def prepare(
     from lhotse import CutSet
     from lhotse.features import Features
 
-    from asr.data.cuts import MANIFEST_SUFFIX, Float16Writer, Summary
+    from asr.data.cuts import MANIFEST_SUFFIX, Float16Writer
 
     options = options or PrepareOptions()
     if not name or name != Path(name).name or name.startswith("."):
@@ -359,8 +347,8 @@ def _options(args: argparse.Namespace) -> PrepareOptions:
 
 
 def _pieces(args: argparse.Namespace, name: str) -> Iterator[NoisePiece]:
+    from asr.data.audio import find_sounds
     from asr.data.noise_alone import draw_pieces
-    from asr.data.noisy_room import find_sounds
 
     rooms = find_sounds(args.rir, "impulse response") if args.rir else ()
     lengths_s = _two_numbers("--lengths", args.lengths, "2,12")
@@ -368,7 +356,8 @@ def _pieces(args: argparse.Namespace, name: str) -> Iterator[NoisePiece]:
 
 
 def _noisy_copies(args: argparse.Namespace) -> NoisyCopies | None:
-    from asr.data.noisy_room import NoisyCopies, find_sounds
+    from asr.data.audio import find_sounds
+    from asr.data.copies import NoisyCopies
 
     count = int(bool(args.noise or args.rir or args.margins)) if args.noisy_copies is None else args.noisy_copies
     if count == 0:
@@ -383,7 +372,7 @@ def _noisy_copies(args: argparse.Namespace) -> NoisyCopies | None:
 
 
 def _telephone_copies(args: argparse.Namespace) -> TelephoneCopies | None:
-    from asr.data.telephone import TelephoneCopies
+    from asr.data.copies import TelephoneCopies
 
     return TelephoneCopies(args.telephone) if args.telephone else None
 

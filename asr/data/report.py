@@ -4,13 +4,55 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from asr.tables import Refusal
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from asr.data.prepare import PrepareResult
     from asr.text import TextNormalizer
+
+
+@dataclass
+class Summary:
+    """Statistics of a data set. Durations in seconds."""
+
+    num_utterances: int = 0
+    duration_s: float = 0.0
+    num_words: int = 0
+    speakers: set[str] = field(default_factory=set)
+    num_without_speaker: int = 0
+    num_without_words: int = 0
+    # utterances by whole seconds of length, rounded down
+    length_histogram: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def hours(self) -> float:
+        return self.duration_s / 3600
+
+    def add(self, duration_s: float, text: str, speaker: str | None) -> None:
+        self.num_utterances += 1
+        self.duration_s += duration_s
+        self.num_words += len(text.split())
+        self.num_without_words += not text.split()
+        self.length_histogram[int(duration_s)] += 1
+        if speaker is None:
+            self.num_without_speaker += 1
+        else:
+            self.speakers.add(speaker)
+
+
+@dataclass
+class PrepareResult:
+    """Outcome of one data set: what was kept, what was refused and why, characters outside."""
+
+    manifest: Path
+    summary: Summary
+    refusals: list[Refusal] = field(default_factory=list)
+    outside: Counter[str] = field(default_factory=Counter)
 
 
 def print_report(result: PrepareResult, console: Console, normalizer: TextNormalizer) -> None:

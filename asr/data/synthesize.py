@@ -25,7 +25,7 @@ from itertools import count
 from pathlib import Path
 
 from asr.cores import num_cores
-from asr.data.utterance import read_audio
+from asr.data.audio import read_audio
 from asr.features import SAMPLE_RATE
 from asr.files import replacing
 

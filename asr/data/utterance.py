@@ -1,19 +1,19 @@
 """One utterance on its way into a data set: decoded, checked, turned into features of all its copies.
 
-A recording is decoded to its end and at once, in whatever form it comes; what a training run could
-trip over (cut-off files, NaN, silence, transcripts of another recording) is refused here with a reason.
+What a training run could trip over (cut-off files, NaN, silence, transcripts of another recording) is refused here with
+a reason.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asr.data.audio import Audio, TooLongError, read_audio
 from asr.data.manifests import Utterance
 from asr.features import SAMPLE_RATE, SUBSAMPLING, fbank, num_frames
 from asr.tables import Refusal
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from lhotse import Recording
 
-    from asr.data.noisy_room import NoisyCopies
-    from asr.data.telephone import TelephoneCopies
+    from asr.data.copies import NoisyCopies, TelephoneCopies
 
 
 @dataclass(frozen=True)
@@ -62,74 +61,11 @@ class PrepareOptions:
 
 
 @dataclass(frozen=True)
-class Audio:
-    """A decoded recording: samples (num_samples,) float32 in ±1, 16 kHz mono; the rest as in the file."""
-
-    samples: np.ndarray
-    num_file_samples: int
-    file_rate: int
-    num_channels: int
-
-
-@dataclass(frozen=True)
 class Prepared:
     """One utterance ready to store: a cut without features, its frames (num_frames, 80) float16."""
 
     cut: Any
     frames: np.ndarray
-
-
-class TooLongError(ValueError):
-    """A recording longer than wanted; it was not decoded."""
-
-
-def require_one_channel(samples: np.ndarray, sampling_rate: int) -> None:
-    """ValueError unless the samples, (num_channels, num_samples), are of one channel at 16 kHz."""
-    if sampling_rate != SAMPLE_RATE or samples.shape[0] != 1:
-        raise ValueError(f"samples are {samples.shape} at {sampling_rate} Hz; expected one channel at 16000 Hz")
-
-
-def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
-    """Decode a recording: FLAC, WAV, MP3, Ogg Vorbis, Opus and whatever else libsndfile reads.
-
-    Any sampling rate becomes 16 kHz; channels are averaged.
-    Raises ValueError for a file that cannot be read to its end, is longer than `max_duration_s`
-    or holds NaN or infinite samples.
-    """
-    import numpy as np
-    import soundfile
-    import soxr
-
-    try:
-        with soundfile.SoundFile(path) as file:
-            rate, stated = file.samplerate, file.frames
-            if not 1000 <= rate <= 384000 or file.channels > 64:
-                raise ValueError(f"has {file.channels} channels at {rate} Hz; expected at most 64, 1 to 384 kHz")
-            if stated > max_duration_s * rate:  # not decoded: it might fill the memory
-                raise TooLongError(f"{stated / rate:.1f} s")
-            if _is_cut_off_wav(file.extra_info):
-                raise ValueError("is cut off: the header states more samples")
-            samples = file.read(dtype="float32", always_2d=True)
-    # soundfile raises TypeError for a suffix that means headerless audio
-    except (soundfile.SoundFileError, OSError, TypeError, MemoryError) as error:
-        raise ValueError(f"cannot be read: {error}") from error
-    if len(samples) != stated:
-        raise ValueError(f"is cut off: {len(samples)} of {stated} samples")
-    if not np.isfinite(samples).all():
-        raise ValueError("holds NaN or infinite samples")
-    if len(samples) and np.abs(samples).max() > 10:  # floating point may exceed ±1 a little
-        raise ValueError(f"reaches {np.abs(samples).max():.4g}; expected samples in ±1")
-    mono = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
-    if rate != SAMPLE_RATE and len(mono):
-        mono = soxr.resample(mono, rate, SAMPLE_RATE)
-    return Audio(np.ascontiguousarray(mono), len(samples), rate, samples.shape[1])
-
-
-def _is_cut_off_wav(log: str) -> bool:
-    # libsndfile shortens a truncated WAV in silence and reports it only in its log of the header.
-    # Programs that write into a pipe state the largest possible number, because they do not know the length.
-    sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", log, re.MULTILINE)
-    return sizes is not None and int(sizes[2]) < int(sizes[1]) < 0x7FFFF000
 
 
 def num_ctc_frames(text: str) -> int:
@@ -215,7 +151,7 @@ def recording_of(id: str, path: str | Path, audio: Audio) -> Recording:
     from lhotse import Recording
     from lhotse.audio import AudioSource
 
-    from asr.data.cuts import Downmix
+    from asr.data.transforms import Downmix
 
     recording = Recording(
         id=id,

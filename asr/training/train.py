@@ -58,7 +58,8 @@ class LossModule(nn.Module):
 
     def forward(self, batch: Batch, chunks: list[tuple[int, int]], num_tokens: Tensor) -> Losses:
         phones = (batch.phones, batch.phone_lengths, self.denominator) if self.model.phone_ctc is not None else ()
-        return self.model.losses(*batch[:4], self.config, chunks, num_tokens, *phones)
+        speech = (batch.features, batch.num_frames, batch.targets, batch.target_lengths)
+        return self.model.losses(*speech, self.config, chunks, num_tokens, *phones)
 
 
 class Trainer:
@@ -196,10 +197,7 @@ class Trainer:
         config = self.config
         step = self.step + 1
         chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(self.num_views)]
-        batches = [
-            Batch(*(t.to(self.device, non_blocking=True) for t in batch[:6]), *batch[6:])  # type: ignore[call-arg,arg-type]
-            for batch in batches
-        ]
+        batches = [batch.to(self.device) for batch in batches]
         num_tokens = torch.stack([batch.num_tokens for batch in batches]).sum().float()
         if self.world_size > 1:  # the mean over processes: DDP averages gradients
             dist.all_reduce(num_tokens)

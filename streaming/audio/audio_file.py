@@ -18,7 +18,15 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from asr.streaming.audio.containers import FFMPEG_KINDS, UNKNOWN_FRAMES, kind_of, knows_length, parts, share_present
+from asr.streaming.audio.containers import (
+    FFMPEG_KINDS,
+    UNKNOWN_FRAMES,
+    AudioFileError,
+    kind_of,
+    knows_length,
+    parts,
+    share_present,
+)
 from asr.text import printable
 
 if TYPE_CHECKING:
@@ -35,10 +43,6 @@ _STREAMED = (b"RIFF", b"RF64", b"FORM", b".snd", b"fLaC")
 _HEAD = 16
 _TOLERANCE = 2 * 1152
 """Samples by which an MP3 may be shorter than its header says: its last frames are padding."""
-
-
-class AudioFileError(ValueError):
-    """A file that is missing, is not audio, has no samples, or is damaged."""
 
 
 def read_blocks(

@@ -25,6 +25,10 @@ _MP3_SEARCHED = 1 << 14
 _BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
 
 
+class AudioFileError(ValueError):
+    """A file that is missing, is not audio, has no samples, or is damaged."""
+
+
 def kind_of(head: bytes) -> str:
     """ "ogg", "mp3", one of FFMPEG_KINDS, or "" for what libsndfile knows best. head: at least 16 bytes."""
     if head.startswith(b"OggS"):

@@ -8,8 +8,7 @@ import subprocess
 import tempfile
 from typing import IO, Any
 
-from asr.streaming.audio.audio_file import AudioFileError
-from asr.streaming.audio.containers import FFMPEG_KINDS
+from asr.streaming.audio.containers import FFMPEG_KINDS, AudioFileError
 from asr.text import printable
 
 _CUT = re.compile("premature|partial file|truncat|invalid data", re.IGNORECASE)

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from asr.runtime.search import Word
 from asr.streaming.events import Event, Final, Partial
-from asr.streaming.terminal.formats import labeled
 
 LINE_LENGTH = 42
 MIN_CUE_S = 1.0
@@ -132,7 +131,7 @@ class Subtitles:
         elif isinstance(event, (Partial, Final)):
             self._began_s.pop(label, None)
         if isinstance(event, Final):
-            cues = self._cues.setdefault(label, Cues(labeled("", label) if self._srt else ""))
+            cues = self._cues.setdefault(label, Cues(f"{label}: " if label and self._srt else ""))
             self._waiting += [(cue, label) for cue in cues.add(event)]
         if isinstance(event, (Partial, Final)):
             for other, cues in self._cues.items():

@@ -16,8 +16,8 @@ from asr.cli import main
 from asr.config import DataConfig
 from asr.data.batches import BatchPlan, BatchSampler, Position, SpeechDataset, load_training_cuts
 from asr.data.cuts import iterate_cuts, load_cuts, usable_cuts
-from asr.data.noise_alone import LEVELS_DB, NoiseAlone, draw_pieces
-from asr.data.noisy_room import power
+from asr.data.noise_alone import LEVELS_DB, draw_pieces
+from asr.data.transforms import NoiseAlone, power
 from asr.features import fbank
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, checkpoint_path

@@ -10,18 +10,12 @@ from support.corpora import utterances
 from support.synth import SAMPLE_RATE, hum, speech, write_audio
 
 from asr.cli import main
+from asr.data.audio import find_sounds
+from asr.data.copies import NoisyCopies
 from asr.data.cuts import load_cuts
 from asr.data.manifests import Utterance
-from asr.data.noisy_room import (
-    NoisyCopies,
-    NoisyRoom,
-    colored_noise,
-    find_sounds,
-    read_sound,
-    reverberate,
-    simulated_room,
-)
 from asr.data.prepare import prepare
+from asr.data.transforms import NoisyRoom, colored_noise, read_sound, reverberate, simulated_room
 from asr.data.utterance import PrepareOptions
 from asr.features import fbank
 

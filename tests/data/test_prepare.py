@@ -16,10 +16,10 @@ from support.corpora import utterances, write_librispeech
 from support.synth import SAMPLE_RATE, hum, speech, write_audio
 
 from asr.data import prepare as prepare_module
-from asr.data.cuts import Summary, load_cuts
+from asr.data.cuts import load_cuts
 from asr.data.manifests import Utterance
 from asr.data.prepare import add_arguments, prepare, run
-from asr.data.report import print_report
+from asr.data.report import Summary, print_report
 from asr.data.utterance import PrepareOptions
 from asr.features import fbank
 from asr.text import TextNormalizer

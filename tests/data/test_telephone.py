@@ -5,10 +5,10 @@ import pytest
 from support.corpora import utterances
 from support.synth import SAMPLE_RATE, speech
 
+from asr.data.copies import NoisyCopies, TelephoneCopies
 from asr.data.cuts import load_cuts
-from asr.data.noisy_room import NoisyCopies, NoisyRoom
 from asr.data.prepare import prepare
-from asr.data.telephone import CODECS, Telephone, TelephoneCopies
+from asr.data.transforms import CODECS, NoisyRoom, Telephone
 from asr.data.utterance import PrepareOptions
 from asr.features import fbank
 

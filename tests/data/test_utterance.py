@@ -6,10 +6,11 @@ import soundfile
 from support.corpora import reasons
 from support.synth import SAMPLE_RATE, hum, write_audio
 
+from asr.data.audio import TooLongError, read_audio
 from asr.data.cuts import load_cuts
 from asr.data.manifests import Refusal, Utterance
 from asr.data.prepare import prepare
-from asr.data.utterance import PrepareOptions, TooLongError, num_ctc_frames, read_audio
+from asr.data.utterance import PrepareOptions, num_ctc_frames
 
 
 def broken_files(folder):

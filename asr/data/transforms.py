@@ -1,34 +1,29 @@
-"""Noisy copies: an utterance once more, in a random room with noise.
+"""What is done to the samples of a recording before its features: channels, rooms, noise, telephone lines.
 
-`asr prepare --noisy-copies` computes the features of such copies; the manifest keeps the `NoisyRoom` among
-the transforms of the recording, so that lhotse, asked for the audio, plays what the features were made of.
-- The room is an impulse response from a folder of real ones, or a simulated one (FRA-RIR, Luo and Gu 2022, as
-  lhotse has it: reverberation times of 0.1 to 0.8 s). The direct sound stays where it was, so that word times hold.
-- The noise is a stretch of a recording from a folder, or colored noise between white and brown.
-- Noise alone comes before and after the words where margins are asked for: silence in training is noise too.
-- Everything is drawn from the utterance's id: preparing again gives the same copies.
+A manifest names these transforms, so that lhotse, asked for the audio of a cut, plays what the features were made of.
+Importing this module registers them with lhotse. Each is the same for the same fields.
+- The room is an impulse response, or a simulated one (FRA-RIR, Luo and Gu 2022, as lhotse has it: reverberation
+  times of 0.1 to 0.8 s). The direct sound stays where it was, so that word times hold.
+- The noise is a stretch of a recording, or colored noise between white and brown.
+- A telephone line passes 300 to 3400 Hz at 8 kHz and codes the speech with G.711 (mu-law, A-law) or GSM 06.10.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
+import io
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
+import soundfile
+import soxr
 import torch
 from lhotse.augmentation import AudioTransform
 from lhotse.augmentation.utils import FastRandomRIRGenerator, convolve1d
 
-from asr.data.utterance import Audio, read_audio, require_one_channel
+from asr.data.audio import MAX_NOISE_S, Audio, read_audio
 from asr.features import SAMPLE_RATE
 
-AUDIO_SUFFIXES = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".sph"))
-MAX_NOISE_S = 600.0
-MAX_MARGIN_S = 30.0
-SNR_RANGE_DB = (5.0, 25.0)
 DIRECT_RATIO_RANGE_DB = (-6.0, 12.0)
 """Direct over reverberant energy of simulated rooms: from across the room to half an arm's length."""
 
@@ -36,43 +31,24 @@ _PEAK = 0.99
 _ONSET = 0.25  # of the largest tap: where the direct sound arrives, even when a reflection is louder
 _DIRECT = 40  # samples, 2.5 ms: what belongs to the direct sound
 
+LINE_RATE = 8000
+BAND_EDGES_HZ = (200.0, 300.0, 3400.0, 3700.0)
+"""Nothing passes below the first and above the last; all passes between the inner two."""
+CODECS = ("ULAW", "ALAW", "GSM610")
+"""Subtypes of libsndfile."""
 
-@dataclass(frozen=True)
-class NoisyCopies:
-    """The noisy copies to make of each utterance. Empty tuples: simulate."""
 
-    count: int
-    rooms: tuple[str, ...] = ()
-    noises: tuple[str, ...] = ()
-    snr_range_db: tuple[float, float] = SNR_RANGE_DB
-    margins_s: tuple[float, float] = (0.0, 0.0)
-    """Shortest and longest stretch of noise alone before the words, and after them."""
+@dataclass
+class Downmix(AudioTransform):
+    """Average of all channels: (num_channels, num_samples) -> (1, num_samples) float32."""
 
-    def __post_init__(self) -> None:
-        low, high = self.snr_range_db
-        if not 1 <= self.count <= 100:
-            raise ValueError(f"{self.count} noisy copies; expected 1 to 100")
-        if not -20 <= low <= high <= 60:
-            raise ValueError(f"signal-to-noise ratios {low} to {high} dB; expected a range within -20 to 60 dB")
-        shortest, longest = self.margins_s
-        if not 0 <= shortest <= longest <= MAX_MARGIN_S:
-            raise ValueError(f"margins of {shortest} to {longest} s; expected a range within 0 to {MAX_MARGIN_S:.0f} s")
+    def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
+        return samples.mean(axis=0, keepdims=True, dtype=np.float32)
 
-    def draw(self, id: str) -> Iterator[tuple[str, NoisyRoom]]:
-        """The copies of utterance `id`: (id of the copy, its room and noise) each."""
-        for number in range(1, self.count + 1):
-            copy_id = f"{id}_noisy{number}"
-            yield copy_id, self.room_of(copy_id)
-
-    def room_of(self, copy_id: str) -> NoisyRoom:
-        """Room and noise of the copy of that name."""
-        seed = zlib.crc32(copy_id.encode())
-        rng = np.random.default_rng(seed)
-        room, noise = (str(rng.choice(paths)) if paths else None for paths in (self.rooms, self.noises))
-        snr_db, before_s, after_s = (
-            round(float(rng.uniform(*bounds)), 2) for bounds in (self.snr_range_db, self.margins_s, self.margins_s)
-        )
-        return NoisyRoom(seed, snr_db, room, noise, before_s, after_s)
+    def reverse_timestamps(
+        self, offset: float, duration: float | None, sampling_rate: int
+    ) -> tuple[float, float | None]:
+        return offset, duration
 
 
 @dataclass
@@ -123,6 +99,89 @@ class NoisyRoom(AudioTransform):
         return offset, duration
 
 
+@dataclass
+class NoiseAlone(AudioTransform):
+    """A stretch of a recording, the same for the same fields.
+
+    level_db: power, of full scale, of the whole recording with what is on top; a quiet stretch of it stays quiet, and
+    all is less where it would clip. reverberant: in the room of the file `room`, simulated for None. mixed: file of the
+    other recording. mixed_db: its power, or that of colored noise for None, relative to the recording; None for nothing
+    on top.
+    """
+
+    seed: int
+    duration_s: float
+    level_db: float
+    reverberant: bool = False
+    room: str | None = None
+    mixed: str | None = None
+    mixed_db: float | None = None
+
+    @property
+    def num_samples(self) -> int:
+        """At 16 kHz."""
+        return round(self.duration_s * SAMPLE_RATE)
+
+    def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
+        """A whole recording, (1, any) float32 at 16 kHz -> (1, num_samples); ValueError naming an unusable file."""
+        require_one_channel(samples, sampling_rate)
+        rng = np.random.default_rng(self.seed)
+        piece = _of_power_1(stretch(samples[0], self.num_samples, rng), power(samples[0]))
+        if self.mixed_db is not None:
+            if self.mixed is None:
+                other = colored_noise(self.num_samples, rng)
+            else:
+                recording = read_sound(self.mixed)
+                other = _of_power_1(stretch(recording, self.num_samples, rng), power(recording))
+            ratio = 10 ** (self.mixed_db / 10)
+            piece = (piece + np.float32(np.sqrt(ratio)) * other) / np.float32(np.sqrt(1 + ratio))
+        if self.reverberant:
+            piece = reverberate(piece, simulated_room(rng) if self.room is None else read_sound(self.room))
+        piece = piece * np.float32(10 ** (self.level_db / 20))
+        return without_clipping(piece)[np.newaxis]
+
+    def reverse_timestamps(
+        self, offset: float, duration: float | None, sampling_rate: int | None
+    ) -> tuple[float, float | None]:
+        if offset or duration is not None:
+            raise ValueError(f"{duration} s from {offset} s on of a piece of noise; expected all of it")
+        return offset, duration
+
+
+@dataclass
+class Telephone(AudioTransform):
+    """A telephone line: band limit, level in dB of full scale, coding. Length and time stay as they are."""
+
+    codec: str
+    level_db: float
+
+    def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
+        """(1, num_samples) float32 at 16 kHz -> the same."""
+        require_one_channel(samples, sampling_rate)
+        if self.codec not in CODECS:
+            raise ValueError(f"codec is {self.codec!r}; expected one of {', '.join(CODECS)}")
+        line = band_limited(soxr.resample(samples[0], SAMPLE_RATE, LINE_RATE))
+        line *= np.float32(10 ** (self.level_db / 20) / np.sqrt(max(power(line), 1e-20)))
+        coded = io.BytesIO()
+        soundfile.write(coded, np.clip(line, -1, 1), LINE_RATE, format="WAV", subtype=self.codec)
+        coded.seek(0)
+        decoded = soundfile.read(coded, dtype="float32")[0][: len(line)]  # GSM fills up its last block
+        num_samples = samples.shape[1]
+        decoded = soxr.resample(decoded, LINE_RATE, SAMPLE_RATE)[:num_samples]
+        return np.pad(decoded, (0, num_samples - len(decoded)))[np.newaxis]
+
+    def reverse_timestamps(
+        self, offset: float, duration: float | None, sampling_rate: int
+    ) -> tuple[float, float | None]:
+        return offset, duration
+
+
+def require_one_channel(samples: np.ndarray, sampling_rate: int) -> None:
+    """ValueError unless the samples, (num_channels, num_samples), are of one channel at 16 kHz."""
+    if sampling_rate != SAMPLE_RATE or samples.shape[0] != 1:
+        raise ValueError(f"samples are {samples.shape} at {sampling_rate} Hz; expected one channel at 16000 Hz")
+
+
 def without_clipping(samples: np.ndarray) -> np.ndarray:
     """As float32, and quieter as a whole where a sample would leave the range."""
     peak = np.abs(samples).max(initial=0.0)
@@ -169,31 +228,6 @@ def stretch(recording: np.ndarray, num_samples: int, rng: np.random.Generator) -
     return recording.take(places, mode="wrap")
 
 
-def find_sounds(folder: str | Path, what: str) -> tuple[str, ...]:
-    """Absolute paths of all audio files under `folder`, sorted; `what` names them in errors.
-
-    Raises ValueError when there is none, and naming the first whose header cannot be read.
-    """
-    import soundfile
-
-    if not Path(folder).is_dir():
-        raise ValueError(f"{what} folder {folder} does not exist or is not a folder")
-    paths = sorted(p.absolute() for p in Path(folder).rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and p.is_file())
-    if not paths:
-        raise ValueError(f"{what} folder {folder} holds no audio; expected {', '.join(sorted(AUDIO_SUFFIXES))}")
-    for path in paths:
-        try:
-            duration_s = soundfile.info(str(path)).duration
-        except (soundfile.SoundFileError, OSError, TypeError) as error:
-            raise ValueError(f"{what} file {path} cannot be read: {error}; repair or remove it") from error
-        if not 0 < duration_s <= MAX_NOISE_S:
-            raise ValueError(
-                f"{what} file {path} lasts {duration_s:.1f} s; expected at most {MAX_NOISE_S:.0f} s and not none: "
-                "cut or remove it"
-            )
-    return tuple(map(str, paths))
-
-
 @lru_cache(maxsize=32)
 def read_recording(path: str) -> Audio:
     """A whole file; ValueError naming it if it is broken or silent."""
@@ -214,3 +248,15 @@ def read_sound(path: str) -> np.ndarray:
 def power(samples: np.ndarray) -> float:
     """Mean square of (num_samples,); 0 for none."""
     return float(np.mean(np.square(samples, dtype=np.float64))) if len(samples) else 0.0
+
+
+def _of_power_1(part: np.ndarray, whole: float) -> np.ndarray:
+    """A stretch of a recording whose power is `whole`, at the level at which that would be 1."""
+    return part / np.float32(np.sqrt(max(whole, 1e-20)))
+
+
+def band_limited(samples: np.ndarray) -> np.ndarray:
+    """The telephone band of samples (num_samples,) at 8 kHz: float32, without delay."""
+    spectrum = np.fft.rfft(samples)
+    frequency = np.fft.rfftfreq(len(samples), 1 / LINE_RATE)
+    return np.fft.irfft(spectrum * np.interp(frequency, BAND_EDGES_HZ, (0, 1, 1, 0)), len(samples)).astype(np.float32)

@@ -1,0 +1,101 @@
+"""Recordings: decoded to their end and at once, in whatever form they come, and found in folders.
+
+A recording that a training run could trip over (cut off, NaN, out of range) is a ValueError with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.features import SAMPLE_RATE
+
+if TYPE_CHECKING:
+    import numpy as np
+
+AUDIO_SUFFIXES = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".sph"))
+MAX_NOISE_S = 600.0
+
+
+@dataclass(frozen=True)
+class Audio:
+    """A decoded recording: samples (num_samples,) float32 in ±1, 16 kHz mono; the rest as in the file."""
+
+    samples: np.ndarray
+    num_file_samples: int
+    file_rate: int
+    num_channels: int
+
+
+class TooLongError(ValueError):
+    """A recording longer than wanted; it was not decoded."""
+
+
+def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
+    """Decode a recording: FLAC, WAV, MP3, Ogg Vorbis, Opus and whatever else libsndfile reads.
+
+    Any sampling rate becomes 16 kHz; channels are averaged.
+    Raises ValueError for a file that cannot be read to its end, is longer than `max_duration_s`
+    or holds NaN or infinite samples.
+    """
+    import numpy as np
+    import soundfile
+    import soxr
+
+    try:
+        with soundfile.SoundFile(path) as file:
+            rate, stated = file.samplerate, file.frames
+            if not 1000 <= rate <= 384000 or file.channels > 64:
+                raise ValueError(f"has {file.channels} channels at {rate} Hz; expected at most 64, 1 to 384 kHz")
+            if stated > max_duration_s * rate:  # not decoded: it might fill the memory
+                raise TooLongError(f"{stated / rate:.1f} s")
+            if _is_cut_off_wav(file.extra_info):
+                raise ValueError("is cut off: the header states more samples")
+            samples = file.read(dtype="float32", always_2d=True)
+    # soundfile raises TypeError for a suffix that means headerless audio
+    except (soundfile.SoundFileError, OSError, TypeError, MemoryError) as error:
+        raise ValueError(f"cannot be read: {error}") from error
+    if len(samples) != stated:
+        raise ValueError(f"is cut off: {len(samples)} of {stated} samples")
+    if not np.isfinite(samples).all():
+        raise ValueError("holds NaN or infinite samples")
+    if len(samples) and np.abs(samples).max() > 10:  # floating point may exceed ±1 a little
+        raise ValueError(f"reaches {np.abs(samples).max():.4g}; expected samples in ±1")
+    mono = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
+    if rate != SAMPLE_RATE and len(mono):
+        mono = soxr.resample(mono, rate, SAMPLE_RATE)
+    return Audio(np.ascontiguousarray(mono), len(samples), rate, samples.shape[1])
+
+
+def _is_cut_off_wav(log: str) -> bool:
+    # libsndfile shortens a truncated WAV in silence and reports it only in its log of the header.
+    # Programs that write into a pipe state the largest possible number, because they do not know the length.
+    sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", log, re.MULTILINE)
+    return sizes is not None and int(sizes[2]) < int(sizes[1]) < 0x7FFFF000
+
+
+def find_sounds(folder: str | Path, what: str) -> tuple[str, ...]:
+    """Absolute paths of all audio files under `folder`, sorted; `what` names them in errors.
+
+    Raises ValueError when there is none, and naming the first whose header cannot be read.
+    """
+    import soundfile
+
+    if not Path(folder).is_dir():
+        raise ValueError(f"{what} folder {folder} does not exist or is not a folder")
+    paths = sorted(p.absolute() for p in Path(folder).rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and p.is_file())
+    if not paths:
+        raise ValueError(f"{what} folder {folder} holds no audio; expected {', '.join(sorted(AUDIO_SUFFIXES))}")
+    for path in paths:
+        try:
+            duration_s = soundfile.info(str(path)).duration
+        except (soundfile.SoundFileError, OSError, TypeError) as error:
+            raise ValueError(f"{what} file {path} cannot be read: {error}; repair or remove it") from error
+        if not 0 < duration_s <= MAX_NOISE_S:
+            raise ValueError(
+                f"{what} file {path} lasts {duration_s:.1f} s; expected at most {MAX_NOISE_S:.0f} s and not none: "
+                "cut or remove it"
+            )
+    return tuple(map(str, paths))
