@@ -15,7 +15,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,43 +22,25 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from rich.console import Console
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 
 from asr.config import Config, load_config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.evaluation.wer import WordErrors
-from asr.model.denominator import Denominator
-from asr.model.masks import draw_chunk
-from asr.model.model import AsrModel, Losses, with_vocab
+from asr.model.model import AsrModel, with_vocab
 from asr.tables import Refusal
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints, load_pretrained
 from asr.training.inputs import check_letters, estimate_cmvn, load_phones, phone_denominator, train_tokenizer
-from asr.training.optim import WeightAverage, build_optimizer, learning_rate
 from asr.training.pretrained import Pretrained, with_new_layers, with_new_units
 from asr.training.progress import StepStats, TrainingProgress
+from asr.training.step import Learner, autocast, num_views
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
 NUM_NAMED = 10
 """Utterances named for each reason to leave some out."""
 MAX_UNREADABLE = (10, 0.05)
 """Training ends when more utterances than this number, and more than this share, could not be read."""
-
-
-class LossModule(nn.Module):
-    """The training losses as a module's forward, where data-parallel training synchronizes."""
-
-    def __init__(self, model: AsrModel, config: Config, denominator: Denominator | None) -> None:
-        super().__init__()
-        self.model = model
-        self.config = config.loss
-        self.denominator = denominator
-
-    def forward(self, batch: Batch, chunks: list[tuple[int, int]], num_tokens: Tensor) -> Losses:
-        phones = (batch.phones, batch.phone_lengths, self.denominator) if self.model.phone_ctc is not None else ()
-        speech = (batch.features, batch.num_frames, batch.targets, batch.target_lengths)
-        return self.model.losses(*speech, self.config, chunks, num_tokens, *phones)
 
 
 class Trainer:
@@ -114,19 +95,17 @@ class Trainer:
         else:
             self._load_weights(start.weights)
         self.model.to(self.device)
-        self.average = WeightAverage(self.model, config.optim.ema_decay)
-        self.optimizer = build_optimizer(self.model, config.optim)
+        denominator = phone_denominator(config.loss, self.phone_tokenizer, self._texts())
+        denominator = denominator and denominator.to(self.device)
+        self.learner = Learner(self.model, config, denominator, self.device, self.world_size)
+        self.average, self.optimizer = self.learner.average, self.learner.optimizer
         self.step = 0
         self.position = Position()
         self.audio_hours = 0.0
         self.history: list[dict[str, Any]] = []
         if previous:
             self._restore(previous)
-        denominator = phone_denominator(config.loss, self.phone_tokenizer, self._texts())
-        self.loss_module: nn.Module = LossModule(self.model, config, denominator).to(self.device)
-        if self.world_size > 1:
-            self.loss_module = DistributedDataParallel(self.loss_module, broadcast_buffers=False)
-        self.num_views = 2 if config.loss.cr_ctc_weight > 0 else 1
+        self.num_views = num_views(config)
         self._unreadable: set[str] = set()
         self._num_seen = self._num_unreadable = 0
         self._stop = self._stalled = False
@@ -190,41 +169,8 @@ class Trainer:
         self.position = Position(self.position.epoch + 1, 0)
 
     def _train_step(self, batches: Sequence[Batch]) -> tuple[StepStats, float]:
-        """One optimizer step on this process's batches. Returns its measurements, on the device, and the learning rate.
-
-        A step with a non-finite gradient changes nothing.
-        """
-        config = self.config
-        step = self.step + 1
-        chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(self.num_views)]
-        batches = [batch.to(self.device) for batch in batches]
-        num_tokens = torch.stack([batch.num_tokens for batch in batches]).sum().float()
-        if self.world_size > 1:  # the mean over processes: DDP averages gradients
-            dist.all_reduce(num_tokens)
-            num_tokens /= self.world_size
-        sums: list[Tensor] = []
-        for number, batch in enumerate(batches, 1):
-            torch.manual_seed(batch.seed)  # dropout
-            with self._gradients_stay_here() if number < len(batches) else nullcontext():
-                with self._autocast():
-                    losses = self.loss_module(batch, chunks, num_tokens)
-                readable = batch.seconds > 0  # else the pass only keeps the processes synchronized
-                (losses.total * readable).backward()
-            sums.append(torch.stack(losses).detach() * readable)
-        grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.max_grad_norm)
-        lr = learning_rate(config.optim, step, config.train.max_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        # The fused kernel skips a step that is marked on the device; an `if` here would wait for the device.
-        self.optimizer.found_inf = (~grad_norm.isfinite()).float()  # type: ignore[attr-defined]
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self.average.update(self.model)
-        return StepStats(Losses(*torch.stack(sums).sum(0).unbind()), grad_norm), lr
-
-    def _gradients_stay_here(self) -> AbstractContextManager[Any]:
-        """Context in which data-parallel training accumulates gradients without exchanging them."""
-        return self.loss_module.no_sync() if isinstance(self.loss_module, DistributedDataParallel) else nullcontext()
+        """One optimizer step on this process's batches. Returns its measurements, on the device, and the rate."""
+        return self.learner(batches, self.step + 1)
 
     def _validate(self, progress: TrainingProgress) -> None:
         started = time.monotonic()
@@ -232,7 +178,7 @@ class Trainer:
         model.load_state_dict(self.average.weights)
         model.to(self.device)
         share = self.valid_cuts[self.rank :: self.world_size]
-        with self._autocast():
+        with autocast(self.config, self.device):
             errors = validate(
                 model.eval(), self.tokenizer, share, self.config.data.max_batch_s, self.device, self.phone_tokenizer
             )
@@ -344,11 +290,6 @@ class Trainer:
             torch.manual_seed(self.config.train.seed)
             pretrained = with_new_units(pretrained, sorted(letters))
         return pretrained
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        if self.config.train.precision == "bf16":
-            return torch.autocast(self.device.type, torch.bfloat16)
-        return nullcontext()
 
     def _request_stop(self, *_: object) -> None:
         if not self._stop:

@@ -26,7 +26,6 @@ from asr.data.manifests import Refusal
 from asr.evaluation.wer import WordErrors
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel
-from asr.training import train
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
 from asr.training.progress import TrainingProgress
 from asr.training.train import Trainer
@@ -373,7 +372,7 @@ def test_chunks_are_drawn_by_seed_and_cover_the_choices() -> None:
 
 def test_every_view_of_every_step_draws_its_own_chunk(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = []
-    monkeypatch.setattr(train, "draw_chunk", lambda _, seed: seeds.append(seed) or (0, -1))
+    monkeypatch.setattr("asr.training.step.draw_chunk", lambda _, seed: seeds.append(seed) or (0, -1))
     assert main([*arguments, "loss.cr_ctc_weight=0.2", "train.max_steps=3", "train.valid_every=100"]) == 0
     assert len(seeds) == len(set(seeds)) == 6
 

@@ -1,0 +1,104 @@
+"""One step of training: losses of the batches, gradients, optimizer, moving average.
+
+It needs no data set, so that a step can also be costed before there is one (`asr.training.plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from asr.config import Config
+from asr.data.batches import Batch
+from asr.model.denominator import Denominator
+from asr.model.masks import draw_chunk
+from asr.model.model import AsrModel, Losses
+from asr.training.optim import WeightAverage, build_optimizer, learning_rate
+from asr.training.progress import StepStats
+
+
+def num_views(config: Config) -> int:
+    """Augmented views of each utterance in a batch."""
+    return 2 if config.loss.cr_ctc_weight > 0 else 1
+
+
+def autocast(config: Config, device: torch.device) -> AbstractContextManager[Any]:
+    """The precision of `train.precision`."""
+    return torch.autocast(device.type, torch.bfloat16) if config.train.precision == "bf16" else nullcontext()
+
+
+class LossModule(nn.Module):
+    """The training losses as a module's forward, where data-parallel training synchronizes."""
+
+    def __init__(self, model: AsrModel, config: Config, denominator: Denominator | None) -> None:
+        super().__init__()
+        self.model = model
+        self.config = config.loss
+        self.denominator = denominator
+
+    def forward(self, batch: Batch, chunks: list[tuple[int, int]], num_tokens: Tensor) -> Losses:
+        phones = (batch.phones, batch.phone_lengths, self.denominator) if self.model.phone_ctc is not None else ()
+        speech = (batch.features, batch.num_frames, batch.targets, batch.target_lengths)
+        return self.model.losses(*speech, self.config, chunks, num_tokens, *phones)
+
+
+class Learner:
+    """A network with its optimizer and moving average; a call is a step on this process's batches.
+
+    model, denominator: on `device` already.
+    """
+
+    def __init__(
+        self, model: AsrModel, config: Config, denominator: Denominator | None, device: torch.device, world_size: int
+    ) -> None:
+        self.model = model
+        self.config = config
+        self.device = device
+        self.world_size = world_size
+        self.average = WeightAverage(model, config.optim.ema_decay)
+        self.optimizer = build_optimizer(model, config.optim)
+        self.losses: nn.Module = LossModule(model, config, denominator)
+        if world_size > 1:
+            self.losses = DistributedDataParallel(self.losses, broadcast_buffers=False)
+
+    def __call__(self, batches: Sequence[Batch], step: int) -> tuple[StepStats, float]:
+        """Step number `step`, from 1. Returns its measurements, on the device, and the learning rate.
+
+        A step with a non-finite gradient changes nothing.
+        """
+        config = self.config
+        chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(num_views(config))]
+        batches = [batch.to(self.device) for batch in batches]
+        num_tokens = torch.stack([batch.num_tokens for batch in batches]).sum().float()
+        if self.world_size > 1:  # the mean over processes: DDP averages gradients
+            dist.all_reduce(num_tokens)
+            num_tokens /= self.world_size
+        sums: list[Tensor] = []
+        for number, batch in enumerate(batches, 1):
+            torch.manual_seed(batch.seed)  # dropout
+            with self._gradients_stay_here() if number < len(batches) else nullcontext():
+                with autocast(config, self.device):
+                    losses = self.losses(batch, chunks, num_tokens)
+                readable = batch.seconds > 0  # else the pass only keeps the processes synchronized
+                (losses.total * readable).backward()
+            sums.append(torch.stack(losses).detach() * readable)
+        grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.max_grad_norm)
+        lr = learning_rate(config.optim, step, config.train.max_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        # The fused kernel skips a step that is marked on the device; an `if` here would wait for the device.
+        self.optimizer.found_inf = (~grad_norm.isfinite()).float()  # type: ignore[attr-defined]
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.average.update(self.model)
+        return StepStats(Losses(*torch.stack(sums).sum(0).unbind()), grad_norm), lr
+
+    def _gradients_stay_here(self) -> AbstractContextManager[Any]:
+        """Context in which data-parallel training accumulates gradients without exchanging them."""
+        return self.losses.no_sync() if isinstance(self.losses, DistributedDataParallel) else nullcontext()
