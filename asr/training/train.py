@@ -323,11 +323,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", help="a YAML file, or the name of a bundled recipe")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. optim.lr=5e-4 train.output=runs/mine")
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in train.output")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="train nothing: print memory, time and cost, on a table of GPUs"
+    )
+    parser.add_argument(
+        "--on", metavar="DEVICE", default="", help="with --dry-run: a single one of the table, or cpu for this machine"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr train`."""
-    trainer = Trainer(load_config(args.config, args.overrides), args.resume, Console())
+    config = load_config(args.config, args.overrides)
+    if args.dry_run or args.on:
+        from asr.training.plan import dry_run
+
+        dry_run(config, args.config, args.on, Console())
+        return 0
+    trainer = Trainer(config, args.resume, Console())
     try:
         trainer.run()
     finally:

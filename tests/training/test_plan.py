@@ -1,0 +1,103 @@
+"""`asr train --dry-run`: the memory is that of a real step, what does not fit is refused with a batch that fits."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asr.cli import main
+from asr.config import load_config
+from asr.training.plan import GPUS, Rows, batch_that_fits, cost, peak_gb, room_gb, shapes
+
+SMALL = ["model.encoder_layers=2", "model.condition_layers=[1]", "train.precision=fp32"]
+VIEWS = ["loss.cr_ctc_weight=0.2", "model.activation=swiglu", "train.batches_per_step=2"]
+ROWS = Rows(8, 10.0)
+
+REAL_STEPS = """
+import ctypes, re, sys
+from asr.config import load_config
+from asr.training.plan import Rows, learner, take_steps
+
+def resident(key):
+    return int(re.search(key + r":\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
+
+ctypes.CDLL(None).mallopt(-3, 1 << 16)  # what is freed goes back at once
+config = load_config("tiny", sys.argv[1:])
+take_steps(learner(config), config, Rows(1, 1.0))  # the code of the kernels is loaded
+open("/proc/self/clear_refs", "w").write("5")
+before = resident("VmRSS")
+take_steps(learner(config), config, Rows(8, 10.0))
+print(resident("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="reads the peak of a process from Linux")
+def test_memory_is_that_of_a_real_step() -> None:
+    options = [*SMALL, *VIEWS]
+    done = subprocess.run([sys.executable, "-c", REAL_STEPS, *options], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    calculated = cost(load_config("tiny", options), ROWS, fused=False)
+    assert int(done.stdout) == pytest.approx(calculated.peak_bytes, rel=0.15)
+    assert calculated.state_bytes == pytest.approx(20 * calculated.num_parameters, rel=0.01)
+
+
+def test_operations_are_those_of_the_batches_of_a_step() -> None:
+    one = cost(load_config("tiny", SMALL), ROWS, fused=False)
+    three = cost(load_config("tiny", [*SMALL, "train.batches_per_step=3"]), ROWS, fused=False)
+    longer = cost(load_config("tiny", SMALL), Rows(4, 20.0), fused=False)
+    assert three.flops == 3 * one.flops
+    assert one.flops < longer.flops < 1.5 * one.flops, "scores of attention grow with the length"
+    # Two operations a weight and frame forward, four backward; the decoder has fewer tokens than there are frames.
+    frames = ROWS.number * ROWS.seconds * 25
+    assert 0.8 < one.flops / (6 * one.num_parameters * frames) < 2
+
+
+def test_a_plan_is_printed_without_data(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "tiny", "--dry-run", "--on", "h100", *SMALL]) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"\d\.\d M parameters.* 3 utterances of 12\.3 s.* 0\.0\d TFLOP.*13000 steps", output), output
+    assert "are supposed" in output and "an epoch" not in output and "h100" in output
+
+
+def test_a_plan_counts_the_prepared_data(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, "--dry-run", "--on", "cpu", "train.max_steps=100"]) == 0
+    output = capsys.readouterr().out
+    assert "are supposed" not in output
+    assert re.search(r"an epoch: 0\.0 h of audio, .* [1-9]\d* steps", output) and re.search(
+        r"all: 100 steps", output
+    ), output
+    assert not (Path(arguments[-1].partition("=")[2])).exists(), "nothing is trained"
+
+
+def test_what_does_not_fit_is_refused_with_a_batch_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    large = [*SMALL, "data.max_batch_s=20000", "augment.concat_probability=0", "augment.silence_probability=0"]
+    assert main(["train", "tiny", "--dry-run", "--on", "l4", *large]) == 1
+    error = capsys.readouterr().err
+    found = re.search(
+        r"GB do not fit into the [\d.]+ GB of l4: take (data\.max_batch_s=\S+) (train\.batches_per_step=\d+)", error
+    )
+    assert found, error
+    assert main(["train", "tiny", "--dry-run", "--on", "l4", *large, *found.groups()]) == 0
+    once_larger = [f"data.max_batch_s={2 * float(found[1].partition('=')[2])}"]
+    assert peak_gb(load_config("tiny", [*large, *once_larger]), fused=True) > room_gb("l4")
+
+
+def test_an_utterance_that_is_too_long_for_a_device_fits_in_no_batch() -> None:
+    config = load_config("tiny", [*SMALL, "data.max_batch_s=4000", "data.max_utterance_s=3000"])
+    assert batch_that_fits(config, 0.1, fused=True) is None
+
+
+def test_the_batch_that_counts_is_the_one_that_augmentation_makes_longest() -> None:
+    config = load_config("tiny", ["data.max_batch_s=100", "data.max_utterance_s=20"])
+    assert shapes(config) == [Rows(5, 20.0), Rows(1, 62.0)]
+    assert shapes(load_config("tiny", ["data.max_batch_s=45"])) == [Rows(2, 20.0), Rows(1, 45.0)]
+
+
+def test_devices_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "tiny", "--dry-run", "--on", "h101"]) == 1
+    error = capsys.readouterr().err
+    assert "h101" in error and all(name in error for name in (*GPUS, "cpu"))
