@@ -41,6 +41,7 @@ def run(name: str, *arguments: str) -> str:
             ["--rounds", "1", "--steps", "1", "--batch-s", "15"],
             r"(?s)fp32: ours.*ratio \d.*bf16: ours.*ratio \d",
         ),
+        ("golden_losses", [], "4 recipes: the same losses"),
     ],
 )
 def test_a_benchmark_prints_its_numbers(name: str, arguments: list[str], printed: str) -> None:
