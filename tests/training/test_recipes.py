@@ -1,4 +1,4 @@
-"""Every bundled recipe from the corpus to word error rates, on a LibriSpeech tree of a few toy utterances."""
+"""Every bundled recipe from the corpus to captions, on a LibriSpeech tree of a few toy utterances."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from support.tones import say, sentence
 from asr.cli import main
 from asr.config import RECIPES, load_config
 from asr.model.model import AsrModel, with_vocab
+from asr.streaming.terminal.cli import main as asr_stream
 from asr.training.checkpoint import checkpoints
 
 PARTS = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other")
@@ -57,22 +58,32 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("restore_signals")
 @pytest.mark.parametrize("recipe", RECIPE_NAMES)
-def test_a_recipe_runs_from_corpus_to_word_error_rates(
-    recipe: str, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_recipe_runs_from_corpus_to_captions(
+    recipe: str, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(corpus)
     config = load_config(recipe)
     data = [] if config.data.train else TINY_DATA
     run, model, result = tmp_path / "run", tmp_path / "model.onnx", tmp_path / "result.json"
     small = [] if config.train.init else SMALL  # what goes on from weights has their size
-    assert main(["train", recipe, *data, *small, *SHORT, f"train.output={run}"]) == 0
-    assert checkpoints(run)
+    train = ["train", recipe, *data, *small, *SHORT, f"train.output={run}"]
+    assert main(train) == 0
+    assert "resuming" not in capsys.readouterr().out
+    assert main([*train, "--resume", "train.max_steps=3"]) == 0
+    assert "resuming at step 2," in capsys.readouterr().out and checkpoints(run)[-1].name == "checkpoint-3.pt"
     if recipe == EXPORTED:
         assert main(["export", str(run), "-o", str(model)]) == 0
         evaluate = ["evaluate", str(model), "--data", "data/dev-clean.jsonl.gz", "--chunk-ms", "full,640"]
         assert main([*evaluate, "--search", "rescore", "--json", str(result)]) == 0
         assert json.loads(result.read_text())
+        capsys.readouterr()
+        recording = next((corpus / "LibriSpeech").rglob("*.flac"))
+        # After three steps it writes nothing, or nonsense.
+        assert asr_stream(["--model", str(model), "--file", str(recording), "--format", "json"]) == 0
+        events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert all(event["type"] in ("partial", "final") for event in events)
 
 
 @pytest.mark.parametrize(("recipe", "millions"), [("librispeech-100h", 17.9), ("librispeech-960h", 74.8)])
