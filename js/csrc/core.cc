@@ -304,7 +304,6 @@ val contract() {
   object.set("punctuationOutputs", names(kPunctuationOutputs));
   object.set("neuralLmInputs", names(kNeuralLmInputs));
   object.set("neuralLmOutputs", names(kNeuralLmOutputs));
-  object.set("numWordFeatures", static_cast<int>(kNumWordFeatures));
   val options = val::object();  // their names here and in JavaScript
   for (const Option& option : kOptions) options.set(camel_case(option.name), std::string(option.name));
   object.set("options", options);

@@ -124,7 +124,7 @@ export class Stream {
       } else if (work.units) {
         let answer;
         try {
-          answer = await punctuation.run(work.units, work.pauses);
+          answer = await punctuation.answer(work.units, work.pauses);
         } catch (error) { // which costs case and punctuation, not the words
           this.#core.notPunctuated(error.message);
           continue;
