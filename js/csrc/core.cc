@@ -7,6 +7,7 @@
 #include "onnx_file.h"
 #include "options.h"
 #include "stream.h"
+#include "text/language.h"
 
 #include <emscripten/bind.h>
 #include <emscripten/val.h>
@@ -322,6 +323,7 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .property("hasPhones", +[](const ModelMetadata& m) { return !m.phones.empty(); })
       .property("numLayers", +[](const ModelMetadata& m) { return static_cast<int>(m.num_layers); })
       .property("dim", +[](const ModelMetadata& m) { return static_cast<int>(m.dim); })
+      .property("language", +[](const ModelMetadata& m) { return language_of_alphabet(m.output_symbols()); })
       .property("decoderOnnx", &decoder_onnx);
   class_<Options>("Options")
       .constructor<>()

@@ -137,6 +137,8 @@ export interface RecognizerOptions extends Options {
    * a bundler cannot find by that name, and run in one thread.
    */
   ort?: Runtime;
+  /** Called with the number of bytes so far, as files are fetched. */
+  progress?: (numBytes: number) => void;
   /** Handed to `ort.InferenceSession.create`, e.g. {executionProviders: ["webgpu"]}. */
   sessionOptions?: Record<string, unknown>;
 }
@@ -161,6 +163,8 @@ export class Recognizer {
    * `load` does.
    */
   withOptions(changes: Options & Pick<RecognizerOptions, "hotwords" | "phrases" | "mask">): Promise<Recognizer>;
+  /** The language that the model writes, in ISO 639-1; "" where it is not known. */
+  readonly language: string;
   /** A new stream: it holds all state of one source of audio. */
   stream(): Stream;
   /** Frees model and language model. Its streams must have ended. */
