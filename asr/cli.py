@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Sequence
 
 from asr.command import Parser, prepare_output
+from asr.cores import share_cores
 
 COMMANDS = {
     "record": ("asr.streaming.terminal.record", "record yourself reading prompts, for training"),
@@ -67,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point: returns the exit status. Errors a user can mend are one line, without a traceback."""
     argv = sys.argv[1:] if argv is None else list(argv)
     prepare_output()
+    share_cores()
     parser = Parser(
         prog="asr",
         description="Prepare speech, train, evaluate and export streaming recognizers.",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from asr import cli
+from asr import cli, cores
 
 PYPROJECT = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
 
@@ -44,6 +45,48 @@ def test_another_module_that_is_missing_is_a_fault_of_ours(name: str | None, mon
     monkeypatch.setattr(importlib, "import_module", fail)
     with pytest.raises(ModuleNotFoundError):
         cli.main(["shard"])
+
+
+@pytest.mark.parametrize("command", ["train", "neural-lm", "text", "evaluate"])
+@pytest.mark.parametrize(("given", "policy"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")])
+def test_threads_sleep_while_they_wait_before_pytorch_is_imported(
+    command: str, given: dict[str, str], policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spinning ones make a training beside another program ten times as slow."""
+    monkeypatch.setattr(os, "environ", dict(given))
+    seen = []
+
+    def fail(name: str) -> Any:
+        seen.append(dict(os.environ))
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    assert cli.main([command]) == 1
+    assert [environ["OMP_WAIT_POLICY"] for environ in seen] == [policy]
+
+
+@pytest.mark.parametrize(
+    ("files", "threads"),
+    [
+        ({"cpu.max": "150000 100000"}, "2"),
+        ({"cpu.max": "max 100000"}, None),
+        ({"cpu/cpu.cfs_quota_us": "100000", "cpu/cpu.cfs_period_us": "100000"}, "1"),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ({"cpu.max": "6400000 100000"}, None),
+        ({}, None),
+    ],
+)
+def test_a_container_has_as_many_threads_as_its_quota(
+    files: dict[str, str], threads: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    monkeypatch.setattr(cores, "CGROUP", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
+    monkeypatch.setattr(os, "environ", {})
+    cores.share_cores()
+    assert os.environ.get("OMP_NUM_THREADS") == threads and cores.num_cores() == int(threads or 8)
 
 
 @pytest.mark.parametrize("arguments", [["exprt"], ["prepare"], ["lm", "train"], ["inspect", "--wrong"]])

@@ -20,6 +20,8 @@ from asr.neural_lm.train import Report, TrainOptions, train
 
 PLAIN_EVERY = 100
 """Steps between two progress lines, without a terminal."""
+SPEED_S = 600.0
+"""The time left is estimated from the steps of so many seconds. A report every minute is not too rare for it."""
 
 
 DESCRIPTION = """\
@@ -75,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
         TextColumn("loss {task.fields[loss]}  {task.fields[speed]} pieces/s"),
         TimeRemainingColumn(),
         console=console,
+        speed_estimate_period=SPEED_S,
         disable=not console.is_terminal,
     )
     task = progress.add_task("train", total=args.steps, completed=resume.step if resume else 0, loss="", speed="")

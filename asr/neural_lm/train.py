@@ -25,6 +25,8 @@ from asr.training.optim import build_optimizer
 WARMUP_STEPS = 200
 COMPILED_FROM = 200
 """Steps that are worth compiling for."""
+REPORT_EVERY = 20
+"""Steps between two reports, after the first of them."""
 COOLDOWN = 0.3
 """The last share of the steps, over which the rate falls linearly to zero. Before it the rate is constant, so that a
 training can go on with more steps than were planned (Hägele et al. 2024)."""
@@ -115,10 +117,10 @@ def train(
                 optimizer.step()
                 step += 1
                 losses.append(loss.detach())
-                if step % 20 == 0:
+                if step % REPORT_EVERY == 0 or step < REPORT_EVERY:  # at once, so that the time left is known soon
                     now = time.monotonic()
                     mean = float(torch.stack(losses).mean())
-                    on_step(Report(step, mean, 20 * options.rows * options.length / (now - since)))
+                    on_step(Report(step, mean, len(losses) * options.rows * options.length / (now - since)))
                     losses, since = [], now
                 if step % options.save_every == 0 and step < options.steps:
                     checkpoint().save(path)

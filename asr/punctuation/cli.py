@@ -21,6 +21,8 @@ from asr.runtime.punctuation import Punctuation
 HELD_OUT_WORDS = 20_000
 PLAIN_EVERY = 100
 """Steps between two progress lines, without a terminal."""
+SPEED_S = 600.0
+"""The time left is estimated from the steps of so many seconds. A report every minute is not too rare for it."""
 
 DESCRIPTION = """\
 Case and punctuation of recognized words. The network is trained on text files
@@ -143,6 +145,7 @@ class _Bar:
             TextColumn("{task.percentage:.0f} %  loss {task.fields[loss]}  {task.fields[speed]} words/s"),
             TimeRemainingColumn(),
             console=console,
+            speed_estimate_period=SPEED_S,
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("train", total=1.0, step=0, loss="", speed="")

@@ -25,6 +25,8 @@ CASE_WEIGHT = 0.5
 """Weight of the loss of cases against that of marks, which are harder."""
 AVERAGE_DECAY = 0.998
 WARMUP_STEPS = 200
+REPORT_EVERY = 20
+"""Steps between two reports, after the first of them."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def train(
                 step += 1
                 losses.append(loss.detach())
                 num_words += int((batch.marks != IGNORED).sum())
-                if step % 20 == 0:
+                if step % REPORT_EVERY == 0 or step < REPORT_EVERY:  # at once, so that the time left is known soon
                     now = time.monotonic()
                     mean = float(torch.stack(losses).mean())
                     on_step(Report(step, share(), mean, num_words / (now - since)))

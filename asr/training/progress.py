@@ -13,7 +13,8 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Column
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
@@ -23,8 +24,11 @@ PLAIN_EVERY = 5
 """Points of the curves between two progress lines, without a terminal."""
 
 
-MIN_PACE_STEPS = 10
+MIN_PACE_STEPS = 2
 """Steps after the first before the remaining time is estimated."""
+STARTING = "starting"
+WIDE = 120
+"""Columns of a terminal that has room for the parts of the loss."""
 
 
 class StepStats(NamedTuple):
@@ -53,16 +57,16 @@ class TrainingProgress:
         self._started = time.monotonic()
         self._max_steps = max_steps
         self._first: tuple[int, float] | None = None  # a step and when it ended; workers start before it
-        self._status = "starting"
+        self._status = STARTING
         if visible:
             self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
             self._bar = Progress(
                 TextColumn("epoch {task.fields[epoch]}"),
-                BarColumn(),
+                BarColumn(bar_width=None, table_column=Column(ratio=1)),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[status]}"),
-                TimeElapsedColumn(),
                 TextColumn("{task.fields[left]}"),
+                expand=True,
                 console=console,
                 disable=not console.is_terminal,
             )
@@ -88,6 +92,7 @@ class TrainingProgress:
             self._log(step, epoch, lr)
         if self._visible:
             left = self._time_left(step)
+            self._status = self._status.removeprefix(STARTING)
             self._bar.update(self._task, completed=step, epoch=epoch, status=self._status, left=left)
 
     def _time_left(self, step: int) -> str:
@@ -110,19 +115,24 @@ class TrainingProgress:
         means = torch.where(finite[:, None], stats, 0.0).sum(0) / finite.sum()
         *values, num_skipped = torch.cat((means, (~finite).sum()[None])).tolist()  # waits for the device
         now = time.monotonic()
-        speed = self._audio_s / max(now - self._started, 1e-9) / 3600
+        speed = self._audio_s / max(now - self._started, 1e-9)
         self._stats, self._audio_s, self._started = [], 0.0, now
         if not self._visible:
             return
         curves = dict(zip((*Losses._fields, "grad_norm"), values, strict=True))
-        curves |= {"lr": lr, "audio_hours_per_s": speed, "skipped_steps": num_skipped}
-        self._status = (
-            f"loss {curves['total']:.3f} (ctc {curves['ctc']:.3f}, att {curves['attention']:.3f}, "
-            f"phones {curves['phone_ctc']:.3f})  lr {lr:.2e}  "
-            f"{speed:.4f} h audio/s"
-        )
+        curves |= {"lr": lr, "audio_hours_per_s": speed / 3600, "skipped_steps": num_skipped}
+        parts = [f"ctc {curves['ctc']:.3f}", f"att {curves['attention']:.3f}"]
+        if curves["phone_ctc"]:
+            parts.append(f"phones {curves['phone_ctc']:.3f}")
+        wide = self._console.width >= WIDE or not self._console.is_terminal
+        self._status = f"loss {curves['total']:.3f}"
+        if wide:
+            self._status += f" ({', '.join(parts)})  lr {lr:.2e}"
         if num_skipped:
-            self._status += f"  {num_skipped:.0f} of {len(finite)} steps skipped: gradient not finite"
+            self._status += f"  {num_skipped:.0f} of {len(finite)} steps skipped"
+            self._status += ": gradient not finite" if wide else ""
+        else:
+            self._status += f"  {speed:.3g}x real time"
         if step % (PLAIN_EVERY * self._log_every) == 0 and not self._console.is_terminal:
             line = f"epoch {epoch}  step {step}  {self._status}  {self._time_left(step)}"
             self._console.print(line.rstrip(), soft_wrap=True)

@@ -49,6 +49,11 @@ def test_a_benchmark_prints_its_numbers(name: str, arguments: list[str], printed
     assert re.search(printed, output), output
 
 
+def test_training_is_measured_beside_a_busy_core() -> None:
+    output = run("busy_cores", "--rounds", "1", "--batch-s", "15")
+    assert re.search(r"waiting passive: .* beside 1 busy; \d+\.\d\d times the fair share", output), output
+
+
 def test_fine_tuning_is_measured_on_the_speaker_and_on_others(
     tones: tuple[Path, Path], tiny_onnx: Path, tiny_model: AsrModel
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 from pathlib import Path
 
 import pytest
@@ -20,11 +22,37 @@ def test_time_left_is_estimated_from_steps_and_not_from_the_start(
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
     with TrainingProgress(tmp_path, 1000, 0, Console(), 50, visible=True) as progress:
         now[0] = 500.0  # workers start
-        assert [progress._time_left(step) for step in (1, 5)] == ["", ""]
-        now[0] += 10 * 20.0
-        assert progress._time_left(21) == "2 h 43 min left"  # 979 steps of 10 s
+        assert [progress._time_left(step) for step in (1, 2)] == ["", ""]
+        now[0] += 2 * 10.0
+        assert progress._time_left(3) == "2 h 46 min left"  # 997 steps of 10 s
+        now[0] += 18 * 10.0
+        assert progress._time_left(21) == "2 h 43 min left"
         now[0] += 10 * 960.0
         assert progress._time_left(981) == "3 min left"
+
+
+@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("phones", [0.0, 1.5])
+def test_the_bar_fits_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, phones: float) -> None:
+    now = [0.0]
+    monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
+    losses = Losses(*torch.tensor([123.456, 1.0, 2.0, 0.0, phones]))
+    stats = [StepStats(losses._replace(total=torch.tensor(value)), torch.tensor(1.0)) for value in (123.456, torch.nan)]
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=True, color_system=None)
+    with TrainingProgress(tmp_path, 100_000, 12_000, console, 5, visible=True) as progress:
+        for step in range(12_001, 12_011):
+            now[0] += 10.0
+            progress.update(step, 12, stats[step == 12_010], 1e-3, 450.0)
+            progress._bar.refresh()
+    rows = [row.rstrip() for row in re.split(r"[\r\n]|\x1b\[[0-9?;]*[A-Za-z]", file.getvalue()) if row.strip()]
+    assert all(len(row) <= width for row in rows) and not any("…" in row for row in rows), rows
+    bar = r"epoch 12 [━╸╺ ]+ 120\d\d/100000 +"
+    parts = r" \(ctc 1.000, att 2.000" + (", phones 1.500" if phones else "") + r"\)  lr 1.00e-03" if width > 80 else ""
+    left = " +244 h 2[67] min left"
+    assert any(re.fullmatch(bar + left, row) for row in rows), rows  # after the third step
+    assert any(re.fullmatch(bar + "loss 123.456" + parts + "  45x real time" + left, row) for row in rows), rows
+    assert re.search("  1 of 5 steps skipped", rows[-1]), rows
 
 
 def test_validation_is_not_part_of_the_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
