@@ -1,11 +1,14 @@
-# Two commands do all set-up on a fresh machine:
+# Each of these does its own set-up on a fresh machine, in the folder .venv:
 #   make stream                     live captions from the default microphone
-#   make stream ARGS="--file x.wav" captions of a file
-#   make serve                      the same for other programs, and a page for browsers: http://127.0.0.1:8000
+#   make stream ARGS="talk.mp3"     captions of a file; ARGS are the arguments of asr-stream
+#   make serve                      a server for other programs, and a page for browsers: http://127.0.0.1:8000
 #   make docs                       the documentation as a site, in build/docs
-#   make test                       all tests, C++ and Python, once the Debian packages of .ci/packages are there
-# And `make js` builds the npm package and its page in js/ (emscripten and npm are needed); `make dist` builds all that
-# is published (docs/guides/releasing.md).
+#   make test                       all tests, C++ and Python; it names the Debian packages that they need
+#   make lint                       ruff and mypy
+#   make js                         the npm package and its page, in js/ (emscripten and npm are needed)
+#   make dist                       all that is published, in dist/ (docs/guides/releasing.md)
+#   make clean                      removes what these made
+#   make help                       this list
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,14 +28,17 @@ ifeq ($(origin CXX),default)
 endif
 export CXX
 
-.PHONY: stream serve test packages test-cpp test-fuzz test-python js dist dist-sdist dist-wheels dist-npm dist-c lint \
-  docs clean
+.PHONY: stream serve help test packages test-cpp test-fuzz test-python js dist dist-sdist dist-wheels dist-npm dist-c \
+  lint docs clean
 
 stream: $(VENV)/stream.stamp
 	@$(BIN)/asr-stream $(ARGS)
 
 serve: $(VENV)/serve.stamp
 	@$(BIN)/asr-stream serve $(ARGS)
+
+help:
+	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
 
 # Packages are loaded and unpacked while the C++ is compiled: what builds it (build.stamp) is there before all others.
 test: packages

@@ -14,6 +14,9 @@ from asr.streaming.terminal.formats import FORMATS, format_of, is_folder, is_tak
 from asr.streaming.terminal.options import add_recognition_options
 from asr.streaming.terminal.typing_tools import TOOLS
 
+USAGE = """asr-stream [options] [FILE ...]
+       asr-stream serve [options]
+       asr-stream toggle"""
 EPILOG = """\
 examples:
   asr-stream                               captions from the default microphone; Ctrl-C ends
@@ -24,14 +27,13 @@ examples:
   asr-stream --system-audio --microphone --output meeting.srt
                                            both, each cue labeled: me, others
   asr-stream --type                        dictation: words go into the focused window; asr-stream toggle pauses it
-  asr-stream --file talk.mp3 notes.m4a     files, on all cores; ffmpeg, where it is installed, reads M4A, MP4, WebM
-  asr-stream --file talk.flac --output talk.srt
-                                           subtitles
-  asr-stream --file *.mp3 --format json --output texts/
+  asr-stream talk.mp3 notes.m4a            files, on all cores; ffmpeg, where it is installed, reads M4A, MP4, WebM
+  asr-stream talk.flac --output talk.srt   subtitles
+  asr-stream *.mp3 --format json --output texts/
                                            a file for each, texts/NAME.jsonl: one event per line, for programs
-  ffmpeg -i https://... -f wav - | asr-stream --file -
+  ffmpeg -i https://... -f wav - | asr-stream -
                                            what another program reads
-  arecord -f S16_LE -r 16000 -t raw | asr-stream --file - --raw-rate 16000
+  arecord -f S16_LE -r 16000 -t raw | asr-stream - --raw-rate 16000
                                            live from another program
   asr-stream --sample                      a recording that comes with the package
   asr-stream serve                         a server for other programs and browsers; serve --help
@@ -50,17 +52,25 @@ def new_parser() -> Parser:
     parser = Parser(
         prog="asr-stream",
         description="Live captions: text of speech from the microphone or from files, as it is spoken.",
+        usage=USAGE,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     sources = parser.add_argument_group("source")
+    sources.add_argument(
+        "files", nargs="*", metavar="FILE", help="recognize files instead of the microphone; - is standard input"
+    )
     source = sources.add_mutually_exclusive_group()
     source.add_argument("--device", metavar="ID", help="microphone: a number or part of a name from --list-devices")
     parser.add_argument(
         "--channel", type=int, default=1, metavar="N", help="channel of the microphone to recognize (default 1)"
     )
-    source.add_argument("-f", "--file", nargs="+", metavar="PATH", help="recognize files instead; - is standard input")
-    source.add_argument("--sample", action="store_true", help="recognize the recording that comes with the package")
+    source.add_argument("-f", "--file", nargs="+", metavar="FILE", help="the same as FILE without --file")
+    source.add_argument(
+        "--sample",
+        action="store_true",
+        help="recognize the recording that comes with the package; on a terminal at the speed of speech",
+    )
     source.add_argument("--list-devices", action="store_true", help="list microphones and end")
     sources.add_argument("--system-audio", action="store_true", help="what the computer plays, by its default output")
     sources.add_argument(
@@ -126,7 +136,8 @@ def new_parser() -> Parser:
 
 def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
     """The options. Ends the process where they are wrong, or contradict each other."""
-    args = parser.parse_args(argv)
+    args = parser.parse_intermixed_args(argv)
+    _add_files(parser, args)
     if args.format is None:
         args.format = format_of(args.output)
     paths = args.file or []
@@ -151,9 +162,22 @@ def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
+def _add_files(parser: Parser, args: argparse.Namespace) -> None:
+    """Adds the files without an option to those of `--file`."""
+    if not args.files:
+        return
+    for option in ("device", "sample", "list_devices"):
+        if getattr(args, option):
+            parser.error(f"{args.files[0]} is a source, and so is --{option.replace('_', '-')}: give one of the two")
+    first = Path(args.files[0])
+    if len(first.parts) == 1 and not first.suffix and args.files[0] != STDIN and not first.exists():
+        parser.error(f"{args.files[0]} is neither a command (serve, toggle) nor a file")
+    args.file = [*args.files, *(args.file or [])]
+
+
 def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
     """Sets what follows from other options."""
-    sources = {"--file": args.file, "--sample": args.sample, "--list-devices": args.list_devices}
+    sources = {"the files": args.file, "--sample": args.sample, "--list-devices": args.list_devices}
     not_live = next((option for option, given in sources.items() if given), "")
     if args.system_audio and not_live:
         parser.error(f"--system-audio is a source, and so is {not_live}: give one of the two")

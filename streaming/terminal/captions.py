@@ -1,9 +1,9 @@
 """Captions on the terminal, of the microphone or of files.
 
-The partial stands in one line and changes in place, what is stable of it firm and the rest dimmed; when it outgrows the
-line, its end stays visible. A final becomes a firm line in its stead. Each source of audio has a line of its own. Below
-the partials there may be a line of status.
-Terminals wrap these lines when they become narrower; all rows of them are erased then.
+The partial changes in place, what is stable of it firm and the rest dimmed. It is wrapped over at most MAX_ROWS rows; of
+a longer one the end is visible. A final is printed in its stead, and scrolls up. Each source of audio has a partial of
+its own. Below them there may be a row of status.
+Terminals wrap these rows when they become narrower; all of them are erased then.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import TextIO
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells
 from rich.console import Console, Group
 from rich.control import Control
 from rich.live import Live
@@ -20,6 +20,9 @@ from rich.text import Text
 
 from asr.streaming.events import Event, Partial
 from asr.streaming.terminal.formats import labeled
+
+MAX_ROWS = 3
+"""Rows of a partial."""
 
 
 class Captions:
@@ -39,7 +42,7 @@ class Captions:
         )
         plain = self._console.no_color
         self._dim, self._warning = ("", "") if plain else ("dim", "yellow")
-        self._partials: dict[str, Text] = {}
+        self._partials: dict[str, Partial] = {}
         self._status: Text | None = None
         self._drawn: list[int] = []
         """Columns of the lines on the screen."""
@@ -61,7 +64,7 @@ class Captions:
     def show(self, event: Event, label: str = "") -> None:
         """A partial, or a final. label: of its source, where there are several."""
         if isinstance(event, Partial) and event.text:
-            self._partials[label] = self._line(event, labeled("", label))
+            self._partials[label] = event
             self._draw()
         else:
             with self._console:  # one write for both: the partial goes as its successor comes
@@ -86,7 +89,8 @@ class Captions:
         self._draw()
 
     def _draw(self) -> None:
-        lines = [*self._partials.values(), *([] if self._status is None else [self._status])]
+        lines = [row for label, event in self._partials.items() for row in self._rows(event, label)]
+        lines += [] if self._status is None else [self._status]
         if self._console.no_color:
             lines = [Text(line.plain) for line in lines]
         for line in lines:
@@ -111,24 +115,32 @@ class Captions:
             self._erase_wrapped()
             self._console.print(Text(text, style))
 
-    def _line(self, event: Partial, before: str) -> Text:
-        """`before`, and as much of the end of the text as fits into a line, on a word boundary."""
-        words = event.text.split(" ")
-        stable = event.num_stable
-        width = self.width - cell_len(before)
-        if cell_len(event.text) > width:
-            mark = "…" if self.unicode else "..."
-            while len(words) > 1 and cell_len(" ".join([mark, *words])) > width:
-                del words[0]
-                stable -= 1
-            room = width - cell_len(mark) - 1
-            if cell_len(words[0]) > room:  # a single word, longer than the line
-                words[0] = set_cell_size(words[0][::-1], room)[::-1].strip()
-            words.insert(0, mark)
-            stable += stable > 0
-        firm = " ".join(words[: max(stable, 0)])
-        rest = " ".join(words[max(stable, 0) :])
-        return Text.assemble((before, self._dim), firm, " " if firm and rest else "", (rest, self._dim))
+    def _rows(self, event: Partial, label: str) -> list[Text]:
+        """The last rows of the text, the label before the first of them.
+
+        It is wrapped from its beginning on, so that shown words stay where they are while more come.
+        """
+        before = labeled("", label)
+        width = max(self.width - cell_len(before), 1)
+        rows: list[tuple[list[str], list[str]]] = []  # stable words of each row, and the others
+        used = width
+        for number, word in enumerate(event.text.split(" ")):
+            for piece in chop_cells(word, width) or [""]:  # a word may be longer than the row
+                if used + 1 + cell_len(piece) > width:
+                    rows.append(([], []))
+                    used = -1
+                rows[-1][number >= event.num_stable].append(piece)
+                used += 1 + cell_len(piece)
+        shown = []
+        for firm, rest in rows[-self._num_rows() :]:
+            gap = " " if firm and rest else ""
+            shown.append(Text.assemble((before, self._dim), " ".join(firm), gap, (" ".join(rest), self._dim)))
+            before = " " * cell_len(before)
+        return shown
+
+    def _num_rows(self) -> int:
+        """Rows of a partial: fewer in a low window, which shows the last final and the status too."""
+        return max(1, min(MAX_ROWS, (self._console.height - 2) // max(len(self._partials), 1)))
 
     def __enter__(self) -> Captions:
         self._live.start()

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -101,15 +101,16 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
     from asr.streaming.terminal.files import Transcriber, show_files
 
     paths = [str(SAMPLE)] if args.sample else args.file
-    live = args.realtime or paths == [STDIN]
+    realtime = args.realtime or (args.sample and sys.stdout.isatty())  # for people to see that it streams
+    live = realtime or paths == [STDIN]
     with _output(args, of_files=not live) as output:
         transcriber = Transcriber(
             recognizer,
             paths,
-            1 if args.realtime else args.jobs or num_cores(),
+            1 if realtime else args.jobs or num_cores(),
             interrupt.__bool__,
             raw_rate=args.raw_rate,
-            realtime=args.realtime,
+            realtime=realtime,
             wants_partials=output.wants_partials and (live or args.format == "json"),
         )
         total_s = None if live else sum(duration_s(path, args.raw_rate) for path in paths)
@@ -159,8 +160,7 @@ def _captions(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, s
         Source(microphone, recognizer.stream(), label if several else "", may_be_silent=label == "others")
         for label, microphone in opened
     ]
-    with _output(args) as output:
-        return _live(Live(sources, output, args.stats, begun_ns), output, args, interrupt)
+    return _live(lambda output: Live(sources, output, args.stats, begun_ns), args, interrupt)
 
 
 def _dictation(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, stack: contextlib.ExitStack) -> int:
@@ -181,10 +181,11 @@ def _dictation(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, 
     from asr.streaming.terminal.live import Source
     from asr.streaming.terminal.typing_thread import TypingThread
 
-    with _output(args) as output:
+    def new_live(output: Output) -> Live:
         source = Source(microphone, recognizer.stream())
-        live = Dictation(source, lambda: _open_microphone(args), switch, TypingThread(tool), output, args.stats)
-        return _live(live, output, args, interrupt)
+        return Dictation(source, lambda: _open_microphone(args), switch, TypingThread(tool), output, args.stats)
+
+    return _live(new_live, args, interrupt)
 
 
 def _open_microphone(args: argparse.Namespace) -> Microphone:
@@ -194,11 +195,13 @@ def _open_microphone(args: argparse.Namespace) -> Microphone:
     return Microphone(device, rescan=True, channel=args.channel)
 
 
-def _live(live: Live, output: Output, args: argparse.Namespace, interrupt: _Interrupt) -> int:
-    while not interrupt:
-        live.step()
-    live.finish()
-    _print_stats(args, live.stats)
+def _live(new_live: Callable[[Output], Live], args: argparse.Namespace, interrupt: _Interrupt) -> int:
+    with _output(args) as output:
+        live = new_live(output)
+        while not interrupt:
+            live.step()
+        live.finish()
+    _print_stats(args, live.stats)  # when the status line is gone
     return int(output.failed)
 
 

@@ -93,6 +93,8 @@ class Live:
 
     def _show_event(self, event: Event, label: str) -> None:
         self._output.show(event, label)
+        if self._view and event.type == "partial" and label == self._sources[0].label:
+            self._view.meter.has_words |= bool(event.text)
 
 
 class _View:
@@ -102,7 +104,7 @@ class _View:
         from asr.streaming.terminal.status import LevelMeter, StatusLine
 
         self._line = StatusLine(captions)
-        self._meter = LevelMeter(may_be_silent)
+        self.meter = LevelMeter(may_be_silent)
 
     def draw(self, block: Block | None, stream: Stream, more: list[Text]) -> None:
         from rich.text import Text
@@ -110,11 +112,11 @@ class _View:
         from asr.streaming.terminal.status import clock
 
         if block is not None:
-            self._meter.accept(block.samples, block.sample_rate)
+            self.meter.accept(block.samples, block.sample_rate)
         if elapsed_s := self._line.due():
-            self._meter.update(elapsed_s)
+            self.meter.update(elapsed_s)
             now = Text(clock(stream.sample_offset / SAMPLE_RATE), "dim")
-            self._line.draw([*self._meter.parts(self._line), now, *more])
+            self._line.draw([*self.meter.parts(self._line), now, *more])
 
     def draw_paused(self) -> None:
         from rich.text import Text

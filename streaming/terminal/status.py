@@ -20,6 +20,8 @@ FALL_DB_PER_S = 20.0
 """Speed at which the mark of the peak falls."""
 MUTED_S = 3.0
 """A microphone that gives nothing but zeros for so long is switched off."""
+MUTED_AFTER_WORDS_S = 10.0
+"""As above, when it has worked: people switch it off while they listen."""
 
 
 class StatusLine:
@@ -41,7 +43,7 @@ class StatusLine:
         line = Text()
         for part in parts:
             gap = "  " if line else ""
-            if cell_len(line.plain + gap + part.plain) > self._captions.width:
+            if cell_len(line.plain + gap + part.plain) > self._captions.width - 1:  # leaves room for "^C"
                 break
             line = Text.assemble(line, gap, part)
         self._captions.status(line if line else None)
@@ -62,7 +64,9 @@ class LevelMeter:
 
     def __init__(self, may_be_silent: bool = False) -> None:
         """may_be_silent: zeros are not a sign of a microphone that is switched off."""
-        self._muted_s = float("inf") if may_be_silent else MUTED_S
+        self._may_be_silent = may_be_silent
+        self.has_words = False
+        """Whether words were recognized."""
         self.peak_db = self._mark_db = FLOOR_DB
         self.rms_db = FLOOR_DB
         self._squares, self._num_samples, self._peak = 0.0, 0, 0.0
@@ -87,7 +91,8 @@ class LevelMeter:
 
     def parts(self, line: StatusLine) -> list[Text]:
         """For `line`."""
-        if self._silent_s >= self._muted_s:
+        muted_s = MUTED_AFTER_WORDS_S if self.has_words else MUTED_S
+        if self._silent_s >= muted_s and not self._may_be_silent:
             return [Text("the microphone is silent: is it switched off?", "yellow")]
         color = "red" if self._mark_db >= -0.1 else "yellow" if self._mark_db >= LOUD_DB else "green"
         level, mark = (min(1 - db / FLOOR_DB, 1.0) for db in (self.rms_db, self._mark_db))

@@ -10,6 +10,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+def test_help_lists_the_targets() -> None:
+    command = ["make", "--no-print-directory", "-C", str(ROOT), "help"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert all(line.startswith("make ") and len(line) <= 110 for line in lines)
+    assert {"stream", "serve", "docs", "test", "lint", "js", "dist", "clean", "help"} == {line.split()[1] for line in lines}
+
+
 @pytest.mark.parametrize("target", ["stream", "serve"])
 def test_set_up_ends_with_the_place_of_the_commands(target: str, tmp_path: Path) -> None:
     commands = subprocess.run(

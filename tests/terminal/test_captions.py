@@ -61,12 +61,10 @@ def test_what_is_stable_in_a_partial_is_firm() -> None:
     with Captions(terminal, 20) as captions:
         captions.show(partial("HERE IT STANDS", 2))
         assert "HERE IT \x1b[2mSTANDS\x1b[0m" in terminal.raw
-        captions.show(partial("WORDS THAT LEFT THE LINE AND", 4))  # two of them have
-        assert "… LEFT THE \x1b[2mLINE AND\x1b[0m" in terminal.raw
-        captions.show(partial("WORDS THAT LEFT THE LINE AND", 2))
-        assert "\x1b[2m… LEFT THE LINE AND\x1b[0m" in terminal.raw
+        captions.show(partial("WORDS THAT FILL THE ROW AND MORE", 5))
+        assert "WORDS THAT FILL THE\nROW \x1b[2mAND MORE\x1b[0m" in terminal.raw
         captions.show(partial("ALL FIRM", 2))
-    assert terminal.raw.count("\x1b[2m") == 3
+    assert terminal.raw.count("\x1b[2m") == 2
 
 
 def test_no_color_means_no_attributes_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,27 +79,46 @@ def test_no_color_means_no_attributes_at_all(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("width", [20, 80, 81, 120, 200])
-def test_a_long_partial_shows_its_end_in_one_line(width: int) -> None:
+@pytest.mark.parametrize(("height", "most"), [(25, 3), (4, 2), (3, 1), (1, 1)])
+def test_a_long_partial_is_wrapped_and_shows_its_end(
+    width: int, height: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINES", str(height))
     terminal = Terminal(width)
     words = LONG.split()
+    before: list[str] = []
     with Captions(terminal, width) as captions:
         for count in range(1, len(words) + 1):
             captions.show(partial(" ".join(words[:count])))
-            (line,) = terminal.text
-            assert len(line) < width
-            assert line.endswith(words[count - 1])
-            assert line == " ".join(words[:count]) or re.fullmatch(r"… (WORD\d+ ?)+", line)
+            rows = terminal.text
+            assert len(rows) <= most and all(len(row) < width for row in rows)
+            assert " ".join(words[:count]).endswith(" ".join(rows))
+            if len(rows) < most:
+                assert " ".join(rows) == " ".join(words[:count])
+            # No word that is still shown has moved to another place in its row.
+            assert rows[:-1] == before[len(before) - len(rows) + 1 :] or rows[:-1] == before[:-1]
+            before = rows
         captions.show(final(LONG))
     assert " ".join(terminal.text) == LONG and len(terminal.text) > 1
+
+
+def test_each_source_has_rows_of_its_own() -> None:
+    terminal = Terminal(20)
+    with Captions(terminal, 20) as captions:
+        captions.show(partial("A QUESTION THAT IS LONG"), "me")
+        captions.show(partial("YES"), "others")
+        assert terminal.text == ["me: A QUESTION THAT", "    IS LONG", "others: YES"]
+        captions.show(final("A QUESTION"), "me")
+        assert terminal.text == ["me: A QUESTION", "others: YES"]
 
 
 def test_a_word_longer_than_the_line_and_wide_characters() -> None:
     terminal = Terminal(80)
     with Captions(terminal, 80) as captions:
         captions.show(partial("A" * 300 + "END"))
-        assert len(terminal.text[0]) == 79 and terminal.text[0].endswith("AEND")
+        assert "".join(terminal.text)[-78:] == "A" * 75 + "END" and max(map(len, terminal.text)) == 79
         captions.show(partial("字" * 100))
-        assert terminal.text == ["… " + "字" * 38]  # two columns each
+        assert terminal.text == ["字" * 39, "字" * 39, "字" * 22]  # two columns each
 
 
 def test_nothing_is_drawn_between_events_and_no_screen_is_without_its_text() -> None:
@@ -182,14 +199,14 @@ def test_a_terminal_that_becomes_narrower_keeps_no_stale_lines(
         captions.show(final("THE FIRST ONE"))
         captions.status(Text("status " * 6))
         captions.show(partial(LONG))
-        assert len(terminal.text) == 3
+        assert len(terminal.text) == 5
         terminal.resize(25)
-        assert len(terminal.text) > 5
+        assert len(terminal.text) > 8
         if last is None:
             captions.warn("NEXT")
         else:
             captions.show(last)
-        assert terminal.text[:2] == ["THE FIRST ONE", "NEXT"] and len(terminal.text) == (4 if last is None else 3)
+        assert terminal.text[:2] == ["THE FIRST ONE", "NEXT"] and len(terminal.text) == 3 + 3 * (last is None)
         terminal.resize(60)
         captions.show(final("THE LAST ONE"))
     assert terminal.text == ["THE FIRST ONE", *(["NEXT"] if not isinstance(last, Partial) else []), "THE LAST ONE"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +17,8 @@ from support.terminal import Terminal
 from asr import Recognizer
 from asr.streaming.audio.microphone import Block
 from asr.streaming.events import Final, Partial
-from asr.streaming.terminal import status
+from asr.streaming.terminal import cli, status
+from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.captions import Captions
 from asr.streaming.terminal.live import Live, Source
 from asr.streaming.terminal.output import Output
@@ -80,6 +83,18 @@ def test_a_microphone_that_is_switched_off() -> None:
         assert len(meter.parts(drawn)) == 2
 
 
+def test_silence_after_words_is_mentioned_later() -> None:
+    with line() as (_, drawn):
+        meter = LevelMeter()
+        meter.has_words = True
+        for _ in range(99):
+            meter.accept(np.zeros(1600, np.float32), 16000)
+        assert len(meter.parts(drawn)) == 2
+        for _ in range(2):
+            meter.accept(np.zeros(1600, np.float32), 16000)
+        assert "is it switched off?" in meter.parts(drawn)[0].plain
+
+
 # ---- the line ----
 
 
@@ -139,6 +154,45 @@ def test_stats_are_those_of_all_streams() -> None:
     assert [part.plain for part in Stats().now()] == ["RTF 0.000"] and Stats().summary().count("\n") == 0
 
 
+def test_costs_come_after_the_status_line_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(80)
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{name}", terminal)
+    interrupt: list[int] = []
+
+    class Ended(SimpleNamespace):
+        def step(self) -> None:
+            output.captions.status(Text("-20 dB"))  # type: ignore[union-attr]
+            interrupt.append(2)
+
+    def new_live(opened: Output) -> Ended:
+        nonlocal output
+        output = opened
+        return Ended(finish=lambda: None, stats=Stats())
+
+    output: Output
+    args = SimpleNamespace(format="text", output=None, existing="keep", stats=True)
+    assert cli._live(new_live, args, interrupt) == 0  # type: ignore[arg-type]
+    assert [line[:14] for line in terminal.text] == ["0.0 s of audio"]
+
+
+@pytest.mark.parametrize(("is_terminal", "realtime"), [(True, True), (False, False)])
+def test_the_sample_is_played_to_people_and_read_by_programs(
+    is_terminal: bool, realtime: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: dict[str, object] = {}
+
+    def transcriber(*_: object, **options: object) -> None:
+        found.update(options)
+        raise SystemExit
+
+    monkeypatch.setattr("sys.stdout", Terminal(80) if is_terminal else io.StringIO())
+    monkeypatch.setattr("asr.streaming.terminal.files.Transcriber", transcriber)
+    with pytest.raises(SystemExit):
+        cli._files(None, parse(new_parser(), ["--sample"]), None)  # type: ignore[arg-type]
+    assert (found["realtime"], found["wants_partials"]) == (realtime, realtime)
+
+
 # ---- from a microphone to the terminal ----
 
 
@@ -181,4 +235,5 @@ def test_live_captions_with_level_clock_and_costs(
     assert set(bar) <= {*"━─┃"} and decibels.endswith(" dB") and time == clock(len(conversation) / 16000 - 3.0)
     assert delay.startswith("delay ") and int(delay.split()[1]) >= 100  # what a block waited for its end is in it
     assert factor.startswith("RTF 0.") and partial
+    assert live._view and live._view.meter.has_words
     assert live.stats.audio_s == pytest.approx(len(conversation) / 16000)

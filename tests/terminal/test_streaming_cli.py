@@ -19,6 +19,7 @@ from support import recognition
 
 from asr import Recognizer
 from asr.streaming import Final
+from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.cli import SAMPLE, main
 
 COMMAND = [sys.executable, "-m", "asr.streaming.terminal.cli"]
@@ -276,6 +277,38 @@ def test_a_wrong_command_line(
         main(["--model", str(tiny_onnx), "--file", str(SAMPLE), *arguments])
     assert exit.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (["a.wav", "b.wav"], ["a.wav", "b.wav"]),
+        (["a.wav", "--stats", "b.wav"], ["a.wav", "b.wav"]),
+        (["--stats", "-"], ["-"]),
+        (["a.wav", "--file", "b.wav", "c.wav"], ["a.wav", "b.wav", "c.wav"]),
+        (["--sample"], None),
+        ([], None),
+    ],
+)
+def test_files_need_no_option(arguments: list[str], files: list[str] | None) -> None:
+    assert parse(new_parser(), arguments).file == files
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.wav", "--sample"], "a.wav is a source, and so is --sample: give one of the two"),
+        (["a.wav", "--device", "3"], "so is --device"),
+        (["a.wav", "--list-devices"], "so is --list-devices"),
+        (["a.wav", "--type"], "leave out the files"),
+        (["help"], "help is neither a command (serve, toggle) nor a file"),
+    ],
+)
+def test_a_file_and_another_source(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit:
+        main(arguments)
+    error = capsys.readouterr().err
+    assert exit.value.code == 2 and message in error and error.count("\n") == 1
 
 
 def test_a_model_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
