@@ -20,7 +20,7 @@ COMMANDS = {
     "average": ("asr.training.average", "average the weights of several training runs"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
     "transcribe": ("asr.streaming.corpus.cli", "text for the recordings of a corpus, on all cores or on Ray"),
-    "lm": ("asr.lm.cli", "train or pack a language model for the beam search"),
+    "lm": ("asr.lm.cli", "adapt, mix or train a language model of the search"),
     "neural-lm": ("asr.neural_lm.cli", "train a neural language model, which rescores finals"),
     "lexicon": ("asr.lexicon.cli", "pronunciations of words, from a dictionary and a model"),
     "text": ("asr.punctuation.cli", "train a model of case and punctuation"),
@@ -55,7 +55,7 @@ EXAMPLES = """examples:
   asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
   asr transcribe podcasts/ --out texts
-  asr lm train sentences.txt -o words.lm
+  asr lm adapt sentences.txt -o mine.lm
   asr neural-lm utterances.txt -o lm.pt
   asr lexicon train cmudict -o g2p.model
   asr text train books.txt podcasts.txt -o punctuation.pt

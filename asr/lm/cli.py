@@ -18,15 +18,33 @@ from asr.lexicon.g2p import load_g2p
 from asr.lexicon.lexicon import Pronunciation, load_lexicon
 from asr.lexicon.make import Pronouncer, first_few
 from asr.lm import ngram
+from asr.lm.adapt import adapt, refusal
 from asr.lm.mix import mix
-from asr.lm.packed import MAX_ORDER, SPECIAL_WORDS, LmError, Ngrams, pack, read_arpa, read_packed, unpack
+from asr.lm.packed import MAX_ORDER, SPECIAL_WORDS, LmError, Ngrams, few_words, pack, read_arpa, read_packed, unpack
 from asr.lm.utterances import read_spellings, utterances
 
 Pronounced = tuple[list[str], Mapping[str, Sequence[Pronunciation]], bytes]
 """Names of all phones, the pronunciations of the words, and the model for others, as `pack` takes them."""
 
+NUM_SHOWN = 10
+"""New words whose pronunciations are printed."""
+DESCRIPTION = """\
+Language models for the search. To teach the recognizer your own sentences and
+words, use adapt: it mixes them with the bundled language model. A model of a few
+sentences alone knows no other words.
+"""
+EXAMPLES = """\
+examples:
+  asr lm adapt sentences.txt -o mine.lm
+  asr lm train books.txt -o books.lm --lexicon cmudict --g2p g2p.model
+  asr lm mix 'bundled*0.7' books.lm*0.3 -o mixed.lm --test held-out.txt
+  asr-stream --lm mine.lm
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(dest="what", required=True, metavar="what")
     train = commands.add_parser("train", help="train on text, one sentence a line, spelled as the recognizer spells")
     train.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, plain")
@@ -34,6 +52,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     train.add_argument("--num-words", type=int, default=100_000, metavar="N", help="vocabulary (%(default)s)")
     train.add_argument(
         "--vocabulary", type=Path, metavar="WORDS", help="words to know, in place of the text's most frequent ones"
+    )
+    adapting = commands.add_parser("adapt", help="adapt a language model to your own sentences: the usual case")
+    adapting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, a sentence a line")
+    adapting.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. mine.lm")
+    adapting.add_argument(
+        "--base", default="bundled", metavar="MODEL", help="the language model to adapt (%(default)s)"
+    )
+    adapting.add_argument(
+        "--weight", type=float, default=0.3, metavar="W", help="weight of your sentences, between 0 and 1 (%(default)s)"
+    )
+    adapting.add_argument(
+        "--lexicon",
+        metavar="DICT",
+        help="a dictionary with your pronunciations of words, one a line: WORD  P H O N E S",
     )
     packed = commands.add_parser("pack", help="pack an ARPA file of another tool")
     packed.add_argument("arpa", type=Path, metavar="ARPA", help="plain or .gz")
@@ -70,17 +102,43 @@ def run(args: argparse.Namespace) -> int:
     require_folder(args.output)
     if args.what == "utterances":
         return _cut(args)
+    if args.what == "adapt":
+        return _adapt(args)
     if args.what == "mix":
         words, levels, pronounced = _mix(args)
     else:
         words, levels = _train(args) if args.what == "train" else _read(args.arpa)
         pronounced = _pronunciations(words, args)
     data = pack(words, levels, *pronounced)
+    if args.what == "train" and (warning := few_words(len(words) - len(SPECIAL_WORDS), str(args.output))):
+        print(warning, file=sys.stderr)
+    _write(data, args.output)
+    return 0
+
+
+def _write(data: bytes, output: Path) -> None:
     lm = NgramLm(np.frombuffer(data, np.uint8))
-    with replacing(args.output) as part:
+    with replacing(output) as part:
         part.write_bytes(data)
     counts = ", ".join(f"{count} {n}-grams" for n, count in enumerate(lm.num_ngrams, 1))
-    print(f"{args.output}: {counts}, {len(data) / 1e6:.1f} MB")
+    print(f"{output}: {counts}, {len(data) / 1e6:.1f} MB")
+
+
+def _adapt(args: argparse.Namespace) -> int:
+    if not 0 < args.weight < 1:
+        raise LmError(f"--weight {args.weight} must be between 0 and 1")
+    lexicon = None if args.lexicon is None else load_lexicon(args.lexicon)
+    lines = chain.from_iterable(ngram.lines(path) for path in args.text)
+    adapted, sentences = adapt(lines, read_packed(args.base), args.weight, lexicon)
+    if sentences.refused:
+        print(refusal(sentences).removeprefix(": "), file=sys.stderr)
+    _write(adapted.packed, args.output)
+    print(f"{len(sentences.words)} sentences; {len(adapted.new_words)} of their words are new")
+    for word, pronunciations in list(adapted.new_words.items())[:NUM_SHOWN]:
+        print(f"  {word}  {', '.join(' '.join(phones) for phones in pronunciations) or '(spelled)'}")
+    if len(adapted.new_words) > NUM_SHOWN:
+        print("  ...")
+    print(f"use it with: asr-stream --lm {args.output}")
     return 0
 
 

@@ -10,7 +10,7 @@ order n has as its first n-1 words row `context[i]` of order n-1, as its last wo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,10 +65,15 @@ def vocabulary(paths: list[Path], num_words: int) -> list[str]:
 
 
 def encode(paths: list[Path], words: list[str]) -> np.ndarray:
-    """All sentences, each between <s> and </s>: (num_tokens,) int64."""
+    """All sentences of the files, as `encode_sentences`."""
+    return encode_sentences(sentences(paths), words)
+
+
+def encode_sentences(sentences: Iterable[list[str]], words: list[str]) -> np.ndarray:
+    """The words of each sentence between <s> and </s>: (num_tokens,) int64. `words` begin with SPECIAL_WORDS."""
     index = {word: i for i, word in enumerate(words) if i > UNK}
     ids: list[int] = []
-    for sentence in sentences(paths):
+    for sentence in sentences:
         ids.append(BOS)
         ids.extend(index.get(word, UNK) for word in sentence)
         ids.append(EOS)

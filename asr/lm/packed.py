@@ -44,6 +44,8 @@ MAX_PHONES = 128
 MAX_PRONUNCIATIONS = 255
 """Most pronunciations of a word, and most phones of one."""
 MAX_ORDER = 9
+FEWEST_WORDS = 20_000
+"""Words of a language model that may be of use alone."""
 SPECIAL_WORDS = SENTENCE_BEGIN, SENTENCE_END, UNKNOWN = "<s>", "</s>", "<unk>"
 MISSING_UNKNOWN_LOG10 = -7.0
 """log10 P(<unk>) where the ARPA file has none."""
@@ -74,6 +76,16 @@ def read_packed(path: str | Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise LmError(f"language model {path} cannot be read: {error.strerror}") from error
+
+
+def few_words(num_words: int, name: str) -> str:
+    """A warning where a language model of so many words is of little use alone; else empty."""
+    if num_words >= FEWEST_WORDS:
+        return ""
+    return (
+        f"{name} knows {num_words} words, and all others are recognized as those or spelled by sound: below "
+        f"{FEWEST_WORDS} mix it with a general model, asr lm mix 'bundled*0.7' {name}*0.3 -o mixed.lm"
+    )
 
 
 @dataclass

@@ -80,7 +80,7 @@ def _in_words_of_the_command_line(error: ValueError) -> str:
 
 def new_recognizer(args: argparse.Namespace) -> Recognizer:
     """The recognizer of `args`. Raises as `Recognizer` does."""
-    from asr.lm.packed import LmError
+    from asr.lm.packed import SPECIAL_WORDS, LmError, few_words
     from asr.runtime.onnx_model import ModelError
     from asr.streaming.recognizer import Recognizer
 
@@ -94,7 +94,12 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
     for name in ("lm", "neural_lm", "punctuation"):
         given[name] = None if given[name] == "none" else given[name]
     try:
-        return Recognizer(**given)
+        recognizer = Recognizer(**given)
+        if args.lm not in ("auto", "bundled", "none") and recognizer.language_model:
+            num_words = recognizer.language_model.num_ngrams[0] - len(SPECIAL_WORDS)
+            if warning := few_words(num_words, args.lm):
+                print_error(warning)
+        return recognizer
     except (ModelError, LmError):
         raise
     except ValueError as error:

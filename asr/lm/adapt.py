@@ -1,0 +1,102 @@
+"""Adapting a language model to sentences of a user: they are counted, mixed with the model, and their words pronounced.
+
+A model of the sentences alone knows no other words, and whatever else is said comes out as those that it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from asr._core import G2p, NgramLm
+from asr.lexicon.lexicon import Lexicon, Pronunciation
+from asr.lexicon.make import Pronouncer
+from asr.lm import ngram
+from asr.lm.mix import mix
+from asr.lm.packed import SPECIAL_WORDS, LmError, pack, unpack
+from asr.text import TextNormalizer
+
+MAX_NAMED = 3
+
+
+@dataclass
+class Sentences:
+    """Text in the spelling of a language model, and the lines that cannot be brought into it."""
+
+    words: list[list[str]] = field(default_factory=list)
+    """Of each sentence."""
+    refused: list[str] = field(default_factory=list)
+    """Lines, each with the characters that cannot be read aloud for certain."""
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """The result of `adapt`."""
+
+    packed: bytes
+    new_words: dict[str, Sequence[Pronunciation]]
+    """The words that the language model lacked, with their pronunciations; none if it has no phones."""
+
+
+def spelled(lines: Iterable[str], base: NgramLm, words: Sequence[str]) -> Sentences:
+    """The lines in case and letters of the language model with these words. Punctuation becomes a space.
+
+    A line with digits or with letters that no word of the model has is refused.
+    """
+    known = [word for word in words if word not in SPECIAL_WORDS]
+    case = "upper" if sum(word == word.upper() for word in known) > len(known) / 2 else "lower"
+    letters = set("".join(known)) | set("".join(known).upper() if case == "upper" else "".join(known).lower())
+    letters = {letter for letter in letters if (letter.upper() if case == "upper" else letter.lower()) == letter}
+    alphabet = "".join(sorted(letters - {"-"})) + "-" * ("-" in letters)
+    normalizer = TextNormalizer(case, alphabet)
+    found = Sentences()
+    for line in lines:
+        text = normalizer(line)
+        if text.refused:
+            found.refused.append(f"{line.strip()!r} ({' '.join(text.refused)})")
+        elif text.text:
+            found.words.append(text.text.split())
+    return found
+
+
+def adapt(
+    lines: Iterable[str], base: bytes, weight: float, lexicon: Lexicon | None = None
+) -> tuple[Adapted, Sentences]:
+    """The packed language model `base`, mixed with the sentences, which count for `weight`, in (0, 1).
+
+    lexicon: pronunciations of the user; other words that are new are pronounced by the G2P model in `base`.
+    Raises LmError where there is no sentence that can be used.
+    """
+    words, levels = unpack(base)
+    lm = NgramLm(np.frombuffer(base, np.uint8))
+    sentences = spelled(lines, lm, words)
+    if not sentences.words:
+        raise LmError("the text has no sentence that can be used" + refusal(sentences))
+    own = [*SPECIAL_WORDS, *sorted({word for sentence in sentences.words for word in sentence})]
+    ids = ngram.encode_sentences(sentences.words, own)
+    counted = ngram.estimate(ngram.count_ngrams(ids, len(own), len(levels)))
+    mixed_words, mixture = mix([(words, levels), ngram.tables(counted, own)], [1 - weight, weight])
+    pronounce = Pronouncer(lexicon, G2p(np.frombuffer(lm.g2p, np.uint8)) if lm.g2p else None)
+    known = set(words)
+    new: dict[str, Sequence[Pronunciation]] = {}
+    pronunciations: dict[str, Sequence[Pronunciation]] = {}
+    for word in mixed_words:
+        former = [tuple(phones) for phones in lm.pronunciations(word)]
+        if word not in known:
+            new[word] = pronunciations[word] = pronounce(word.upper())[1] if lm.phones else ()
+        elif lexicon is not None and word.upper() in lexicon:
+            pronunciations[word] = list(dict.fromkeys((*lexicon[word.upper()], *former)))
+        else:
+            pronunciations[word] = former
+    packed = pack(*ngram.tables(mixture, mixed_words), lm.phones, pronunciations, lm.g2p)
+    return Adapted(packed, new), sentences
+
+
+def refusal(sentences: Sentences) -> str:
+    """Names the lines that were left out, and the way out; empty where there are none."""
+    if not sentences.refused:
+        return ""
+    some = "; ".join(sentences.refused[:MAX_NAMED]) + ("; ..." if len(sentences.refused) > MAX_NAMED else "")
+    return f": lines left out, {len(sentences.refused)}; write digits and symbols in words, as they are spoken: {some}"

@@ -1,0 +1,86 @@
+"""`asr lm adapt`: a language model that also knows the sentences of a user, and how their words are pronounced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asr.cli import main
+from asr.lexicon.g2p import G2pOptions, train
+from asr.lexicon.lexicon import Lexicon
+from asr.lm.packed import few_words, load_lm, with_pronunciations
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Words of A, B and C, pronounced as they are written."""
+    folder = tmp_path_factory.mktemp("base")
+    (folder / "base.txt").write_text("A AB CAB\nAB A\nCAB A AB\n" * 20 + "A's AB\n".upper())
+    out = folder / "base.lm"
+    assert main(["lm", "train", str(folder / "base.txt"), "-o", str(out)]) == 0
+    spoken = {word: [tuple(word.lower())] for word in ("A", "B", "C", "AB", "CAB", "BAC", "CC")}
+    g2p = train(Lexicon(spoken), G2pOptions(order=2, fewest=1))
+    words = {word: spoken[word] for word in ("A", "AB", "CAB")} | {"A'S": [("a", "c")]}
+    out.write_bytes(with_pronunciations(out.read_bytes(), ["a", "b", "c"], words, g2p))
+    return out
+
+
+def test_sentences_are_mixed_in_and_new_words_pronounced(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "sentences.txt"
+    text.write_text("A bac, cab!\nAB-BAC?\nA’s 2 cabs\n\n")
+    out = tmp_path / "mine.lm"
+    assert main(["lm", "adapt", str(text), "-o", str(out), "--base", str(base)]) == 0
+    printed, error = capsys.readouterr()
+    assert "2 sentences; 1 of their words are new" in printed and "  BAC  b a c" in printed
+    assert f"asr-stream --lm {out}" in printed
+    assert "lines left out, 1; write digits and symbols in words" in error and "'A’s 2 cabs' (2)" in error
+    before, after = load_lm(base), load_lm(out)
+    assert "BAC" in after and "BAC" not in before and after.g2p == before.g2p
+    assert [after.pronunciations(word) for word in ("BAC", "CAB", "A'S")] == [
+        [["b", "a", "c"]],
+        [["c", "a", "b"]],
+        [["a", "c"]],
+    ]
+    sentence, usual = "A BAC CAB".split(), "A AB CAB".split()
+    assert sum(after.log_probs(sentence)) > sum(before.log_probs(sentence)) + 3
+    assert abs(sum(after.log_probs(usual)) - sum(before.log_probs(usual))) < 2, "what the base knows stays likely"
+
+
+def test_pronunciations_of_the_user_come_first(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "sentences.txt").write_text("bac cab\n")
+    (tmp_path / "dict.txt").write_text("BAC  c c\nCAB  c\n")
+    out = tmp_path / "mine.lm"
+    command = ["lm", "adapt", str(tmp_path / "sentences.txt"), "-o", str(out), "--base", str(base)]
+    assert main([*command, "--lexicon", str(tmp_path / "dict.txt")]) == 0
+    lm = load_lm(out)
+    assert [lm.pronunciations(word) for word in ("BAC", "CAB")] == [[["c", "c"]], [["c"], ["c", "a", "b"]]]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", [], "the text has no sentence that can be used"),
+        ("4 20\n", [], "lines left out, 1; write digits and symbols in words, as they are spoken: '4 20' (4 2 0)"),
+        ("a\n", ["--weight", "1"], "--weight 1.0 must be between 0 and 1"),
+        ("a\n", ["--base", "none.lm"], "none.lm cannot be read"),
+    ],
+)
+def test_what_cannot_be_adapted(
+    base: Path, tmp_path: Path, text: str, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sentences.txt").write_text(text)
+    out = tmp_path / "mine.lm"
+    command = ["lm", "adapt", str(tmp_path / "sentences.txt"), "-o", str(out), "--base", str(base), *options]
+    assert main(command) == 1
+    assert message in capsys.readouterr().err and not out.exists()
+
+
+def test_a_model_of_few_words_is_warned_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "few.txt").write_text("ONE TWO\n")
+    assert main(["lm", "train", str(tmp_path / "few.txt"), "-o", str(tmp_path / "few.lm")]) == 0
+    error = capsys.readouterr().err
+    assert "few.lm knows 2 words" in error and f"asr lm mix 'bundled*0.7' {tmp_path}/few.lm*0.3 -o mixed.lm" in error
+    assert few_words(19_999, "a.lm") and not few_words(20_000, "a.lm")
