@@ -3,6 +3,7 @@
 #   make stream ARGS="talk.mp3"     captions of a file; ARGS are the arguments of asr-stream
 #   make serve                      a server for other programs, and a page for browsers: http://127.0.0.1:8000
 #   make docs                       the documentation as a site, in build/docs
+#   make train-tools                PyTorch and the other packages for training and export
 #   make test                       all tests, C++ and Python; it names the Debian packages that they need
 #   make lint                       ruff and mypy
 #   make js                         the npm package and its page, in js/ (emscripten and npm are needed)
@@ -28,14 +29,16 @@ ifeq ($(origin CXX),default)
 endif
 export CXX
 
-.PHONY: stream serve help test packages test-cpp test-fuzz test-python js dist dist-sdist dist-wheels dist-npm dist-c \
-  lint docs clean
+.PHONY: stream serve train-tools help test packages test-cpp test-fuzz test-python js dist dist-sdist dist-wheels dist-npm \
+  dist-c lint docs clean
 
 stream: $(VENV)/stream.stamp
 	@$(BIN)/asr-stream $(ARGS)
 
 serve: $(VENV)/serve.stamp
 	@$(BIN)/asr-stream serve $(ARGS)
+
+train-tools: $(VENV)/train.stamp
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -130,32 +133,44 @@ $(BIN)/python:
 
 DONE := "Done. The command is $(abspath $(BIN))/asr-stream; after '. $(BIN)/activate' just asr-stream."
 
-# The stamps are made anew when the C++ or the dependencies change.
-$(VENV)/stream.stamp: $(BIN)/python $(CPP_SOURCES)
+# What builds the C++ lies in .venv and not in a temporary environment, whose headers would be others each time: so the
+# core is compiled once for all that follows, and for the wheel of tests/packaging.
+INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
+
+$(VENV)/build.stamp: $(BIN)/python pyproject.toml
+	@$(BIN)/pip install --quiet $(BUILD_REQUIRES) cmake ninja
+	@touch $@
+
+# These stamps are made anew when the C++ or the dependencies change.
+$(VENV)/stream.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
 	@echo "Installing asr-stream into $(VENV): the first time packages are loaded and the C++ core is built, 1 to 3 minutes ..."
-	@$(BIN)/pip install --quiet --editable .
+	@$(INSTALL) .
 	@echo $(DONE)
 	@touch $@
 
-$(VENV)/serve.stamp: $(BIN)/python $(CPP_SOURCES)
+$(VENV)/serve.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
 	@echo "Installing asr-stream and its server into $(VENV), 1 to 3 minutes the first time ..."
-	@$(BIN)/pip install --quiet --editable '.[server]'
+	@$(INSTALL) '.[server]'
 	@echo $(DONE)
 	@touch $@ $(VENV)/stream.stamp
 
-# For the tests the C++ is built outside of a temporary environment: the wheel that tests/packaging makes is of the same
-# objects. And of 18000 Python files no more are compiled than the tests import.
-$(VENV)/build.stamp: $(BIN)/python pyproject.toml
-	$(BIN)/pip install --quiet $(BUILD_REQUIRES) cmake ninja
-	@touch $@
+# PyTorch as PyPI has it brings CUDA. TORCH_INDEX= leaves the choice to PyPI.
+TORCH_INDEX ?= $(if $(shell command -v nvidia-smi),,https://download.pytorch.org/whl/cpu)
 
+$(VENV)/train.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
+	@echo "Installing the tools for training and export into $(VENV)$(if $(TORCH_INDEX),; PyTorch for CPUs from $(TORCH_INDEX) takes 3 GB less) ..."
+	@$(INSTALL) '.[export]' $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	@echo $(DONE)
+	@touch $@ $(VENV)/stream.stamp
+
+# Of 18000 Python files no more are compiled than the tests import.
 $(VENV)/test.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
-	$(BIN)/pip install --quiet --no-compile --no-build-isolation --editable '.[test]'
-	@touch $@ $(VENV)/stream.stamp $(VENV)/serve.stamp $(VENV)/dist.stamp
+	$(INSTALL) '.[test]' --no-compile
+	@touch $@ $(VENV)/stream.stamp $(VENV)/serve.stamp $(VENV)/train.stamp $(VENV)/dist.stamp
 
 # The API comes from the installed package; compiled where the tests compile it.
 $(VENV)/docs.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
-	$(BIN)/pip install --quiet --no-build-isolation --editable '.[docs,server]'
+	$(INSTALL) '.[docs,server]'
 	@touch $@ $(VENV)/serve.stamp $(VENV)/stream.stamp
 
 $(VENV)/dist.stamp: $(BIN)/python

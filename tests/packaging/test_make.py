@@ -14,10 +14,26 @@ def test_help_lists_the_targets() -> None:
     command = ["make", "--no-print-directory", "-C", str(ROOT), "help"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert all(line.startswith("make ") and len(line) <= 110 for line in lines)
-    assert {"stream", "serve", "docs", "test", "lint", "js", "dist", "clean", "help"} == {line.split()[1] for line in lines}
+    assert {"stream", "serve", "train-tools", "docs", "test", "lint", "js", "dist", "clean", "help"} == {
+        line.split()[1] for line in lines
+    }
 
 
-@pytest.mark.parametrize("target", ["stream", "serve"])
+@pytest.mark.parametrize(
+    ("variable", "shown"),
+    [
+        ("TORCH_INDEX=https://torch.test/cpu", "--extra-index-url https://torch.test/cpu"),
+        ("TORCH_INDEX=", "'.[export]'"),
+    ],
+)
+def test_pytorch_comes_from_the_index_that_is_chosen(variable: str, shown: str, tmp_path: Path) -> None:
+    command = ["make", "--dry-run", "-C", str(ROOT), f"VENV={tmp_path}/venv", variable, "train-tools"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (install,) = (line.strip() for line in printed.splitlines() if ".[export]" in line)
+    assert install.endswith(shown)
+
+
+@pytest.mark.parametrize("target", ["stream", "serve", "train-tools"])
 def test_set_up_ends_with_the_place_of_the_commands(target: str, tmp_path: Path) -> None:
     commands = subprocess.run(
         ["make", "--dry-run", "--no-print-directory", "-C", str(ROOT), f"VENV={tmp_path}/venv", target],
@@ -26,5 +42,6 @@ def test_set_up_ends_with_the_place_of_the_commands(target: str, tmp_path: Path)
         check=True,
     ).stdout.splitlines()
     (place,) = (index for index, line in enumerate(commands) if "/venv/bin/asr-stream;" in line)
-    (install,) = (index for index, line in enumerate(commands) if "pip install" in line)
-    assert install < place and f"'. {tmp_path}/venv/bin/activate'" in commands[place]
+    tools, install = (index for index, line in enumerate(commands) if "pip install" in line)
+    assert "--no-build-isolation" in commands[install], "the core would be compiled again for the next target"
+    assert tools < install < place and f"'. {tmp_path}/venv/bin/activate'" in commands[place]
