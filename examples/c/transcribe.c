@@ -1,7 +1,7 @@
 /* Captions of a WAV file, or live of raw 16-bit samples at 16 kHz from standard input:
  *
- *     transcribe model.onnx speech.wav [language-model.lm [punctuation.onnx [neural-lm.onnx]]]
- *     arecord -q -t raw -f S16_LE -r 16000 -c 1 | transcribe model.onnx - [language-model.lm [punctuation.onnx [neural-lm.onnx]]]
+ *     transcribe model.onnx speech.wav language-model.lm [punctuation.onnx [neural-lm.onnx]]
+ *     arecord -q -t raw -f S16_LE -r 16000 -c 1 | transcribe model.onnx - language-model.lm
  */
 #include <asr_stream/asr_stream.h>
 #include <stdio.h>
@@ -47,12 +47,12 @@ int main(int argc, char **argv) {
   uint32_t num_samples = UINT32_MAX;
   int live, done = 0;
   FILE *file;
-  if (argc < 3 || argc > 6) {
-    fprintf(stderr, "usage: %s MODEL.onnx FILE.wav|- [LANGUAGE_MODEL.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]]\n", argv[0]);
+  if (argc < 4 || argc > 6) {
+    fprintf(stderr, "usage: %s MODEL.onnx FILE.wav|- LANGUAGE_MODEL.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]\n", argv[0]);
     return 2;
   }
   asr_model_options_init(&options, sizeof options);
-  if (argc >= 4) options.lm_path = argv[3];
+  options.lm_path = argv[3]; /* without one the bundled model spells words by their sound, and most are wrong */
   if (argc >= 5) options.punctuation_path = argv[4];
   if (argc == 6) options.neural_lm_path = argv[5];
   live = !strcmp(argv[2], "-");

@@ -1,7 +1,7 @@
 // Captions of a WAV file, or live of raw 16-bit samples at 16 kHz from standard input:
 //
-//     transcribe model.onnx speech.wav [language-model.lm [punctuation.onnx [neural-lm.onnx]]]
-//     arecord -q -t raw -f S16_LE -r 16000 -c 1 | transcribe model.onnx - [language-model.lm [punctuation.onnx [neural-lm.onnx]]]
+//     transcribe model.onnx speech.wav language-model.lm [punctuation.onnx [neural-lm.onnx]]
+//     arecord -q -t raw -f S16_LE -r 16000 -c 1 | transcribe model.onnx - language-model.lm
 #include <asr_stream/asr_stream.hpp>
 #include <cstdio>
 #include <exception>
@@ -47,8 +47,8 @@ void transcribe(asr::Stream& stream, std::FILE* file, std::uint32_t num_samples)
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc < 3 || argc > 6) {
-    std::cerr << "usage: " << argv[0] << " MODEL.onnx FILE.wav|- [LANGUAGE_MODEL.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]]\n";
+  if (argc < 4 || argc > 6) {
+    std::cerr << "usage: " << argv[0] << " MODEL.onnx FILE.wav|- LANGUAGE_MODEL.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]\n";
     return 2;
   }
   const std::string path = argv[2];
@@ -60,7 +60,7 @@ int main(int argc, char** argv) try {
   const char* problem = live ? nullptr : wav_open(file.get(), &num_samples);
   if (problem) throw std::runtime_error(path + ": " + problem);
   asr::ModelOptions options;
-  if (argc >= 4) options.lm_path = argv[3];
+  options.lm_path = argv[3];  // without one the bundled model spells words by their sound, and most are wrong
   if (argc >= 5) options.punctuation_path = argv[4];
   if (argc == 6) options.neural_lm_path = argv[5];
   const asr::Model model(argv[1], options);

@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { Recognizer } from "asr-stream";
 import { readWav } from "asr-stream/wav";
 
-const USAGE = "usage: node transcribe.mjs --model FILE.onnx [--lm FILE.lm] [--neural-lm FILE.onnx] " +
+const USAGE = "usage: node transcribe.mjs --model FILE.onnx --lm FILE.lm [--neural-lm FILE.onnx] " +
   "[--punctuation FILE.onnx] [--text plain] [--chunk-ms 640] [--json] FILE.wav";
 
 /** @param {string} path */
@@ -35,11 +35,12 @@ async function main() {
       json: { type: "boolean", default: false },
     },
   });
-  if (!values.model || positionals.length !== 1) throw new Error(USAGE);
+  // Without a language model the bundled model spells words by their sound, and most are wrong.
+  if (!values.model || !values.lm || positionals.length !== 1) throw new Error(USAGE);
   const { samples, sampleRate } = await readAudio(positionals[0]);
   const recognizer = await Recognizer.load({
     model: values.model,
-    lm: values.lm ?? null,
+    lm: values.lm,
     neuralLm: values["neural-lm"] ?? null,
     punctuation: values.punctuation ?? null,
     text: /** @type {"formatted" | "plain" | undefined} */ (values.text),

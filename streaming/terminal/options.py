@@ -38,12 +38,12 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--hotwords",
         metavar="FILE",
-        help="words and phrases that are expected, one a line; after a colon a boost of its own",
+        help="words and phrases to expect, one per line; a number after a colon is that line's boost",
     )
     how.add_argument(
         "--phrases",
         metavar="FILE",
-        help="a grammar, such as voice commands: one phrase a line; other speech becomes [unk]",
+        help="a grammar, such as voice commands: one phrase per line; other speech becomes [unk]",
     )
     how.add_argument(
         "--punctuation",
@@ -51,7 +51,7 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="model for case and punctuation, or none; default: the bundled one",
     )
-    how.add_argument("--mask", metavar="FILE", help="words and phrases to be shown as stars, one a line")
+    how.add_argument("--mask", metavar="FILE", help="words and phrases to show as stars, one per line")
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     for name, option in OPTIONS.items():
         kind: dict[str, Any] = {"action": _Parsed, "metavar": name[name.rfind("_") + 1 :].upper()}
@@ -89,7 +89,7 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
     for name in ("hotwords", "phrases", "mask"):
         path = getattr(args, name)
         if path is not None and not Path(path).exists():
-            raise ValueError(f"{flag(name)}: there is no file {path}; write what is expected into a file, one a line")
+            raise ValueError(f"{flag(name)}: there is no file {path}; write the words into a file, one per line")
     given = {name: getattr(args, name) for name in (*ASSETS, *OPTIONS)}
     for name in ("lm", "neural_lm", "punctuation"):
         given[name] = None if given[name] == "none" else given[name]
@@ -99,11 +99,22 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
             num_words = recognizer.language_model.num_ngrams[0] - len(SPECIAL_WORDS)
             if warning := few_words(num_words, args.lm):
                 print_error(warning)
+        if args.lm == "auto" and spells_by_sound(recognizer):
+            print_error(
+                f"{args.model} is used without a language model: it spells words by their sound, and most are wrong; "
+                "add --lm bundled for English, or one from asr lm (--lm none: without this message)"
+            )
         return recognizer
     except (ModelError, LmError):
         raise
     except ValueError as error:
         raise ValueError(_in_words_of_the_command_line(error)) from error
+
+
+def spells_by_sound(recognizer: Recognizer) -> bool:
+    """Whether the model writes phones, and nothing makes words of them that was left out by choice."""
+    chosen = recognizer.search == "greedy" or recognizer.phrases is not None
+    return bool(recognizer.onnx.metadata.phones) and recognizer.language_model is None and not chosen
 
 
 def recognizer_or_error(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Recognizer | None:

@@ -85,10 +85,14 @@ def test_the_example_captions_live_audio(
 def test_the_example_reports_errors(transcribe: Path, environment: dict[str, str], tmp_path: Path) -> None:
     stereo = write_audio(tmp_path / "stereo.wav", np.zeros((100, 2), np.float32))
     cases = [
-        ([str(bundled_model()), str(stereo)], 1, "stereo.wav: this WAV file is not 16-bit PCM with one channel"),
-        ([str(bundled_model()), str(bundled_model())], 1, "this is not a WAV file"),
-        ([str(SAMPLE), str(SAMPLE)], 1, "sample.wav is not an ONNX file, or it is damaged: "),
-        ([], 2, "usage:"),
+        (
+            [str(bundled_model()), str(stereo), str(BUNDLED)],
+            1,
+            "stereo.wav: this WAV file is not 16-bit PCM with one channel",
+        ),
+        ([str(bundled_model()), str(bundled_model()), str(BUNDLED)], 1, "this is not a WAV file"),
+        ([str(SAMPLE), str(SAMPLE), str(BUNDLED)], 1, "sample.wav is not an ONNX file, or it is damaged: "),
+        ([str(bundled_model()), str(SAMPLE)], 2, "usage:"),
     ]
     for arguments, status, words in cases:
         done = subprocess.run([transcribe, *arguments], capture_output=True, text=True, env=environment)

@@ -397,6 +397,18 @@ def test_what_happens_is_logged_and_a_second_user_refused(library: Any, tiny_onn
     assert lines[-1][0] == 0
 
 
+@pytest.mark.parametrize("lm", [None, BUNDLED])
+def test_a_model_with_phones_and_no_language_model_is_told_once(library: Any, lm: Path | None) -> None:
+    lines: list[str] = []
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+    def log(user_data: int, level: int, text: bytes) -> None:
+        lines.append(text.decode())
+
+    library.model(bundled_model(), log=log, lm_path=lm).stream().finish()
+    assert ["without a language model" in line for line in lines] == ([False] if lm else [True, False])
+
+
 def test_a_network_that_fails_ends_the_stream(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:
     proto = onnx_format.load(tiny_onnx)
     for weights in proto.graph.initializer:

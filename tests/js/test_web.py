@@ -207,9 +207,13 @@ def test_a_failure_is_the_same_in_three_languages(
     ("arguments", "complaint"),
     [
         ([], r"^usage: node transcribe.mjs --model"),
-        (["--model", bundled_model(), "nowhere.wav"], r"^nowhere.wav cannot be read: ENOENT"),
-        (["--model", bundled_model(), SAMPLE.with_suffix(".txt")], r"sample.txt cannot be read: it is no WAV file$"),
-        (["--model", BUNDLED, SAMPLE], r"^the model is not an ONNX file, or it is damaged: "),
+        (["--model", bundled_model(), SAMPLE], r"^usage: .* --lm FILE.lm \["),
+        (["--model", bundled_model(), "--lm", BUNDLED, "nowhere.wav"], r"^nowhere.wav cannot be read: ENOENT"),
+        (
+            ["--model", bundled_model(), "--lm", BUNDLED, SAMPLE.with_suffix(".txt")],
+            r"sample.txt cannot be read: it is no WAV file$",
+        ),
+        (["--model", BUNDLED, "--lm", BUNDLED, SAMPLE], r"^the model is not an ONNX file, or it is damaged: "),
     ],
 )
 def test_the_example_reports_errors_in_a_line(arguments: list[str | Path], complaint: str) -> None:

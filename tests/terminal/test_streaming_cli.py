@@ -10,6 +10,7 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from asr import Recognizer
 from asr.streaming import Final
 from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.cli import SAMPLE, main
+from asr.streaming.terminal.options import new_recognizer
 
 COMMAND = [sys.executable, "-m", "asr.streaming.terminal.cli"]
 
@@ -309,6 +311,36 @@ def test_a_file_and_another_source(arguments: list[str], message: str, capsys: p
         main(arguments)
     error = capsys.readouterr().err
     assert exit.value.code == 2 and message in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phones", "num_words", "message"),
+    [
+        ([], ("AA",), 0, "mine.onnx is used without a language model: it spells words by their sound"),
+        ([], (), 0, ""),
+        (["--lm", "none"], ("AA",), 0, ""),
+        (["--search", "greedy"], ("AA",), 0, ""),
+        (["--lm", "my.lm"], ("AA",), 51, "my.lm knows 51 words"),
+        (["--lm", "my.lm"], ("AA",), 20_000, ""),
+    ],
+)
+def test_what_writes_wrong_words_is_told_once(
+    arguments: list[str],
+    phones: tuple[str, ...],
+    num_words: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def recognizer(**given: Any) -> SimpleNamespace:
+        lm = SimpleNamespace(num_ngrams=[num_words + 3]) if num_words else None
+        onnx = SimpleNamespace(metadata=SimpleNamespace(phones=phones))
+        return SimpleNamespace(onnx=onnx, language_model=lm, search=given["search"], phrases=given["phrases"])
+
+    monkeypatch.setattr("asr.streaming.recognizer.Recognizer", recognizer)
+    new_recognizer(new_parser().parse_args(["--model", "mine.onnx", *arguments]))
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == bool(message)
 
 
 def test_a_model_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

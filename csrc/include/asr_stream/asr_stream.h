@@ -118,7 +118,8 @@ typedef void (*asr_log_callback)(void *user_data, asr_log_level level, const cha
 typedef struct asr_model_options {
   size_t struct_size;           /* sizeof(asr_model_options) */
   const char *onnxruntime_path; /* file of the ONNX Runtime library; NULL: see above */
-  const char *lm_path;          /* language model, a file of `asr lm`; NULL: none */
+  const char *lm_path;          /* language model, a file of `asr lm`; NULL: none, and a model with phones, such as the
+                                   bundled one, makes about five times as many errors: the log says so */
   const void *lm_data;          /* or that file's bytes; needed during the call only */
   size_t lm_size;
   int32_t num_threads;          /* CPU threads inside one operator, [0, 1024], 0: all cores; 1 */
