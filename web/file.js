@@ -12,7 +12,7 @@ export async function decode(file) {
     // A context of that rate resamples what it decodes.
     buffer = await new OfflineAudioContext(1, 1, SAMPLE_RATE).decodeAudioData(await file.arrayBuffer());
   } catch {
-    const why = "it is no audio or video, or of a kind that this browser does not know";
+    const why = "it is not audio or video, or this browser does not know its format";
     return { error: `${file.name} cannot be read: ${why}.` };
   }
   const samples = buffer.getChannelData(0);

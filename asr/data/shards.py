@@ -111,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("manifests", nargs="+", metavar="DATA.jsonl.gz", help="written by `asr prepare`")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new directory, for data.train")
     parser.add_argument(
-        "--size", type=int, default=DEFAULT_SIZE, metavar="N", help="utterances to a shard (default: %(default)s)"
+        "--size", type=int, default=DEFAULT_SIZE, metavar="N", help="utterances per shard (default: %(default)s)"
     )
 
 

@@ -264,14 +264,16 @@ def _output(*command: str) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `asr synthesize`'s arguments on `parser`."""
-    parser.add_argument("text", type=Path, metavar="TEXT", help="a sentence a line; plain, .gz or .xz")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of manifest.tsv and audio/")
+    parser.add_argument("text", type=Path, metavar="TEXT", help="one sentence per line; plain text, .gz or .xz")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for manifest.tsv and audio/")
     parser.add_argument("--num", type=int, metavar="N", help="stop at this many utterances")
     parser.add_argument("--hours", type=float, metavar="H", help="stop at this much speech")
     parser.add_argument(
         "--synthesizers", nargs="+", choices=list(SYNTHESIZERS), metavar="NAME", help="default: all that are installed"
     )
-    parser.add_argument("--seed", type=int, default=1, help="order, voices, rates and pitches (default: 1)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed for the order, voices, rates and pitches (default: 1)"
+    )
     parser.add_argument("--jobs", type=int, default=min(8, num_cores()), metavar="N", help="default: %(default)s")
 
 

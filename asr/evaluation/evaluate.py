@@ -221,13 +221,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="an .onnx or .safetensors file, a checkpoint, or the folder of a training run")
     parser.add_argument("--data", nargs="+", required=True, metavar="DATA.jsonl.gz", help="written by `asr prepare`")
     parser.add_argument(
-        "--chunk-ms", default="full,1280,640,320,160", metavar="MS,...", help="full is the whole utterance"
+        "--chunk-ms",
+        default="full,1280,640,320,160",
+        metavar="MS,...",
+        help="chunk sizes; full is the whole utterance in one chunk",
     )
-    parser.add_argument("--left-context-ms", type=int, default=2560, metavar="MS", help="past that a chunk sees (2560)")
+    parser.add_argument(
+        "--left-context-ms",
+        type=int,
+        default=2560,
+        metavar="MS",
+        help="audio before the chunk that the encoder sees (2560)",
+    )
     parser.add_argument(
         "--search",
         metavar="NAME,...",
-        help="greedy, beam, rescore, beam+lm, rescore+lm; by the decoder's steps, slow and without language model: "
+        help="greedy, beam, rescore, beam+lm, rescore+lm; slow, by the decoder, without language model: "
         "attention, joint (with CTC); default: those that --lm allows, without the last two",
     )
     parser.add_argument("--lm", metavar="FILE", help="language model from `asr lm`, or bundled")
@@ -239,7 +248,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="X",
             help="%(default)s",
         )
-    parser.add_argument("--beam-size", type=int, default=BEAM_SIZE, metavar="N", help="hypotheses kept (%(default)s)")
+    parser.add_argument(
+        "--beam-size", type=int, default=BEAM_SIZE, metavar="N", help="hypotheses that the beam keeps (%(default)s)"
+    )
     parser.add_argument(
         "--rescore-ctc-weight",
         type=float,
@@ -247,12 +258,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"of CTC against the decoder; default: the model's own, in joint search {JOINT_CTC_WEIGHT:g}",
     )
     parser.add_argument(
-        "--num-utterances", type=int, metavar="N", help="evenly spread over each data set; default: all"
+        "--num-utterances",
+        type=int,
+        metavar="N",
+        help="evaluate so many utterances, spread evenly over each data set (default: all)",
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--plot", type=Path, metavar="OUT.png", help="word error rate against latency")
-    parser.add_argument("--json", type=Path, metavar="OUT.json", help="the table's numbers")
-    parser.add_argument("--hypotheses", type=Path, metavar="OUT.tsv", help="every reference and what was recognized")
+    parser.add_argument("--plot", type=Path, metavar="OUT.png", help="plot word error rate against latency")
+    parser.add_argument("--json", type=Path, metavar="OUT.json", help="write the numbers of the table")
+    parser.add_argument(
+        "--hypotheses", type=Path, metavar="OUT.tsv", help="write every reference and what was recognized"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

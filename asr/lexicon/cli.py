@@ -46,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     training.add_argument("dictionary", metavar="DICT", help='a dictionary file, or "cmudict" for the English one')
     training.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. g2p.model")
     training.add_argument(
-        "--order", type=int, default=defaults.order, metavar="N", help=f"2 to {MAX_ORDER} (%(default)s)"
+        "--order",
+        type=int,
+        default=defaults.order,
+        metavar="N",
+        help=f"order of the n-grams, 2 to {MAX_ORDER} (%(default)s)",
     )
     training.add_argument(
         "--megabytes", type=float, default=defaults.megabytes, metavar="MB", help="size to prune to (%(default)s)"
@@ -63,7 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     making = commands.add_parser("make", help="the pronunciations of every word of a text, as a dictionary")
     making.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8: sentences, or one word a line")
     making.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. lexicon.txt")
-    making.add_argument("--num-words", type=int, default=ALL_WORDS, metavar="N", help="only the most frequent (all)")
+    making.add_argument(
+        "--num-words", type=int, default=ALL_WORDS, metavar="N", help="only the most frequent words (default: all)"
+    )
 
     showing = commands.add_parser("show", help="how words are pronounced, and where that comes from")
     showing.add_argument("words", nargs="+", metavar="WORD")
@@ -71,9 +77,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.add_argument(
             "--dict", default=CMUDICT, metavar="DICT", help='as for "train" (%(default)s); "none" for the model alone'
         )
-        command.add_argument("--g2p", type=Path, metavar="FILE", help="for words that the dictionary lacks")
         command.add_argument(
-            "--max-variants", type=int, default=2, metavar="N", help="of a word that the dictionary lacks (%(default)s)"
+            "--g2p", type=Path, metavar="FILE", help="a model that pronounces words missing from the dictionary"
+        )
+        command.add_argument(
+            "--max-variants",
+            type=int,
+            default=2,
+            metavar="N",
+            help="most pronunciations of a word missing from the dictionary (%(default)s)",
         )
 
 

@@ -46,12 +46,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(dest="what", required=True, metavar="what")
-    train = commands.add_parser("train", help="train on text, one sentence a line, spelled as the recognizer spells")
+    train = commands.add_parser("train", help="train on text, one sentence per line, in the recognizer's spelling")
     train.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, plain")
-    train.add_argument("--order", type=int, default=3, metavar="N", help=f"2 to {MAX_ORDER} (%(default)s)")
-    train.add_argument("--num-words", type=int, default=100_000, metavar="N", help="vocabulary (%(default)s)")
     train.add_argument(
-        "--vocabulary", type=Path, metavar="WORDS", help="words to know, in place of the text's most frequent ones"
+        "--order", type=int, default=3, metavar="N", help=f"order of the n-grams, 2 to {MAX_ORDER} (%(default)s)"
+    )
+    train.add_argument(
+        "--num-words", type=int, default=100_000, metavar="N", help="size of the vocabulary (%(default)s)"
+    )
+    train.add_argument(
+        "--vocabulary",
+        type=Path,
+        metavar="WORDS",
+        help="use these words as the vocabulary, instead of the most frequent ones of the text",
     )
     adapting = commands.add_parser("adapt", help="adapt a language model to your own sentences: the usual case")
     adapting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, a sentence a line")
@@ -71,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     packed.add_argument("arpa", type=Path, metavar="ARPA", help="plain or .gz")
     mixed = commands.add_parser("mix", help="mix language models, e.g. the bundled one and one of your own text")
     mixed.add_argument(
-        "models", nargs="+", metavar="MODEL*WEIGHT", help="e.g. 'bundled*0.7' mine.lm*0.3; weight 1 where there is none"
+        "models", nargs="+", metavar="MODEL*WEIGHT", help="e.g. 'bundled*0.7' mine.lm*0.3; the default weight is 1"
     )
     cutting = commands.add_parser(
         "utterances",

@@ -41,12 +41,16 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("text", nargs="+", metavar="TEXT*WEIGHT", help="UTF-8; share of each batch, 1 if not given")
+    parser.add_argument(
+        "text", nargs="+", metavar="TEXT*WEIGHT", help="UTF-8 text; WEIGHT is its share of each batch, 1 by default"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. lm.pt")
     parser.add_argument("--resume", action="store_true", help="go on with the training that FILE of --output holds")
-    parser.add_argument("--steps", type=int, default=6000, metavar="N", help="of the whole training (%(default)s)")
+    parser.add_argument(
+        "--steps", type=int, default=6000, metavar="N", help="steps of the whole training (%(default)s)"
+    )
     parser.add_argument("--pieces", type=int, default=4096, metavar="N", help="number of word pieces (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (%(default)s)")
 
 
 def run(args: argparse.Namespace) -> int:

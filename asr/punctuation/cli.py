@@ -27,7 +27,7 @@ SPEED_S = 600.0
 DESCRIPTION = """\
 Case and punctuation of recognized words. The network is trained on text files
 with a cased sentence or paragraph a line, novels and conversation alike; what
-is no prose is left out. `asr export` makes of its checkpoint the .onnx file that
+is not prose is left out. `asr export` makes of its checkpoint the .onnx file that
 apps use. The end of each file, one fiftieth, is held out.
 """
 EXAMPLES = """\
@@ -51,25 +51,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     training.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. punctuation.pt")
     training.add_argument("--resume", action="store_true", help="go on with the training that FILE of --output holds")
     training.add_argument(
-        "--steps", type=int, default=defaults.steps, metavar="N", help="of the whole training (%(default)s)"
+        "--steps", type=int, default=defaults.steps, metavar="N", help="steps of the whole training (%(default)s)"
     )
-    training.add_argument("--minutes", type=float, metavar="M", help="end the whole training after M minutes")
+    training.add_argument("--minutes", type=float, metavar="M", help="end the whole training after this many minutes")
     training.add_argument(
         "--words", type=float, default=20.0, metavar="N", help="million words to read of each file (%(default)s)"
     )
     training.add_argument(
-        "--rows", type=int, default=defaults.rows, metavar="N", help="of 64 words in a batch (%(default)s)"
+        "--rows", type=int, default=defaults.rows, metavar="N", help="rows of 64 words in a batch (%(default)s)"
     )
-    training.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="(%(default)s)")
+    training.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="random seed (%(default)s)")
 
     evaluation = commands.add_parser("evaluate", help="F1 of marks and capitals on cased text")
     evaluation.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file or a checkpoint")
     evaluation.add_argument("text", nargs="+", type=Path, metavar="FILE", help="as for train")
     evaluation.add_argument(
-        "--held-out", action="store_true", help="only what the training leaves out of such a file: its end"
+        "--held-out", action="store_true", help="use only the end of each file, which the training leaves out"
     )
     evaluation.add_argument(
-        "--utterances", action="store_true", help="each line is an utterance; else lines follow each other without end"
+        "--utterances",
+        action="store_true",
+        help="each line is an utterance (default: the lines are one continuous text)",
     )
     evaluation.add_argument(
         "--iwslt", action="store_true", help="the files are of the TED benchmark: a word and its mark a line, no case"
@@ -80,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     showing = commands.add_parser("show", help="words with case and punctuation")
     showing.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file")
-    showing.add_argument("words", nargs="*", metavar="WORDS", help="utterances; of the standard input where missing")
+    showing.add_argument("words", nargs="*", metavar="WORDS", help="utterances (default: lines of standard input)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="WEIGHTS[*SHARE]",
         help="folders of training runs (their best checkpoints), checkpoints, .safetensors files or bundled, that "
-        "began with the same weights; share: any number above 0, 1 where there is none",
+        "began with the same weights; share: any number above 0 (default 1)",
     )
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="PATH", help="the .safetensors file")
 

@@ -52,11 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folders of recordings; tables (TSV, CSV, JSONL) with a column path; data sets of `asr prepare`",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the texts")
-    parser.add_argument("--srt", action="store_true", help="subtitles as well, a file for each recording")
+    parser.add_argument("--srt", action="store_true", help="also write subtitles, one file per recording")
     parser.add_argument("--audio-root", metavar="DIR", help="where relative paths of tables start")
-    parser.add_argument("--shard", metavar="i/n", help="do the i-th of n parts only, i from 1 to n")
+    parser.add_argument("--shard", metavar="i/n", help="process only the i-th of n parts, i from 1 to n")
     parser.add_argument(
-        "-j", "--jobs", type=int, metavar="N", help="processes, of one thread each (default: one for each core)"
+        "-j",
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="number of processes, each with one thread (default: one for each core)",
     )
     parser.add_argument(
         "--ray", metavar="ADDRESS", help="run on this Ray cluster: auto, local or ray://HOST:PORT (extra: ray)"

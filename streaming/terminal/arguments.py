@@ -32,7 +32,7 @@ examples:
   asr-stream *.mp3 --format json --output texts/
                                            a file for each, texts/NAME.jsonl: one event per line, for programs
   ffmpeg -i https://... -f wav - | asr-stream -
-                                           what another program reads
+                                           audio that another program downloads
   arecord -f S16_LE -r 16000 -t raw | asr-stream - --raw-rate 16000
                                            live from another program
   asr-stream --sample                      a recording that comes with the package
@@ -40,10 +40,10 @@ examples:
   asr-stream toggle                        switches dictation on and off, for a key of the desktop; toggle --help
 
 exit status:
-  0     done; also after Ctrl-C at the microphone, and when the reader of the output has ended
-  1     a model, a file or the microphone cannot be used (other files are still read), or the output takes no more
+  0     done; also after Ctrl-C with a microphone, and when the program that reads the output has ended
+  1     a model, a file or the microphone cannot be used (other files are still read), or the output cannot be written
   2     the command line is wrong
-  130   Ctrl-C while a file was read (143 after SIGTERM); the text until then is printed
+  130   Ctrl-C while reading a file (143 after SIGTERM); the text so far is printed
 """
 
 
@@ -72,11 +72,13 @@ def new_parser() -> Parser:
         help="recognize the recording that comes with the package; on a terminal at the speed of speech",
     )
     source.add_argument("--list-devices", action="store_true", help="list microphones and end")
-    sources.add_argument("--system-audio", action="store_true", help="what the computer plays, by its default output")
+    sources.add_argument(
+        "--system-audio", action="store_true", help="caption what the computer plays on its default output"
+    )
     sources.add_argument(
         "--microphone",
         action="store_true",
-        help="beside --system-audio, as --device: the microphone too; texts are labeled, me and others",
+        help="caption the microphone too, with --system-audio; texts are labeled me and others",
     )
     dictation = parser.add_argument_group("dictation")
     dictation.add_argument(
@@ -85,12 +87,12 @@ def new_parser() -> Parser:
         const="auto",
         choices=("auto", *TOOLS),
         metavar="TOOL",
-        help="type words into the focused window when they are stable, with one pass; TOOL: "
+        help="type words into the focused window once they are stable; turns off the second pass; TOOL: "
         + ", ".join(TOOLS)
-        + "; default: what works here",
+        + "; default: the first that works here",
     )
     dictation.add_argument(
-        "--paused", action="store_true", help="begin with the microphone closed, until asr-stream toggle"
+        "--paused", action="store_true", help="start with the microphone closed; asr-stream toggle opens it"
     )
     files = parser.add_argument_group("files")
     files.add_argument("--realtime", action="store_true", help="read files at the speed of playback")
@@ -100,17 +102,19 @@ def new_parser() -> Parser:
         metavar="HZ",
         help="the files are raw samples of this rate: 16 bits, little-endian, mono",
     )
-    files.add_argument("-j", "--jobs", type=int, metavar="N", help="files at a time (default: one for each core)")
+    files.add_argument(
+        "-j", "--jobs", type=int, metavar="N", help="number of files at a time (default: one for each core)"
+    )
     output = parser.add_argument_group("output")
     output.add_argument(
-        "--format", choices=FORMATS, help="default: as the name of --output ends, else text; json: one event per line"
+        "--format", choices=FORMATS, help="default: by the suffix of --output, else text; json: one event per line"
     )
     output.add_argument(
         "-o",
         "--output",
         metavar="PATH",
-        help="write to this file, as text comes, instead of standard output; a folder (DIR/) gets a file for each "
-        "recording",
+        help="write to this file, as the text arrives, instead of standard output; a folder (DIR/) gets a file for "
+        "each recording",
     )
     existing = output.add_mutually_exclusive_group()
     existing.add_argument(
@@ -119,16 +123,16 @@ def new_parser() -> Parser:
         action="store_const",
         const="overwrite",
         default="keep",
-        help="begin an output file that is there anew (default: refuse)",
+        help="replace an output file that exists (default: refuse)",
     )
     existing.add_argument(
         "--append",
         dest="existing",
         action="store_const",
         const="append",
-        help="go on at the end of an output file that is there: text and json",
+        help="append to an output file that exists (text and json only)",
     )
-    output.add_argument("--stats", action="store_true", help="show how long text takes and what it costs")
+    output.add_argument("--stats", action="store_true", help="show the delay of the text and its CPU cost")
     add_recognition_options(parser)
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
     return parser

@@ -1,8 +1,8 @@
 """Captions on the terminal, of the microphone or of files.
 
-The partial changes in place, what is stable of it firm and the rest dimmed. It is wrapped over at most MAX_ROWS rows; of
-a longer one the end is visible. A final is printed in its stead, and scrolls up. Each source of audio has a partial of
-its own. Below them there may be a row of status.
+The partial changes in place, what is stable of it firm and the rest dimmed. It is wrapped over at most MAX_ROWS rows;
+of a longer one the end is visible. A final is printed in its stead, and scrolls up. Each source of audio has a partial
+of its own. Below them there may be a row of status.
 Terminals wrap these rows when they become narrower; all of them are erased then.
 """
 

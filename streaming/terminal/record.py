@@ -184,7 +184,9 @@ def walk(prompts: Iterable[str], recorder: Recorder, microphone: Microphone) -> 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--prompts", type=Path, default=PROMPTS, metavar="FILE", help="one a line; default: bundled")
+    parser.add_argument(
+        "--prompts", type=Path, default=PROMPTS, metavar="FILE", help="one prompt per line (default: the bundled ones)"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for recordings and manifest.tsv")
     parser.add_argument("--speaker", default="me", help="name for the manifest (default: %(default)s)")
     parser.add_argument("--device", metavar="ID", help="microphone, see asr-stream --list-devices")

@@ -130,7 +130,7 @@ def main(argv: Sequence[str]) -> int:
     """`asr-stream toggle`; returns its exit status."""
     parser = Parser(
         prog="asr-stream toggle",
-        description="Switches the microphone of the asr-stream --type that runs on or off, and prints which.",
+        description="Switches the microphone of the running asr-stream --type on or off, and prints the new state.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -141,7 +141,7 @@ def test_the_overlay_is_two_lines_over_nothing(pages: tuple[Any, Path]) -> None:
 def test_a_file_is_captioned_where_it_is_dropped(pages: tuple[Any, Path]) -> None:
     """Of any rate and number of channels; a second one follows the first."""
     seen, folder = pages[0]["file"], pages[1]
-    assert seen["refused"].startswith("notes.txt cannot be read: it is no audio or video")
+    assert seen["refused"].startswith("notes.txt cannot be read: it is not audio or video")
     sent = np.fromfile(folder / "sent.s16", np.int16)
     assert abs(len(sent) - len(speech(FIRST))) <= 2
     recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
