@@ -7,6 +7,8 @@
 #include <variant>
 
 #include "search/posteriors.h"
+#include "text/formatter.h"
+#include "text/letter_case.h"
 
 namespace asr_stream {
 
@@ -326,6 +328,12 @@ void Segment::report_partial(bool finished) {
   for (std::size_t i = 1; i < words.size(); ++i) stable = std::min(stable, num_alike(found, words[i]));
   stable = std::max(stable, std::min(num_stable_, num_alike(found, partial_)));
   if (!finished && stable < found.size() && is_rare(likely.front())) found.pop_back();
+  // Nobody is to read an obscenity that was not said: it may be the beginning of another word.
+  if (const Language* language = options_->text ? options_->text->language : nullptr) {
+    const auto first = found.begin() + static_cast<std::ptrdiff_t>(std::min(stable, found.size()));
+    const auto is_obscene = [&](const Word& word) { return language->is_obscene(to_lower(word.text)); };
+    found.erase(std::find_if(first, found.end(), is_obscene), found.end());
+  }
   const bool is_unchanged = found.size() == partial_.size() && num_alike(found, partial_) == found.size();
   if (is_unchanged && stable == num_stable_) return;
   partial_ = found;

@@ -49,6 +49,9 @@ struct Language {
   // Words that a comma rarely stands before, such as "that", and the probability that it has to have there.
   const std::unordered_map<std::string, float>* rare_commas;
   bool (*is_initialism)(const std::string& word);  // of small letters, known to be written in capitals: "fbi"
+  // Of small letters, obscene by the usual lists. Many are beginnings of other words ("cockpit", "title"), so a partial
+  // shows them only when they are stable.
+  bool (*is_obscene)(const std::string& word);
 };
 
 // nullptr: a language without a folder, whose words are shown as they are recognized.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "network.h"
+#include "text/formatter.h"
 
 namespace asr_stream {
 namespace {
@@ -81,6 +82,24 @@ TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
       }
     }
   }
+}
+
+TEST(Segment, ShowsAnObsceneWordOnlyWhenItIsStable) {
+  const auto partials = [](const char* word, const char* language) {
+    const auto how = options(SegmentOptions::Search::kGreedy);
+    how->tokens[4] = word;
+    how->second_pass = false;
+    how->text = text_options(false, language, nullptr);
+    std::vector<std::string> texts;
+    for (const Event& event : recognize(how, audio(56000), 56000)) {
+      if (event.type == Event::Type::kPartial) texts.push_back(event.text);
+    }
+    return texts;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(partials("A", "en"), (Texts{"A", "AB"}));
+  EXPECT_EQ(partials("TIT", "en"), (Texts{"TITB"}));  // it was the beginning of another word
+  EXPECT_EQ(partials("TIT", "de"), (Texts{"TIT", "TITB"}));
 }
 
 TEST(Segment, FinalsSayWhatEndedThem) {

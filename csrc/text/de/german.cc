@@ -5,8 +5,8 @@ namespace asr_stream::de {
 const Language& german() {
   static const NameWords names;
   static const std::unordered_map<std::string, float> rare_commas;
-  static const Language language{"de",         format_numbers, [](std::string&) {}, &names,
-                                 &rare_commas, [](const std::string&) { return false; }};
+  const auto none = [](const std::string&) { return false; };
+  static const Language language{"de", format_numbers, [](std::string&) {}, &names, &rare_commas, none, none};
   return language;
 }
 

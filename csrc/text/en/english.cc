@@ -1,6 +1,7 @@
 // English numbers, as they are spoken and as they are written.
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 
 #include "text/en/english.h"
 #include "text/en/number_tables.h"
@@ -240,6 +241,20 @@ NameWords make_names() {
 
 bool is_initialism(const std::string& word) { return english_numbers().initials.count(word) != 0; }
 
+bool is_obscene(const std::string& word) {
+  static const std::unordered_set<std::string> words = {
+      "anal", "anus", "arse", "arsehole", "ass", "asses", "asshole", "assholes", "bastard", "bastards", "bitch",
+      "bitches", "bollocks", "boner", "boob", "boobs", "bugger", "bullshit", "chink", "clit", "cock", "cocks", "coon",
+      "coons", "crap", "cum", "cunt", "cunts", "cunty", "dick", "dicks", "dike", "dildo", "dyke", "dykes", "fag",
+      "faggot", "faggots", "fags", "fuck", "fucked", "fucker", "fuckers", "fuckin", "fucking", "fucks", "gook", "goddam",
+      "hooker", "horny", "jizz", "kike", "motherfucker", "nigga", "niggas", "nigger", "niggers", "orgasm", "paki",
+      "pecker", "penis", "piss", "pissed", "pissing", "poof", "porn", "porno", "prick", "pricks", "pube", "pussies",
+      "pussy", "queer", "rape", "rectum", "retard", "scrotum", "semen", "sex", "shit", "shits", "shitty", "slut",
+      "sluts", "spic", "spunk", "tit", "tits", "tranny", "turd", "turds", "twat", "twats", "vagina", "wank", "wanker",
+      "wankers", "whore", "whores", "wop"};
+  return words.count(word) != 0;
+}
+
 // The word "I", alone and in "I'm", has a capital wherever it stands.
 void spell(std::string& word) {
   if (word == "i" || word.rfind("i'", 0) == 0) word[0] = 'I';
@@ -261,7 +276,8 @@ const Language& english() {
   // Less probable commas before these words were wrong more often than right in TED talks and in novels.
   static const std::unordered_map<std::string, float> rare_commas = {
       {"that", 0.75f}, {"was", 0.6f}, {"were", 0.6f}, {"has", 0.6f}, {"had", 0.6f}, {"will", 0.6f}, {"would", 0.6f}};
-  static const Language language{"en", format_english_numbers, spell, &english_names(), &rare_commas, is_initialism};
+  static const Language language{"en",         format_english_numbers, spell,     &english_names(),
+                                 &rare_commas, is_initialism,          is_obscene};
   return language;
 }
 
