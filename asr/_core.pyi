@@ -93,6 +93,7 @@ class OptionValues(TypedDict, total=False):  # in the stub only
     silence_without_speech_s: float | None
     max_utterance_s: float | None
     max_alternatives: int | None
+    commands: bool | None
     # </options>
 
 @final
@@ -184,6 +185,8 @@ class G2p:
 @final
 class Hotwords:
     def __init__(self, list: str, tokens: list[str], boost: float = ..., lm: NgramLm | None = None) -> None: ...
+    @property
+    def warnings(self) -> list[str]: ...
 
 @final
 class LmFusion:
@@ -199,6 +202,10 @@ class LmFusion:
         hotwords: Hotwords | None = None,
         phones: list[str] = ...,
     ) -> None: ...
+    @property
+    def written_forms(self) -> list[tuple[str, str]]: ...
+    @property
+    def warnings(self) -> list[str]: ...
     @property
     def over_phones(self) -> bool: ...
     @property
@@ -341,6 +348,10 @@ def text_options(
     mask: str | None = None,
     punctuation: PunctuationMetadata | None = None,
     language: str | None = None,
+    commands: bool = False,
+    command_list: str | None = None,
+    replace: str | None = None,
+    written_forms: list[tuple[str, str]] = ...,
 ) -> TextOptions | None: ...
 
 @final
@@ -360,7 +371,7 @@ class TextFormatter:
     def final(self, words: Sequence[_Word], is_cut: bool = False) -> PunctuationRun | None: ...
     def shown(
         self, mark_probs: Sequence[float] = ..., case_probs: Sequence[float] = ...
-    ) -> tuple[list[_Word], int]: ...
+    ) -> tuple[list[_Word], int, int]: ...
     def reset(self) -> None: ...
 
 def new_fusion(
@@ -460,6 +471,7 @@ class Stream:
             str,
             list[_Word],
             list[tuple[str, list[_Word], float]],
+            int,
         ]
     ]: ...
     @property

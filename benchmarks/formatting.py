@@ -91,7 +91,7 @@ class Formatting:
             probs = tuple(values[of_words].ravel() for values in answer)
         shown, of_showing = timed(lambda: self.formatter.shown(*probs))
         self.times[kind].append(took + of_showing)
-        return shown
+        return shown[:2]
 
     def rows(self, times: dict[str, list[float]], steps: list[float]) -> list[dict[str, Any]]:
         rows = []

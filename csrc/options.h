@@ -90,6 +90,8 @@ inline constexpr Option kOptions[] = {
      "a longer utterance ends at its next pause, or between two words"},
     {"max_alternatives", &asr_options::max_alternatives, OptionType::kInteger, '[', 0, 20, 0,
      "other sentences in a final that the utterance may have been, the likeliest first"},
+    {"commands", &asr_options::commands, OptionType::kFlag, '[', 0, 1, 0,
+     "obey spoken commands of dictation: comma, new line, all caps, scratch that, ..."},
 };
 
 constexpr std::size_t kNumOptions = std::size(kOptions);

@@ -86,6 +86,7 @@ struct Event {
   std::string raw = {};            // of a stream: the words as they are recognized
   std::vector<Word> raw_words = {};
   std::vector<Alternative> alternatives = {};  // of a final, the likeliest first
+  std::size_t num_taken_back = 0;  // of a final: so many finals before it are taken back ("scratch that")
 };
 
 const char* name(Event::Type type);  // "partial", "final", "gap", "error"

@@ -56,8 +56,12 @@ std::shared_ptr<const SegmentOptions> segment_options(const Options& options, co
     segment->fusion = std::move(fusion);
     segment->neural_lm = std::move(neural_lm);
   }
-  segment->text = text_options(options.text == ASR_TEXT_FORMATTED, language_of_alphabet(segment->tokens),
-                               lists.mask ? &*lists.mask : nullptr, std::move(punctuation));
+  const std::string language = language_of_alphabet(segment->tokens);
+  const Hotwords* hotwords = segment->fusion ? segment->fusion->hotwords() : nullptr;
+  if (hotwords) segment->warnings = hotwords->warnings();
+  segment->text = text_options({options.text == ASR_TEXT_FORMATTED, language, std::move(punctuation), lists.mask,
+                                options.commands != 0, lists.command_list, lists.replace,
+                                hotwords ? hotwords->written_forms() : std::vector<WrittenForm>()});
   return checked(segment);
 }
 

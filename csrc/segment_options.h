@@ -51,6 +51,7 @@ struct SegmentOptions {
   std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * phones.size()); }
   // Whether the decoder takes part.
   bool rescores() const { return search == Search::kRescore && !phrases && !(fusion && fusion->over_phones()); }
+  std::vector<std::string> warnings;  // of lists: sentences that name the lines that are left out
   std::shared_ptr<const TextOptions> text;  // how a stream shows its words (text/formatter.h); none: as they are
 };
 
@@ -63,7 +64,7 @@ std::shared_ptr<const LmFusion> new_fusion(const Options& options, std::shared_p
 
 // Lists that people write, one entry a line; none: it is not given.
 struct Lists {
-  std::optional<std::string> hotwords, phrases, mask;
+  std::optional<std::string> hotwords, phrases, mask, replace, command_list;
 };
 
 Options resolved(const Options& options, const ModelMetadata& metadata);

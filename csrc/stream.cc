@@ -312,6 +312,7 @@ void Stream::show(ShownText text) {
   Event& event = unshown_.front();
   event.words = std::move(text.words);
   event.num_stable = text.num_stable;
+  event.num_taken_back = text.num_taken_back;
   event.text = join(event.words);
   report_first();
 }

@@ -5,7 +5,7 @@ Times are seconds from the start of the stream; lost audio counts as time that p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from asr.runtime.search import Word
 class Event:
     """Base of all events.
 
-    text: words as they are shown, separated by spaces; for Gap and Error a sentence for people.
+    text: words as they are shown, separated by spaces, but at a line break; for Gap and Error a sentence for people.
     start, end: seconds from the start of the stream.
     words: those of `text`; one that stands for several spoken words, such as "9:30", has their times and their least
         confidence. Empty for Gap and Error.
@@ -54,6 +54,15 @@ class Event:
 def to_words(rows: Iterable[tuple[str, float, float, float]]) -> tuple[Word, ...]:
     """From the core's rows: text, start, end and confidence."""
     return tuple(Word(*row) for row in rows)
+
+
+def joined(words: Sequence[str]) -> str:
+    """Words with a space between them, but where a line breaks."""
+    text = ""
+    for word in words:
+        text += "" if not text or text[-1] == "\n" or word[:1] == "\n" else " "
+        text += word
+    return text
 
 
 def timed_word(word: Word) -> dict[str, Any]:
@@ -96,7 +105,11 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Final(Event):
-    """An utterance that has ended. It will not change, and it is never empty.
+    """An utterance that has ended. It will not change.
+
+    It is empty only where it was nothing but spoken commands.
+
+    num_taken_back: so many finals before it are taken back, those that are not taken back already ("scratch that").
 
     endpoint: what ended it: one of the rules, "silence_after_speech", "silence_without_speech" and "max_utterance", or
         "end_of_audio", which a gap is too.
@@ -107,16 +120,17 @@ class Final(Event):
 
     endpoint: str = "end_of_audio"
     alternatives: tuple[Alternative, ...] = ()
+    num_taken_back: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """`alternatives` only if there are any."""
+        """`alternatives` and `num_taken_back` only if there are any."""
         values = super().to_dict() | {"endpoint": self.endpoint}
         if self.alternatives:
             values["alternatives"] = [
                 {"text": other.text, "confidence": round(other.confidence, 3), "words": _plain_values(other.words)}
                 for other in self.alternatives
             ]
-        return values
+        return values | ({"num_taken_back": self.num_taken_back} if self.num_taken_back else {})
 
 
 class Gap(Event):

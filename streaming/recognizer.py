@@ -48,12 +48,18 @@ class Recognizer:
     neural_lm: neural language model that rescores finals, a file of `asr export` or one to share, None for none, or
         "auto": the bundled one with the bundled language model.
     hotwords: words and phrases that are expected, for the beam searches: a list such as ["Abbey Road", "Leighton:2"],
-        or a file with one a line. Each of its letters counts `hotword_boost` nats, or the number after a colon or tab.
+        or a file with one a line. Each of its letters counts `hotword_boost` nats, or the number after a colon or tab;
+        behind an equals sign may be what it sounds like, as in "Nguyen = win, new yen". Capitals, digits and signs are
+        written as they are given. A line that cannot be used is left out; `warnings` names it.
     phrases: a grammar that replaces free speech, such as voice commands: a list, or a file with one phrase a line. Only
         these are recognized, one after the other, and "[unk]" for other speech, without language model and decoder.
     punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one.
         Without one formatted text is in small letters. Endpoints depend on it, however text is shown.
     mask: words and phrases that are not to be shown, a list, or a file with one a line: their letters become stars.
+    replace: what is written in place of words and phrases, applied last: a list such as
+        ["my address -> 12 Main Street"], or a file with one a line.
+    command_list: spoken commands of one's own, beside those of `commands`, which it turns on: a list such as
+        ["next item -> new line"], or a file with one a line.
     provider: "cpu" | "cuda". num_threads: of ONNX Runtime, for each step.
 
     Options, which are attributes too:
@@ -88,6 +94,8 @@ class Recognizer:
         phrases: _List = None,
         punctuation: str | Path | Punctuation | None = "auto",
         mask: _List = None,
+        replace: _List = None,
+        command_list: _List = None,
         provider: str = "cpu",
         num_threads: int = 1,
         _opened: dict[str, tuple[object, Any]] | None = None,
@@ -95,6 +103,7 @@ class Recognizer:
     ) -> None:
         chosen = Options(**options)  # so that wrong ones raise before files are opened
         hotwords, phrases, mask = _copied(hotwords), _copied(phrases), _copied(mask)
+        replace, command_list = _copied(replace), _copied(command_list)
         self._given: dict[str, Any] = {
             "model": model,
             "lm": lm,
@@ -103,6 +112,8 @@ class Recognizer:
             "phrases": phrases,
             "punctuation": punctuation,
             "mask": mask,
+            "replace": replace,
+            "command_list": command_list,
             "provider": provider,
             "num_threads": num_threads,
             **options,
@@ -124,7 +135,6 @@ class Recognizer:
         self.punctuator: Punctuation | None = self._open(
             "punctuation", (punctuation, num_threads), lambda: _open_punctuation(punctuation, num_threads)
         )
-        text = text_options(self.text, self.onnx.tokens, mask, self.punctuator)
         tokens, phones = output_symbols(self.onnx.tokens), list(metadata.phones)
         if phrases is not None and hotwords:
             raise ValueError("phrases are a grammar, which takes no hotwords; give one of the two")
@@ -156,6 +166,16 @@ class Recognizer:
                 (self.language_model, tokens, phones, listed, weights),
                 lambda: new_fusion(self.options, self.language_model, tokens, phones, listed),
             )
+        text = text_options(
+            self.text,
+            self.onnx.tokens,
+            mask,
+            self.punctuator,
+            commands=self.commands,
+            command_list=command_list,
+            replace=replace,
+            written_forms=self.fusion.written_forms if self.fusion else (),
+        )
         self.segment_options = SegmentOptions(
             self.options,
             tokens=tokens,
@@ -203,6 +223,11 @@ class Recognizer:
 
     def __repr__(self) -> str:
         return f"Recognizer({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about lines of lists that are left out; each names its line."""
+        return tuple(self.fusion.warnings) if self.fusion else ()
 
     @property
     def chunk_size(self) -> int:

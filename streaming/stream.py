@@ -153,7 +153,8 @@ class Stream:
             compute([work])
 
     def _take_events(self) -> None:
-        for type, text, start, end, words, num_stable, endpoint, raw, raw_words, others in self._core.take_events():
+        events = self._core.take_events()
+        for type, text, start, end, words, num_stable, endpoint, raw, raw_words, others, num_taken_back in events:
             span = (text, start, end, to_words(words))
             recognized = {"raw": raw, "raw_words": to_words(raw_words)}
             if type == "partial":
@@ -161,6 +162,7 @@ class Stream:
             elif type == "final":
                 assert endpoint is not None
                 alternatives = tuple(Alternative(text, to_words(words), p) for text, words, p in others)
-                self._events.append(Final(*span, endpoint=endpoint, alternatives=alternatives, **recognized))
+                more = {"alternatives": alternatives, "num_taken_back": num_taken_back}
+                self._events.append(Final(*span, endpoint=endpoint, **more, **recognized))
             else:
                 self._events.append((Gap if type == "gap" else Error)(*span))

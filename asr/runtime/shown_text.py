@@ -1,4 +1,4 @@
-"""The text of events: numbers in digits, case and punctuation, masked words; see csrc/text/formatter.h."""
+"""The text of events: spoken commands, masked words, numbers, marks, replacements; see csrc/text/formatter.h."""
 
 from __future__ import annotations
 
@@ -25,15 +25,27 @@ def text_options(
     tokens: Sequence[str],
     mask: str | Path | Sequence[str] | None = None,
     punctuation: Punctuation | None = None,
+    *,
+    commands: bool = False,
+    command_list: str | Path | Sequence[str] | None = None,
+    replace: str | Path | Sequence[str] | None = None,
+    written_forms: Sequence[tuple[str, str]] = (),
 ) -> _core.TextOptions | None:
     """Options of the text of events for a model with these tokens; None: words as they are recognized.
 
-    Raises ValueError for a mask that cannot be read.
+    written_forms: of hotwords, see `LmFusion.written_forms`. Raises ValueError for a list that cannot be read or used.
     """
-    list = None if mask is None else list_text("mask", mask)
+
+    def text_of(name: str, lines: str | Path | Sequence[str] | None) -> str | None:
+        return None if lines is None else list_text(name, lines)
+
     return _core.text_options(
         formatted=text == "formatted",
         tokens=output_symbols(tokens),
-        mask=list,
+        mask=text_of("mask", mask),
+        commands=commands,
+        command_list=text_of("command_list", command_list),
+        replace=text_of("replace", replace),
+        written_forms=list(written_forms),
         punctuation=None if punctuation is None else punctuation.metadata,
     )

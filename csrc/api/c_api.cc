@@ -168,9 +168,10 @@ StreamAssets to_assets(const asr_assets* given) {
   check_range("reserved", c.reserved, 0, 0);
   StreamAssets assets;
   assets.use_lm = check_range("use_lm", c.use_lm, 0, 1) != 0;
-  if (c.mask) assets.mask = c.mask;
-  if (c.hotwords) assets.hotwords = c.hotwords;
-  if (c.phrases) assets.phrases = c.phrases;
+  const std::pair<std::optional<std::string>*, const char*> lists[] = {
+      {&assets.hotwords, c.hotwords}, {&assets.phrases, c.phrases}, {&assets.mask, c.mask},
+      {&assets.replace, c.replace}, {&assets.command_list, c.command_list}};
+  for (const auto& [list, given] : lists) *list = given ? std::optional<std::string>(given) : std::nullopt;
   return assets;
 }
 
@@ -260,7 +261,7 @@ void asr_options_init(asr_options* options, size_t struct_size) {
 }
 
 void asr_assets_init(asr_assets* assets, size_t struct_size) {
-  init(assets, struct_size, asr_assets{0, nullptr, nullptr, nullptr, 1, 0});
+  init(assets, struct_size, asr_assets{0, nullptr, nullptr, nullptr, 1, 0, nullptr, nullptr});
 }
 
 asr_status asr_options_set(asr_options* options, const char* name, const char* value, char* error, size_t error_size) {
@@ -354,6 +355,10 @@ int64_t asr_stream_sample_offset(asr_stream_handle* stream) {
 }
 
 const char* asr_stream_error(const asr_stream_handle* stream) { return stream ? stream->error.c_str() : ""; }
+
+const char* asr_stream_warning(const asr_stream_handle* stream, size_t index) {
+  return stream && index < stream->stream.warnings().size() ? stream->stream.warnings()[index].c_str() : nullptr;
+}
 
 const asr_event* asr_stream_next_event(asr_stream_handle* handle) {
   const asr_event* next = nullptr;

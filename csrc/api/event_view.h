@@ -40,7 +40,8 @@ class EventView {
              first(raw_words_),
              raw_words_.size(),
              first(alternatives_),
-             alternatives_.size()};
+             alternatives_.size(),
+             event_->num_taken_back};
     return &view_;
   }
 

@@ -33,7 +33,8 @@ ModelStream::ModelStream(std::shared_ptr<const Model> model, std::int32_t sample
       sample_rate_(sample_rate),
       left_context_ms_(left_context_ms(*model_, options)),
       next_left_context_ms_(left_context_ms_),
-      stream_(new_segment_options(*model_, options, assets)) {
+      options_(new_segment_options(*model_, options, assets)),
+      stream_(options_) {
   check_sample_rate(sample_rate_);
 }
 
@@ -62,7 +63,9 @@ void ModelStream::end_utterance() {
 }
 
 void ModelStream::change(const Options& options, const StreamAssets& assets) {
-  stream_.change(new_segment_options(*model_, options, assets));
+  auto changed = new_segment_options(*model_, options, assets);
+  stream_.change(changed);
+  options_ = std::move(changed);
   next_left_context_ms_ = left_context_ms(*model_, options);
   work();
 }

@@ -35,6 +35,7 @@ class ModelStream {
 
   std::optional<Event> next_event();
   std::int64_t sample_offset() const noexcept { return stream_.sample_offset(); }
+  const std::vector<std::string>& warnings() const noexcept { return options_->warnings; }
   const Model& model() const noexcept { return *model_; }
 
  private:
@@ -48,6 +49,7 @@ class ModelStream {
   std::int32_t left_context_ms_;
   std::int32_t next_left_context_ms_;  // from the next change of options
   std::int64_t num_changes_ = 0;
+  std::shared_ptr<const SegmentOptions> options_;  // as last given
   Stream stream_;
   std::array<Cache, 2> caches_;  // of the stream, and of the second pass over an utterance
   std::deque<Event> events_;

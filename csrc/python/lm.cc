@@ -124,7 +124,8 @@ void bind_lm(py::module_& m) {
              const py::gil_scoped_release release;  // to pronounce them takes long
              return std::make_shared<Hotwords>(list, tokens, boost, lm.get());
            }),
-           "list"_a, "tokens"_a, "boost"_a = kHotwordBoost, "lm"_a = nullptr);
+           "list"_a, "tokens"_a, "boost"_a = kHotwordBoost, "lm"_a = nullptr)
+      .def_property_readonly("warnings", &Hotwords::warnings);
 
   constexpr LmFusionOptions defaults;
   py::class_<LmFusion, std::shared_ptr<LmFusion>>(m, "LmFusion")
@@ -138,6 +139,15 @@ void bind_lm(py::module_& m) {
            "lm"_a, "tokens"_a, py::kw_only(), "weight"_a = defaults.weight, "word_bonus"_a = defaults.word_bonus,
            "oov_penalty"_a = defaults.oov_penalty, "prior_weight"_a = defaults.prior_weight, "hotwords"_a = nullptr,
            "phones"_a = std::vector<std::string>())
+      .def_property_readonly("written_forms",
+                             [](const LmFusion& fusion) {
+                               using Forms = std::vector<std::pair<std::string, std::string>>;
+                               return fusion.hotwords() ? fusion.hotwords()->written_forms() : Forms();
+                             })
+      .def_property_readonly("warnings",
+                             [](const LmFusion& fusion) {
+                               return fusion.hotwords() ? fusion.hotwords()->warnings() : std::vector<std::string>();
+                             })
       .def_property_readonly("over_phones", &LmFusion::over_phones)
       .def_property_readonly("tokens", &LmFusion::tokens)
       .def("prior_gain", &LmFusion::prior_gain, "before"_a, "token"_a)

@@ -90,7 +90,8 @@ py::list take_events(ExclusiveStream& self) {
       alternatives.append(py::make_tuple(alternative.text, to_list(alternative.words), alternative.confidence));
     }
     list.append(py::make_tuple(name(event.type), event.text, event.start_s, event.end_s, to_list(event.words),
-                               event.num_stable, event.endpoint, event.raw, to_list(event.raw_words), alternatives));
+                               event.num_stable, event.endpoint, event.raw, to_list(event.raw_words), alternatives,
+                               event.num_taken_back));
   }
   return list;
 }

@@ -33,7 +33,7 @@ py::tuple to_tuple(const ShownText& text) {
   for (const Word& word : text.words) {
     words.append(py::make_tuple(word.text, word.start_s, word.end_s, word.confidence));
   }
-  return py::make_tuple(words, text.num_stable);
+  return py::make_tuple(words, text.num_stable, text.num_taken_back);
 }
 
 std::optional<PunctuationRun> copied(const PunctuationRun* run) {
@@ -60,13 +60,16 @@ void bind_text(py::module_& m) {
   m.def(
       "text_options",
       [](bool formatted, const std::vector<std::string>& tokens, const std::optional<std::string>& mask,
-         std::shared_ptr<PunctuationMetadata> punctuation, const std::optional<std::string>& code) {
-        return std::const_pointer_cast<TextOptions>(
-            text_options(formatted, code ? *code : language_of_alphabet(tokens), mask ? &*mask : nullptr,
-                         std::move(punctuation)));
+         std::shared_ptr<PunctuationMetadata> punctuation, const std::optional<std::string>& code, bool commands,
+         const std::optional<std::string>& command_list, const std::optional<std::string>& replace,
+         const std::vector<WrittenForm>& written_forms) {
+        const std::string language = code ? *code : language_of_alphabet(tokens);
+        return std::const_pointer_cast<TextOptions>(text_options(
+            {formatted, language, std::move(punctuation), mask, commands, command_list, replace, written_forms}));
       },
       py::kw_only(), "formatted"_a, "tokens"_a, "mask"_a = py::none(), "punctuation"_a = py::none(),
-      "language"_a = py::none());
+      "language"_a = py::none(), "commands"_a = false, "command_list"_a = py::none(), "replace"_a = py::none(),
+      "written_forms"_a = std::vector<WrittenForm>());
   py::class_<PunctuationRun>(m, "PunctuationRun")
       .def_readonly("words", &PunctuationRun::words)
       .def_readonly("pauses_s", &PunctuationRun::pauses_s)

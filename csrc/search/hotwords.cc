@@ -2,19 +2,20 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <locale>
 #include <memory>
-#include <sstream>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
-#include "search/g2p.h"
+#include "search/hotword_list.h"
+#include "search/pronouncer.h"
 #include "search/spelling.h"
+#include "text/letter_case.h"
 
 namespace asr_stream {
 
 namespace {
 
-constexpr int kNumPronunciations = 3;     // of a word that no lexicon has
 constexpr std::size_t kMaxVariants = 16;  // of a hotword, by the pronunciations of its words
 
 // The number of a word in bytes that are no phone and no space.
@@ -29,20 +30,24 @@ std::string number_bytes(std::int32_t word) {
 
 bool is_digit(std::uint8_t byte) { return byte >= kFirstDigit && byte < kFirstDigit + 64; }
 
-float read_boost(std::string_view line, std::string_view number) {
-  std::istringstream stream{std::string(number)};
-  stream.imbue(std::locale::classic());
-  float boost = 0.0f;
-  if (!(stream >> boost) || !(stream >> std::ws).eof() || !is_allowed(option("hotword_boost"), boost)) {
-    throw std::invalid_argument("hotword line '" + std::string(line) + "': the boost behind the colon or tab, '" +
-                                std::string(number) + "', must be a number in " + interval(option("hotword_boost")));
-  }
-  return boost;
-}
-
 void raise(std::map<std::string, float>& boosts, const std::string& text, float boost) {
   float& highest = boosts[text];
   highest = std::max(highest, boost);
+}
+
+// The words of a hotword as they are spoken: a hyphen that no token writes is a space.
+std::string spoken(const Spelling& spelling, const std::string& written) {
+  try {
+    return spelling.spell(written, "hotword");
+  } catch (const std::invalid_argument&) {
+    std::string apart = written;
+    std::replace(apart.begin(), apart.end(), '-', ' ');
+    try {
+      if (apart != written) return spelling.spell(apart, "hotword");
+    } catch (const std::invalid_argument&) {  // the first error names the word as it was given
+    }
+    throw;
+  }
 }
 
 }  // namespace
@@ -51,80 +56,113 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
     : in_phones_(lm != nullptr) {
   check_option("hotword_boost", boost);
   const Spelling spelling(tokens);
-  std::map<std::string, float> boosts;
-  for (const std::string_view line : list_lines(list)) {
-    const std::size_t separator = line.find_last_of(":\t");
-    const float own = separator == std::string_view::npos ? boost : read_boost(line, line.substr(separator + 1));
-    raise(boosts, ' ' + spelling.spell(line.substr(0, separator), "hotword"), own);
+  std::unique_ptr<Pronouncer> pronouncer;
+  if (lm) pronouncer = std::make_unique<Pronouncer>(*lm);
+  std::map<std::string, float> boosts;  // by letters or phones
+  std::set<std::string> used;
+  for (const HotwordLine& line : read_hotwords(list, boost)) {
+    std::string fault;  // the first one
+    bool is_used = false;
+    const auto attempt = [&](auto add) {
+      try {
+        add();
+        is_used = true;
+      } catch (const std::invalid_argument& error) {
+        if (fault.empty()) fault = error.what();
+      }
+    };
+    const auto add = [&](const std::string& phrase) {
+      if (!lm) return raise(boosts, ' ' + phrase, line.boost);
+      raise_pronounced(boosts, *pronouncer, *lm, phrase, line.boost);
+    };
+    std::string own = line.written;  // as it is recognized
+    attempt([&] {
+      own = spoken(spelling, line.written);
+      add(own);
+    });
+    const std::string own_fault = std::exchange(fault, "");
+    if (!lm && !is_used) own.clear();
+    if (line.has_own_spelling() && !own.empty()) forms_.emplace_back(to_lower(own), line.written);
+    for (const std::string& alias : line.aliases) {
+      const bool is_one_word = lm && split_words(own).size() == 1, is_phrase = split_words(alias).size() > 1;
+      attempt([&] {
+        const std::string words = spoken(spelling, alias);
+        if (is_one_word) raise_alias(boosts, *pronouncer, *lm, own, words, line.boost);
+        if (is_one_word && !is_phrase) return;  // the words around tell it from the alias itself
+        add(words);
+        forms_.emplace_back(to_lower(words), line.written);
+      });
+    }
+    if (is_used) used.insert(own.empty() ? line.written : own);
+    if (!is_used && fault.empty()) fault = own_fault;  // its aliases are enough
+    if (!fault.empty()) warnings_.push_back("hotword line '" + std::string(line.line) + "': " + fault);
+    if (!fault.empty() && first_fault_.empty()) first_fault_ = fault;
   }
-  if (boosts.empty()) throw std::invalid_argument("the list of hotwords has no words; give one or more, or no list");
-  num_hotwords_ = boosts.size();
-  build(lm ? pronounced(boosts, *lm) : boosts);
+  if (boosts.empty()) {
+    throw std::invalid_argument(!first_fault_.empty()
+                                    ? first_fault_
+                                    : "the list of hotwords has no words; give one or more, or no list");
+  }
+  num_hotwords_ = used.size();
+  build(boosts);
   if (lm) find_endings();
 }
 
-// The same hotwords in phones, their boosts for a phone.
-std::map<std::string, float> Hotwords::pronounced(const std::map<std::string, float>& boosts, const NgramLm& lm) {
-  std::unique_ptr<const G2p> g2p;
-  std::vector<char> phone_bytes;  // of the phones of g2p
-  const auto pronounce = [&](const std::string& word, std::int32_t number) {
-    std::vector<std::string> result;
-    if (static_cast<std::size_t>(number) < lm.num_words()) {
-      for (const std::string_view bytes : lm.pronunciations(number)) result.emplace_back(bytes);
-    }
-    if (!result.empty()) return result;
-    if (!g2p && !lm.g2p().empty()) {
-      g2p = std::make_unique<const G2p>(lm.g2p().data(), lm.g2p().size());
-      for (const std::string& phone : g2p->phones()) {
-        const auto found = std::find(lm.phones().begin(), lm.phones().end(), phone);
-        if (found == lm.phones().end()) {
-          throw std::invalid_argument("the language model pronounces words with the phone '" + phone +
-                                      "', which it does not name; write it again with `asr lm`");
-        }
-        phone_bytes.push_back(static_cast<char>(NgramLm::kFirstPhone + (found - lm.phones().begin())));
-      }
-    }
-    if (g2p) {
-      for (const G2p::Pronunciation& found : g2p->pronounce(word, kNumPronunciations)) {
-        std::string bytes;
-        for (const std::int32_t phone : found.phones) bytes += phone_bytes[static_cast<std::size_t>(phone)];
-        if (!bytes.empty()) result.push_back(std::move(bytes));
-      }
-    }
-    if (result.empty()) {
-      throw std::invalid_argument("hotword '" + word + "' cannot be pronounced: the language model does not know it " +
-                                  (g2p ? "and its pronouncing model cannot read it"
-                                       : "and has no model that pronounces new words") +
-                                  "; write it as known words that are pronounced so");
-    }
-    return result;
-  };
+// The number of a word, which may be new.
+std::int32_t Hotwords::number_of(const NgramLm& lm, const std::string& word) {
+  const std::int32_t number = lm.find(word);
+  if (number != lm.unknown()) return number;
+  const auto at = std::find(new_words_.begin(), new_words_.end(), word) - new_words_.begin();
+  if (at == static_cast<std::ptrdiff_t>(new_words_.size())) new_words_.push_back(word);
+  return static_cast<std::int32_t>(lm.num_words()) + static_cast<std::int32_t>(at);
+}
 
-  std::map<std::string, float> result;
-  for (const auto& [text, boost] : boosts) {
-    std::vector<std::string> variants{""};
-    for (const std::string& word : split_words(text)) {
-      std::int32_t number = lm.find(word);
-      if (number == lm.unknown()) {
-        const auto at = std::find(new_words_.begin(), new_words_.end(), word) - new_words_.begin();
-        if (at == static_cast<std::ptrdiff_t>(new_words_.size())) new_words_.push_back(word);
-        number = static_cast<std::int32_t>(lm.num_words()) + static_cast<std::int32_t>(at);
-      }
-      std::vector<std::string> longer;
-      for (const std::string& bytes : pronounce(word, number)) {  // the likelier come first
-        for (const std::string& variant : variants) {
-          if (longer.size() < kMaxVariants) longer.push_back(variant + ' ' + bytes + number_bytes(number));
-        }
-      }
-      variants = std::move(longer);
-    }
-    for (const std::string& variant : variants) {
-      std::size_t num_phones = 0;
-      for (const char byte : variant) num_phones += num_units(byte);
-      raise(result, variant, boost * static_cast<float>(num_letters(text)) / static_cast<float>(num_phones));
-    }
+// boost: for a letter of `text`.
+void Hotwords::raise_variants(std::map<std::string, float>& boosts, const std::vector<std::string>& variants,
+                              const std::string& text, float boost) const {
+  for (const std::string& variant : variants) {
+    std::size_t num_phones = 0;
+    for (const char byte : variant) num_phones += num_units(byte);
+    raise(boosts, variant, boost * static_cast<float>(num_letters(text)) / static_cast<float>(num_phones));
   }
-  return result;
+}
+
+// The words of a hotword, in all their pronunciations; none is added where a word has none.
+void Hotwords::raise_pronounced(std::map<std::string, float>& boosts, Pronouncer& pronouncer, const NgramLm& lm,
+                                const std::string& text, float boost) {
+  std::vector<std::string> variants{""};
+  const std::vector<std::string> words = split_words(text);
+  std::vector<std::vector<std::string>> pronunciations;
+  for (const std::string& word : words) pronunciations.push_back(pronouncer.pronounce(word));
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::int32_t number = number_of(lm, words[i]);
+    std::vector<std::string> longer;
+    for (const std::string& bytes : pronunciations[i]) {  // the likelier come first
+      for (const std::string& variant : variants) {
+        if (longer.size() < kMaxVariants) longer.push_back(variant + ' ' + bytes + number_bytes(number));
+      }
+    }
+    variants = std::move(longer);
+  }
+  raise_variants(boosts, variants, text, boost);
+}
+
+// One word, which sounds like the words of its alias.
+void Hotwords::raise_alias(std::map<std::string, float>& boosts, Pronouncer& pronouncer, const NgramLm& lm,
+                           const std::string& word, const std::string& alias, float boost) {
+  std::vector<std::string> variants{" "};
+  for (const std::string& part : split_words(alias)) {
+    std::vector<std::string> longer;
+    for (const std::string& bytes : pronouncer.pronounce(part)) {
+      for (const std::string& variant : variants) {
+        if (longer.size() < kMaxVariants) longer.push_back(variant + bytes);
+      }
+    }
+    variants = std::move(longer);
+  }
+  const std::string number = number_bytes(number_of(lm, word));
+  for (std::string& variant : variants) variant += number;
+  raise_variants(boosts, variants, word, boost);
 }
 
 std::size_t Hotwords::num_units(char byte) const {

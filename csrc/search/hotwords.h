@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "options.h"
@@ -19,6 +20,8 @@
 #include "search/ngram_lm.h"
 
 namespace asr_stream {
+
+class Pronouncer;
 
 struct HotwordList {
   std::string lines;  // one entry a line
@@ -28,10 +31,14 @@ struct HotwordList {
 // Immutable, for any number of searches.
 class Hotwords {
  public:
-  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: one word or phrase a line; behind a tab or a
-  // colon the nats that each of its letters gains, in (0, 20], in place of `boost`. Of one given twice, the higher
-  // boost counts. std::invalid_argument for a list without any, a boost out of range, and what the tokens cannot spell.
-  // lm: where the search is over phones, the language model that pronounces the words.
+  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: see hotword_list.h; of one given twice, the
+  // higher boost counts. lm: where the search is over phones, the language model that pronounces the words.
+  //
+  // An alias is another pronunciation of a hotword of one word. An alias of several words is a hotword itself, and is
+  // written as the hotword; so is any alias where the search is over letters or the hotword has several words.
+  //
+  // Lines that cannot be spelled or pronounced are left out, see `warnings`. std::invalid_argument for a list of which
+  // nothing remains, and for a line that is not written so.
   Hotwords(std::string_view list, const std::vector<std::string>& tokens, float boost = kHotwordBoost,
            const NgramLm* lm = nullptr);
 
@@ -60,6 +67,10 @@ class Hotwords {
   // Those outside the vocabulary, whose numbers go on from its size.
   const std::vector<std::string>& new_words() const noexcept { return new_words_; }
 
+  // Of those that are written in a way of their own: the words that are recognized, in small letters, and the hotword.
+  const std::vector<std::pair<std::string, std::string>>& written_forms() const noexcept { return forms_; }
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }  // sentences that name the line
+
   std::size_t num_hotwords() const noexcept { return num_hotwords_; }
   float highest_boost() const noexcept { return highest_boost_; }  // of a letter, or of a phone
 
@@ -74,10 +85,18 @@ class Hotwords {
   std::size_t num_units(char byte) const;
   void build(const std::map<std::string, float>& boosts);
   void find_endings();
-  std::map<std::string, float> pronounced(const std::map<std::string, float>& boosts, const NgramLm& lm);
+  std::int32_t number_of(const NgramLm& lm, const std::string& word);
+  void raise_variants(std::map<std::string, float>& boosts, const std::vector<std::string>& variants,
+                      const std::string& text, float boost) const;
+  void raise_pronounced(std::map<std::string, float>& boosts, Pronouncer& pronouncer, const NgramLm& lm,
+                        const std::string& text, float boost);
+  void raise_alias(std::map<std::string, float>& boosts, Pronouncer& pronouncer, const NgramLm& lm,
+                   const std::string& word, const std::string& alias, float boost);
 
   bool in_phones_ = false;
-  std::vector<std::string> new_words_;
+  std::vector<std::string> new_words_, warnings_;
+  std::string first_fault_;
+  std::vector<std::pair<std::string, std::string>> forms_;
   std::vector<std::vector<std::int32_t>> endings_;
   std::unique_ptr<const Lexicon> spellings_;  // " NEW YORK"
   std::vector<Node> nodes_;                   // of the lexicon

@@ -108,6 +108,7 @@ class LmFusion {
   std::int32_t complete_word(const Path& path) const;
 
   const LmFusionOptions& options() const noexcept { return options_; }
+  const Hotwords* hotwords() const noexcept { return hotwords_.get(); }  // null: none
   bool has_lm() const noexcept { return lm_ != nullptr; }
   bool over_phones() const noexcept { return over_phones_; }
   // What is searched over: of phones, "▁AA", "AA" and so on.

@@ -160,7 +160,8 @@ std::size_t num_alike(const std::vector<Word>& a, const std::vector<Word>& b) {
 std::string join(const std::vector<Word>& words) {
   std::string text;
   for (const Word& word : words) {
-    if (!text.empty()) text += ' ';
+    const bool is_break = text.empty() || text.back() == '\n' || word.text.substr(0, 1) == "\n";
+    if (!is_break) text += ' ';
     text += word.text;
   }
   return text;

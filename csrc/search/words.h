@@ -49,7 +49,7 @@ bool begins_word(std::string_view token);
 // How many leading words of both are spelled alike.
 std::size_t num_alike(const std::vector<Word>& a, const std::vector<Word>& b);
 
-// The words with a space between them.
+// The words with a space between them, but where a line breaks.
 std::string join(const std::vector<Word>& words);
 
 // Index of the best hypothesis by ctc_weight * first pass + (1 - ctc_weight) * decoder score: the second pass of Zhang

@@ -37,19 +37,42 @@ std::vector<double> pauses(const std::vector<Word>& words, const std::vector<Sho
   return result;
 }
 
+// Leaves out what "scratch that" takes back of these words; how many utterances before them it takes back as well.
+std::size_t take_back(std::vector<Word>& words, std::vector<FoundCommand>& found, std::size_t& num_stable,
+                      std::size_t& num_known) {
+  std::size_t first = 0, num_former = 0, num_gone = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i].command->kind != SpokenCommand::Kind::kTakeBack) continue;
+    num_former += found[i].first == first;
+    first = found[i].last + 1;
+    num_gone = i + 1;
+  }
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(first));
+  found.erase(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(num_gone));
+  for (FoundCommand& each : found) {
+    each.first -= first;
+    each.last -= first;
+  }
+  for (std::size_t* count : {&num_stable, &num_known}) *count -= std::min(*count, first);
+  return num_former;
+}
+
 }  // namespace
 
-std::shared_ptr<const TextOptions> text_options(bool formatted, std::string_view language_code,
-                                                const std::string* mask,
-                                                std::shared_ptr<const PunctuationMetadata> punctuation) {
-  const Language* known = language(language_code);
-  if (!known && !mask) return nullptr;
+std::shared_ptr<const TextOptions> text_options(const TextRequest& request) {
+  const Language* known = language(request.language);
   auto options = std::make_shared<TextOptions>();
-  options->formatted = formatted && known;
+  options->formatted = request.formatted && known;
   options->language = known;
-  if (mask) options->mask = std::make_shared<const WordMask>(*mask);
-  if (known) options->punctuation = std::move(punctuation);
-  return options;
+  if (request.commands || request.command_list) {
+    options->commands =
+        std::make_shared<const Commands>(known ? known->commands : nullptr, request.command_list.value_or(""));
+  }
+  if (request.mask) options->mask = std::make_shared<const WordMask>(*request.mask);
+  if (known) options->punctuation = request.punctuation;
+  auto replacements = std::make_shared<const Replacements>(request.replace.value_or(""), request.written_forms);
+  if (!replacements->empty()) options->replacements = std::move(replacements);
+  return known || options->commands || options->mask || options->replacements ? options : nullptr;
 }
 
 void TextFormatter::begin_utterance() {
@@ -75,13 +98,26 @@ const PunctuationRun* TextFormatter::final(const std::vector<Word>& words, bool 
   return format(words, words.size(), true, !is_cut);
 }
 
-const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std::size_t num_stable, bool is_final,
+const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t num_stable, bool is_final,
                                             bool complete) {
   const Language* known = options_->language;
+  std::size_t num_known = num_stable, num_taken_back = 0;
+  std::vector<FoundCommand> found;
+  if (options_->commands) {
+    found = options_->commands->find(words, num_stable, is_final, &num_known);
+    num_taken_back = take_back(words, found, num_stable, num_known);
+    if (is_final && num_taken_back) {
+      continues_ = continued_;
+      begin_utterance();
+    }
+  }
   std::vector<std::string> texts;
   for (const Word& word : words) {
     texts.push_back(known ? to_lower(word.text) : word.text);
     if (known && !options_->formatted) known->spell(texts.back());
+  }
+  for (const FoundCommand& command : found) {
+    for (std::size_t i = command.first; i <= command.last; ++i) texts[i] = kCommandWord;
   }
   if (shown_.empty() && continues_ && !words.empty() && words[0].start_s - last_end_s_ >= kSentencePause) {
     in_sentence_ = continues_ = false;
@@ -89,7 +125,6 @@ const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std:
   // Settled words may have changed since.
   if (words_.size() > num_stable || !std::equal(words_.begin(), words_.end(), texts.begin())) begin_utterance();
   const std::vector<std::string> unmasked = texts;
-  std::size_t num_known = num_stable;
   if (options_->mask && options_->mask->longest()) {
     options_->mask->apply(texts);
     if (!is_final) num_known -= std::min(num_known, options_->mask->longest() - 1);  // a phrase may go on
@@ -97,7 +132,7 @@ const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std:
 
   // Numbers: what is settled once and for all, and what is not.
   const std::size_t begin = words_.size();
-  draft_ = {words, tokens_, 0, 0, is_final, complete};
+  draft_ = {std::move(words), tokens_, std::move(found), num_taken_back, 0, 0, is_final, complete};
   std::size_t num_settled = 0;
   if (known && options_->formatted) {
     for (ShownToken& token : known->numbers(texts, begin, num_known, &num_settled)) {
@@ -115,81 +150,160 @@ const PunctuationRun* TextFormatter::format(const std::vector<Word>& words, std:
 
   // Case and punctuation of what is not shown for good.
   run_.reset();
-  if (!known || !options_->formatted || !options_->punctuation || draft_.tokens.empty()) return nullptr;
+  if (!known || !options_->formatted || !options_->punctuation) return nullptr;
   const std::size_t before = std::min(options_->punctuation->left_context, kPartialContext);
   draft_.first = shown_.size() > before ? shown_.size() - before : 0;
-  run_.emplace();
-  for (std::size_t i = draft_.first; i < draft_.tokens.size(); ++i) run_->words.push_back(draft_.tokens[i].text);
-  run_->pauses_s = pauses(words, draft_.tokens, draft_.first);
-  run_->beginning = draft_.first ? SpecialUnit::kNone : continues_ ? SpecialUnit::kContinues : SpecialUnit::kSentence;
-  run_->complete = complete;
+  PunctuationRun run;
+  const std::vector<double> all_pauses = pauses(draft_.words, draft_.tokens, draft_.first);
+  for (std::size_t i = draft_.first; i < draft_.tokens.size(); ++i) {
+    if (draft_tokens().is_command(i)) continue;
+    run.words.push_back(draft_.tokens[i].text);
+    run.pauses_s.push_back(all_pauses[i - draft_.first]);
+  }
+  if (run.words.empty()) return nullptr;
+  run.beginning = draft_.first ? SpecialUnit::kNone : continues_ ? SpecialUnit::kContinues : SpecialUnit::kSentence;
+  run.complete = complete;
+  run_ = std::move(run);
   return &*run_;
 }
 
+// Whether a token that was recognized for good is one that a command behind it cannot change.
+bool TextFormatter::is_settled(std::size_t token) const {
+  const std::size_t behind = options_->commands && !draft_.is_final ? 1 : 0;
+  return token + behind < tokens_.size();
+}
+
+// The sentence, behind a command.
+void TextFormatter::passes(const SpokenCommand* command) {
+  if (!command || !command->changes_sentence()) return;
+  in_sentence_ = !command->ends_sentence();
+  if (!in_sentence_) sentence_length_ = 0;
+}
+
 ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::vector<float>& case_probs) {
-  const std::vector<ShownToken>& tokens = draft_.tokens;
+  const TokensWithCommands draft = draft_tokens();
   std::vector<std::string> all = shown_;
-  if (run_) {
-    if (mark_probs.size() != run_->words.size() * kNumMarks || case_probs.size() != run_->words.size() * kNumCases) {
-      throw std::invalid_argument("the network for punctuation answers for another number of words than " +
-                                  std::to_string(run_->words.size()));
-    }
-    // Of what is not shown as yet.
-    const std::size_t skipped = shown_.size() - draft_.first;
-    const auto rest = [skipped](const std::vector<float>& probs, std::size_t width) {
-      return std::vector<float>(probs.begin() + static_cast<std::ptrdiff_t>(skipped * width), probs.end());
-    };
-    const std::vector<std::string> words(run_->words.begin() + static_cast<std::ptrdiff_t>(skipped), run_->words.end());
-    const std::vector<float> marks = rest(mark_probs, kNumMarks);
-    const std::vector<float> cases = rest(case_probs, kNumCases);
-    const PunctuationContext context{in_sentence_, draft_.complete, after_title_, sentence_length_,
-                                     options_->language};
-    Punctuated found = punctuate(words, marks, cases, options_->punctuation->mixed, context);
-    for (std::size_t i = 0; i < words.size(); ++i) {  // "25," of a date, with a mark behind it
-      const bool ends_in_comma = !words[i].empty() && words[i].back() == ',';
-      if (ends_in_comma && found.words[i].size() > words[i].size()) found.words[i].erase(words[i].size() - 1, 1);
-    }
-    // What stays: tokens that the network has seen enough of, or is sure of.
-    std::size_t num_new = 0;
-    const auto stays = [&](std::size_t i) {
-      return i < tokens_.size() && (i + options_->punctuation->look_ahead < tokens_.size() ||
-                                    found.certainties[i - shown_.size()] >= kCertain);
-    };
-    while (stays(shown_.size() + num_new)) ++num_new;
-    draft_.num_shown = shown_.size() + num_new;
-    for (std::size_t i = 0; i < num_new; ++i) {
-      in_sentence_ = found.marks[i] != Mark::kPeriod;
-      after_title_ = found.name_follows[i];
-      sentence_length_ = in_sentence_ && found.marks[i] != Mark::kQuestion ? sentence_length_ + 1 : 0;
-    }
-    all.insert(all.end(), std::make_move_iterator(found.words.begin()),
-               std::make_move_iterator(found.words.end()));
+  const bool is_punctuated = run_.has_value();
+  if (is_punctuated) {
+    punctuate_draft(mark_probs, case_probs, all);
   } else {
-    for (std::size_t i = all.size(); i < tokens.size(); ++i) all.push_back(tokens[i].text);
-    draft_.num_shown = tokens_.size();
+    leave_unpunctuated(all);
   }
   shown_.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(draft_.num_shown));
 
+  std::vector<ReplacedWord> words = put_together(draft, all, draft_.num_shown);
+  if (options_->replacements) options_->replacements->apply(words);
   ShownText result;
-  result.num_stable = draft_.is_final ? 0 : draft_.num_shown;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const ShownToken& token = tokens[i];
-    Word word{std::move(all[i]), draft_.words[token.first].start_s, draft_.words[token.last].end_s,
-              draft_.words[token.first].confidence};
-    for (std::size_t k = token.first; k <= token.last; ++k) {
-      word.confidence = std::min(word.confidence, draft_.words[k].confidence);
-    }
-    result.words.push_back(std::move(word));
+  bool is_stable = !draft_.is_final;
+  for (ReplacedWord& word : words) {
+    is_stable = is_stable && word.is_stable;
+    result.num_stable += is_stable;
+    result.words.push_back(std::move(word.word));
   }
   if (draft_.is_final) {
+    result.num_taken_back = draft_.num_taken_back;
     if (!draft_.words.empty()) {
+      continued_ = continues_;
       continues_ = !draft_.complete;
       last_end_s_ = draft_.words.back().end_s;
+      // What was spoken, or left to be spoken, holds however long the pause.
+      const SpokenCommand* last = draft.last_change();
+      if (last) continues_ = !last->ends_sentence();
+      if (options_->commands && !options_->punctuation) continues_ = in_sentence_;
+      if (last || (options_->commands && !options_->punctuation)) last_end_s_ = std::numeric_limits<double>::infinity();
     }
     begin_utterance();
   }
   run_.reset();
   return result;
+}
+
+// Case and marks of the tokens that are not shown for good, by the network, but where a mark was spoken.
+void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const std::vector<float>& case_probs,
+                                    std::vector<std::string>& all) {
+  if (mark_probs.size() != run_->words.size() * kNumMarks || case_probs.size() != run_->words.size() * kNumCases) {
+    throw std::invalid_argument("the network for punctuation answers for another number of words than " +
+                                std::to_string(run_->words.size()));
+  }
+  const TokensWithCommands draft = draft_tokens();
+  std::vector<std::size_t> places;  // tokens that are words and not shown for good
+  std::size_t skipped = 0;
+  for (std::size_t i = draft_.first; i < draft.tokens.size(); ++i) {
+    if (draft.is_command(i)) continue;
+    if (i < shown_.size()) ++skipped;
+    else places.push_back(i);
+  }
+  const auto rest = [skipped](const std::vector<float>& probs, std::size_t width) {
+    return std::vector<float>(probs.begin() + static_cast<std::ptrdiff_t>(skipped * width), probs.end());
+  };
+  const std::vector<std::string> words(run_->words.begin() + static_cast<std::ptrdiff_t>(skipped), run_->words.end());
+  std::vector<float> marks = rest(mark_probs, kNumMarks);
+  const std::vector<float> cases = rest(case_probs, kNumCases);
+  std::vector<const SpokenCommand*> spoken;  // behind each word
+  std::vector<std::string> before_break(words.size());
+  for (std::size_t j = 0; j < words.size(); ++j) {
+    spoken.push_back(draft.change(places[j] + 1));
+    if (!spoken[j]) continue;
+    float* probs = &marks[j * kNumMarks];
+    const auto likeliest = static_cast<std::size_t>(std::max_element(probs, probs + kNumMarks) - probs);
+    if (spoken[j]->kind == SpokenCommand::Kind::kBreak && likeliest) before_break[j] = ",.?"[likeliest - 1];
+    const Mark mark = spoken[j]->ends_sentence() ? Mark::kPeriod : spoken[j]->text == "," ? Mark::kComma : Mark::kNone;
+    std::fill_n(probs, kNumMarks, 0.0f);
+    probs[static_cast<std::size_t>(mark)] = 1.0f;
+  }
+  const bool in_sentence = in_sentence_;
+  for (std::size_t i = shown_.size(); i < draft.tokens.size() && draft.is_command(i); ++i) passes(draft.command(i));
+  const PunctuationContext context{in_sentence_, draft_.complete, after_title_, sentence_length_, options_->language};
+  in_sentence_ = in_sentence;
+  Punctuated found = punctuate(words, marks, cases, options_->punctuation->mixed, context);
+  for (std::size_t j = 0; j < words.size(); ++j) {
+    std::string& word = found.words[j];
+    if (spoken[j]) {
+      const bool is_own = found.marks[j] == Mark::kPeriod && !words[j].empty() && words[j].back() == '.';
+      if (found.marks[j] != Mark::kNone && !is_own) word.pop_back();
+      if (before_break[j] != "." || !is_own) word += before_break[j];
+    }
+    // "25," of a date, with a mark behind it
+    const bool ends_in_comma = !words[j].empty() && words[j].back() == ',';
+    if (ends_in_comma && word.size() > words[j].size()) word.erase(words[j].size() - 1, 1);
+  }
+  all.resize(draft.tokens.size());
+  for (std::size_t j = 0; j < words.size(); ++j) all[places[j]] = std::move(found.words[j]);
+
+  // What stays: tokens that the network has seen enough of, or is sure of.
+  std::size_t num_behind = 0;  // settled words
+  for (const std::size_t place : places) num_behind += is_settled(place) ? 1 : 0;
+  std::size_t j = 0;
+  for (draft_.num_shown = shown_.size(); is_settled(draft_.num_shown); ++draft_.num_shown) {
+    if (draft.is_command(draft_.num_shown)) {
+      passes(draft.command(draft_.num_shown));
+      continue;
+    }
+    if (--num_behind < options_->punctuation->look_ahead && found.certainties[j] < kCertain) break;
+    in_sentence_ = found.marks[j] != Mark::kPeriod;
+    after_title_ = found.name_follows[j];
+    sentence_length_ = in_sentence_ && found.marks[j] != Mark::kQuestion ? sentence_length_ + 1 : 0;
+    ++j;
+  }
+}
+
+// Without the network, capitals follow the marks that are spoken.
+void TextFormatter::leave_unpunctuated(std::vector<std::string>& all) {
+  const TokensWithCommands draft = draft_tokens();
+  const bool with_capitals = options_->commands && options_->formatted;
+  bool in_sentence = in_sentence_;
+  draft_.num_shown = shown_.size();
+  for (std::size_t i = shown_.size(); i < draft.tokens.size(); ++i) {
+    const bool is_command = draft.is_command(i);
+    all.push_back(!is_command && with_capitals && !in_sentence_ ? capitalized(draft.tokens[i].text)
+                                                                : draft.tokens[i].text);
+    if (is_command) passes(draft.command(i));
+    else in_sentence_ = true;
+    if (!is_settled(i)) continue;
+    draft_.num_shown = i + 1;
+    in_sentence = in_sentence_;
+  }
+  if (!draft_.is_final) in_sentence_ = in_sentence;
 }
 
 }  // namespace asr_stream

@@ -1,4 +1,5 @@
-// Words as they are shown: masked words, numbers, case and punctuation, in this order, of one utterance after another.
+// Words as they are shown: spoken commands, masked words, numbers, case and punctuation, replacements, in this order,
+// of one utterance after another.
 //
 // What was shown as stable in a partial stays as long as the words under it do, and what a partial costs depends on
 // what is new in it. Nothing of an utterance reaches the next one but that a sentence goes on after a forced cut.
@@ -17,24 +18,39 @@
 #include <vector>
 
 #include "search/words.h"
+#include "text/commands.h"
+#include "text/dictated.h"
 #include "text/language.h"
 #include "text/mask.h"
 #include "text/punctuation.h"
+#include "text/replacements.h"
 
 namespace asr_stream {
 
 struct TextOptions {
   bool formatted = true;               // with numbers, case and punctuation; or words alone
   const Language* language = nullptr;  // or none: words as they are recognized
+  std::shared_ptr<const Commands> commands;                // or none
   std::shared_ptr<const WordMask> mask;                    // or none
   std::shared_ptr<const PunctuationMetadata> punctuation;  // of the network, or none: small letters, and "I"
+  std::shared_ptr<const Replacements> replacements;        // or none
 };
 
-// How a model of a language shows text; null: as it is recognized. A language without a folder has neither numbers nor
-// case and punctuation. mask: a list, or none.
-std::shared_ptr<const TextOptions> text_options(bool formatted, std::string_view language_code,
-                                                const std::string* mask,
-                                                std::shared_ptr<const PunctuationMetadata> punctuation = nullptr);
+// What the text of a model's events is to be. Lists: one entry a line, or none.
+struct TextRequest {
+  bool formatted = true;
+  std::string_view language;  // its code
+  std::shared_ptr<const PunctuationMetadata> punctuation = nullptr;
+  std::optional<std::string> mask = {};
+  bool commands = false;  // the language's; a list of them turns them on
+  std::optional<std::string> command_list = {};
+  std::optional<std::string> replace = {};
+  std::vector<WrittenForm> written_forms = {};  // of hotwords
+};
+
+// Null: the text is shown as it is recognized. A language without a folder has neither numbers nor case and
+// punctuation. std::invalid_argument for a list that is amiss, and for commands of a language that has none.
+std::shared_ptr<const TextOptions> text_options(const TextRequest& request);
 
 // One run of the network: words in small letters, and the pause before each in seconds, NaN where unknown.
 struct PunctuationRun {
@@ -47,6 +63,7 @@ struct PunctuationRun {
 struct ShownText {
   std::vector<Word> words;  // a word that stands for several has their times, and their least confidence
   std::size_t num_stable = 0;
+  std::size_t num_taken_back = 0;  // of a final: so many finals before it are taken back
 };
 
 // For one stream. Each partial and final is followed by `shown`, but where there is none to be shown.
@@ -68,6 +85,8 @@ class TextFormatter {
   struct Draft {
     std::vector<Word> words;
     std::vector<ShownToken> tokens;  // before punctuation
+    std::vector<FoundCommand> found;
+    std::size_t num_taken_back = 0;
     std::size_t first = 0;           // token that the network is given first
     std::size_t num_shown = 0;       // tokens that are shown for good
     bool is_final = false;
@@ -75,10 +94,17 @@ class TextFormatter {
   };
 
   void begin_utterance();
-  const PunctuationRun* format(const std::vector<Word>& words, std::size_t num_stable, bool is_final, bool complete);
+  const PunctuationRun* format(std::vector<Word> words, std::size_t num_stable, bool is_final, bool complete);
+  TokensWithCommands draft_tokens() const { return {draft_.words, draft_.tokens, draft_.found}; }
+  bool is_settled(std::size_t token) const;
+  void passes(const SpokenCommand* command);
+  void punctuate_draft(const std::vector<float>& mark_probs, const std::vector<float>& case_probs,
+                       std::vector<std::string>& all);
+  void leave_unpunctuated(std::vector<std::string>& all);
 
   std::shared_ptr<const TextOptions> options_;
   bool continues_ = false;    // the utterance goes on with a sentence
+  bool continued_ = false;    // the one before did
   double last_end_s_ = 0.0;   // of the utterance before
   // What stands of the utterance under way.
   std::vector<std::string> words_;  // as recognized, that are settled

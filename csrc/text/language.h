@@ -12,6 +12,8 @@
 
 namespace asr_stream {
 
+struct CommandLanguage;
+
 // The text shown for the words `first` to `last`.
 struct ShownToken {
   std::string text;
@@ -48,6 +50,7 @@ struct Language {
   const NameWords* names;
   // Words that a comma rarely stands before, such as "that", and the probability that it has to have there.
   const std::unordered_map<std::string, float>* rare_commas;
+  const CommandLanguage* commands;  // spoken ones
   bool (*is_initialism)(const std::string& word);  // of small letters, known to be written in capitals: "fbi"
   // Of small letters, obscene by the usual lists. Many are beginnings of other words ("cockpit", "title"), so a partial
   // shows them only when they are stable.

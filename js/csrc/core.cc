@@ -80,8 +80,8 @@ Options resolve(const Options& options, const ModelMetadata& metadata) {
   return guarded([&] { return resolved(options, metadata); });
 }
 
-// lists: an object with texts hotwords, phrases and mask, one entry a line, or without. lm, punctuation, neural_lm: or
-// null.
+// lists: an object with texts hotwords, phrases, mask, replace and commandList, one entry a line, or without. lm,
+// punctuation, neural_lm: or null.
 std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::shared_ptr<ModelMetadata>& metadata,
                                              const val& lists, std::shared_ptr<NgramLm> lm,
                                              std::shared_ptr<PunctuationMetadata> punctuation,
@@ -90,7 +90,7 @@ std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::
     const auto list = [&lists](const char* name) {
       return lists.hasOwnProperty(name) ? std::optional(lists[name].as<std::string>()) : std::nullopt;
     };
-    const Lists given{list("hotwords"), list("phrases"), list("mask")};
+    const Lists given{list("hotwords"), list("phrases"), list("mask"), list("replace"), list("commandList")};
     if (given.phrases) lm = nullptr;  // is not used
     if (!lm) neural_lm = nullptr;
     auto fusion = new_fusion(options, std::move(lm), metadata->output_symbols(), metadata->phones, given.hotwords);
@@ -99,6 +99,12 @@ std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::
     const Segment check(made);
     return std::const_pointer_cast<SegmentOptions>(made);
   });
+}
+
+val warnings(const SegmentOptions& options) {
+  val array = val::array();
+  for (const std::string& warning : options.warnings) array.call<void>("push", warning);
+  return array;
 }
 
 std::shared_ptr<Stream> make_stream(std::shared_ptr<SegmentOptions> options) {
@@ -235,6 +241,7 @@ val take_events(Stream& self) {
       object.set("alternatives", alternatives);
     }
     if (event.endpoint) object.set("endpoint", std::string(event.endpoint));
+    if (event.num_taken_back) object.set("numTakenBack", static_cast<int>(event.num_taken_back));
     events.call<void>("push", object);
   }
   return events;
@@ -343,7 +350,8 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
   class_<SegmentOptions>("SegmentOptions")
       .smart_ptr<std::shared_ptr<SegmentOptions>>("std::shared_ptr<SegmentOptions>")
       .constructor(&make_options)
-      .property("rescores", &SegmentOptions::rescores);
+      .property("rescores", &SegmentOptions::rescores)
+      .property("warnings", &warnings);
   class_<Stream>("Stream")
       .smart_ptr<std::shared_ptr<Stream>>("std::shared_ptr<Stream>")
       .constructor(&make_stream)

@@ -35,6 +35,8 @@ export interface StreamEvent {
    * and its final may differ all the same.)
    */
   numStable?: number;
+  /** Of a final: so many finals before it, that are not taken back already, are ("scratch that"). */
+  numTakenBack?: number;
   /** Of a final: what ended the utterance. A gap is an end of audio. */
   endpoint?: "silence_after_speech" | "silence_without_speech" | "max_utterance" | "end_of_audio";
   /** Of a final, with the option maxAlternatives: other sentences that it may have been, the likeliest first. */
@@ -106,6 +108,8 @@ export interface Options {
   /** other sentences in a final that the utterance may have been, the likeliest first; a whole number in [0, 20];
    * default: 0 */
   maxAlternatives?: number;
+  /** obey spoken commands of dictation: comma, new line, all caps, scratch that, ...; default: false */
+  commands?: boolean;
   // </options>
 }
 
@@ -122,7 +126,9 @@ export interface RecognizerOptions extends Options {
   punctuation?: string | URL | Uint8Array | ArrayBuffer | null;
   /**
    * Words and phrases that are expected, for the beam searches, such as ["Abbey Road", "Leighton:2"]: each of its
-   * letters counts `hotwordBoost` nats, or the number after the colon.
+   * letters counts `hotwordBoost` nats, or the number after the colon. Behind an equals sign may be what it sounds
+   * like: "Nguyen = win, new yen". Capitals, digits and signs are written as they are given. An entry that cannot be
+   * used is left out; `Recognizer.warnings` names it.
    */
   hotwords?: string[];
   /**
@@ -132,6 +138,10 @@ export interface RecognizerOptions extends Options {
   phrases?: string[];
   /** Words and phrases that are not to be shown: their letters become stars. */
   mask?: string[];
+  /** What is written in place of words and phrases, applied last, such as ["my address -> 12 Main Street"]. */
+  replace?: string[];
+  /** Spoken commands of one's own, such as ["next item -> new line"]; they turn `commands` on. */
+  commandList?: string[];
   /**
    * The ONNX Runtime: `import * as ort from ...`. By default "onnxruntime-web/wasm" is imported, which a page without
    * a bundler cannot find by that name, and run in one thread.
@@ -162,7 +172,11 @@ export class Recognizer {
    * A recognizer with other options and lists, which shares the models of this one; this one is closed last. Rejects as
    * `load` does.
    */
-  withOptions(changes: Options & Pick<RecognizerOptions, "hotwords" | "phrases" | "mask">): Promise<Recognizer>;
+  withOptions(
+    changes: Options & Pick<RecognizerOptions, "hotwords" | "phrases" | "mask" | "replace" | "commandList">,
+  ): Promise<Recognizer>;
+  /** Sentences about entries of lists that are left out; each names its entry. */
+  readonly warnings: string[];
   /** The language that the model writes, in ISO 639-1; "" where it is not known. */
   readonly language: string;
   /** A new stream: it holds all state of one source of audio. */

@@ -12,7 +12,7 @@ const FILES = {
   model: "the model", lm: "the language model", neuralLm: "the neural language model",
   punctuation: "the model for punctuation",
 };
-const LISTS = ["hotwords", "phrases", "mask"];
+const LISTS = ["hotwords", "phrases", "mask", "replace", "commandList"];
 const SHARED = [...Object.keys(FILES), "ort", "sessionOptions", "progress"]; // of a recognizer and its variants
 const ASSETS = [...SHARED, ...LISTS]; // the options are in csrc/options.h
 
@@ -93,6 +93,10 @@ export class Recognizer {
 
   get language() {
     return this.model.metadata.language;
+  }
+
+  get warnings() {
+    return this.streamOptions.warnings;
   }
 
   stream() {

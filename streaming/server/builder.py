@@ -43,7 +43,9 @@ class Builder:
 def _build(recognizer: Recognizer, changes: dict[str, Any]) -> Recognizer:
     words = changes.get("hotwords")
     try:
-        return recognizer.with_options(**changes)
+        made = recognizer.with_options(**changes)
+        if not made.warnings or not isinstance(words, tuple):
+            return made
     except ValueError:
         if not words or not isinstance(words, tuple):
             raise
@@ -57,10 +59,10 @@ def _usable(recognizer: Recognizer, changes: dict[str, Any], words: Sequence[str
 
     def accepted(words: Sequence[str], *pronounced: Any) -> bool:
         try:
-            new_hotwords(words, recognizer.onnx.tokens, recognizer.hotword_boost, *pronounced)
+            made = new_hotwords(words, recognizer.onnx.tokens, recognizer.hotword_boost, *pronounced)
         except ValueError:
             return False
-        return True
+        return not made.warnings
 
     spelled = tuple(word for word in words if accepted([word]))
     pronounced = recognizer.language_model, recognizer.onnx.metadata.phones

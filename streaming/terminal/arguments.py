@@ -89,7 +89,7 @@ def new_parser() -> Parser:
         metavar="TOOL",
         help="type words into the focused window once they are stable; turns off the second pass; TOOL: "
         + ", ".join(TOOLS)
-        + "; default: the first that works here",
+        + "; default: the first that works here; obeys --commands",
     )
     dictation.add_argument(
         "--paused", action="store_true", help="start with the microphone closed; asr-stream toggle opens it"
@@ -194,6 +194,7 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
         if not_live or args.system_audio:
             parser.error(f"--type types the words of the microphone: leave out {not_live or '--system-audio'}")
         args.second_pass = False  # it changes words that were typed
+        args.commands = args.commands is not False
 
 
 def _check_raw_rate(parser: Parser, rate: int, paths: Sequence[str]) -> None:

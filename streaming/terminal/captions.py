@@ -70,7 +70,7 @@ class Captions:
             with self._console:  # one write for both: the partial goes as its successor comes
                 self._partials.pop(label, None)
                 self._draw()
-                if not isinstance(event, Partial):
+                if not isinstance(event, Partial) and event.text.strip():
                     self._print_line(labeled(event.text, label), "")
 
     def warn(self, message: str) -> None:
@@ -124,7 +124,9 @@ class Captions:
         width = max(self.width - cell_len(before), 1)
         rows: list[tuple[list[str], list[str]]] = []  # stable words of each row, and the others
         used = width
-        for number, word in enumerate(event.text.split(" ")):
+        line_break = "⏎" if self.unicode else "/"
+        words = [word.word.replace("\n", line_break) for word in event.words] or event.text.split(" ")
+        for number, word in enumerate(words):
             for piece in chop_cells(word, width) or [""]:  # a word may be longer than the row
                 if used + 1 + cell_len(piece) > width:
                     rows.append(([], []))

@@ -37,7 +37,7 @@ class Format(Protocol):
 
 
 class PlainText:
-    """Finals, a line each."""
+    """Finals, a line each. What "scratch that" takes back has been written, and stays."""
 
     complete = False
 
@@ -45,7 +45,8 @@ class PlainText:
         return f"== {name} ==\n" if name else ""
 
     def add(self, event: Event, label: str = "") -> str:
-        return f"{labeled(event.text, label)}\n" if event.type == "final" else ""
+        is_shown = event.type == "final" and event.text.strip()
+        return f"{labeled(event.text, label)}\n" if is_shown else ""
 
     def end(self) -> str:
         return ""

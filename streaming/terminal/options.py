@@ -13,7 +13,8 @@ from asr.options import OPTIONS, described, flag
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
 
-ASSETS = ("model", "lm", "neural_lm", "hotwords", "phrases", "punctuation", "mask", "provider")
+LISTS = ("hotwords", "phrases", "mask", "replace", "command_list")
+ASSETS = ("model", "lm", "neural_lm", "punctuation", *LISTS, "provider")
 """Parameters of the recognizer that are files or lists."""
 _NAME = re.compile(rf"^({'|'.join((*ASSETS, *OPTIONS))})\b")
 
@@ -38,7 +39,8 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--hotwords",
         metavar="FILE",
-        help="words and phrases to expect, one per line; a number after a colon is that line's boost",
+        help="words and phrases to expect, one per line, spelled as they are to be written; = and what it sounds like; "
+        "a number after a colon is that line's boost",
     )
     how.add_argument(
         "--phrases",
@@ -52,6 +54,14 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
         help="model for case and punctuation, or none; default: the bundled one",
     )
     how.add_argument("--mask", metavar="FILE", help="words and phrases to show as stars, one per line")
+    how.add_argument(
+        "--replace", metavar="FILE", help="what is written in place of words, one a line: my address -> 12 Main Street"
+    )
+    how.add_argument(
+        "--command-list",
+        metavar="FILE",
+        help="spoken commands of your own, one a line: next item -> new line; turns --commands on",
+    )
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     for name, option in OPTIONS.items():
         kind: dict[str, Any] = {"action": _Parsed, "metavar": name[name.rfind("_") + 1 :].upper()}
@@ -86,7 +96,7 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
 
     if args.model == "":
         raise ValueError("--model is empty; name a file, or leave it out for the bundled model")
-    for name in ("hotwords", "phrases", "mask"):
+    for name in LISTS:
         path = getattr(args, name)
         if path is not None and not Path(path).exists():
             raise ValueError(f"{flag(name)}: there is no file {path}; write the words into a file, one per line")
@@ -104,6 +114,8 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
                 f"{args.model} is used without a language model: it spells words by their sound, and most are wrong; "
                 "add --lm bundled for English, or one from asr lm (--lm none: without this message)"
             )
+        for warning in recognizer.warnings:
+            print_error(f"left out: {warning}")
         return recognizer
     except (ModelError, LmError):
         raise

@@ -205,10 +205,13 @@ def _spelled(words: Iterable[Word], width: int) -> list[Word]:
     """`words`, those that are longer than a line, of `width` characters, in pieces that share the time."""
     pieces = []
     for word in words:
-        count = -(-len(word.word) // width)
+        whole = " ".join(word.word.split())  # a cue ends where a line is empty
+        count = -(-len(whole) // width)
+        if not count:
+            continue
         step = (word.end_s - word.start_s) / count
         for i in range(count):
-            text = word.word[i * width : (i + 1) * width]
+            text = whole[i * width : (i + 1) * width]
             pieces.append(Word(text, word.start_s + i * step, word.start_s + (i + 1) * step, word.confidence))
     return pieces
 

@@ -20,6 +20,8 @@ TIMEOUT_S = 10.0
 """Beyond what the keys of a text take."""
 KEYS_PER_S = 25.0
 """At least."""
+MOST_KEYS = 100
+"""That one command line presses."""
 
 
 class TypingError(ValueError):
@@ -33,14 +35,40 @@ class TypingTool:
     name: str
     command: tuple[str, ...]
     before: str = ""
+    enter: str = ""
+    """What types a line break, where `before` is; else it is a character of the text."""
+    backspace: tuple[str, ...] = ()
+    """The command that presses the keys whose names follow it; none: nothing can be taken back."""
+    focus: tuple[str, ...] = ()
+    """The command that prints which window has the focus; none: it is not known."""
 
     def type(self, text: str) -> None:
         """Types `text` and waits until its last key is released. An empty one is a test. Raises TypingError."""
-        content = f"{self.before}{text}" if text else ""
+        lines = text.split("\n") if self.enter else [text]
+        content = f"\n{self.enter}\n".join(f"{self.before}{line}" if line else "" for line in lines)
+        self._run(self.command, content, len(text))
+
+    def erase(self, num_characters: int) -> None:
+        """Presses the backspace key so often. Raises TypingError."""
+        for begin in range(0, num_characters, MOST_KEYS):
+            count = min(MOST_KEYS, num_characters - begin)
+            self._run((*self.backspace, *["BackSpace"] * count), "", count)
+
+    def window(self) -> str:
+        """Which window has the focus; "" where that is not known."""
+        if not self.focus:
+            return ""
+        try:
+            found = subprocess.run(self.focus, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        return found.stdout.strip()
+
+    def _run(self, command: tuple[str, ...], content: str, num_keys: int) -> None:
         try:
             # A session of its own: Ctrl-C, or a signal to this process's group, must not end it while it holds a key.
             process = subprocess.Popen(
-                self.command,
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -49,7 +77,7 @@ class TypingTool:
         except OSError as error:
             raise TypingError(f"{self.name} cannot be started: {error.strerror}") from error
         try:
-            _, errors = process.communicate(content.encode(), TIMEOUT_S + len(text) / KEYS_PER_S)
+            _, errors = process.communicate(content.encode(), TIMEOUT_S + num_keys / KEYS_PER_S)
         except subprocess.TimeoutExpired as error:  # left alone, since it may hold a key
             raise TypingError(f"{self.name} does not end") from error
         if process.returncode:
@@ -62,10 +90,16 @@ TOOLS = {
     for tool in (
         # ms before the first key, which windows lose of a keyboard that is the first one, and between keys.
         TypingTool("wtype", ("wtype", "-s", "50", "-d", "5", "-")),
-        TypingTool("dotool", ("dotool",), before="type "),
+        TypingTool("dotool", ("dotool",), before="type ", enter="key enter"),
         TypingTool("ydotool", ("ydotool", "type", "--file", "-")),
         # A letter that no key has gets one for its turn, which a busy window must learn of in time.
-        TypingTool("xdotool", ("xdotool", "type", "--delay", "30", "--file", "-")),
+        # Where the focus is known, what was typed can be taken back.
+        TypingTool(
+            "xdotool",
+            ("xdotool", "type", "--delay", "30", "--file", "-"),
+            backspace=("xdotool", "key", "--delay", "30"),
+            focus=("xdotool", "getwindowfocus"),
+        ),
     )
 }
 _ADVICE = {

@@ -108,6 +108,8 @@ def test_lists_come_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ("options", "message"),
     [
         ({"hotwords": ["R2-D2"]}, "hotword 'R2-D2' cannot be written by this model: it has no '2', '-'; write it as"),
+        ({"hotwords": ["Ann = , ben"]}, "hotword line 'Ann = , ben' has an empty place; write it as Nguyen = win"),
+        ({"hotwords": [f"Ann = {', '.join(['b'] * 17)}"]}, "has 17 aliases; it may have 16"),
         ({"hotwords": ["AC:DC"]}, r"hotword line 'AC:DC': the boost .* must be a number in \(0, 20\]"),
         ({"hotwords": ["Ada"], "hotword_boost": 0.0}, r"hotword_boost is 0; it must be in \(0, 20\]"),
         ({"hotwords": ["Ada"], "search": "greedy"}, "search greedy takes no language model and no hotwords"),
@@ -122,3 +124,42 @@ def test_lists_come_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_what_is_wrong_is_named(recognizer: Recognizer, options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         recognizer.with_options(**options)
+
+
+def test_a_line_that_cannot_be_used_is_left_out_with_a_warning(
+    recognizer: Recognizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hot = recognizer.with_options(hotwords=["Phronsie", "R2-D2", "Ann = b5, ben"])
+    assert [warning.split(":")[0] for warning in hot.warnings] == [
+        "hotword line 'R2-D2'",
+        "hotword line 'Ann = b5, ben'",
+    ]
+    assert "'R2-D2' cannot be written by this model: it has no '2'" in hot.warnings[0]
+    assert recognizer.warnings == ()
+    (tmp_path / "hotwords.txt").write_text("Phronsie\nR2-D2\n")
+    audio = write_audio(tmp_path / "short.wav", np.zeros(1600, np.float32))
+    assert main(["--file", str(audio), "--hotwords", str(tmp_path / "hotwords.txt")]) == 0
+    assert "asr-stream: left out: hotword line 'R2-D2': hotword 'R2-D2' cannot be" in capsys.readouterr().err
+
+
+def shown(events: list[Event]) -> str:
+    return " ".join(event.text for event in events if event.type == "final")
+
+
+def test_hotwords_are_written_as_in_the_file(recognizer: Recognizer) -> None:
+    hot = recognizer.with_options(hotwords=["BranKovik:1.5", "GPT-4 = g p t four"])
+    assert "BranKovik" in shown(events_of(hot, "they went to the town of brankovik"))
+    assert hot.warnings == ()
+    assert "GPT-4" in shown(events_of(hot, "they asked g p t four about it"))
+    small = recognizer.with_options(hotwords=["brankovik:1.5"])
+    assert "Brankovik" in shown(events_of(small, "they went to the town of brankovik"))
+
+
+def test_an_alias_is_a_pronunciation(recognizer: Recognizer) -> None:
+    """And the word that sounds so stays what it is where the sentence asks for it."""
+    plain, hot = (recognizer.with_options(hotwords=hotwords) for hotwords in (None, ["Nguyen = win, new yen : 3"]))
+    assert "Nguyen" not in shown(events_of(plain, "i met mister win yesterday"))
+    assert "Nguyen" in shown(events_of(hot, "i met mister win yesterday"))
+    assert "Nguyen" in shown(events_of(hot, "i met mister new yen yesterday"))
+    gentle = recognizer.with_options(hotwords=["Nguyen = win : 0.2"])
+    assert "Nguyen" not in shown(events_of(gentle, "she wants to win the game"))

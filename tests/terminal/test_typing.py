@@ -18,7 +18,7 @@ from support.x_server import Window, XServer, wait_until
 from asr import Recognizer
 from asr.runtime.search import Word
 from asr.streaming.events import Error, Event, Final, Partial
-from asr.streaming.terminal.typing_thread import StableWords, TypingThread
+from asr.streaming.terminal.typing_thread import Change, StableWords, TypingThread
 from asr.streaming.terminal.typing_tools import TypingError, TypingTool, find_tool
 
 
@@ -50,7 +50,7 @@ def final(text: str) -> Event:
 )  # fmt: skip
 def test_each_word_is_typed_once_when_it_is_stable(events: list[Event], typed: list[str]) -> None:
     stable_words = StableWords()
-    assert [text for event in events if (text := stable_words.add(event))] == typed
+    assert [text for event in events if (text := stable_words.add(event).text)] == typed
 
 
 @pytest.mark.parametrize("text", ["plain", "formatted"])
@@ -61,13 +61,13 @@ def test_what_is_typed_is_the_text_of_the_finals(conversation: np.ndarray, text:
     for begin in range(0, 140000, 1600):
         stream.accept_waveform(conversation[begin : begin + 1600])
         for event in stream.events():
-            new = stable_words.add(event)
+            new = stable_words.add(event).text
             typed += new
             early += len(new) if isinstance(event, Partial) else 0
             finals += [event.text] if isinstance(event, Final) else []
     stream.finish()
     for event in stream.events():
-        typed += stable_words.add(event)
+        typed += stable_words.add(event).text
         finals += [event.text]
     assert typed == "".join(f"{each} " for each in finals)
     assert len(finals) >= 2 and early > 0.25 * len(typed)
@@ -95,6 +95,80 @@ def test_text_arrives_in_the_window(window: Window) -> None:
     typing.show(final(text))
     typing.close()
     assert (typing.fault, window.text) == ("", f"{text} ")
+
+
+def spoken(text: str, start_s: float = 0.0, num_taken_back: int = 0) -> Event:
+    """A final; "\\n" is a line break."""
+    said = tuple(
+        Word(word.replace("\\n", "\n"), start_s + i, start_s + i + 0.9, 1.0) for i, word in enumerate(text.split())
+    )
+    return Final(text, 0.0, 1.0, said, num_taken_back=num_taken_back)
+
+
+@pytest.mark.parametrize(
+    ("events", "changes"),
+    [
+        ([spoken("one"), spoken("", 0, 1)], [Change("one ", 0, True), Change("", 1, True)]),
+        ([spoken("Dear\\n")], [Change("Dear\n", 0, True)]),
+        ([spoken("a\\n b")], [Change("a\nb ", 0, True)]),
+        # Words of the same utterance that were typed as stable: the final has none of them.
+        ([partial("call bob", 2), partial("", 0), spoken("")],
+         [Change("call bob"), Change(), Change("", 1, True)]),
+        ([partial("call bob", 2), Partial("ann", 0, 1, spoken("ann", 5).words, num_stable=1), spoken("ann", 5, 2)],
+         [Change("call bob"), Change(), Change("ann ", 3, True)]),
+    ],
+)  # fmt: skip
+def test_what_is_taken_back_is_erased_with_the_final(events: list[Event], changes: list[Change]) -> None:
+    stable_words = StableWords()
+    assert [stable_words.add(event) for event in events] == changes
+
+
+def test_scratch_that_erases_what_was_typed_into_the_window(window: Window) -> None:
+    typing = TypingThread(find_tool())
+    for event in (
+        spoken("Hello"),
+        spoken(", Zoë"),
+        spoken("stay"),
+        partial("call bob", 2),
+        spoken(""),
+        spoken("", 0, 1),
+    ):
+        typing.show(event)
+    typing.close()
+    erased = "\x7f"  # of a raw terminal, which erases nothing by itself
+    typed = ""
+    for letter in window.text.replace("\x08", erased):
+        typed = typed[:-1] if letter == erased else typed + letter
+    assert (typing.fault, typing.new_error(), typed) == ("", "", "Hello, Zoë ")
+
+
+def test_nothing_is_erased_where_the_focus_has_moved(window: Window, display: XServer, tmp_path: Path) -> None:
+    typing = TypingThread(find_tool())
+    typing.show(spoken("mine"))
+    wait_until(lambda: window.text == "mine ")
+    other = display.window(tmp_path / "other.txt")
+    other.focus()
+    typing.show(spoken("", 0, 1))
+    typing.show(spoken("there"))
+    typing.close()
+    assert typing.new_error() == "scratch that: another window had the focus since, so nothing is deleted"
+    assert (window.text, other.text) == ("mine ", "there ")
+
+
+def test_nothing_is_erased_where_the_focus_is_not_known(tmp_path: Path) -> None:
+    typed = tmp_path / "typed"
+    typing = TypingThread(TypingTool("wtype", ("sh", "-c", f"cat >> {typed}")))
+    for event in (spoken("one"), spoken("two", 0, 1)):
+        typing.show(event)
+    typing.close()
+    assert typing.new_error() == "scratch that: wtype does not tell which window has the focus; delete it there"
+    assert typed.read_text() == "one two "
+
+
+def test_a_program_that_reads_lines_gets_a_key_for_each_line_break(tmp_path: Path) -> None:
+    typed = tmp_path / "typed"
+    TypingTool("dotool", ("sh", "-c", f"cat > {typed}"), before="type ", enter="key enter").type("one\n\ntwo\n")
+    assert typed.read_text().split("\n") == ["type one", "key enter", "", "key enter", "type two", "key enter", ""]
 
 
 def test_a_process_that_is_killed_while_it_types_leaves_no_key_pressed(window: Window, display: XServer) -> None:

@@ -63,14 +63,14 @@ class Shown:
 
     def _shown(self, run: PunctuationRun | None) -> tuple[Words, int]:
         if run is None:
-            return self.formatter.shown()
+            return self.formatter.shown()[:2]
         assert self.network is not None and len(run.words) == len(run.pauses_s)
         marks, cases = self.network(run)
         doubt = 0.0 if self.sure else 0.05
         probs = [np.eye(size)[labels] + doubt for size, labels in ((NUM_MARKS, marks), (NUM_CASES, cases))]
         for mark, doubtful in self.doubt_of.items():
             probs[0][np.array(marks) == mark] = doubtful
-        return self.formatter.shown(*((each / each.sum(1, keepdims=True)).ravel() for each in probs))
+        return self.formatter.shown(*((each / each.sum(1, keepdims=True)).ravel() for each in probs))[:2]
 
 
 def marked(run: PunctuationRun) -> Labels:

@@ -139,13 +139,18 @@ typedef struct asr_model_options {
 /* Files and lists of a stream, besides the model. Defaults: asr_assets_init. All strings are copied. */
 typedef struct asr_assets {
   size_t struct_size;   /* sizeof(asr_assets) */
-  const char *hotwords; /* words and phrases that are expected, one a line; after a colon or a tab a boost of its own;
-                           NULL: none */
+  const char *hotwords; /* words and phrases that are expected, one a line, as they are to be written; behind = what it
+                           sounds like, behind a colon or a tab a boost of its own; lines that cannot be used are left
+                           out, see asr_stream_warning; NULL: none */
   const char *phrases;  /* a grammar that replaces free speech, one phrase a line: other speech becomes "[unk]"; without
                            language model and hotwords; NULL: free speech */
   const char *mask;     /* words and phrases to be shown as stars, one a line; NULL: none */
   int32_t use_lm;       /* 1: the model's language model, if it has one; 0: none, as greedy search needs it; 1 */
   int32_t reserved;     /* 0 */
+  const char *replace;      /* what is written in place of words, one a line, as "my address -> 12 Main Street"; NULL:
+                               nothing */
+  const char *command_list; /* spoken commands of one's own, one a line, as "next item -> new line"; it turns
+                               asr_options.commands on; NULL: none */
 } asr_assets;
 
 /* Fill in the defaults: asr_options options; asr_options_init(&options, sizeof options); */
@@ -208,6 +213,10 @@ ASR_API asr_status asr_stream_finish(asr_stream *stream);
  * uses the stream. */
 ASR_API int64_t asr_stream_sample_offset(asr_stream *stream);
 
+/* A sentence about a line of the lists that the stream was made with, or changed to, and that is left out. index: from
+ * 0; NULL: there are no more. Valid until the stream's next call. */
+ASR_API const char *asr_stream_warning(const asr_stream *stream, size_t index);
+
 /* Why the stream's last call failed, "" if it did not. Valid until its next call. */
 ASR_API const char *asr_stream_error(const asr_stream *stream);
 
@@ -243,6 +252,7 @@ typedef struct asr_event {
   const asr_alternative *alternatives; /* of FINAL, with the option max_alternatives: other sentences that it may have
                                           been, the likeliest first; NULL if there are none */
   size_t num_alternatives;
+  size_t num_taken_back; /* of FINAL: so many FINALs before it, that are not taken back already, are ("scratch that") */
 } asr_event;
 
 /* The oldest event not yet taken, or NULL. Valid until the next call of this function with this stream, or its end. */

@@ -60,6 +60,8 @@ typedef struct asr_options {
   /* other sentences in a final that the utterance may have been, the likeliest first; a whole number in [0, 20];
    * default: 0 */
   int32_t max_alternatives;
+  /* obey spoken commands of dictation: comma, new line, all caps, scratch that, ...; default: false */
+  int32_t commands;
 } asr_options;
 
 #endif

@@ -1,4 +1,4 @@
-// German: numbers.
+// German: numbers and spoken commands.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 namespace asr_stream::de {
 
 const Language& german();
+const CommandLanguage& german_commands();
 
 // Language::numbers.
 std::vector<ShownToken> format_numbers(const std::vector<std::string>& words, std::size_t first,

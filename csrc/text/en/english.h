@@ -1,4 +1,4 @@
-// English: numbers, the word "I", titles before names.
+// English: numbers, spoken commands, the word "I", titles before names.
 #pragma once
 
 #include "text/language.h"
@@ -6,5 +6,6 @@
 namespace asr_stream {
 
 const Language& english();
+const CommandLanguage& english_commands();
 
 }  // namespace asr_stream

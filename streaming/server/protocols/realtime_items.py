@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import Any
 
-from asr.streaming.events import Event, Final, Partial
+from asr.streaming.events import Event, Final, Partial, joined
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
@@ -50,7 +50,7 @@ class Items:
 
     def take(self, event: Event) -> Iterator[dict[str, Any]]:
         """The messages that `event` causes, complete but for their event_id."""
-        words = event.text.split()
+        words = [word.word for word in event.words] or event.text.split()
         if isinstance(event, Partial):
             if words:
                 yield from self._speech_started(event)
@@ -90,8 +90,9 @@ class Items:
 
     def _delta(self, words: list[str]) -> Iterator[dict[str, Any]]:
         if words:
-            delta = " " * bool(self._transcript) + " ".join(words)
-            self._transcript += delta
+            begun = self._transcript
+            self._transcript = joined([begun, *words]) if begun else joined(words)
+            delta = self._transcript[len(begun) :]
             self._sent += words
             yield {"type": f"{TRANSCRIPTION}.delta", "item_id": self._id, "content_index": 0, "delta": delta}
 

@@ -1,0 +1,33 @@
+// A list of hotwords as people write it, one a line:
+//
+//     McDowell
+//     Abbey Road : 2              nats for each letter, behind a colon or a tab
+//     Nguyen = win, new yen       what it sounds like
+//     GPT-4 = g p t four
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "options.h"
+
+namespace asr_stream {
+
+struct HotwordLine {
+  std::string_view line;
+  std::string written;  // as in the file
+  std::vector<std::string> aliases;
+  float boost;  // its own, or the general one
+
+  // Whether its letters say how it is written: with a capital, a digit or a sign. The case of others depends on the
+  // sentence.
+  bool has_own_spelling() const;
+};
+
+constexpr std::size_t kMaxAliases = 16;  // of a hotword
+
+// std::invalid_argument that names the line.
+std::vector<HotwordLine> read_hotwords(std::string_view list, float boost);
+
+}  // namespace asr_stream

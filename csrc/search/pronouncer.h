@@ -1,0 +1,30 @@
+// The phones of words: of those that a language model knows, and by its G2P those of others.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "search/g2p.h"
+#include "search/ngram_lm.h"
+
+namespace asr_stream {
+
+// For one thread, and no longer than the language model.
+class Pronouncer {
+ public:
+  explicit Pronouncer(const NgramLm& lm) : lm_(lm) {}
+
+  // Likelier ones come first, each a byte a phone. std::invalid_argument for a word without any.
+  std::vector<std::string> pronounce(const std::string& word);
+
+ private:
+  void open_g2p();
+
+  const NgramLm& lm_;
+  std::unique_ptr<const G2p> g2p_;
+  std::vector<char> phone_bytes_;  // of the phones of g2p_
+};
+
+}  // namespace asr_stream

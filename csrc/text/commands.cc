@@ -1,0 +1,137 @@
+#include "text/commands.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "search/spelling.h"
+#include "text/letter_case.h"
+#include "text/replacements.h"
+
+namespace asr_stream {
+
+using Kind = SpokenCommand::Kind;
+
+namespace {
+
+bool all_of(std::string_view text, std::string_view among) {
+  return !text.empty() && text.find_first_not_of(among) == std::string_view::npos;
+}
+
+// A text of the user's list: marks stand where such marks do, all else is a word.
+SpokenCommand literal(std::string text) {
+  const Kind kind = all_of(text, "\n")          ? Kind::kBreak
+                    : all_of(text, ".,:;!?)]}%") ? Kind::kMark
+                    : all_of(text, "([{#$@")    ? Kind::kOpening
+                    : all_of(text, "-/_")       ? Kind::kJoining
+                                                : Kind::kSeparate;
+  return {"", kind, std::move(text)};
+}
+
+}  // namespace
+
+bool SpokenCommand::ends_in_stop() const {
+  return kind == Kind::kMark && (text == "." || text == "!" || text == "?");  // not "..."
+}
+
+bool SpokenCommand::changes_sentence() const {
+  if (kind == Kind::kMark) return std::string_view(".,:;!?").find(text.back()) != std::string_view::npos;
+  return kind == Kind::kBreak || kind == Kind::kSeparate || kind == Kind::kJoining;
+}
+
+Commands::Commands(const CommandLanguage* language, std::string_view list) : language_(language) {
+  const std::vector<std::string_view> lines = list_lines(list);
+  if (!language && lines.empty()) {
+    throw std::invalid_argument(
+        "commands: there is no table of spoken commands for the language of this model; give a list of your own "
+        "(command_list), or leave them off");
+  }
+  if (lines.size() > kMaxLines) {
+    throw std::invalid_argument("the list of commands has " + std::to_string(lines.size()) + " lines; it may have " +
+                                std::to_string(kMaxLines));
+  }
+  if (language) {
+    for (const SpokenCommand& row : language->table) add(std::string(row.phrase), row);
+  }
+  std::unordered_set<std::string> given;
+  for (const std::string_view line : lines) {
+    auto [phrase, text] = split_arrow(line, "command");
+    if (!given.insert(phrase).second) {
+      throw std::invalid_argument("command line '" + std::string(line) + "' gives '" + phrase +
+                                  "' a second meaning; keep one of the two");
+    }
+    const SpokenCommand* same = nullptr;
+    const std::string lower = to_lower(text);
+    for (std::size_t i = 0; language && i < language->table.size(); ++i) {
+      if (language->table[i].phrase == lower) same = &language->table[i];
+    }
+    rows_.erase(phrase);
+    if (text.empty()) continue;
+    SpokenCommand command = same ? *same : literal(std::move(text));
+    command.is_ordinary_word = false;
+    add(phrase, std::move(command));
+  }
+  for (const auto& [phrase, command] : rows_) {
+    const std::vector<std::string> words = split_words(phrase);
+    longest_ = std::max(longest_, words.size());
+    std::string beginning;
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+      beginning += (i ? " " : "") + words[i];
+      beginnings_.insert(beginning);
+    }
+  }
+}
+
+void Commands::add(std::string phrase, SpokenCommand command) {
+  command.phrase = "";  // that of the table would be another one
+  rows_.insert_or_assign(std::move(phrase), std::move(command));
+}
+
+std::vector<FoundCommand> Commands::find(const std::vector<Word>& words, std::size_t num_known, bool is_final,
+                                         std::size_t* num_decided) const {
+  std::vector<std::string> texts;
+  for (const Word& word : words) texts.push_back(to_lower(word.text));
+  const std::size_t size = words.size();
+  const auto pause_before = [&](std::size_t i) {  // the beginning and the end of an utterance are pauses
+    return i == 0 || i == size || words[i].start_s - words[i - 1].end_s >= kPause;
+  };
+  std::vector<FoundCommand> found;
+  *num_decided = num_known;
+  for (std::size_t i = 0; i < size;) {
+    std::size_t end = i;
+    const SpokenCommand* command = nullptr;
+    bool is_open = false;  // more words may change it
+    std::string phrase;
+    for (std::size_t k = i; k < size && k < i + longest_; ++k) {
+      phrase += (k > i ? " " : "") + texts[k];
+      const auto row = rows_.find(phrase);
+      const bool goes_on = beginnings_.count(phrase) != 0;
+      if (row != rows_.end()) {
+        const bool follows = i > 0 && !(found.size() && found.back().last + 1 == i);  // an ordinary word
+        const bool depends = row->second.is_ordinary_word || row->second.kind == Kind::kTakeBack ||
+                             row->second.kind == Kind::kCapital || row->second.kind == Kind::kCapitals;
+        bool accepted = !follows || !language_ || !language_->not_after.count(texts[i - 1]);
+        if (row->second.kind == Kind::kTakeBack) {
+          accepted = (!follows || pause_before(i)) && pause_before(k + 1) && (k + 1 < size || is_final);
+        } else if (row->second.is_ordinary_word) {
+          const bool is_apart = i > 0 && pause_before(i);
+          accepted = accepted && (is_apart || !language_->is_ordinary(texts, i, k));
+        }
+        is_open = is_open || (depends && k + 1 >= num_known);
+        if (accepted) {
+          command = &row->second;
+          end = k + 1;
+        }
+      }
+      if (!goes_on) break;
+      is_open = is_open || k + 1 >= num_known;
+    }
+    if (is_open && !is_final) *num_decided = std::min(*num_decided, i);
+    if (command) found.push_back({i, end - 1, command});
+    i = std::max(end, i + 1);
+  }
+  return found;
+}
+
+}  // namespace asr_stream

@@ -1,0 +1,36 @@
+// Shown tokens and the spoken commands among them, put together into words.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "search/words.h"
+#include "text/commands.h"
+#include "text/language.h"
+#include "text/replacements.h"
+
+namespace asr_stream {
+
+// In place of a word of a command, for the steps between, which let it pass as a word that they do not know.
+inline constexpr std::string_view kCommandWord = "\x01";
+
+struct TokensWithCommands {
+  const std::vector<Word>& words;
+  const std::vector<ShownToken>& tokens;
+  const std::vector<FoundCommand>& found;
+
+  bool is_command(std::size_t token) const { return tokens[token].text == kCommandWord; }
+  // nullptr: it is a further word of the command before.
+  const SpokenCommand* command(std::size_t token) const;
+  // What the commands from a token on, up to the next word, make of the sentence; nullptr: nothing.
+  const SpokenCommand* change(std::size_t token) const;
+  const SpokenCommand* last_change() const;  // behind the last word
+};
+
+// texts: of the tokens, with case and marks. num_shown: tokens that stay. A word is stable if all of it stays.
+std::vector<ReplacedWord> put_together(const TokensWithCommands& given, const std::vector<std::string>& texts,
+                                       std::size_t num_shown);
+
+}  // namespace asr_stream
