@@ -11,7 +11,8 @@ export interface Word {
  * An event of a stream.
  *
  * - partial: the current utterance as understood so far. The next partial or final replaces it; it may be empty.
- * - final: an utterance that has ended. It will not change, and it is never empty.
+ * - final: an utterance that has ended. It will not change, and it is empty only where nothing but spoken
+ *   commands was said.
  * - gap: audio between `start` and `end` never arrived. The utterance before it was ended by a final.
  * - error: something is wrong with the audio; the stream goes on.
  */

@@ -16,9 +16,9 @@
  * not on how it was cut, and is the same as in Python: text, times, confidence.
  *
  * Events. They come oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it, and an
- * empty one takes it back. A FINAL is an utterance that has ended (an endpoint); it is never empty and never changes. A
- * GAP comes after the FINAL of the speech before it. An ERROR reports odd audio; the stream goes on. Times are seconds
- * from the stream's first sample, gaps included.
+ * empty one takes it back. A FINAL is an utterance that has ended (an endpoint); it never changes, and it is empty only
+ * where nothing but spoken commands was said. A GAP comes after the FINAL of the speech before it. An ERROR reports odd
+ * audio; the stream goes on. Times are seconds from the stream's first sample, gaps included.
  *
  * Threads. An asr_model is immutable: any number of threads and streams share it, and it may be freed before its
  * streams. An asr_stream is for one thread at a time, any thread: a second one is refused with ASR_BUSY. Free a
@@ -34,7 +34,7 @@
  * owns what it returns, and it stays valid
  *   - asr_version, asr_status_text: as long as the library is loaded,
  *   - asr_model_property, asr_model_property_name: as long as the model,
- *   - asr_stream_error: until the next call with this stream,
+ *   - asr_stream_error, asr_stream_warning: until the next call with this stream,
  *   - all of an asr_event: until the next asr_stream_next_event with this stream, or asr_stream_free,
  *   - the text of an asr_log_callback: during that call.
  * asr_model_free(NULL) and asr_stream_free(NULL) do nothing.
