@@ -52,6 +52,8 @@ constexpr Row kRows[] = {
     OFFSET(asr_assets, mask),
     OFFSET(asr_assets, use_lm),
     OFFSET(asr_assets, reserved),
+    OFFSET(asr_assets, replace),
+    OFFSET(asr_assets, command_list),
     SIZE(asr_word),
     OFFSET(asr_word, text),
     OFFSET(asr_word, start_s),
@@ -76,6 +78,7 @@ constexpr Row kRows[] = {
     OFFSET(asr_event, num_raw_words),
     OFFSET(asr_event, alternatives),
     OFFSET(asr_event, num_alternatives),
+    OFFSET(asr_event, num_taken_back),
 };
 
 }  // namespace
