@@ -78,8 +78,8 @@ class Fst:
         states = np.frombuffer(data, _STATE, num_states, at)
         arcs = np.frombuffer(data, _ARC, num_arcs, at + states.nbytes)
         source = np.repeat(np.arange(num_states), states["arcs"])
-        labels = (arcs[name].astype(np.int64) for name in ("reads", "writes"))
-        return cls(source, *labels, arcs["cost"].copy(), arcs["target"].astype(np.int64), states["final"].copy(), start)
+        reads, writes, target = (arcs[name].astype(np.int64) for name in ("reads", "writes", "target"))
+        return cls(source, reads, writes, arcs["cost"].copy(), target, states["final"].copy(), start)
 
     def trimmed(self) -> Fst:
         """Without the states that cannot be reached."""
