@@ -89,7 +89,7 @@ TEST(Segment, ShowsAnObsceneWordOnlyWhenItIsStable) {
     const auto how = options(SegmentOptions::Search::kGreedy);
     how->tokens[4] = word;
     how->second_pass = false;
-    how->text = text_options(false, language, nullptr);
+    how->text = text_options({false, language});
     std::vector<std::string> texts;
     for (const Event& event : recognize(how, audio(56000), 56000)) {
       if (event.type == Event::Type::kPartial) texts.push_back(event.text);

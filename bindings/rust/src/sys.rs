@@ -70,6 +70,8 @@ pub struct asr_assets {
     pub mask: *const ::std::os::raw::c_char,
     pub use_lm: i32,
     pub reserved: i32,
+    pub replace: *const ::std::os::raw::c_char,
+    pub command_list: *const ::std::os::raw::c_char,
 }
 extern "C" {
     pub fn asr_model_options_init(options: *mut asr_model_options, struct_size: usize);
@@ -171,6 +173,12 @@ extern "C" {
     pub fn asr_stream_sample_offset(stream: *mut asr_stream) -> i64;
 }
 extern "C" {
+    pub fn asr_stream_warning(
+        stream: *const asr_stream,
+        index: usize,
+    ) -> *const ::std::os::raw::c_char;
+}
+extern "C" {
     pub fn asr_stream_error(stream: *const asr_stream) -> *const ::std::os::raw::c_char;
 }
 pub const ASR_PARTIAL: asr_event_type = 0;
@@ -210,6 +218,7 @@ pub struct asr_event {
     pub num_raw_words: usize,
     pub alternatives: *const asr_alternative,
     pub num_alternatives: usize,
+    pub num_taken_back: usize,
 }
 extern "C" {
     pub fn asr_stream_next_event(stream: *mut asr_stream) -> *const asr_event;
