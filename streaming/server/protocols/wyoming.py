@@ -93,8 +93,8 @@ async def read_event(reader: asyncio.StreamReader, max_bytes: int) -> Event | No
 
 
 @asynccontextmanager
-async def listening(server: Server, listening: socket.socket, text: str = "plain") -> AsyncIterator[None]:
-    """Serves at `listening`, a listening socket, while the context lasts. text: "plain" | "formatted"."""
+async def listening(server: Server, door: socket.socket, text: str = "plain") -> AsyncIterator[None]:
+    """Serves at `door`, a listening socket, while the context lasts. text: "plain" | "formatted"."""
     clients: set[asyncio.Task] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -109,7 +109,7 @@ async def listening(server: Server, listening: socket.socket, text: str = "plain
             server.connections.discard(writer.transport)
             writer.transport.abort()
 
-    port = await asyncio.start_server(connected, sock=listening, limit=server.limits.max_message_bytes, backlog=BACKLOG)
+    port = await asyncio.start_server(connected, sock=door, limit=server.limits.max_message_bytes, backlog=BACKLOG)
     try:
         yield
     finally:
