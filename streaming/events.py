@@ -5,7 +5,7 @@ Times are seconds from the start of the stream; lost audio counts as time that p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -56,13 +56,18 @@ def to_words(rows: Iterable[tuple[str, float, float, float]]) -> tuple[Word, ...
     return tuple(Word(*row) for row in rows)
 
 
-def joined(words: Sequence[str]) -> str:
-    """Words with a space between them, but where a line breaks."""
-    text = ""
+def spaced(words: Iterable[str], before: str = "") -> list[str]:
+    """The words, each with the space before it, but where a line breaks. before: the text that they go on from."""
+    spelled = []
     for word in words:
-        text += "" if not text or text[-1] == "\n" or word[:1] == "\n" else " "
-        text += word
-    return text
+        spelled.append(word if not before or before[-1] == "\n" or word[:1] == "\n" else f" {word}")
+        before = word or before
+    return spelled
+
+
+def joined(words: Iterable[str]) -> str:
+    """Words with a space between them, but where a line breaks."""
+    return "".join(spaced(words))
 
 
 def timed_word(word: Word) -> dict[str, Any]:
@@ -102,6 +107,10 @@ class Alternative:
     words: tuple[Word, ...]
     confidence: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, as `Event.to_dict`."""
+        return {"text": self.text, "confidence": round(self.confidence, 3), "words": _plain_values(self.words)}
+
 
 @dataclass(frozen=True)
 class Final(Event):
@@ -126,10 +135,7 @@ class Final(Event):
         """`alternatives` and `num_taken_back` only if there are any."""
         values = super().to_dict() | {"endpoint": self.endpoint}
         if self.alternatives:
-            values["alternatives"] = [
-                {"text": other.text, "confidence": round(other.confidence, 3), "words": _plain_values(other.words)}
-                for other in self.alternatives
-            ]
+            values["alternatives"] = [other.to_dict() for other in self.alternatives]
         return values | ({"num_taken_back": self.num_taken_back} if self.num_taken_back else {})
 
 

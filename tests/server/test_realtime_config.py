@@ -73,3 +73,18 @@ def test_a_silence_that_a_realtime_client_chooses_is_fixed(recognizer: Recognize
         assert socket.receive_json()["type"] == "session.created"
         assert silences(type="server_vad", silence_duration_ms=350) == (0.35, 0.35)
         assert silences(type="semantic_vad", eagerness="low") == (recognizer.min_silence_after_speech_s, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("session", "details"),
+    [
+        ({"include": ["item.input_audio_transcription.logprobs"] * 2}, {"logprobs"}),
+        ({"audio": {"input": {"transcription": {"timestamp_granularities": ["word"]}}}}, {"words"}),
+        ({"audio": {"input": {"transcription": {"max_alternatives": 2.0}}}}, {"alternatives"}),
+        ({"include": [], "audio": {"input": {"transcription": {"max_alternatives": 0}}}}, set()),
+    ],
+)
+def test_each_detail_is_asked_for_alone(session: dict[str, Any], details: set[str]) -> None:
+    config = SessionConfig(SERVER_MS, SERVER_MS).updated(session, old_form=False)
+    assert config.details == details
+    assert config.updated({}, old_form=False).details == details

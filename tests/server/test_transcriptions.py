@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import io
 import json
+import math
 import os
 import re
 import socket
@@ -19,6 +20,7 @@ import numpy as np
 import openai
 import pytest
 import soundfile
+from openai.types.audio import TranscriptionVerbose
 from support.raw_sockets import until
 from support.recognition import recognize
 from support.server import RunningServer, serving
@@ -123,7 +125,10 @@ def test_each_format_holds_what_the_recognizer_writes(
     assert [(s.id, s.start, s.end, s.text) for s in verbose.segments] == [
         (i, round(final.start, 3), round(final.end, 3), final.text) for i, final in enumerate(finals)
     ]
-    assert all(-5 < segment.avg_logprob < 0 for segment in verbose.segments)
+    for segment, final in zip(verbose.segments, finals, strict=True):
+        expected = np.mean([math.log(word.confidence) for word in final.words])
+        assert segment.avg_logprob == pytest.approx(expected, abs=1e-3) and segment.no_speech_prob == 0
+    TranscriptionVerbose.model_validate_json(verbose.to_json(), strict=True)
     verbose = transcribe(response_format="verbose_json", timestamp_granularities=["word"])
     words = [word for final in finals for word in final.words]
     assert [(w.word, w.start, w.end) for w in verbose.words] == [
@@ -137,6 +142,7 @@ def test_deltas_together_are_the_text(client: openai.OpenAI, recording: bytes, f
     *deltas, done = list(stream)
     assert [event.type for event in deltas] == ["transcript.text.delta"] * 3
     assert done.type == "transcript.text.done"
+    assert not any(event.logprobs for event in (*deltas, done))
     assert "".join(event.delta for event in deltas) == done.text == " ".join(final.text for final in finals)
 
 
@@ -202,6 +208,13 @@ def test_a_language_may_have_a_region(client: openai.OpenAI, sample: np.ndarray)
         ([("response_format", "diarized_json")], b"", "response_format", "choose one of json, text, srt"),
         ([("timestamp_granularities[]", "word")], b"", "timestamp_granularities", "response_format 'verbose_json'"),
         ([("timestamp_granularities[]", "day")], b"", "timestamp_granularities", "'day'; choose from word, segment"),
+        ([("include[]", "tokens")], b"", "include", "include is 'tokens'; choose from logprobs"),
+        (
+            [("include[]", "logprobs"), ("response_format", "verbose_json")],
+            b"",
+            "include",
+            "include goes with response_format 'json', not 'verbose_json'",
+        ),
         ([("stream", "true"), ("response_format", "srt")], b"", "stream", "'json' or 'text', not 'srt'"),
         ([("stream", "maybe")], b"", "stream", "stream is 'maybe'; it must be true or false"),
         ([("response_format", "x" * 1000)], b"", "response_format", r"^response_format is 'x{60}'; choose"),

@@ -6,12 +6,15 @@ A check returns the value as the server uses it, or raises `ProtocolError`.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from starlette.responses import JSONResponse
 
+from asr.runtime.search import Word
 from asr.runtime.shown_text import TEXTS
+from asr.streaming.events import spaced
 
 LANGUAGE = "en"
 """The language of the models that this server runs."""
@@ -128,6 +131,23 @@ def warnings_about(keywords: Iterable[str], used: object) -> list[str]:
         return []
     some = ", ".join(left_out[:10]) + ", ..." * (len(left_out) > 10)
     return [f"keywords that this model or its search cannot use are left out: {some}"]
+
+
+def logprobs(words: Sequence[Word], before: str = "") -> list[dict[str, Any]]:
+    """OpenAI's `logprobs` with a word in place of a token: the natural logarithm of its confidence.
+
+    The tokens, concatenated, are the text. before: the text that they go on from.
+    """
+    tokens = spaced((word.word for word in words), before)
+    return [
+        {"token": token, "bytes": list(token.encode()), "logprob": round(log_confidence(word), 4)}
+        for token, word in zip(tokens, words, strict=True)
+    ]
+
+
+def log_confidence(word: Word) -> float:
+    """The natural logarithm, of 1e-9 at least: JSON has no infinity."""
+    return math.log(max(word.confidence, 1e-9))
 
 
 def shown(value: Any) -> str:

@@ -171,6 +171,7 @@ class Connection:
             config = replace(config, keywords=used or ())
         await self._mark("manual" if config.silence_ms is None else "vad")
         self._items.live = _is_live(self._session.recognizer)
+        self._items.details = config.details
         self._config = config
         await self._send_session("updated", warnings)
 
@@ -184,6 +185,7 @@ class Connection:
             "min_silence_after_speech_s": silence_s if config.is_fixed else server.min_silence_after_speech_s,
             "second_pass": server.second_pass,
             "search": server.search,
+            "max_alternatives": config.max_alternatives or server.max_alternatives,
             "hotwords": server.hotwords if config.keywords is None else config.keywords,
         }
         if config.delay in LIVE_DELAYS:

@@ -7,9 +7,11 @@ Other fields are ignored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from asr.options import OPTIONS
 from asr.streaming.server.protocols.common import (
     LANGUAGE,
     ProtocolError,
@@ -17,6 +19,7 @@ from asr.streaming.server.protocols.common import (
     check_language,
     check_languages,
     shown,
+    whole_number,
 )
 
 COMMIT_MODELS = ("gpt-realtime-whisper", "gpt-live-transcribe")
@@ -27,6 +30,9 @@ MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10000
 
 DELAYS = ("minimal", "low", "medium", "high", "xhigh")
 LIVE_DELAYS = ("minimal", "low")
+INCLUDE = ("item.input_audio_transcription.logprobs",)
+GRANULARITIES = ("word",)
+MAX_ALTERNATIVES = int(OPTIONS["max_alternatives"].high)
 EAGERNESS = {"low": 2.0, "medium": 1.0, "auto": 1.0, "high": 0.5}
 """Factors of the server's silence for "semantic_vad"."""
 
@@ -43,6 +49,12 @@ class SessionConfig:
     """One of DELAYS. LIVE_DELAYS: text while an utterance goes on, from one pass; None: what the server does."""
     keywords: tuple[str, ...] | None = None
     """None: the server's own hotwords."""
+    include: tuple[str, ...] = ()
+    """Of INCLUDE."""
+    granularities: tuple[str, ...] = ()
+    """Of GRANULARITIES: of times in events, an extension."""
+    max_alternatives: int = 0
+    """Other sentences for each utterance, an extension."""
     turns_given: bool = False
     """Whether an update had `turn_detection`. Without it, OpenAI's models decide whether pauses end items."""
     is_fixed: bool = False
@@ -66,6 +78,8 @@ class SessionConfig:
             if format.get("type", "audio/pcm") != "audio/pcm" or format.get("rate", SAMPLE_RATE) != SAMPLE_RATE:
                 raise _wrong(f"{path}.format", format, f"type 'audio/pcm', rate {SAMPLE_RATE}")
         config = self._with_transcription(_object(audio, name, path), f"{path}.{name}")
+        if "include" in session:
+            config = replace(config, include=_choices(session["include"], "session.include", INCLUDE))
         if "turn_detection" in audio:
             silence_ms = self._silence_ms(audio["turn_detection"], f"{path}.turn_detection")
             given = audio["turn_detection"] or {}
@@ -78,6 +92,12 @@ class SessionConfig:
             return replace(config, silence_ms=None if config.model in COMMIT_MODELS else self.default_silence_ms)
         return config
 
+    @property
+    def details(self) -> frozenset[str]:
+        """The optional fields of events that the client wants."""
+        wanted = {"logprobs": self.include, "words": self.granularities, "alternatives": self.max_alternatives}
+        return frozenset(name for name, asked in wanted.items() if asked)
+
     def to_dict(self, session_id: str, old_form: bool) -> dict[str, Any]:
         """The session object as the client gets it."""
         vad = {"type": "server_vad", "silence_duration_ms": self.silence_ms}
@@ -85,7 +105,10 @@ class SessionConfig:
         transcription = {"model": self.model, "language": LANGUAGE, "prompt": self.prompt}
         transcription |= {} if self.keywords is None else {"keywords": self.keywords}
         transcription |= {} if self.delay is None else {"delay": self.delay}
+        transcription |= {"timestamp_granularities": self.granularities} if self.granularities else {}
+        transcription |= {"max_alternatives": self.max_alternatives} if self.max_alternatives else {}
         session: dict[str, Any] = {"id": session_id, "object": "realtime.transcription_session"}
+        session |= {"include": self.include} if self.include else {}
         if old_form:
             session |= {"input_audio_format": "pcm16", "input_audio_transcription": transcription}
             return session | {"turn_detection": turn_detection}
@@ -114,6 +137,14 @@ class SessionConfig:
             if not isinstance(keywords, list):
                 raise _wrong(f"{path}.keywords", keywords, "a list of strings")
             config = replace(config, keywords=check_keywords(keywords, f"{path}.keywords"))
+        if "timestamp_granularities" in transcription:
+            name = f"{path}.timestamp_granularities"
+            granularities = _choices(transcription["timestamp_granularities"], name, GRANULARITIES)
+            config = replace(config, granularities=granularities)
+        if "max_alternatives" in transcription:
+            count = transcription["max_alternatives"] or 0
+            count = whole_number(f"{path}.max_alternatives", count, 0, MAX_ALTERNATIVES)
+            config = replace(config, max_alternatives=count)
         return config
 
     def _silence_ms(self, turn_detection: object, path: str) -> int | None:
@@ -140,6 +171,19 @@ class SessionConfig:
 
 def _wrong(path: str, value: object, allowed: str) -> ProtocolError:
     return ProtocolError(f"{path} is {shown(value)}; it must be {allowed}", path)
+
+
+def _choices(values: object, path: str, known: Sequence[str]) -> tuple[str, ...]:
+    """The values of a list, which are `known`; none for null."""
+    if values is None:
+        return ()
+    allowed = f"a list of {' and '.join(map(repr, known))}"
+    if not isinstance(values, list):
+        raise _wrong(path, values, allowed)
+    for value in values:
+        if value not in known:
+            raise ProtocolError(f"{path} has {shown(value)}; it must be {allowed}", path)
+    return tuple(dict.fromkeys(values))
 
 
 def _object(parent: dict[str, Any], key: str, path: str) -> dict[str, Any]:

@@ -7,17 +7,22 @@ because a delta cannot be taken back. So what a delta may carry depends on the r
   in eight of the words that partials call stable). Each final is one delta.
 - Without one, stable words of partials are sent at once, and the rest with the final. Where a final has a stable word
   otherwise, about 1 in 1000, the word that was sent stands.
+
+On request, deltas and transcripts carry the times of their words and `logprobs`, and transcripts carry alternatives.
+Those of a transcript are those of its deltas, one after the other.
 """
 
 from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from asr.streaming.events import Event, Final, Partial, joined
+from asr.runtime.search import Word
+from asr.streaming.events import Event, Final, Partial, spaced, timed_word
+from asr.streaming.server.protocols.common import logprobs
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
@@ -44,24 +49,29 @@ class Items:
         """
         self.old_form = old_form
         self.live = live
+        self.details: frozenset[str] = frozenset()
+        """Optional fields that the client wants: "words", "logprobs", "alternatives"."""
         self._vad = vad
         self._previous_id: str | None = None
         self._begin(0.0)
 
     def take(self, event: Event) -> Iterator[dict[str, Any]]:
         """The messages that `event` causes, complete but for their event_id."""
-        words = [word.word for word in event.words] or event.text.split()
+        words = event.words
+        texts = [word.word for word in words]
         if isinstance(event, Partial):
             if words:
                 yield from self._speech_started(event)
             else:
                 self._sent = []  # the utterance has come to nothing; what was sent of it stands
-            if self.live and words[: len(self._sent)] == self._sent:
+            if self.live and texts[: len(self._sent)] == self._sent:
                 yield from self._delta(words[len(self._sent) : event.num_stable])
         elif isinstance(event, Final):
             yield from self._speech_started(event)
-            yield from self._delta(rest_after(self._sent, words))
+            yield from self._delta(words[num_covered(self._sent, texts) :])
             self._sent = []
+            utterance = {"start": round(event.start, 3), "end": round(event.end, 3)}
+            self._alternatives += [utterance | other.to_dict() for other in event.alternatives]
             if self._vad:
                 end_ms = round(event.end * 1000)
                 yield {"type": "input_audio_buffer.speech_stopped", "audio_end_ms": end_ms, "item_id": self._id}
@@ -80,6 +90,8 @@ class Items:
         self._start_s = start_s
         self._started = False
         self._transcript = ""  # all deltas so far
+        self._words: list[Word] = []  # of the transcript
+        self._alternatives: list[dict[str, Any]] = []
         self._sent = []
 
     def _speech_started(self, event: Event) -> Iterator[dict[str, Any]]:
@@ -88,13 +100,23 @@ class Items:
             start_ms = round(event.start * 1000)
             yield {"type": "input_audio_buffer.speech_started", "audio_start_ms": start_ms, "item_id": self._id}
 
-    def _delta(self, words: list[str]) -> Iterator[dict[str, Any]]:
+    def _delta(self, words: Sequence[Word]) -> Iterator[dict[str, Any]]:
         if words:
-            begun = self._transcript
-            self._transcript = joined([begun, *words]) if begun else joined(words)
-            delta = self._transcript[len(begun) :]
-            self._sent += words
-            yield {"type": f"{TRANSCRIPTION}.delta", "item_id": self._id, "content_index": 0, "delta": delta}
+            texts = [word.word for word in words]
+            delta = "".join(spaced(texts, self._transcript))
+            details = self._details(words, self._transcript)
+            self._transcript += delta
+            self._words += words
+            self._sent += texts
+            yield {"type": f"{TRANSCRIPTION}.delta", "item_id": self._id, "content_index": 0, "delta": delta} | details
+
+    def _details(self, words: Sequence[Word], before: str) -> dict[str, Any]:
+        details: dict[str, Any] = {}
+        if "words" in self.details:
+            details["words"] = [timed_word(word) for word in words]
+        if "logprobs" in self.details:
+            details["logprobs"] = logprobs(words, before)
+        return details
 
     def _complete(self, end_s: float) -> Iterator[dict[str, Any]]:
         place = {"previous_item_id": self._previous_id}
@@ -103,20 +125,24 @@ class Items:
         content = [{"type": "input_audio", "transcript": self._transcript}]
         for name in ("created",) if self.old_form else ("added", "done"):
             yield {"type": f"conversation.item.{name}", "item": item | {"content": content}} | place
-        usage = {"type": "duration", "seconds": math.ceil(end_s - self._start_s)}
+        # To the millisecond, or 3.4 to 4.4 would be a little more than a second.
+        usage = {"type": "duration", "seconds": math.ceil(round(end_s - self._start_s, 3))}
+        details = self._details(self._words, before="")
+        if "alternatives" in self.details:
+            details["alternatives"] = self._alternatives
         yield {
             "type": f"{TRANSCRIPTION}.completed",
             "item_id": self._id,
             "content_index": 0,
             "transcript": self._transcript,
             "usage": usage,
-        }
+        } | details
         self._previous_id = self._id
         self._begin(end_s)
 
 
-def rest_after(sent: list[str], words: list[str]) -> list[str]:
-    """The words of a final that come after those that were sent.
+def num_covered(sent: list[str], words: list[str]) -> int:
+    """How many leading words of a final those that were sent stand for.
 
     Where the two differ, counted from the last word that they share: what was sent after it replaces as many words.
     """
@@ -124,6 +150,6 @@ def rest_after(sent: list[str], words: list[str]) -> list[str]:
         block for block in SequenceMatcher(None, sent, words, autojunk=False).get_matching_blocks() if block.size
     ]
     if not matches:
-        return words[len(sent) :]
+        return len(sent)
     last = matches[-1]
-    return words[last.b + last.size + (len(sent) - last.a - last.size) :]
+    return last.b + len(sent) - last.a

@@ -4,6 +4,8 @@ An upload is written to an unnamed temporary file, so that nothing of it outlive
 piece by piece on threads, and recognized in a session, which is scheduled like the live streams. A client that
 disconnects cancels its request.
 
+`logprobs` and `avg_logprob` come from the confidence of words, for a word is no single token of the model.
+
 The field `model` may be any name; `prompt`, `temperature` and fields that are not named here are ignored.
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import statistics
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing
@@ -27,13 +30,15 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from asr.streaming.audio.audio_file import read_blocks
-from asr.streaming.events import Final, timed_word
+from asr.streaming.events import Final, joined, spaced, timed_word
 from asr.streaming.server.protocols.common import (
     ProtocolError,
     check_keywords,
     check_language,
     check_languages,
     check_text,
+    log_confidence,
+    logprobs,
     shown,
     warnings_about,
 )
@@ -45,6 +50,7 @@ from asr.streaming.terminal.subtitles import srt, vtt
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("word", "segment")
+INCLUDE = ("logprobs",)
 ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-transcribe", *COMMIT_MODELS)
 """Names of OpenAI's transcription models, the defaults of its clients."""
 MAX_FIELDS = 64
@@ -54,11 +60,12 @@ BLOCK_S = 1.0
 
 @dataclass(frozen=True)
 class Options:
-    """The fields of a form. granularities: of times, for verbose_json."""
+    """The fields of a form. granularities: of times, for verbose_json. logprobs: whether the client wants them."""
 
     format: str
     granularities: tuple[str, ...]
     stream: bool
+    logprobs: bool
     keywords: tuple[str, ...]
     text: str | None
     """"formatted" | "plain", an extension; None: what the server does."""
@@ -84,6 +91,12 @@ class Options:
                 f"timestamp_granularities go with response_format 'verbose_json', not {shown(format)}",
                 "timestamp_granularities",
             )
+        include = form.getlist("include[]") + form.getlist("include")
+        for name in include:
+            if name not in INCLUDE:
+                raise ProtocolError(f"include is {shown(name)}; choose from {', '.join(INCLUDE)}", "include")
+        if include and format != "json":
+            raise ProtocolError(f"include goes with response_format 'json', not {shown(format)}", "include")
         stream = str(form.get("stream") or "false").lower()
         if stream not in ("true", "false", "1", "0"):
             raise ProtocolError(f"stream is {shown(stream)}; it must be true or false", "stream")
@@ -92,7 +105,7 @@ class Options:
         keywords = check_keywords(form.getlist("keywords[]") + form.getlist("keywords"), "keywords")
         text = check_text(form["text"]) if "text" in form else None
         times = tuple(map(str, granularities)) or ("segment",)
-        return cls(str(format), times, stream in ("true", "1"), keywords, text)
+        return cls(str(format), times, stream in ("true", "1"), bool(include), keywords, text)
 
 
 class Upload:
@@ -153,7 +166,7 @@ class Transcriptions:
     ) -> None:
         async with aclosing(finals):
             if options.stream:
-                await _stream(finals, send)
+                await _stream(finals, options.logprobs, send)
                 return
             try:
                 # Clients such as LiveKit send keywords of their own, which is not a reason to refuse the file.
@@ -217,7 +230,7 @@ async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[
 
 
 async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, None]:
-    """The finals of a file as they come. ProtocolError when the file cannot be read to its end."""
+    """The finals of a file that have text, as they come. ProtocolError when the file cannot be read to its end."""
 
     async def feed() -> None:
         try:
@@ -231,7 +244,7 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
     feeding = asyncio.ensure_future(feed())
     try:
         async for event in session.events():
-            if isinstance(event, Final):
+            if isinstance(event, Final) and event.text:
                 yield event
         await feeding
     except ValueError as error:  # AudioFileError, or a sample rate that no recording has
@@ -247,7 +260,7 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
 
 def _whole(finals: list[Final], duration_s: float, options: Options, warnings: list[str]) -> Response:
     """The response in the requested format; JSON has the warnings."""
-    text = " ".join(final.text for final in finals)
+    text = joined(final.text for final in finals)
     if options.format == "text":
         return PlainTextResponse(text + "\n")
     if options.format == "srt":
@@ -255,8 +268,10 @@ def _whole(finals: list[Final], duration_s: float, options: Options, warnings: l
     if options.format == "vtt":
         return PlainTextResponse(vtt(finals), media_type="text/vtt")
     usage = {"type": "duration", "seconds": math.ceil(duration_s)}  # whole, as OpenAI's: LiteLLM takes nothing else
-    extra = {"warnings": warnings} if warnings else {}
+    extra: dict[str, Any] = {"warnings": warnings} if warnings else {}
     if options.format == "json":
+        if options.logprobs:
+            extra["logprobs"] = logprobs([word for final in finals for word in final.words])
         return JSONResponse({"text": text, "usage": usage} | extra)
     answer: dict[str, Any] = {"task": "transcribe", "language": "english", "duration": round(duration_s, 3)}
     answer |= {"text": text, "usage": usage} | extra
@@ -268,8 +283,11 @@ def _whole(finals: list[Final], duration_s: float, options: Options, warnings: l
 
 
 def _segment(i: int, final: Final) -> dict[str, Any]:
-    """An utterance as a segment, with all of Whisper's fields: some clients filter by them."""
-    text, words = final.text.encode(), final.words
+    """An utterance as a segment, with all of Whisper's fields: clients filter by them, and the types require them.
+
+    `no_speech_prob` is 0, because an utterance without words is no segment and nothing estimates it otherwise.
+    """
+    text = final.text.encode()
     return {
         "id": i,
         "seek": 0,
@@ -278,27 +296,37 @@ def _segment(i: int, final: Final) -> dict[str, Any]:
         "text": final.text,
         "tokens": [],
         "temperature": 0.0,
-        "avg_logprob": round(sum(math.log(max(word.confidence, 1e-9)) for word in words) / len(words), 3),
+        "avg_logprob": round(statistics.fmean(map(log_confidence, final.words)), 3),
         "compression_ratio": round(len(text) / len(zlib.compress(text)), 3),
         "no_speech_prob": 0.0,
     }
 
 
-async def _stream(finals: AsyncIterator[Final], send: Send) -> None:
-    """Server-sent events: a delta for each utterance, and at the end the text, which is all deltas concatenated."""
+async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, send: Send) -> None:
+    """Server-sent events: a delta for each utterance, and at the end the text, which is all deltas concatenated.
+
+    Without `usage`: in these events OpenAI's has counts of tokens, and the types of its clients take nothing else.
+    """
     headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def write(data: str, more: bool = True) -> None:
         await send({"type": "http.response.body", "body": f"data: {data}\n\n".encode(), "more_body": more})
 
-    text = ""
+    text, tokens = "", []
+
+    async def event(type: str, own: list[dict[str, Any]], **fields: str) -> None:
+        details = {"logprobs": own} if with_logprobs else {}
+        await write(json.dumps({"type": f"transcript.text.{type}"} | fields | details))
+
     try:
         async for final in finals:
-            delta = " " + final.text if text else final.text
+            (delta,) = spaced([final.text], before=text)
+            own = logprobs(final.words, before=text)
             text += delta
-            await write(json.dumps({"type": "transcript.text.delta", "delta": delta}))
-        await write(json.dumps({"type": "transcript.text.done", "text": text}))
+            tokens += own
+            await event("delta", own, delta=delta)
+        await event("done", tokens, text=text)
     except ProtocolError as error:
         await write(json.dumps({"error": error.to_dict()}))
     await write("[DONE]", more=False)

@@ -1,0 +1,160 @@
+"""What Realtime clients may ask for beyond text: times, logprobs, alternatives. With OpenAI's own client."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import soxr
+from openai.types.realtime import (
+    ConversationItemInputAudioTranscriptionCompletedEvent,
+    ConversationItemInputAudioTranscriptionDeltaEvent,
+    RealtimeServerEvent,
+)
+from openai.types.realtime.conversation_item_input_audio_transcription_completed_event import (
+    UsageTranscriptTextUsageDuration,
+)
+from support.realtime import TOKEN, TRANSCRIPTION, append, talk, until_completed
+from support.recognition import recognize
+from support.server import RunningServer, serving
+
+from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
+from asr.streaming import Final
+
+LOGPROBS = "item.input_audio_transcription.logprobs"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with serving("--search", "beam", "--lm", "none", token=TOKEN) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def audio(conversation: np.ndarray) -> np.ndarray:
+    """(num_samples,) int16, 24 kHz, with silence at the end."""
+    samples = soxr.resample(np.concatenate([conversation, np.zeros(32000, np.float32)]), 16000, 24000)
+    return np.clip(32768 * samples, -32768, 32767).astype(np.int16)
+
+
+@pytest.fixture(scope="module")
+def finals(audio: np.ndarray) -> list[Final]:
+    """What the server's recognizer makes of the audio."""
+    recognizer = Recognizer(
+        bundled_model("int8"), search="beam", lm=None, second_pass=False, max_alternatives=2, silence_after_speech_s=0.5
+    )
+    return [event for event in recognize(recognizer, audio, rate=24000) if isinstance(event, Final)]
+
+
+def completed(events: list[RealtimeServerEvent]) -> list[dict[str, Any]]:
+    return [event.to_dict() for event in events if event.type == f"{TRANSCRIPTION}.completed"]
+
+
+async def updated(connection: Any, session: dict[str, Any], old_form: bool = False) -> dict[str, Any]:
+    type = "transcription_session.update" if old_form else "session.update"
+    await connection.send_raw(json.dumps({"type": type, "session": session}))
+    return json.loads(await connection.recv_bytes())
+
+
+def test_times_logprobs_and_alternatives_as_asked_for(
+    server: RunningServer, audio: np.ndarray, finals: list[Final]
+) -> None:
+    detection = {"type": "server_vad", "silence_duration_ms": 500}
+
+    async def dialogue(connection: Any) -> tuple[dict[str, Any], list[RealtimeServerEvent]]:
+        transcription = {"timestamp_granularities": ["word"], "max_alternatives": 2}
+        session = {
+            "type": "transcription",
+            "include": [LOGPROBS],
+            "audio": {"input": {"transcription": transcription, "turn_detection": detection}},
+        }
+        await connection.session.update(session=session)
+        reply = (await connection.recv()).to_dict()
+        await append(connection, audio)
+        return reply, await until_completed(connection, 3)
+
+    reply, events = talk(server, dialogue)
+    assert reply["session"]["include"] == [LOGPROBS]
+    transcription = reply["session"]["audio"]["input"]["transcription"]
+    assert transcription["timestamp_granularities"] == ["word"] and transcription["max_alternatives"] == 2
+    assert any(final.alternatives for final in finals)
+    items = completed(events)
+    for item, final in zip(items, finals, strict=True):
+        assert item["transcript"] == final.text
+        assert item["words"] == [
+            {"word": word.word, "start": round(word.start_s, 3), "end": round(word.end_s, 3)} for word in final.words
+        ]
+        assert "".join(token["token"] for token in item["logprobs"]) == final.text
+        expected = [math.log(word.confidence) for word in final.words]
+        assert [token["logprob"] for token in item["logprobs"]] == pytest.approx(expected, abs=1e-4)
+        utterance = {"start": round(final.start, 3), "end": round(final.end, 3)}
+        assert item["alternatives"] == [utterance | other.to_dict() for other in final.alternatives]
+        deltas = [e for e in events if e.type == f"{TRANSCRIPTION}.delta" and e.item_id == item["item_id"]]
+        assert [token for delta in deltas for token in delta.to_dict()["logprobs"]] == item["logprobs"]
+        assert [word for delta in deltas for word in delta.to_dict()["words"]] == item["words"]
+        # The types of the client, which in other languages refuse what they do not expect.
+        for delta in deltas:
+            ConversationItemInputAudioTranscriptionDeltaEvent.model_validate(delta.to_dict(), strict=True)
+        event = ConversationItemInputAudioTranscriptionCompletedEvent.model_validate(item, strict=True)
+        assert isinstance(event.usage, UsageTranscriptTextUsageDuration)
+    ends = [0.0, *(final.end for final in finals)]
+    spans = [math.ceil(round(end - start, 3)) for start, end in pairwise(ends)]
+    assert [item["usage"]["seconds"] for item in items] == spans
+
+
+def test_whoever_asks_for_nothing_gets_text_alone(server: RunningServer, audio: np.ndarray) -> None:
+    """Also after an update that takes it back, in both forms of the session."""
+
+    async def dialogue(connection: Any) -> list[RealtimeServerEvent]:
+        await append(connection, audio[:72000])
+        await connection.input_audio_buffer.commit()
+        events = await until_completed(connection, 1)
+        wanted = {"timestamp_granularities": ["word"], "max_alternatives": 1}
+        reply = await updated(connection, {"include": [LOGPROBS], "input_audio_transcription": wanted}, old_form=True)
+        assert reply["session"]["include"] == [LOGPROBS]
+        await append(connection, audio[:72000])
+        await connection.input_audio_buffer.commit()
+        last = (await until_completed(connection, 1))[-1].to_dict()
+        assert {"words", "logprobs", "alternatives"} <= last.keys()
+        nothing = {"timestamp_granularities": None, "max_alternatives": None}
+        reply = await updated(connection, {"include": None, "audio": {"input": {"transcription": nothing}}})
+        assert reply["type"] == "session.updated" and "include" not in reply["session"]
+        await append(connection, audio[:72000])
+        await connection.input_audio_buffer.commit()
+        return events + await until_completed(connection, 1)
+
+    first, second = completed(talk(server, dialogue))
+    assert first["transcript"] == second["transcript"] != ""
+    for event in (first, second):
+        assert set(event) == {"event_id", "type", "item_id", "content_index", "transcript", "usage"}
+
+
+@pytest.mark.parametrize(
+    ("session", "message"),
+    [
+        ({"include": ["everything"]}, f"session.include has 'everything'; it must be a list of '{LOGPROBS}'"),
+        ({"include": LOGPROBS}, "it must be a list of"),
+        ({"include": [{}]}, "session.include has an object"),
+        (
+            {"audio": {"input": {"transcription": {"timestamp_granularities": ["segment"]}}}},
+            "session.audio.input.transcription.timestamp_granularities has 'segment'; it must be a list of 'word'",
+        ),
+        (
+            {"audio": {"input": {"transcription": {"max_alternatives": 21}}}},
+            "session.audio.input.transcription.max_alternatives is 21; it must be a whole number in [0, 20]",
+        ),
+        ({"audio": {"input": {"transcription": {"max_alternatives": "two"}}}}, "max_alternatives is 'two'"),
+    ],
+)
+def test_what_cannot_be_included_is_an_error(server: RunningServer, session: dict[str, Any], message: str) -> None:
+    async def dialogue(connection: Any) -> dict[str, Any]:
+        return await updated(connection, session)
+
+    reply = talk(server, dialogue)
+    assert reply["type"] == "error" and message in reply["error"]["message"]
