@@ -67,6 +67,8 @@ class _Assets(ctypes.Structure):
         ("mask", c_char_p),
         ("use_lm", c_int32),
         ("reserved", c_int32),
+        ("replace", c_char_p),
+        ("command_list", c_char_p),
     )
 
 
@@ -93,6 +95,7 @@ class _Event(ctypes.Structure):
         ("num_raw_words", c_size_t),
         ("alternatives", POINTER(_Alternative)),
         ("num_alternatives", c_size_t),
+        ("num_taken_back", c_size_t),
     )
 
 

@@ -70,7 +70,9 @@ std::shared_ptr<const TextOptions> text_options(const TextRequest& request) {
   }
   if (request.mask) options->mask = std::make_shared<const WordMask>(*request.mask);
   if (known) options->punctuation = request.punctuation;
-  auto replacements = std::make_shared<const Replacements>(request.replace.value_or(""), request.written_forms);
+  // Plain text is in small letters, hotwords too.
+  const std::vector<WrittenForm> written = request.formatted ? request.written_forms : std::vector<WrittenForm>();
+  auto replacements = std::make_shared<const Replacements>(request.replace.value_or(""), written);
   if (!replacements->empty()) options->replacements = std::move(replacements);
   return known || options->commands || options->mask || options->replacements ? options : nullptr;
 }

@@ -143,11 +143,22 @@ def test_words_and_alternatives_as_asked_for(server: RunningServer, sample: np.n
         return converse(server.ws_url, order, *pieces(sample, 65536), EOF)[-1]
 
     assert last({"words": 0}) == last({"words": False}) == {"text": expected}
-    alternatives = last({"max_alternatives": 3})["alternatives"]
-    assert len(alternatives) == len({each["text"] for each in alternatives}) == 3
-    assert alternatives[0]["text"] == expected and all(0 < each["confidence"] < 1 for each in alternatives)
-    assert all(set(each["result"][0]) == {"start", "end", "word"} for each in alternatives)
+    (alternative,) = last({"max_alternatives": 3})["alternatives"]  # greedy search has no others
+    assert alternative["text"] == expected and 0 < alternative["confidence"] < 1
+    assert set(alternative["result"][0]) == {"start", "end", "word"}
     assert list(last({"max_alternatives": 1, "words": 0})["alternatives"][0]) == ["confidence", "text"]
+
+
+def test_alternatives_are_the_likeliest_sentences(sample: np.ndarray) -> None:
+    order = json.dumps({"config": {"sample_rate": 16000, "max_alternatives": 3}})
+    with serving() as server:
+        reply = converse(server.ws_url, order, *pieces(sample, 65536), EOF)[-1]
+    alternatives = reply["alternatives"]
+    assert len(alternatives) == len({each["text"] for each in alternatives}) == 3
+    assert all(0 < each["confidence"] < 1 for each in alternatives)
+    assert all(set(each["result"][0]) == {"start", "end", "word"} for each in alternatives)
+    sentences = [" ".join(word["word"] for word in each["result"]) for each in alternatives]
+    assert sentences == [each["text"] for each in alternatives]
 
 
 def test_reset_ends_the_utterance_and_the_dialogue_goes_on(server: RunningServer, sample: np.ndarray) -> None:

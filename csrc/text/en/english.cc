@@ -246,12 +246,12 @@ bool is_obscene(const std::string& word) {
       "anal", "anus", "arse", "arsehole", "ass", "asses", "asshole", "assholes", "bastard", "bastards", "bitch",
       "bitches", "bollocks", "boner", "boob", "boobs", "bugger", "bullshit", "chink", "clit", "cock", "cocks", "coon",
       "coons", "crap", "cum", "cunt", "cunts", "cunty", "dick", "dicks", "dike", "dildo", "dyke", "dykes", "fag",
-      "faggot", "faggots", "fags", "fuck", "fucked", "fucker", "fuckers", "fuckin", "fucking", "fucks", "gook", "goddam",
-      "hooker", "horny", "jizz", "kike", "motherfucker", "nigga", "niggas", "nigger", "niggers", "orgasm", "paki",
-      "pecker", "penis", "piss", "pissed", "pissing", "poof", "porn", "porno", "prick", "pricks", "pube", "pussies",
-      "pussy", "queer", "rape", "rectum", "retard", "scrotum", "semen", "sex", "shit", "shits", "shitty", "slut",
-      "sluts", "spic", "spunk", "tit", "tits", "tranny", "turd", "turds", "twat", "twats", "vagina", "wank", "wanker",
-      "wankers", "whore", "whores", "wop"};
+      "faggot", "faggots", "fags", "fuck", "fucked", "fucker", "fuckers", "fuckin", "fucking", "fucks", "gook",
+      "goddam", "hooker", "horny", "jizz", "kike", "motherfucker", "nigga", "niggas", "nigger", "niggers", "orgasm",
+      "paki", "pecker", "penis", "piss", "pissed", "pissing", "poof", "porn", "porno", "prick", "pricks", "pube",
+      "pussies", "pussy", "queer", "rape", "rectum", "retard", "scrotum", "semen", "sex", "shit", "shits", "shitty",
+      "slut", "sluts", "spic", "spunk", "tit", "tits", "tranny", "turd", "turds", "twat", "twats", "vagina", "wank",
+      "wanker", "wankers", "whore", "whores", "wop"};
   return words.count(word) != 0;
 }
 
