@@ -31,6 +31,23 @@ FORMAT_VERSION: int
 ENCODER_INPUTS: tuple[str, ...]
 ENCODER_OUTPUTS: tuple[str, ...]
 PHONE_OUTPUT: str
+
+# A tensor that the encoder keeps of a stream, read from a row such as "state_keys float32 N,6,C,192" (csrc/metadata.h).
+@final
+class StateTensor:
+    def __init__(self, row: str) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> Literal["float32", "int64"]: ...
+    @property
+    def sizes(self) -> list[int | str]: ...
+    @property
+    def batch_axis(self) -> int: ...
+    def shape(self, batch_size: int, left_context: int) -> tuple[int, ...]: ...
+
+def former_states(num_layers: int, dim: int) -> list[str]: ...
+
 DECODER_INPUTS: tuple[str, ...]
 DECODER_OUTPUTS: tuple[str, ...]
 DECODER_PAST: tuple[str, ...]

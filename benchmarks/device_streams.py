@@ -1,4 +1,4 @@
-"""How many real-time streams one device holds, caches kept on it against caches that cross the bus with each step.
+"""How many real-time streams one device holds.
 
     python benchmarks/device_streams.py data/dev.jsonl.gz --provider cuda --first 512
     python benchmarks/device_streams.py data/dev.jsonl.gz --provider cuda --first 128 \
@@ -8,9 +8,6 @@ The server's scheduler with greedy search and one pass, in this process: no sock
 in. Each stream gets real utterances in real time, a chunk at a time, at a phase of its own. The delay of a chunk is
 the time from its last sample until it is recognized. The largest number of streams at which 99 % of the delays stay
 below --limit-ms is sought by doubling and halving, each number for --seconds.
-
-    device   the caches are in an arena in the device's memory (runtime/cache_arena.py): the default with CUDA
-    host     they are in arrays of the process
 
 --recipe takes a network of that recipe's shape with random weights, which take as long as trained ones.
 """
@@ -136,7 +133,6 @@ def main() -> None:
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--model", type=Path, help="default: the bundled one in float32")
     shape.add_argument("--recipe", nargs="+", metavar=("NAME", "KEY=VALUE"), help="a network of this shape instead")
-    parser.add_argument("--variants", nargs="+", choices=("device", "host"), default=["device", "host"])
     parser.add_argument("--chunk-ms", type=int, default=640)
     parser.add_argument("--limit-ms", type=float, default=200.0)
     parser.add_argument("--threads", type=int, default=4, help="of the scheduler (default 4)")
@@ -150,27 +146,22 @@ def main() -> None:
         parser.error(f"--seconds {args.seconds:g} must be more than {2 * SKIPPED_S:g}: the first are not counted")
 
     audio = read_audio(args.data, 100)
-    print(
-        "| | streams | p50 / p95 / p99 ms | CPU, ms for a second of audio | streams in a run |\n|---|---|---|---|---|"
-    )
+    print("| streams | p50 / p95 / p99 ms | CPU, ms for a second of audio | streams in a run |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         path = args.model or bundled_model("float32")
         if args.recipe:
             path = network(args.recipe[0], args.recipe[1:], Path(folder) / "model.onnx")
-        for name in args.variants:
-            onnx = OnnxModel(path, provider=args.provider, arena=name == "device")
-            recognizer = Recognizer(
-                onnx, chunk_ms=args.chunk_ms, search="greedy", lm=None, second_pass=False, text="plain"
-            )
+        onnx = OnnxModel(path, provider=args.provider)
+        recognizer = Recognizer(onnx, chunk_ms=args.chunk_ms, search="greedy", lm=None, second_pass=False, text="plain")
 
-            def is_held(num_streams: int, name: str = name, recognizer: Recognizer = recognizer) -> bool:
-                step = speak(recognizer, audio, num_streams, args)
-                p50, p95, p99 = np.percentile(step.delays_ms, [50, 95, 99])
-                times = f"{p50:.0f} / {p95:.0f} / {p99:.0f}"
-                print(f"| {name} | {num_streams} | {times} | {step.cpu_ms:.2f} | {step.mean_batch:.1f} |", flush=True)
-                return bool(p99 < args.limit_ms)
+        def is_held(num_streams: int) -> bool:
+            step = speak(recognizer, audio, num_streams, args)
+            p50, p95, p99 = np.percentile(step.delays_ms, [50, 95, 99])
+            times = f"{p50:.0f} / {p95:.0f} / {p99:.0f}"
+            print(f"| {num_streams} | {times} | {step.cpu_ms:.2f} | {step.mean_batch:.1f} |", flush=True)
+            return bool(p99 < args.limit_ms)
 
-            print(f"{name}: {largest(is_held, args.first, args.resolution, args.most)} streams", flush=True)
+        print(f"{largest(is_held, args.first, args.resolution, args.most)} streams", flush=True)
 
 
 if __name__ == "__main__":

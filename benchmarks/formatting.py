@@ -114,10 +114,10 @@ def step_times(recognizer: Recognizer, number: int = 50) -> list[float]:
     onnx = recognizer.onnx
     num_frames = SUBSAMPLING * recognizer.chunk_size + FEATURE_OVERLAP
     features = np.zeros((1, num_frames, onnx.metadata.num_mel_bins), np.float32)
-    pasts, times = [onnx.begin(recognizer.left_context)], []
+    cache, times = onnx.init_cache(1, recognizer.left_context), []
     for _ in range(number):
-        output, took = timed(lambda pasts=pasts: onnx.step_streams(features, np.array([num_frames]), pasts))
-        pasts = output.cache
+        output, took = timed(lambda cache=cache: onnx.step(features, np.array([num_frames]), cache))
+        cache = output.cache
         times.append(took)
     return times[number // 5 :]
 

@@ -27,10 +27,9 @@ inline constexpr std::int32_t kUnkId = 1;     // a letter that the model does no
 inline constexpr std::int32_t kSosEosId = 2;  // of the decoder. None of the three is in any text.
 inline constexpr std::size_t kMaxPhones = 127;
 
-// Tensors of a model file, in their order.
-inline constexpr const char* kEncoderInputs[] = {"x", "num_valid", "key_cache", "value_cache", "num_frames"};
-inline constexpr const char* kEncoderOutputs[] = {"log_probs", "encoder_out", "new_key_cache", "new_value_cache",
-                                                  "new_num_frames"};
+// Tensors of a model file, in their order. Those of the encoder are followed by its states (see StateTensor).
+inline constexpr const char* kEncoderInputs[] = {"x", "num_valid"};
+inline constexpr const char* kEncoderOutputs[] = {"log_probs", "encoder_out"};
 inline constexpr char kPhoneOutput[] = "phone_log_probs";  // one more output of a model with phones, the last one
 inline constexpr const char* kDecoderInputs[] = {"tokens", "token_lengths", "encoder_out"};
 inline constexpr const char* kDecoderOutputs[] = {"scores"};
@@ -38,7 +37,7 @@ inline constexpr const char* kDecoderOutputs[] = {"scores"};
 inline constexpr const char* kDecoderPast[] = {"previous", "key_cache", "value_cache", "memory_keys", "memory_values"};
 inline constexpr const char* kDecoderStepOutputs[] = {"log_probs", "new_key_cache", "new_value_cache",
                                                       "new_memory_keys", "new_memory_values"};
-inline constexpr int kFormatVersion = 3;  // of a model file's metadata; older ones are read
+inline constexpr int kFormatVersion = 4;  // of a model file's metadata; older ones are read
 
 // The file of a network for punctuation, its tensors in their order.
 inline constexpr char kPunctuationType[] = "asr_stream_punctuation";  // model_type in its metadata

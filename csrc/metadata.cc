@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <locale>
 #include <set>
 #include <sstream>
@@ -71,7 +72,50 @@ bool are_names(const std::vector<std::string>& texts) {
          std::set<std::string>(texts.begin(), texts.end()).size() == texts.size();
 }
 
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
 }  // namespace
+
+StateTensor::StateTensor(const std::string& row) {
+  const auto require = [&row](bool condition) {
+    if (!condition) {
+      throw std::invalid_argument(shown(row) + " is not a state: it must be a name, float32 or int64, and up to " +
+                                  "eight sizes, one of them N, such as 'state_keys float32 N,6,C,192'");
+    }
+  };
+  const std::vector<std::string> parts = split(row, ' ');
+  require(parts.size() == 3);
+  name = parts[0];
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  require(!name.empty() && std::all_of(name.begin(), name.end(), is_plain));
+  is_integer = parts[1] == "int64";
+  require(is_integer || parts[1] == "float32");
+  for (const std::string& part : split(parts[2] + ",", ',')) {
+    std::int64_t size = part == "N" ? kBatch : kLeftContext;
+    require(part == "N" || part == "C" || (parse(part, size) && size >= 1 && size <= kMaxSize));
+    sizes.push_back(size);
+  }
+  require(sizes.size() <= 8 && std::count(sizes.begin(), sizes.end(), kBatch) == 1);
+  batch_axis = static_cast<std::size_t>(std::find(sizes.begin(), sizes.end(), kBatch) - sizes.begin());
+}
+
+std::vector<std::int64_t> StateTensor::shape(std::int64_t batch_size, std::int64_t left_context) const {
+  std::vector<std::int64_t> result = sizes;
+  for (std::int64_t& size : result) size = size == kBatch ? batch_size : size == kLeftContext ? left_context : size;
+  return result;
+}
+
+std::vector<std::string> former_states(std::int64_t num_layers, std::int64_t dim) {
+  const std::string cache = " float32 N," + std::to_string(num_layers) + ",C," + std::to_string(dim);
+  return {"key_cache" + cache, "value_cache" + cache, "num_frames int64 N"};
+}
 
 MetadataEntries::MetadataEntries(const std::map<std::string, std::string>& properties, const std::string& type,
                                  const char* what, int newest)
@@ -126,7 +170,7 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
       entries.throw_damaged(wanted.key, std::string("'") + wanted.value + "', which is all that is computed here");
     }
   }
-  num_layers = entries.integer("num_layers", 1, kMaxSize);
+  const std::int64_t num_layers = entries.integer("num_layers", 1, kMaxSize);
   dim = entries.integer("dim", 1, kMaxSize);
   default_chunk_size = entries.integer("default_chunk_size", 1, kMaxSize);
   default_left_context = entries.integer("default_left_context", 0, kMaxSize);
@@ -139,11 +183,33 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   if (phones.size() > kMaxPhones || !are_names(phones)) {
     entries.throw_damaged("phones", "up to 127 different texts without space, one a line");
   }
+  const bool names_states = entries.version() > 3 && !entries.text("states").empty();
+  const auto rows = names_states ? split_lines(entries.text("states")) : former_states(num_layers, dim);
+  std::set<std::string> names;
+  try {
+    for (const std::string& row : rows) names.insert(states.emplace_back(row).name);
+  } catch (const std::invalid_argument& error) {
+    entries.throw_damaged("states", "one state a line; " + std::string(error.what()));
+  }
+  if (names.size() != states.size()) entries.throw_damaged("states", "states of different names");
   try {
     decoder_onnx = decode_base64(entries.text("decoder_onnx"));
   } catch (const std::invalid_argument&) {
     entries.throw_damaged("decoder_onnx", "base64");
   }
+}
+
+std::vector<std::string> ModelMetadata::encoder_inputs() const {
+  std::vector<std::string> names(std::begin(kEncoderInputs), std::end(kEncoderInputs));
+  for (const StateTensor& state : states) names.push_back(state.name);
+  return names;
+}
+
+std::vector<std::string> ModelMetadata::encoder_outputs() const {
+  std::vector<std::string> names(std::begin(kEncoderOutputs), std::end(kEncoderOutputs));
+  for (const StateTensor& state : states) names.push_back("new_" + state.name);
+  if (!phones.empty()) names.push_back(kPhoneOutput);
+  return names;
 }
 
 std::vector<std::string> ModelMetadata::output_symbols() const {

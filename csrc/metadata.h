@@ -31,6 +31,25 @@ class MetadataEntries {
   int version_ = 0;
 };
 
+// A tensor that the encoder keeps of a stream between two steps: the input `name`, zeros at the start of the stream, then
+// the output "new_" + name of the step before. A row of the metadata describes it: "state_keys float32 N,6,C,192".
+struct StateTensor {
+  static constexpr std::int64_t kBatch = -1, kLeftContext = -2;  // sizes that are free: "N" and "C" in the row
+
+  // std::invalid_argument unless it is a name of letters, digits and _, float32 or int64, and sizes, one of them N.
+  explicit StateTensor(const std::string& row);
+
+  std::vector<std::int64_t> shape(std::int64_t batch_size, std::int64_t left_context) const;
+
+  std::string name;
+  bool is_integer;  // int64; else float32
+  std::vector<std::int64_t> sizes;
+  std::size_t batch_axis;
+};
+
+// The states that files had before they named them (version 4), for an encoder of this size.
+std::vector<std::string> former_states(std::int64_t num_layers, std::int64_t dim);
+
 struct ModelMetadata {
   // Checks every entry that is used, and that the front end is the one computed here (frontend/fbank.h).
   // std::invalid_argument naming the entry and the way out.
@@ -38,8 +57,8 @@ struct ModelMetadata {
 
   std::vector<std::string> tokens;  // UTF-8 spelling of every token id; id 0 is the CTC blank, "▁" begins a word
   std::vector<std::string> phones;  // names of the phones that it writes beside, see LmFusion; none: no phone head
-  std::int64_t num_layers;          // of the cache
-  std::int64_t dim;                 // of the cache and of encoder_out
+  std::int64_t dim;                 // of encoder_out
+  std::vector<StateTensor> states;  // of the encoder
   std::int64_t default_chunk_size;  // encoder frames, where no option names another
   std::int64_t default_left_context;
   double rescore_ctc_weight;
@@ -49,6 +68,9 @@ struct ModelMetadata {
   std::int64_t num_phone_tokens() const {
     return phones.empty() ? 0 : static_cast<std::int64_t>(1 + 2 * phones.size());
   }
+  // Names of the encoder's inputs and outputs in their order.
+  std::vector<std::string> encoder_inputs() const;
+  std::vector<std::string> encoder_outputs() const;
   // The tokens as `words` takes them: those that are in no text are empty.
   std::vector<std::string> output_symbols() const;
 };

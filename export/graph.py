@@ -30,11 +30,11 @@ from asr._core import (
     ENCODER_OUTPUTS,
     ONNX_OPSET,
     PHONE_OUTPUT,
+    StateTensor,
 )
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.files import require_folder
 from asr.model.decoder import DecoderCache, sentence_scores
-from asr.model.encoder import EncoderCache
 from asr.model.model import AsrModel
 from asr.tokenizer import SOS_EOS_ID
 
@@ -70,18 +70,40 @@ def with_products(model: AsrModel) -> AsrModel:
     return model
 
 
+def state_rows(model: AsrModel) -> tuple[str, ...]:
+    """The fields of the encoder's cache as rows of `ModelMetadata.states`, in their order.
+
+    Which axes are the batch and the left context shows in caches of other sizes. ExportError for a cache that is not a
+    named tuple of float32 and int64 tensors, each with one axis for the batch.
+    """
+    cache = model.encoder.init_cache(2, 8)
+    more_streams, longer = model.encoder.init_cache(3, 8), model.encoder.init_cache(2, 9)
+    rows = []
+    for name, *tensors in zip(cache._fields, cache, more_streams, longer, strict=True):
+        sizes = [
+            "N" if other_batch != size else "C" if other_left != size else str(size)
+            for size, other_batch, other_left in zip(*(tensor.shape for tensor in tensors), strict=True)
+        ]
+        row = f"state_{name} {str(tensors[0].dtype).removeprefix('torch.')} {','.join(sizes)}"
+        try:
+            StateTensor(row)
+        except ValueError as error:
+            raise ExportError(f"the encoder's state {name} cannot be exported: {error}") from error
+        rows.append(row)
+    return tuple(rows)
+
+
 class StepGraph(nn.Module):
-    """`AsrModel.step` with the cache as three tensors."""
+    """`AsrModel.step` with the fields of the cache as tensors."""
 
     def __init__(self, model: AsrModel) -> None:
         super().__init__()
         self.model = with_products(model)
+        self.cache_type = type(model.encoder.init_cache(1, 1))
 
-    def forward(
-        self, x: Tensor, num_valid: Tensor, key_cache: Tensor, value_cache: Tensor, num_frames: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(self, x: Tensor, num_valid: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
         """Inputs and outputs as in asr.runtime.onnx_model.step_signature."""
-        out = self.model.step(x, num_valid, EncoderCache(key_cache, value_cache, num_frames))
+        out = self.model.step(x, num_valid, self.cache_type(*states))
         phones = [] if out.phone_log_probs is None else [out.phone_log_probs]
         return out.log_probs, out.encoder_out, *out.cache, *phones
 
@@ -110,18 +132,18 @@ class DecoderGraph(nn.Module):
 def step_graph(model: AsrModel) -> onnx.ModelProto:
     """The native step graph; batch, chunk and left context are dynamic. ExportError for absolute positions."""
     require_relative(model)
-    config = model.config
     num_frames = SUBSAMPLING * 4 + FEATURE_OVERLAP
-    cache = torch.zeros(2, config.encoder_layers, 8, config.dim)
-    counts = torch.zeros(2, dtype=torch.int64)
-    example = (torch.zeros(2, num_frames, NUM_MEL_BINS), counts + num_frames, cache, cache.clone(), counts)
-    shapes = ({0: "N", 1: "T"}, {0: "N"}, {0: "N", 2: "C"}, {0: "N", 2: "C"}, {0: "N"})
+    num_valid = torch.full((2,), num_frames)
+    example = (torch.zeros(2, num_frames, NUM_MEL_BINS), num_valid, *model.encoder.init_cache(2, 8))
+    rows = [StateTensor(row) for row in state_rows(model)]
+    states = [{axis: size for axis, size in enumerate(row.sizes) if isinstance(size, str)} for row in rows]
     frames = {0: "N", 1: "(T-3)/4"}
-    out: tuple[dict[int, str], ...] = (frames, frames, *shapes[2:])
-    names = ENCODER_OUTPUTS
+    out = [frames, frames, *states]
+    names = [*ENCODER_OUTPUTS, *(f"new_{row.name}" for row in rows)]
     if model.phone_ctc is not None:
-        out, names = (*out, frames), (*names, PHONE_OUTPUT)
-    return trace(StepGraph(model), example, shapes, out, ENCODER_INPUTS, names)
+        out, names = [*out, frames], [*names, PHONE_OUTPUT]
+    inputs = (*ENCODER_INPUTS, *(row.name for row in rows))
+    return trace(StepGraph(model), example, [{0: "N", 1: "T"}, {0: "N"}, *states], out, inputs, names)
 
 
 def require_relative(model: AsrModel) -> None:

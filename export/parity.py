@@ -92,8 +92,9 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
             onnx_streams += found
             for a, b in zip((*_flat(expected), *cache), (*_flat(found), *onnx_cache), strict=True):
                 max_error = max(max_error, float(np.abs(a - b).max(initial=0.0)))
-            if not np.array_equal(cache[2], onnx_cache[2]):
-                raise ExportError("the exported graph counts frames differently from PyTorch; nothing was written")
+            counts = [pair for pair in zip(cache, onnx_cache, strict=True) if pair[0].dtype == np.int64]
+            if not all(np.array_equal(*pair) for pair in counts):
+                raise ExportError("the exported graph counts differently from PyTorch; nothing was written")
         score_error, step_error = _score_errors(model, onnx_model, torch_streams[0][1])
     except RuntimeError as error:  # and what ONNX Runtime raises derives from it
         raise ExportError(f"the exported graph does not run: {str(error).splitlines()[0]}") from error

@@ -106,9 +106,20 @@ class ZipformerGraph(nn.Module):
         return (*out, embed_states, new.num_frames)
 
 
+def require_attention_states(model: AsrModel) -> None:
+    """ExportError for an encoder that keeps other states than EncoderCache, which have no place in the contract."""
+    names = model.encoder.init_cache(1, 1)._fields
+    if names != EncoderCache._fields:
+        raise ExportError(
+            f"this model keeps the states {', '.join(names)}; sherpa-onnx carries {', '.join(EncoderCache._fields)} "
+            "only: export it as a native file"
+        )
+
+
 def zipformer_graph(model: AsrModel, chunk_size: int, left_context: int, phones: bool = False) -> onnx.ModelProto:
     """The graph of one latency, with the metadata that the runtime reads; sizes in encoder frames."""
     require_relative(model)
+    require_attention_states(model)
     config = model.config
     if config.dim // config.num_heads % 2:
         raise ExportError(

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import onnx
 import torch
 
-from asr._core import ENCODER_INPUTS, ENCODER_OUTPUTS, onnx_checksum
-from asr.export.graph import ExportError, decoder_graph, output_path, step_graph
+from asr._core import onnx_checksum
+from asr.export.graph import ExportError, decoder_graph, output_path, state_rows, step_graph
 from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, step_through, whole_lengths
 from asr.export.quantize import halve, quantize
 from asr.export.ranges import ranges_behind_norms
@@ -60,14 +60,15 @@ def export_model(
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
     output: Path = output_path(path)
+    model = in_half_precision(pretrained.model())
     metadata = describe(
         pretrained,
+        states=state_rows(model),
         default_chunk_size=chunk_size,
         default_left_context=left_context,
         rescore_ctc_weight=rescore_ctc_weight,
         license=license or pretrained.license,
     )
-    model = in_half_precision(pretrained.model())
     on_progress("tracing the encoder")
     graph = step_graph(model)
     on_progress("tracing the decoder")
@@ -87,11 +88,12 @@ def export_model(
 def _run(model: AsrModel, session: Any, features: FloatArray, case: Case) -> None:
     """Steps a session of the step graph of `model` through features (N, T, 80)."""
 
+    names = [value.name for value in session.get_inputs()]
+
     def step(chunk: FloatArray, num_valid: npt.NDArray[np.int64], cache: Sequence[npt.NDArray]) -> Sequence[Any]:
-        log_probs, encoder_out, *cache = session.run(
-            ENCODER_OUTPUTS, dict(zip(ENCODER_INPUTS, (chunk, num_valid, *cache), strict=True))
-        )
-        return log_probs, encoder_out, cache, None
+        inputs = dict(zip(names, (chunk, num_valid, *cache), strict=True))
+        log_probs, encoder_out, *rest = session.run(None, inputs)
+        return log_probs, encoder_out, rest[: len(cache)], None
 
     cache = [tensor.numpy() for tensor in model.encoder.init_cache(len(features), case.left_context)]
     step_through(step, cache, features, whole_lengths(features), case)

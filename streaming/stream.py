@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from asr import _core
 from asr._core import StreamFailed
-from asr.runtime.onnx_model import Past
+from asr.runtime.onnx_model import Cache
 from asr.streaming.events import Alternative, Error, Event, Final, Gap, Partial, to_words
 from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, mono
 from asr.streaming.work import Work, compute
@@ -42,8 +42,8 @@ class Stream:
         self._deferred = deferred
         self._events: list[Event] = []
         self._cause: Exception | None = None
-        self.pasts: dict[bool, Past] = {}
-        """Caches of the encoder: of the stream, and (True) of the second pass over an utterance."""
+        self.caches: dict[bool, Cache] = {}
+        """Of the encoder: of the stream, and (True) of the second pass over an utterance."""
 
     @property
     def sample_offset(self) -> int:
@@ -120,7 +120,7 @@ class Stream:
         except StreamFailed as failure:
             raise failure from self._cause
         if work is None:
-            self.pasts.pop(True, None)
+            self.caches.pop(True, None)
             return None
         while self._num_changes < self._core.num_changes:
             self._recognizers.popleft()

@@ -44,7 +44,7 @@ class Work:
         passes are filled up to a common length."""
         step, model = self.work, self.recognizer.onnx
         assert isinstance(step, _core.EncoderStep)
-        if not (step.second_pass and model.has_arena and model.metadata.batch_invariant):
+        if not (step.second_pass and model.provider != "cpu" and model.metadata.batch_invariant):
             return step.num_frames
         return -(-(step.num_frames - FEATURE_OVERLAP) // COMMON_FRAMES) * COMMON_FRAMES + FEATURE_OVERLAP
 
@@ -86,18 +86,19 @@ def _punctuate(work: Work, units: _core.PunctuationUnits) -> None:
 def _compute_steps(batch: Sequence[tuple[Work, _core.EncoderStep]]) -> None:
     first = batch[0][0]
     onnx = first.recognizer.onnx
-    pasts = [
-        onnx.begin(work.recognizer.left_context) if step.begins else work.stream.pasts[step.second_pass]
+    caches = [
+        onnx.init_cache(1, work.recognizer.left_context) if step.begins else work.stream.caches[step.second_pass]
         for work, step in batch
     ]
     features = np.zeros((len(batch), first.num_frames, onnx.metadata.num_mel_bins), np.float32)
     for filled, (_, step) in zip(features, batch, strict=True):
         filled[: step.num_frames] = step.features
     num_valid = np.array([step.num_valid for _, step in batch], np.int64)
-    output = onnx.step_streams(features, num_valid, pasts)
+    output = onnx.step(features, num_valid, onnx.stacked(caches))
+    caches = onnx.split(output.cache)
     heads = (output.log_probs, output.encoder_out, output.phone_log_probs)
     for index, (work, step) in enumerate(batch):
         length = step.num_frames // SUBSAMPLING
         result = [None if head is None else head[index, :length] for head in heads]
-        work.stream.pasts[step.second_pass] = output.cache[index]
+        work.stream.caches[step.second_pass] = caches[index]
         work.stream.answer(_core.Stream.stepped, *result)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 
 from asr._core import ONNX_OPSET
 from asr.features import ENCODER_FRAME_MS, LOG_FLOOR
-from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
+from asr.runtime.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
 from asr.runtime.onnx_decoder import decoder_signature
 from asr.runtime.onnx_model import OnnxModel, bundled_model, step_signature
 from asr.runtime.onnx_session import ModelError, Signature, Tensors
@@ -61,7 +62,7 @@ def check(model: OnnxModel) -> None:
     num_frames = meta.subsampling * num_new + meta.feature_overlap
     features = np.full((1, num_frames, meta.num_mel_bins), LOG_FLOOR, np.float32)
     cache = model.init_cache(1, min(meta.default_left_context, MAX_CHECKED))
-    for chunk in (1, 2):  # the second sees what the first has left in the cache
+    for _ in range(2):  # the second sees what the first has left in the cache
         output = model.step(features, np.array([num_frames], np.int64), cache)
         encoder_out, new_cache = output.encoder_out, output.cache
         heads = [array for array in (output.log_probs, output.phone_log_probs) if array is not None]
@@ -70,12 +71,14 @@ def check(model: OnnxModel) -> None:
         shapes = [array.shape for array in arrays]
         wanted = [*((1, num_new, size) for size in sizes), *(array.shape for array in cache)]
         _require(model, shapes == wanted, f"a step gives shapes {shapes}, not {wanted}")
-        _require(model, new_cache.num_frames[0] == chunk * num_new, "its step does not count its frames")
         for log_probs in heads:
             sums = np.exp(log_probs.astype(np.float64)).sum(-1)
             _require(model, bool((abs(sums - 1) < 1e-3).all()), f"probabilities of silence sum to {sums.min()}, not 1")
         finite = all(np.isfinite(array).all() for array in arrays)
         _require(model, finite, "a step on silence gives values that are not finite")
+        for state, before, after in zip(meta.state_tensors, cache, new_cache, strict=True):
+            kept = after.size > 0 and np.array_equal(before, after)
+            _require(model, not kept, f"its step leaves the state {state.name} as it was")
         cache = new_cache
     if model.has_decoder:
         scores = model.score([[], [meta.vocab_size - 1]], encoder_out[0])
@@ -114,7 +117,7 @@ def summary(model: OnnxModel) -> str:
     """The same for people, a few lines."""
     meta = model.metadata
     size = model.path.stat().st_size / 1e6
-    per_frame = 2 * 4 * meta.num_layers * meta.dim  # keys and values, float32
+    kept, more = (_num_state_bytes(meta, meta.default_left_context + number) for number in (0, 1))
     chunk_ms, left_ms = (n * ENCODER_FRAME_MS for n in (meta.default_chunk_size, meta.default_left_context))
     chunk = meta.config.get("chunk")
     trained_on = chunk.get("sizes") if isinstance(chunk, dict) else None
@@ -122,7 +125,7 @@ def summary(model: OnnxModel) -> str:
         "file": f"{size:.1f} MB, format {model.format_version}, opset {ONNX_OPSET}, quantization {meta.quantization}, "
         f"license {meta.license or 'not stated'}",
         "encoder": f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes "
-        f"{per_frame * meta.default_left_context / 1e3:.0f} kB ({per_frame / 1e3:.1f} kB a frame of left context)",
+        f"{kept / 1e3:.0f} kB ({(more - kept) / 1e3:.1f} kB a frame of left context)",
         "latency": f"any chunk that is a multiple of {ENCODER_FRAME_MS} ms, by default {chunk_ms} ms and {left_ms} ms "
         f"of left context; trained on chunks of {_flat(trained_on or 'unknown size')} frames",
         "tokens": f"{meta.vocab_size}: {_some(meta.tokens)}",
@@ -143,6 +146,12 @@ def summary(model: OnnxModel) -> str:
     }
     body = "".join(f"\n  {name:<9} {printable(text)}" for name, text in lines.items())
     return f"{model.path}{body}"
+
+
+def _num_state_bytes(metadata: ModelMetadata, left_context: int) -> int:
+    """Of one stream."""
+    states = metadata.state_tensors
+    return sum(math.prod(state.shape(1, left_context)) * np.dtype(state.dtype).itemsize for state in states)
 
 
 def _some(tokens: tuple[str, ...], most: int = 40) -> str:

@@ -2,8 +2,7 @@
 
 All of it lies in the `metadata_props` of the .onnx file (the "custom metadata map" of ONNX Runtime, in every
 language), as flat strings: numbers in decimal, truth values as `true` and `false`, tokens one a line, objects
-as JSON, the decoder's graph as base64. So one file is all an app needs. Imports the standard library
-only.
+as JSON, the decoder's graph as base64. So one file is all an app needs.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
+from asr._core import FORMAT_VERSION, StateTensor, former_states
 from asr.config import MAX_PHONES
 from asr.features import (
     FEATURE_OVERLAP,
@@ -32,9 +32,8 @@ from asr.features import (
 from asr.lexicon.phones import num_phone_tokens
 
 MODEL_TYPE = "asr_stream"
-FORMAT_VERSION = 3
-_SINCE = {"phones": 2, "num_decoder_layers": 3}
-"""Versions that brought a key; older files have no phones, and a decoder that makes no steps."""
+SINCE = {"phones": 2, "num_decoder_layers": 3, "states": 4}
+"""Versions that brought a key; older files have no phones, a decoder that makes no steps, and the same three states."""
 QUANTIZATIONS = ("none", "int8")
 
 EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"
@@ -52,9 +51,12 @@ class ModelMetadata:
     tokens: tuple[str, ...]
     """Spelling of every token id: 0 is the CTC blank; "▁" marks the beginning of a word (see asr.text)."""
     num_layers: int
-    """Layers of the encoder: the second axis of the cache."""
+    """Layers of the encoder."""
     dim: int
-    """Width of the encoder: the last axis of the cache and of `encoder_out`."""
+    """Width of the encoder: the last axis of `encoder_out`."""
+    states: tuple[str, ...] = ()
+    """The tensors that the encoder keeps of a stream between two steps, each as `StateTensor` takes it: name, type,
+    and sizes, N for the batch and C for the left context. Empty: `former_states`, which files had before version 4."""
     default_chunk_size: int = 16
     default_left_context: int = 64
     phones: tuple[str, ...] = ()
@@ -116,10 +118,20 @@ class ModelMetadata:
                 is_word = bool(text) and not any(c.isspace() for c in text)
                 _require(is_word, f"{name}[{index}]", text, "text without space")
             _require(len(set(texts)) == len(texts), name, "a list with repeats", f"different {name}")
+        try:
+            names = [state.name for state in self.state_tensors]
+        except ValueError as error:
+            raise MetadataError(f"metadata key states: {error}: {EXPORT_AGAIN}") from error
+        _require(len(set(names)) == len(names), "states", self.states, "states of different names")
         for name in ("cmvn_mean", "cmvn_std"):
             value, size = getattr(self, name), self.num_mel_bins
             _require(len(value) in (0, size), name, f"{len(value)} numbers", f"0 or {size}")
             _require(all(map(math.isfinite, value)), name, value, "finite numbers")
+
+    @property
+    def state_tensors(self) -> tuple[StateTensor, ...]:
+        """`states`, read."""
+        return tuple(StateTensor(row) for row in self.states or former_states(self.num_layers, self.dim))
 
     @property
     def vocab_size(self) -> int:
@@ -165,7 +177,7 @@ class ModelMetadata:
         values: dict[str, Any] = {}
         for f in fields(ModelMetadata):
             text = properties.get(f.name)
-            if int(version) < _SINCE.get(f.name, 1):
+            if int(version) < SINCE.get(f.name, 1):
                 continue
             if text is None and f.name == "batch_invariant":
                 values[f.name] = values["quantization"] == "none"

@@ -1,7 +1,7 @@
 """An exported model in ONNX Runtime: the step function and the decoder's scores, on numpy arrays.
 
-`OnnxModel` may be shared by threads. A stream passes its state in and gets it back: a `Cache`, arrays of its own,
-or with CUDA the `Row` of a `CacheArena`, which stays in the memory of the device. Imports no PyTorch.
+`OnnxModel` may be shared by threads. A stream passes its state in and gets it back: a `Cache`, one array for each state
+that the file declares. Imports no PyTorch.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from asr._core import ENCODER_INPUTS, PHONE_OUTPUT
-from asr.runtime.cache_arena import CacheArena, Row
+from asr._core import PHONE_OUTPUT
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_decoder import FloatArray, IntArray, OnnxDecoder, decoder_signature
 from asr.runtime.onnx_session import (
@@ -23,7 +23,6 @@ from asr.runtime.onnx_session import (
     ModelError,
     Signature,
     Tensors,
-    cannot_run,
     check_signature,
     open_session,
     read_properties,
@@ -33,24 +32,9 @@ from asr.runtime.onnx_session import (
 _BUNDLED = {"int8": "tiny.int8.onnx", "float32": "tiny.onnx"}
 
 
-class Cache(NamedTuple):
-    """Everything a stream remembers of its past. A value: `OnnxModel.step` returns a new one."""
-
-    keys: FloatArray
-    """(N, num_layers, left_context, dim) float32, the newest frame last"""
-    values: FloatArray
-    """(N, num_layers, left_context, dim) float32"""
-    num_frames: IntArray
-    """(N,) int64, encoder frames processed since the start of each stream"""
-
-    @classmethod
-    def stack(cls, caches: Sequence[Cache]) -> Cache:
-        """The streams of `caches`, all of one left context, as one batch."""
-        return caches[0] if len(caches) == 1 else cls(*(np.concatenate(arrays) for arrays in zip(*caches, strict=True)))
-
-    def of(self, index: int) -> Cache:
-        """One stream of the batch, in memory of its own: it does not keep that of the others."""
-        return self if len(self.num_frames) == 1 else Cache(*(array[index : index + 1].copy() for array in self))
+Cache = tuple[npt.NDArray[Any], ...]
+"""Everything that streams remember of their past: an array for each of `ModelMetadata.state_tensors`. A value:
+`OnnxModel.step` returns a new one."""
 
 
 class StepOutput(NamedTuple):
@@ -60,8 +44,8 @@ class StepOutput(NamedTuple):
     """(N, c, vocab_size)"""
     encoder_out: FloatArray
     """(N, c, dim)"""
-    cache: Any
-    """The cache for the next chunk; of `step_streams`, the pasts of the streams."""
+    cache: Cache
+    """For the next chunk."""
     phone_log_probs: FloatArray | None
     """(N, c, num_phone_tokens); None of a model without a phone head"""
 
@@ -75,10 +59,6 @@ class Encoded(NamedTuple):
     """(T // 4, dim)"""
     phone_log_probs: FloatArray | None = None
     """(T // 4, num_phone_tokens); None of a model without a phone head"""
-
-
-Past = Cache | Row
-"""A stream's cache, in host memory or in an arena of the device."""
 
 
 def bundled_model(name: str = "int8") -> Path:
@@ -96,18 +76,17 @@ def bundled_model(name: str = "int8") -> Path:
 
 def step_signature(metadata: ModelMetadata) -> Signature:
     """Inputs and outputs of a file with this metadata."""
-    cache: tuple[str, list[int | str]] = ("tensor(float)", ["N", metadata.num_layers, "C", metadata.dim])
+    kinds = {"float32": "tensor(float)", "int64": "tensor(int64)"}
+    states: Tensors = {state.name: (kinds[state.dtype], state.sizes) for state in metadata.state_tensors}
     inputs: Tensors = {
         "x": ("tensor(float)", ["N", "T", metadata.num_mel_bins]),
         "num_valid": ("tensor(int64)", ["N"]),
-        "key_cache": cache,
-        "value_cache": cache,
-        "num_frames": ("tensor(int64)", ["N"]),
+        **states,
     }
     outputs: Tensors = {
         "log_probs": ("tensor(float)", ["N", "(T-3)/4", metadata.vocab_size]),
         "encoder_out": ("tensor(float)", ["N", "(T-3)/4", metadata.dim]),
-        **{f"new_{name}": inputs[name] for name in ("key_cache", "value_cache", "num_frames")},
+        **{f"new_{name}": state for name, state in states.items()},
     }
     if metadata.phones:
         outputs[PHONE_OUTPUT] = ("tensor(float)", ["N", "(T-3)/4", metadata.num_phone_tokens])
@@ -119,13 +98,10 @@ class OnnxModel:
 
     metadata: ModelMetadata
 
-    def __init__(
-        self, path: str | Path, provider: str = "cpu", num_threads: int = 1, arena: bool | None = None
-    ) -> None:
+    def __init__(self, path: str | Path, provider: str = "cpu", num_threads: int = 1) -> None:
         """Opens the .onnx file at `path`.
 
-        provider: "cpu" or "cuda". num_threads: CPU threads inside one operator (0: all cores). arena: whether streams
-        keep their past in a `CacheArena`; by default with CUDA.
+        provider: "cpu" or "cuda". num_threads: CPU threads inside one operator (0: all cores).
         Raises ModelError where the file is missing, damaged or not one of asr-stream, or the provider
         is missing.
         """
@@ -137,10 +113,7 @@ class OnnxModel:
         if not self.path.is_file():
             raise ModelError(f"there is no model file {self.path}: `asr export` writes one")
         self._new_session = partial(open_session, provider=provider, num_threads=num_threads)
-        self._device = provider
-        self.has_arena = provider == "cuda" if arena is None else arena
-        """Whether streams keep their caches in the device's memory."""
-        self._arenas: dict[int, CacheArena] = {}
+        self.provider = provider
         self._lock = threading.Lock()
         try:
             data = self.path.read_bytes()
@@ -152,10 +125,11 @@ class OnnxModel:
             self.metadata = ModelMetadata.from_properties(properties)
         except MetadataError as error:
             raise ModelError(f"{self.path}: {error}") from error
+        self._states = self.metadata.state_tensors
         self._session = self._new_session(data, str(self.path))
         signature = step_signature(self.metadata)
         check_signature(self._session, str(self.path), signature)
-        self._outputs = list(signature.outputs)
+        self._inputs, self._outputs = list(signature.inputs), list(signature.outputs)
         self._decoder: OnnxDecoder | None = None
 
     @property
@@ -176,8 +150,7 @@ class OnnxModel:
         """The state before the first chunk: `batch_size` streams, `left_context` frames of their past."""
         if batch_size < 1 or left_context < 0:
             raise ValueError(f"batch_size {batch_size} must be at least 1, left_context {left_context} at least 0")
-        shape = (batch_size, self.metadata.num_layers, left_context, self.metadata.dim)
-        return Cache(np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(batch_size, np.int64))
+        return tuple(np.zeros(state.shape(batch_size, left_context), state.dtype) for state in self._states)
 
     def step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> StepOutput:
         """One chunk of every stream of a batch.
@@ -191,39 +164,28 @@ class OnnxModel:
         """
         self._check_chunk(features, num_valid)
         self._check_cache(cache, len(features))
-        feeds = dict(zip(ENCODER_INPUTS, (features, num_valid, *cache), strict=True))
-        outputs = run(self._session, self._outputs, feeds, str(self.path))
-        phones = outputs[5] if self.metadata.phones else None
-        return StepOutput(outputs[0], outputs[1], Cache(*outputs[2:5]), phones)
+        feeds = dict(zip(self._inputs, (features, num_valid, *cache), strict=True))
+        log_probs, encoder_out, *rest = run(self._session, self._outputs, feeds, str(self.path))
+        phones = rest.pop() if self.metadata.phones else None
+        return StepOutput(log_probs, encoder_out, tuple(rest), phones)
 
-    def begin(self, left_context: int) -> Past:
-        """The cache of a stream before its first chunk. ValueError for a negative `left_context`."""
-        if not self.has_arena or left_context < 1:
-            return self.init_cache(1, left_context)
-        with self._lock:
-            if left_context not in self._arenas:
-                shape = (self.metadata.num_layers, left_context, self.metadata.dim)
-                open_graph = partial(self._new_session, name="the arena of caches")
-                self._arenas[left_context] = CacheArena(self._session, open_graph, self._device, shape)
-            arena = self._arenas[left_context]
-        return arena.begin()
+    def stacked(self, caches: Sequence[Cache]) -> Cache:
+        """The streams of `caches`, all of one left context, as one batch."""
+        if len(caches) == 1:
+            return caches[0]
+        each_state = zip(self._states, zip(*caches, strict=True), strict=True)
+        return tuple(np.concatenate(arrays, state.batch_axis) for state, arrays in each_state)
 
-    def step_streams(self, features: FloatArray, num_valid: IntArray, pasts: Sequence[Past]) -> StepOutput:
-        """`step` for streams that keep their pasts one by one: from `begin`, all of one left context, or the last step.
-
-        Do not use the `pasts` again. Raises ValueError as `step` does.
-        """
-        caches = [past for past in pasts if isinstance(past, Cache)]
-        if caches:
-            output = self.step(features, num_valid, Cache.stack(caches))
-            return output._replace(cache=[output.cache.of(index) for index in range(len(pasts))])
-        self._check_chunk(features, num_valid)
-        rows = [past for past in pasts if isinstance(past, Row)]
-        try:
-            arrays = rows[0].arena.step(features, num_valid, rows)
-        except Exception as error:
-            raise cannot_run(str(self.path), error) from error
-        return StepOutput(arrays[0], arrays[1], pasts, arrays[2] if self.metadata.phones else None)
+    def split(self, cache: Cache) -> list[Cache]:
+        """The streams of a batch, each in memory of its own: it does not keep that of the others."""
+        axes = [state.batch_axis for state in self._states]
+        batch_size = cache[0].shape[axes[0]]
+        if batch_size == 1:
+            return [cache]
+        return [
+            tuple(array.take([index], axis) for array, axis in zip(cache, axes, strict=True))
+            for index in range(batch_size)
+        ]
 
     def encode(self, features: FloatArray, chunk_size: int, left_context: int) -> Encoded:
         """A whole utterance, step by step.
@@ -272,7 +234,7 @@ class OnnxModel:
                     raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
                 data, name = self.metadata.decoder_onnx, f"the decoder in {self.path}"
                 read_properties(data, name)  # refuses what may harm ONNX Runtime
-                session = self._new_session(data, name, arena=self._device != "cpu")
+                session = self._new_session(data, name, arena=self.provider != "cpu")
                 check_signature(session, name, decoder_signature(self.metadata))
                 self._decoder = OnnxDecoder(session, name, self.metadata)
             return self._decoder
@@ -295,14 +257,22 @@ class OnnxModel:
             raise ValueError(f"num_valid is {num_valid.tolist()}; expected 0 to {num_frames}")
 
     def _check_cache(self, cache: Cache, batch_size: int) -> None:
-        meta = self.metadata
-        shape = (batch_size, meta.num_layers, cache.keys.shape[2] if cache.keys.ndim == 4 else 0, meta.dim)
-        if (cache.keys.shape, cache.values.shape, cache.num_frames.shape) != (shape, shape, (batch_size,)):
+        states = self._states
+        shapes = [array.shape for array in cache]
+        left = 0
+        for sizes, shape in zip([state.sizes for state in states], shapes, strict=False):
+            if "C" in sizes and len(shape) == len(sizes):
+                left = shape[sizes.index("C")]
+        expected = [state.shape(batch_size, left) for state in states]
+        if shapes != expected:
             raise ValueError(
-                f"cache has shapes {cache.keys.shape}, {cache.values.shape} and {cache.num_frames.shape}; "
-                f"expected {shape} twice and ({batch_size},): take it from "
+                f"cache has shapes {_listed(shapes)}; expected {_listed(expected)}: take it from "
                 f"init_cache({batch_size}, left_context) or the last step"
             )
-        dtypes = [str(array.dtype) for array in cache]
-        if dtypes != ["float32", "float32", "int64"]:
-            raise ValueError(f"cache has dtypes {', '.join(dtypes)}; expected float32, float32, int64")
+        dtypes, wanted = [str(array.dtype) for array in cache], [state.dtype for state in states]
+        if dtypes != wanted:
+            raise ValueError(f"cache has dtypes {_listed(dtypes)}; expected {_listed(wanted)}")
+
+
+def _listed(values: Sequence[object]) -> str:
+    return ", ".join(map(str, values))

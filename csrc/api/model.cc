@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -47,14 +48,16 @@ constexpr char kNoLanguageModel[] =
     "is used without a language model: it spells words by their sound, and most are wrong; name one with lm_path";
 
 template <std::size_t N>
-std::vector<const char*> names_of(const char* const (&names)[N]) {
+std::vector<std::string> names_of(const char* const (&names)[N]) {
   return {names, names + N};
 }
 
-std::vector<const char*> outputs_of(const ModelMetadata& metadata) {
-  std::vector<const char*> names = names_of(kEncoderOutputs);
-  if (!metadata.phones.empty()) names.push_back(kPhoneOutput);
-  return names;
+constexpr std::size_t kNumInputs = std::size(kEncoderInputs), kNumOutputs = std::size(kEncoderOutputs);
+
+// Whether a graph declares these sizes; what it leaves free is below 0.
+bool same_sizes(const Shape& declared, const Shape& wanted) {
+  const auto same = [](std::int64_t a, std::int64_t b) { return a == b || (a < 0 && b < 0); };
+  return std::equal(declared.begin(), declared.end(), wanted.begin(), wanted.end(), same);
 }
 
 }  // namespace
@@ -66,8 +69,7 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
       metadata_(undamaged(name, [this] { return ModelMetadata(properties_); })),
       lm_(lm_of(options_)),
       runtime_(OnnxRuntime::load(options_.onnxruntime_path)),
-      encoder_(runtime_, onnx, name, options_.num_threads,
-               names_of(kEncoderInputs), outputs_of(metadata_)) {
+      encoder_(runtime_, onnx, name, options_.num_threads, metadata_.encoder_inputs(), metadata_.encoder_outputs()) {
   properties_.erase("decoder_onnx");  // as large as all else; the metadata has it
   add_derived(properties_, metadata_);
   options_.lm = std::string();          // lm_ has a copy
@@ -107,41 +109,53 @@ std::shared_ptr<const LmFusion> Model::fusion(const Options& options, bool use_l
 }
 
 void Model::check_shapes() const {
-  const Shape features = encoder_.input_shape(0), keys = encoder_.input_shape(2), values = encoder_.input_shape(3);
-  const Shape log_probs = encoder_.output_shape(0);
-  const Shape phones = !metadata_.phones.empty() ? encoder_.output_shape(5) : Shape{0, 0, 0};
   const auto& meta = metadata_;
-  const bool cache = keys.size() == 4 && keys[1] == meta.num_layers && keys[3] == meta.dim && values.size() == 4 &&
-                     values[1] == meta.num_layers && values[3] == meta.dim;
-  if (!cache || features.size() != 3 || features[2] != kNumBins || log_probs.size() != 3 ||
-      log_probs[2] != meta.vocab_size() || phones.size() != 3 || phones[2] != meta.num_phone_tokens()) {
-    throw DamagedFileError(name_ + " is damaged: its graph has other sizes than its metadata, which says " +
-                           std::to_string(meta.num_layers) + " layers, dim " + std::to_string(meta.dim) + ", " +
-                           std::to_string(meta.vocab_size()) + " tokens, " + std::to_string(meta.phones.size()) +
-                           " phones");
+  const std::vector<std::string> inputs = meta.encoder_inputs(), outputs = meta.encoder_outputs();
+  const auto require = [&](bool condition, const std::string& tensor) {
+    if (condition) return;
+    throw DamagedFileError(name_ + " is damaged: its graph has another size of " + tensor +
+                           " than its metadata says; " + kExportAgain);
+  };
+  require(same_sizes(encoder_.input_shape(0), {-1, -1, kNumBins}), inputs[0]);
+  require(same_sizes(encoder_.output_shape(0), {-1, -1, meta.vocab_size()}), outputs[0]);
+  for (std::size_t i = 0; i < meta.states.size(); ++i) {
+    const Shape& sizes = meta.states[i].sizes;
+    require(same_sizes(encoder_.input_shape(kNumInputs + i), sizes), inputs[kNumInputs + i]);
+    require(same_sizes(encoder_.output_shape(kNumOutputs + i), sizes), outputs[kNumOutputs + i]);
+  }
+  if (!meta.phones.empty()) {
+    const std::size_t last = outputs.size() - 1;
+    require(same_sizes(encoder_.output_shape(last), {-1, -1, meta.num_phone_tokens()}), outputs[last]);
   }
 }
 
 Cache Model::new_cache(std::int64_t left_context) const {
-  const Shape shape{1, metadata_.num_layers, left_context, metadata_.dim};
-  return {Tensor::zeros(runtime_, ort::kFloat, shape), Tensor::zeros(runtime_, ort::kFloat, shape),
-          Tensor::zeros(runtime_, ort::kInt64, {1})};
+  Cache cache;
+  for (const StateTensor& state : metadata_.states) {
+    cache.push_back(
+        Tensor::zeros(runtime_, state.is_integer ? ort::kInt64 : ort::kFloat, state.shape(1, left_context)));
+  }
+  return cache;
 }
 
 Model::Step Model::step(const EncoderStep& step, Cache& cache) const {
   const Tensor features = Tensor::view(runtime_, step.features, {1, step.num_frames, kNumBins});
   const std::vector<std::int64_t> num_valid{step.num_valid};
   const Tensor valid = Tensor::view(runtime_, num_valid, {1});
+  std::vector<const Tensor*> inputs{&features, &valid};
+  for (const Tensor& state : cache) inputs.push_back(&state);
   Step result;
-  result.outputs = encoder_.run({&features, &valid, &cache.keys, &cache.values, &cache.num_frames});
+  result.outputs = encoder_.run(inputs);
   const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
   const auto rows = [&](std::size_t output, std::int64_t num_columns, const char* name) {
     return Rows{result.outputs[output].floats({1, num_frames, num_columns}, name), num_frames, num_columns};
   };
   result.log_probs = rows(0, metadata_.vocab_size(), kEncoderOutputs[0]);
   result.encoder_out = rows(1, metadata_.dim, kEncoderOutputs[1]);
-  if (!metadata_.phones.empty()) result.phone_log_probs = rows(5, metadata_.num_phone_tokens(), kPhoneOutput);
-  cache = {std::move(result.outputs[2]), std::move(result.outputs[3]), std::move(result.outputs[4])};
+  if (!metadata_.phones.empty()) {
+    result.phone_log_probs = rows(result.outputs.size() - 1, metadata_.num_phone_tokens(), kPhoneOutput);
+  }
+  for (std::size_t i = 0; i < cache.size(); ++i) cache[i] = std::move(result.outputs[kNumOutputs + i]);
   return result;
 }
 

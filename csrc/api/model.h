@@ -33,11 +33,8 @@ struct ModelOptions {
   std::function<void(bool is_error, const char* text)> log;
 };
 
-// Everything a stream remembers of its past, as the graph takes it. A value.
-struct Cache {
-  Tensor keys, values;  // (1, num_layers, left_context, dim) float32
-  Tensor num_frames;    // (1,) int64
-};
+// Everything a stream remembers of its past: a tensor for each of the model's states. A value.
+using Cache = std::vector<Tensor>;
 
 // Immutable; any number of threads may call it at once.
 class Model {

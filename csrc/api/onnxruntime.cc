@@ -198,18 +198,19 @@ const float* Tensor::floats(const Shape& shape, const char* what) const {
 }
 
 Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
-                 std::vector<const char*> inputs, std::vector<const char*> outputs)
+                 std::vector<std::string> inputs, std::vector<std::string> outputs)
     : runtime_(runtime),
-      inputs_(std::move(inputs)),
-      outputs_(std::move(outputs)),
+      input_names_(std::move(inputs)),
+      output_names_(std::move(outputs)),
       session_(nullptr, runtime.api().ReleaseSession) {
+  for (const std::string& input : input_names_) inputs_.push_back(input.c_str());
+  for (const std::string& output : output_names_) outputs_.push_back(output.c_str());
   undamaged<std::runtime_error>(name + " is not an ONNX file, or it is damaged",
                                 [&] { open(onnx, num_threads); });
   const std::vector<std::string> found_inputs = names(true), found_outputs = names(false);
-  const auto begins = [](const std::vector<std::string>& found, const std::vector<const char*>& wanted) {
-    return found.size() >= wanted.size() && std::equal(wanted.begin(), wanted.end(), found.begin());
-  };
-  if (found_inputs.size() != inputs_.size() || !begins(found_inputs, inputs_) || !begins(found_outputs, outputs_)) {
+  const bool gives = found_outputs.size() >= output_names_.size() &&
+                     std::equal(output_names_.begin(), output_names_.end(), found_outputs.begin());
+  if (found_inputs != input_names_ || !gives) {
     throw DamagedFileError(name + " is no model of asr-stream: its graph takes " + join(found_inputs) + " and gives " +
                            join(found_outputs) + "; `asr export` writes one");
   }
@@ -233,7 +234,7 @@ void Session::open(std::string_view onnx, int num_threads) {
   session_.reset(session);
 }
 
-std::vector<Tensor> Session::run(std::initializer_list<const Tensor*> inputs) const {
+std::vector<Tensor> Session::run(const std::vector<const Tensor*>& inputs) const {
   std::vector<const ort::Value*> values;
   for (const Tensor* tensor : inputs) values.push_back(tensor->get());
   std::vector<ort::Value*> results(outputs_.size(), nullptr);

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,9 +67,9 @@ class Session {
   // onnx: the file. Checks that these are all that it must be given and the first that it gives. DamagedFileError,
   // which calls it `name`.
   Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
-          std::vector<const char*> inputs, std::vector<const char*> outputs);
+          std::vector<std::string> inputs, std::vector<std::string> outputs);
 
-  std::vector<Tensor> run(std::initializer_list<const Tensor*> inputs) const;
+  std::vector<Tensor> run(const std::vector<const Tensor*>& inputs) const;
 
   // As the graph declares them, -1 where it is dynamic; input first.
   Shape input_shape(std::size_t index) const { return shape(index, true); }
@@ -82,7 +81,8 @@ class Session {
   Shape shape(std::size_t index, bool input) const;
 
   const OnnxRuntime& runtime_;
-  std::vector<const char*> inputs_, outputs_;
+  std::vector<std::string> input_names_, output_names_;
+  std::vector<const char*> inputs_, outputs_;  // the same
   ort::Owned<ort::Session> session_;
 };
 

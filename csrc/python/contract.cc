@@ -2,8 +2,13 @@
 #include "contract.h"
 
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "metadata.h"
 
 namespace asr_stream {
 
@@ -44,6 +49,31 @@ void bind_contract(py::module_& m) {
   m.attr("NEURAL_LM_VERSION") = kNeuralLmVersion;
   m.attr("NEURAL_LM_INPUTS") = to_tuple(kNeuralLmInputs);
   m.attr("NEURAL_LM_OUTPUTS") = to_tuple(kNeuralLmOutputs);
+  using namespace pybind11::literals;
+  py::class_<StateTensor>(m, "StateTensor")
+      .def(py::init<const std::string&>(), "row"_a)
+      .def_readonly("name", &StateTensor::name)
+      .def_readonly("batch_axis", &StateTensor::batch_axis)
+      .def_property_readonly("dtype", [](const StateTensor& state) { return state.is_integer ? "int64" : "float32"; })
+      .def_property_readonly("sizes",
+                             [](const StateTensor& state) {
+                               py::list sizes;
+                               for (const std::int64_t size : state.sizes) {
+                                 if (size >= 0) {
+                                   sizes.append(size);
+                                 } else {
+                                   sizes.append(size == StateTensor::kBatch ? "N" : "C");
+                                 }
+                               }
+                               return sizes;
+                             })
+      .def(
+          "shape",
+          [](const StateTensor& state, std::int64_t batch_size, std::int64_t left_context) {
+            return py::tuple(py::cast(state.shape(batch_size, left_context)));
+          },
+          "batch_size"_a, "left_context"_a);
+  m.def("former_states", &former_states, "num_layers"_a, "dim"_a);
   m.attr("PUNCTUATION_TYPE") = kPunctuationType;
   m.attr("PUNCTUATION_VERSION") = kPunctuationVersion;
   m.attr("PUNCTUATION_INPUTS") = to_tuple(kPunctuationInputs);

@@ -258,6 +258,25 @@ std::shared_ptr<ModelMetadata> make_metadata(const val& bytes) {
   return guarded([&] { return std::make_shared<ModelMetadata>(read_onnx_properties({data.data(), data.size()})); });
 }
 
+val to_array(const std::vector<std::string>& texts) {
+  val array = val::array();
+  for (const std::string& text : texts) array.call<void>("push", text);
+  return array;
+}
+
+// Type and shape of each state of one stream. left_context: encoder frames of its past.
+val states(const ModelMetadata& metadata, int left_context) {
+  val array = val::array();
+  for (const StateTensor& state : metadata.states) {
+    val shape = val::array(), object = val::object();
+    for (const std::int64_t size : state.shape(1, left_context)) shape.call<void>("push", static_cast<int>(size));
+    object.set("type", std::string(state.is_integer ? "int64" : "float32"));
+    object.set("shape", shape);
+    array.call<void>("push", object);
+  }
+  return array;
+}
+
 val decoder_onnx(const ModelMetadata& metadata) {
   const std::string& bytes = metadata.decoder_onnx;
   const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
@@ -303,9 +322,6 @@ val contract() {
   object.set("subsampling", static_cast<int>(kSubsampling));
   object.set("featureOverlap", static_cast<int>(kFeatureOverlap));
   object.set("encoderFrameMs", kEncoderFrameMs);
-  object.set("encoderInputs", names(kEncoderInputs));
-  object.set("encoderOutputs", names(kEncoderOutputs));
-  object.set("phoneOutput", std::string(kPhoneOutput));
   object.set("decoderInputs", names(kDecoderInputs));
   object.set("decoderOutputs", names(kDecoderOutputs));
   object.set("punctuationInputs", names(kPunctuationInputs));
@@ -327,8 +343,9 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
   class_<ModelMetadata>("ModelMetadata")
       .smart_ptr<std::shared_ptr<ModelMetadata>>("std::shared_ptr<ModelMetadata>")
       .constructor(&make_metadata)
-      .property("hasPhones", +[](const ModelMetadata& m) { return !m.phones.empty(); })
-      .property("numLayers", +[](const ModelMetadata& m) { return static_cast<int>(m.num_layers); })
+      .property("encoderInputs", +[](const ModelMetadata& m) { return to_array(m.encoder_inputs()); })
+      .property("encoderOutputs", +[](const ModelMetadata& m) { return to_array(m.encoder_outputs()); })
+      .function("states", &states)
       .property("dim", +[](const ModelMetadata& m) { return static_cast<int>(m.dim); })
       .property("language", +[](const ModelMetadata& m) { return language_of_alphabet(m.output_symbols()); })
       .property("decoderOnnx", &decoder_onnx);

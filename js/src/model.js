@@ -30,9 +30,9 @@ export class Model {
     const core = await loadCore();
     const contract = core.contract();
     const metadata = checkFile("the model", () => new core.ModelMetadata(bytes));
-    const outputs = [...contract.encoderOutputs, ...(metadata.hasPhones ? [contract.phoneOutput] : [])];
+    const { encoderInputs, encoderOutputs } = metadata;
     try {
-      const session = await Session.open(ort, bytes, sessionOptions, "the model", contract.encoderInputs, outputs);
+      const session = await Session.open(ort, bytes, sessionOptions, "the model", encoderInputs, encoderOutputs);
       return new Model(ort, sessionOptions, contract, metadata, session);
     } catch (error) {
       metadata.delete();
@@ -66,25 +66,26 @@ export class Model {
     this.#decoder = await Session.open(this.#ort, bytes, this.#sessionOptions, name, decoderInputs, decoderOutputs);
   }
 
-  // The state of one stream before its first chunk. leftContext: encoder frames of its past.
+  // The state of one stream before its first chunk, a list of tensors. leftContext: encoder frames of its past.
   initCache(leftContext) {
-    const shape = [1, this.metadata.numLayers, leftContext, this.metadata.dim];
-    const zeros = () => this.#tensor("float32", new Float32Array(shape.reduce((a, b) => a * b)), shape);
-    return [zeros(), zeros(), this.#tensor("int64", new BigInt64Array(1), [1])];
+    return this.metadata.states(leftContext).map(({ type, shape }) => {
+      const size = shape.reduce((a, b) => a * b, 1);
+      return this.#tensor(type, type === "int64" ? new BigInt64Array(size) : new Float32Array(size), shape);
+    });
   }
 
   // One chunk. features: Float32Array of (numFrames, 80), 4c + 3 of them. Resolves to logProbs (c, vocabulary),
   // encoderOut (c, dim) and phoneLogProbs (c, phone tokens) or null, Float32Arrays, the number c, and the cache for the
   // next chunk.
   async step(features, numFrames, numValid, cache) {
-    const [logProbs, encoderOut, keys, values, length, phoneLogProbs] = await this.#session.run([
+    const [logProbs, encoderOut, ...rest] = await this.#session.run([
       this.#tensor("float32", features, [1, numFrames, this.contract.numBins]),
       this.#tensor("int64", BigInt64Array.of(BigInt(numValid)), [1]),
       ...cache,
     ]);
     return {
-      logProbs: logProbs.data, encoderOut: encoderOut.data, phoneLogProbs: phoneLogProbs?.data ?? null,
-      numFrames: logProbs.dims[1], cache: [keys, values, length],
+      logProbs: logProbs.data, encoderOut: encoderOut.data, phoneLogProbs: rest[cache.length]?.data ?? null,
+      numFrames: logProbs.dims[1], cache: rest.slice(0, cache.length),
     };
   }
 

@@ -23,7 +23,7 @@ def benchmark() -> ModuleType:
 
 @pytest.fixture
 def recognizer(tiny_onnx: Path) -> Recognizer:
-    model = OnnxModel(tiny_onnx, arena=True)
+    model = OnnxModel(tiny_onnx)
     return Recognizer(model, chunk_ms=160, search="greedy", lm=None, second_pass=False)
 
 
@@ -36,8 +36,8 @@ def test_each_chunk_is_recognized_when_it_is_spoken(
     benchmark: ModuleType, recognizer: Recognizer, audio: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     num_chunks = []
-    step = recognizer.onnx.step_streams
-    monkeypatch.setattr(recognizer.onnx, "step_streams", lambda *a: num_chunks.append(len(a[2])) or step(*a))
+    step = recognizer.onnx.step
+    monkeypatch.setattr(recognizer.onnx, "step", lambda *a: num_chunks.append(len(a[0])) or step(*a))
     found = benchmark.speak(recognizer, audio, 3, ARGS)
     assert found.num_streams == 3 and found.mean_batch >= 1 and found.cpu_ms > 0
     # 4 s less the phases of the streams, in chunks of 160 ms, and of them those after the first 2 s.

@@ -158,8 +158,9 @@ def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelPr
         ["N"],
         ["N", new, 7],
     ]
-    assert [v.name for v in graph.graph.input] == list(ENCODER_INPUTS)
-    assert [v.name for v in graph.graph.output] == [*ENCODER_OUTPUTS, PHONE_OUTPUT]
+    states = ["state_keys", "state_values", "state_num_frames"]
+    assert [v.name for v in graph.graph.input] == [*ENCODER_INPUTS, *states]
+    assert [v.name for v in graph.graph.output] == [*ENCODER_OUTPUTS, *(f"new_{name}" for name in states), PHONE_OUTPUT]
     text = graph.SerializeToString()
     assert b"/work" not in text and b".py" not in text, "the file tells of the machine that wrote it"
     # Waste that exporters leave: guards for rows that see nothing, random numbers of dropout, constant
@@ -175,8 +176,8 @@ def test_of_each_layer_only_the_cache_is_kept(precision: str, request: pytest.Fi
     path = request.getfixturevalue(precision)
     graph = onnx.load(path).graph
     made_by = {output: node for node in graph.node for output in node.output}
-    node = made_by["new_key_cache"]
-    while node.op_type != "Concat" or "key_cache" in node.input:
+    node = made_by["new_state_keys"]
+    while node.op_type != "Concat" or "state_keys" in node.input:
         node = made_by[node.input[-1] if node.op_type == "Concat" else node.input[0]]
     cuts = [made_by[name].name for name in node.input]
     assert len(cuts) == SMALL.encoder_layers
@@ -186,7 +187,8 @@ def test_of_each_layer_only_the_cache_is_kept(precision: str, request: pytest.Fi
     session = onnxruntime.InferenceSession(str(path), options)
     x = np.zeros((1, 4 * 20 + 3, 80), np.float32)
     cache = np.zeros((1, SMALL.encoder_layers, 4, SMALL.dim), np.float32)
-    session.run(None, dict(zip(ENCODER_INPUTS, (x, np.array([83]), cache, cache, np.array([9])), strict=True)))
+    names = [value.name for value in session.get_inputs()]
+    session.run(None, dict(zip(names, (x, np.array([83]), cache, cache, np.array([9])), strict=True)))
     events = json.loads(Path(session.end_profiling()).read_text())
     order = [
         (event["args"]["op_name"], event["name"].removesuffix("_kernel_time"))
@@ -245,8 +247,16 @@ def test_int8_is_smaller_and_close(checkpoint: Checkpoint, exported: Path, expor
 
 def test_files_of_older_formats_lack_what_came_later(exported: Path) -> None:
     properties = OnnxModel(exported).metadata.to_properties()
-    assert properties["format_version"] == "3" and properties["phones"] == "AA\nB\nK"
+    assert properties["format_version"] == "4" and properties["phones"] == "AA\nB\nK"
     assert properties["num_decoder_layers"] == "2"
+    rows = ["state_keys float32 N,2,C,32", "state_values float32 N,2,C,32", "state_num_frames int64 N"]
+    assert properties["states"].split("\n") == rows
+    properties = {key: value for key, value in properties.items() if key != "states"}
+    with pytest.raises(MetadataError, match="states is missing"):
+        ModelMetadata.from_properties(properties)
+    properties["format_version"] = "3"
+    names = ["key_cache", "value_cache", "num_frames"]
+    assert [state.name for state in ModelMetadata.from_properties(properties).state_tensors] == names
     steps = {key: value for key, value in properties.items() if key != "num_decoder_layers"}
     phones = {key: value for key, value in steps.items() if key != "phones"}
     with pytest.raises(MetadataError, match="num_decoder_layers is missing"):
@@ -255,7 +265,7 @@ def test_files_of_older_formats_lack_what_came_later(exported: Path) -> None:
     with pytest.raises(MetadataError, match="phones is missing"):
         ModelMetadata.from_properties(phones | {"format_version": "2"})
     assert ModelMetadata.from_properties(phones | {"format_version": "1"}).phones == ()
-    with pytest.raises(MetadataError, match="reads 1 to 3"):
-        ModelMetadata.from_properties(properties | {"format_version": "4"})
+    with pytest.raises(MetadataError, match="reads 1 to 4"):
+        ModelMetadata.from_properties(properties | {"format_version": "5"})
     with pytest.raises(MetadataError, match="different phones"):
         ModelMetadata.from_properties(properties | {"phones": "AA\nAA"})

@@ -109,21 +109,21 @@ def test_the_bundled_file_gives_a_stream_the_same_bits_alone_and_in_batches() ->
     model = OnnxModel(bundled_model("int8"))
     assert model.metadata.batch_invariant
     random = np.random.default_rng(2)
-    pasts, alone = [model.begin(16) for _ in range(5)], model.begin(16)
+    caches, alone = [model.init_cache(1, 16) for _ in range(5)], model.init_cache(1, 16)
     for _ in range(4):
         x = random.normal(-9, 3, (5, 35, 80)).astype(np.float32)
         x[1] *= 100
         num_valid = np.array([35, 35, 20, 0, 35])
         order = random.permutation(5)
-        batch = model.step_streams(x[order], num_valid[order], [pasts[stream] for stream in order])
-        for place, stream in enumerate(order):
-            pasts[stream] = batch.cache[place]
-        single = model.step_streams(x[4:], num_valid[4:], [alone])
-        alone = single.cache[0]
+        batch = model.step(x[order], num_valid[order], model.stacked([caches[stream] for stream in order]))
+        for place, cache in enumerate(model.split(batch.cache)):
+            caches[order[place]] = cache
+        single = model.step(x[4:], num_valid[4:], alone)
+        alone = single.cache
         (place,) = np.flatnonzero(order == 4)
         for name in ("log_probs", "phone_log_probs", "encoder_out"):
             assert getattr(batch, name)[place].tobytes() == getattr(single, name)[0].tobytes()
-        assert [array.tobytes() for array in pasts[4]] == [array.tobytes() for array in alone]
+        assert [array.tobytes() for array in caches[4]] == [array.tobytes() for array in alone]
 
 
 def test_rows_of_zeros_empty_ones_and_those_that_are_not_finite() -> None:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
+from support.export import in_former_format
 
-from asr._core import DECODER_INPUTS, DECODER_OUTPUTS
 from asr.evaluation.engine import open_engine
 from asr.runtime.metadata import MetadataError, ModelMetadata
-from asr.runtime.onnx_model import Cache, ModelError, OnnxModel, bundled_model
+from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.runtime.onnx_session import open_session
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -88,9 +88,14 @@ def test_a_missing_key_is_named(key: str) -> None:
     ("key", "value"),
     [
         ("model_type", "zipformer2"),
-        ("format_version", "4"),
+        ("format_version", "5"),
         ("dim", "wide"),
         ("dim", "0"),
+        ("states", "state_keys"),
+        ("states", "state_keys float64 N,2,C,8"),
+        ("states", "state_keys float32 2,C,8"),
+        ("states", "state_keys float32 N,0"),
+        ("states", "state_keys float32 N,2\nstate_keys float32 N,3"),
         ("num_layers", ""),
         ("snip_edges", "False"),
         ("dither", "nan"),
@@ -167,10 +172,10 @@ def test_an_output_that_the_format_does_not_have_is_refused(tiny_onnx: Path, tmp
 
 def test_metadata_that_contradicts_the_graph_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
     graph = onnx.load(tiny_onnx)
-    entry = next(p for p in graph.metadata_props if p.key == "num_layers")
+    entry = next(p for p in graph.metadata_props if p.key == "dim")
     entry.value = "9"
     onnx.save(graph, tmp_path / "odd.onnx")
-    with pytest.raises(ModelError, match=r"odd\.onnx is damaged: its key_cache .* 9, "):
+    with pytest.raises(ModelError, match=r"odd\.onnx is damaged: its encoder_out .* 9"):
         OnnxModel(tmp_path / "odd.onnx")
 
 
@@ -186,17 +191,15 @@ def test_a_damaged_decoder_is_found_when_it_is_used(tiny_onnx: Path, tmp_path: P
 
 def test_a_decoder_of_an_older_file_scores_and_makes_no_steps(tiny_onnx: Path, tmp_path: Path) -> None:
     model = OnnxModel(tiny_onnx)
-    graph = onnx.utils.Extractor(onnx.load_from_string(model.metadata.decoder_onnx))
-    properties = model.metadata.to_properties()
-    old = graph.extract_model(list(DECODER_INPUTS), list(DECODER_OUTPUTS)).SerializeToString()
-    path = _edited(tiny_onnx, tmp_path, decoder_onnx=base64.b64encode(old).decode(), format_version="2")
+    path = in_former_format(tiny_onnx, tmp_path / "odd.onnx", 2)
     older = OnnxModel(path)
     tokens, encoder_out = [[3, 4], [], [5] * 9], np.ones((7, model.metadata.dim), np.float32)
     np.testing.assert_allclose(older.score(tokens, encoder_out), model.score(tokens, encoder_out), rtol=0, atol=1e-5)
     assert model.has_decoder_steps and not older.has_decoder_steps
     with pytest.raises(ValueError, match=r"odd\.onnx is of format 2, whose decoder makes no steps .*asr export"):
         open_engine(path).step_decoder()
-    mixed = OnnxModel(_edited(tiny_onnx, tmp_path, decoder_onnx=properties["decoder_onnx"], format_version="2"))
+    decoder = base64.b64encode(model.metadata.decoder_onnx).decode()
+    mixed = OnnxModel(_edited(path, tmp_path, decoder_onnx=decoder))
     with pytest.raises(ModelError, match="its graph takes tokens, token_lengths, encoder_out, previous, key_cache"):
         mixed.score(tokens, encoder_out)
 
@@ -310,9 +313,9 @@ def test_step_returns_the_documented_shapes(model: OnnxModel) -> None:
         assert log_probs.shape == (batch_size, chunk, meta.vocab_size) and log_probs.dtype == np.float32
         assert encoder_out.shape == (batch_size, chunk, meta.dim)
         assert [a.shape for a in new] == [a.shape for a in cache] and [a.dtype for a in new] == [a.dtype for a in cache]
-        assert new.num_frames.tolist() == [chunk] * batch_size
+        assert new[2].tolist() == [chunk] * batch_size
         np.testing.assert_allclose(np.exp(log_probs).sum(-1), 1, atol=1e-5)
-        assert cache.num_frames.tolist() == [0] * batch_size, "the old cache is a value and stays as it was"
+        assert cache[2].tolist() == [0] * batch_size, "the old cache is a value and stays as it was"
 
 
 def test_what_lies_beyond_num_valid_does_not_matter(model: OnnxModel) -> None:
@@ -322,7 +325,7 @@ def test_what_lies_beyond_num_valid_does_not_matter(model: OnnxModel) -> None:
         other[0, number:] = np.nan
         a = model.step(features, np.array([number]), cache)
         b = model.step(other, np.array([number]), cache)
-        assert a[2].num_frames.tolist() == [number // 4]
+        assert a.cache[2].tolist() == [number // 4]
         assert np.array_equal(a[0][0, : number // 4], b[0][0, : number // 4])
 
 
@@ -355,10 +358,11 @@ def _wrong_calls() -> list[tuple[str, dict[str, object]]]:
         (r"num_valid is int64 of shape \(2,\)", {"num_valid": np.array([19, 19])}),
         (r"num_valid is \[20\]; expected 0 to 19", {"num_valid": np.array([20])}),
         (r"num_valid is \[-1\]", {"num_valid": np.array([-1])}),
-        ("cache has shapes.*init_cache", {"cache": Cache(keys[:, :2], keys, count)}),
-        ("cache has shapes", {"cache": Cache(keys, keys[:, :, :7], count)}),
-        ("cache has shapes", {"cache": Cache(keys[0], keys[0], count)}),
-        ("cache has dtypes float64", {"cache": Cache(keys.astype(np.float64), keys, count)}),  # type: ignore[arg-type]
+        ("cache has shapes.*init_cache", {"cache": (keys[:, :2], keys, count)}),
+        ("cache has shapes", {"cache": (keys, keys[:, :, :7], count)}),
+        ("cache has shapes", {"cache": (keys[0], keys[0], count)}),
+        ("cache has shapes", {"cache": (keys, keys)}),
+        ("cache has dtypes float64", {"cache": (keys.astype(np.float64), keys, count)}),
     ]
 
 

@@ -169,7 +169,7 @@ def test_its_cache_is_held_no_longer_than_it_runs(recognizer: Recognizer, conver
     """A device has room for so many of them."""
     stream = recognizer.stream()
     stream.accept_waveform(conversation)
-    assert finals(stream.events()) and set(stream.pasts) == {False}
+    assert finals(stream.events()) and set(stream.caches) == {False}
 
 
 @pytest.mark.parametrize("odd", range(4))
