@@ -48,6 +48,18 @@ class StateTensor:
 
 def former_states(num_layers: int, dim: int) -> list[str]: ...
 
+# What was measured of a model (csrc/calibration.h): of each metadata key the numbers by their names, those of the
+# bundled models; and the numbers of a model.
+CALIBRATION: dict[str, dict[str, float]]
+
+@final
+class Calibration:
+    def __init__(self, numbers: dict[str, list[float]]) -> None: ...
+
+def is_language(code: str) -> bool: ...
+def language_name(code: str) -> str: ...
+def language_of_alphabet(tokens: list[str]) -> str: ...
+
 DECODER_INPUTS: tuple[str, ...]
 DECODER_OUTPUTS: tuple[str, ...]
 DECODER_PAST: tuple[str, ...]
@@ -117,7 +129,9 @@ class OptionValues(TypedDict, total=False):  # in the stub only
 class Options:
     def __init__(self, **values: Unpack[OptionValues]) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
-    def resolved(self, *, chunk_size: int, left_context: int, rescore_ctc_weight: float) -> Options: ...
+    def resolved(
+        self, *, chunk_size: int, left_context: int, rescore_ctc_weight: float, lm_weights: tuple[float, ...]
+    ) -> Options: ...
 
 @final
 class RingBuffer:
@@ -408,6 +422,7 @@ class SegmentOptions:
         text: TextOptions | None = None,
         max_full_context: int = 750,
         neural_lm: NeuralLmMetadata | None = None,
+        calibration: Calibration = ...,
     ) -> None: ...
     @property
     def rescores(self) -> bool: ...

@@ -25,6 +25,7 @@ COMMANDS = {
     "lexicon": ("asr.lexicon.cli", "pronunciations of words, from a dictionary and a model"),
     "text": ("asr.punctuation.cli", "train a model of case and punctuation"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
+    "calibrate": ("asr.export.calibrate", "write measured confidences, endpoints and weights into a model file"),
     "inspect": ("asr.runtime.inspect", "show the contents of a model file, and check that it works"),
 }
 
@@ -60,6 +61,7 @@ EXAMPLES = """examples:
   asr lexicon train cmudict -o g2p.model
   asr text train books.txt podcasts.txt -o punctuation.pt
   asr export runs/tiny -o model.onnx --int8
+  asr calibrate model.onnx --language en
   asr inspect model.onnx
 """
 
@@ -85,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             except ModuleNotFoundError as error:
                 if (error.name or "").split(".")[0] not in EXTRAS:
                     raise  # a module of this package, or one that another package lacks: the traceback tells
-                extra = "export" if name == "export" else "train"
+                extra = "export" if name in ("export", "calibrate") else "train"
                 print(
                     f"asr {name}: {error}. Install what it needs: pip install 'asr-stream[{extra}]'",
                     file=sys.stderr,

@@ -1,9 +1,10 @@
 """Is a word of confidence 0.7 right 7 times in 10? python benchmarks/confidence.py data/dev.jsonl.gz [--plot PNG]
 
 The map from the probabilities of a word's tokens to the probability that it is right is fitted on every second speaker
-(csrc/search/words.cc holds the result, and this prints it) and tested on the others: a reliability curve, the expected
-calibration error over ten bins (ECE; Naeini et al. 2015), the area under the ROC curve (AUC: a right word has a higher
-confidence than a wrong one), and normalized cross entropy (NCE: 0 is no better than the share of right words).
+(csrc/calibration.h has it for the bundled models, `--write` writes it into the file of --model) and tested on the
+others: a reliability curve, the expected calibration error over ten bins (ECE; Naeini et al. 2015), the area under the
+ROC curve (AUC: a right word has a higher confidence than a wrong one), and normalized cross entropy (NCE: 0 is no
+better than the share of right words).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from asr import Recognizer
 from asr.evaluation.alignment import word_tokens
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import matched_words
+from asr.export.calibrate import calibrate
 from asr.runtime.search import decode, phone_words, words
 
 NUM_BINS = 10
@@ -105,6 +107,13 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
             yield 1.0, min(certain), float(np.mean(certain)), flag
 
 
+def calibration_key(recognizer: Recognizer) -> str:
+    """Which of the maps of a model file holds for this recognizer."""
+    if recognizer.fusion and recognizer.fusion.over_phones:
+        return "confidence_with_phones"
+    return "confidence_with_lm" if recognizer.language_model else "confidence_without_lm"
+
+
 def score_words(recognizer: Recognizer, cuts: Sequence[Any], name: str) -> Scored:
     confidence: list[float] = []
     right: list[float] = []
@@ -134,12 +143,19 @@ def plot(scored: dict[str, Scored], path: str) -> None:
 def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--modes", default="default", help=f"',' between; of {', '.join(MODES)}; or all")
+    parser.add_argument("--lm", help="a file of `asr lm`; default: the bundled one with the bundled model, else none")
     parser.add_argument("--no-fit", action="store_true", help="test on all speakers")
+    parser.add_argument("--write", action="store_true", help="what is fitted into the file of --model")
     parser.add_argument("--plot", metavar="PNG")
     args = parser.parse_args()
     modes = list(MODES) if args.modes == "all" else args.modes.split(",")
     if unknown := set(modes) - set(MODES):
         parser.error(f"mode {unknown.pop()!r} is not known: choose among {', '.join(MODES)}")
+    if args.write and (args.no_fit or not args.model):
+        parser.error("--write fits, and writes into the file of --model: give one, and not --no-fit")
+
+    def recognizer(name: str) -> Recognizer:
+        return Recognizer(args.model, **({"lm": args.lm} if args.lm else {}) | MODES[name])
 
     cuts = utterances(args)
     speakers = sorted({cut.supervisions[0].speaker for cut in cuts})
@@ -147,10 +163,13 @@ def main() -> None:
     rest = [cut for cut in cuts if cut.supervisions[0].speaker not in speakers[1::2]]
     rows: list[dict[str, Any]] = []
     for name in () if args.no_fit else ("default", "beam without LM"):
-        evidence = np.array(list(token_evidence(Recognizer(args.model, **MODES[name]), rest)))
+        fitted = recognizer(name)
+        evidence = np.array(list(token_evidence(fitted, rest)))
         weights = fit(evidence[:, :3], evidence[:, 3]).round(2).tolist()
         rows.append({"fitted": name} | dict(zip(("bias", "least", "mean"), weights, strict=True)))
-    scored = {name: score_words(Recognizer(args.model, **MODES[name]), test, name) for name in modes}
+        if args.write:
+            calibrate(args.model, {calibration_key(fitted): weights})
+    scored = {name: score_words(recognizer(name), test, name) for name in modes}
     for name, words_ in scored.items():
         numbers = {"right": words_.right.mean(), "ece": ece(words_), "auc": auc(words_), "nce": nce(words_)}
         rows.append({"mode": name, "num_words": len(words_.right)} | {k: round(v, 4) for k, v in numbers.items()})

@@ -43,7 +43,9 @@ class Formatting:
     """Formats the events of one utterance after the other, and counts."""
 
     def __init__(self, recognizer: Recognizer, punctuation: Punctuation) -> None:
-        options = text_options("formatted", recognizer.onnx.tokens, None, punctuation)
+        options = text_options(
+            "formatted", recognizer.onnx.tokens, None, punctuation, recognizer.onnx.metadata.language
+        )
         assert options is not None
         self.formatter = TextFormatter(options)
         self.punctuation = punctuation

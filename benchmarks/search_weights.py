@@ -9,7 +9,7 @@ the table then takes the best found and changes each weight on its own, which sh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +158,8 @@ def main() -> None:
     start = Setting(ctc_weight=engine.rescore_ctc_weight, num_rescored=1 if over_phones else NUM_RESCORED)
     best = descend(start, lambda setting: search.errors(utterances[::2], setting), args.rounds, with_lm)
     print(f"best: {best}")
+    if with_lm:
+        print(f"asr calibrate {args.model} --lm-weights={','.join(f'{number:g}' for number in astuple(best.lm))}")
     for name, setting in ablations(best, with_lm):
         rates = [search.errors(part, setting) for part in (utterances[::2], utterances[1::2])]
         print(f"{name:22} {100 * rates[0]:6.2f} % tuned on  {100 * rates[1]:6.2f} % apart", flush=True)

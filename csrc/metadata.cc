@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "contract.h"
+#include "text/language.h"
 
 namespace asr_stream {
 
@@ -158,6 +159,14 @@ std::int64_t MetadataEntries::integer(const char* key, std::int64_t low, std::in
 
 double MetadataEntries::real(const char* key, double low, double high) const { return number(key, low, high); }
 
+std::vector<double> MetadataEntries::reals(const char* key) const {
+  std::vector<double> numbers;
+  for (const std::string& part : split(text(key) + ",", ',')) {
+    if (!parse(part, numbers.emplace_back())) throw_damaged(key, "numbers with commas between them");
+  }
+  return numbers;
+}
+
 void MetadataEntries::throw_damaged(const char* key, const std::string& allowed) const {
   throw std::invalid_argument(std::string("metadata key ") + key + " is " + shown(text(key)) + ", it must be " +
                               allowed + ": " + kExportAgain);
@@ -182,6 +191,21 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   if (entries.version() > 1 && !entries.text("phones").empty()) phones = split_lines(entries.text("phones"));
   if (phones.size() > kMaxPhones || !are_names(phones)) {
     entries.throw_damaged("phones", "up to 127 different texts without space, one a line");
+  }
+  if (entries.version() > 3) {
+    language = entries.text("language");
+    if (!is_language(language)) entries.throw_damaged("language", "a BCP 47 code, such as 'en' or 'de-CH', or empty");
+    if (entries.text("decoder_units") != "tokens") entries.throw_damaged("decoder_units", "'tokens'");
+    for (const CalibrationRow& row : asr_stream::rows(calibration)) {
+      const std::vector<double> numbers = entries.reals(row.key);
+      try {
+        set(row, numbers);
+      } catch (const std::invalid_argument& error) {
+        entries.throw_damaged(row.key, std::string("a calibration: ") + error.what());
+      }
+    }
+  } else {
+    language = language_of_alphabet(output_symbols());
   }
   const bool names_states = entries.version() > 3 && !entries.text("states").empty();
   const auto rows = names_states ? split_lines(entries.text("states")) : former_states(num_layers, dim);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "calibration.h"
+
 namespace asr_stream {
 
 inline constexpr char kExportAgain[] = "get the file anew, or write it again with `asr export`";
@@ -21,6 +23,7 @@ class MetadataEntries {
   const std::string& text(const char* key) const;
   std::int64_t integer(const char* key, std::int64_t low, std::int64_t high) const;
   double real(const char* key, double low, double high) const;
+  std::vector<double> reals(const char* key) const;  // with commas between them
   [[noreturn]] void throw_damaged(const char* key, const std::string& allowed) const;
 
  private:
@@ -31,8 +34,8 @@ class MetadataEntries {
   int version_ = 0;
 };
 
-// A tensor that the encoder keeps of a stream between two steps: the input `name`, zeros at the start of the stream, then
-// the output "new_" + name of the step before. A row of the metadata describes it: "state_keys float32 N,6,C,192".
+// A tensor that the encoder keeps of a stream between two steps: the input `name`, zeros at the start of the stream,
+// then the output "new_" + name of the step before. A row of the metadata describes it: "state_keys float32 N,6,C,192".
 struct StateTensor {
   static constexpr std::int64_t kBatch = -1, kLeftContext = -2;  // sizes that are free: "N" and "C" in the row
 
@@ -62,6 +65,8 @@ struct ModelMetadata {
   std::int64_t default_chunk_size;  // encoder frames, where no option names another
   std::int64_t default_left_context;
   double rescore_ctc_weight;
+  std::string language;     // a BCP 47 code, such as "en" or "de-CH"; empty: not known
+  Calibration calibration;
   std::string decoder_onnx;  // the decoder's graph, an ONNX file; empty where the model has none
 
   std::int64_t vocab_size() const { return static_cast<std::int64_t>(tokens.size()); }

@@ -112,6 +112,7 @@ Options resolved(Options options, const ModelDefaults& defaults) {
   set_default("chunk_ms", static_cast<double>(defaults.chunk_size * kEncoderFrameMs));
   set_default("left_context_ms", static_cast<double>(defaults.left_context * kEncoderFrameMs));
   set_default("rescore_ctc_weight", defaults.rescore_ctc_weight);
+  for (std::size_t i = 0; i < kLmOptions.size(); ++i) set_default(kLmOptions[i], defaults.lm_weights[i]);
   return options;
 }
 

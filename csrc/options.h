@@ -5,6 +5,7 @@
 // Assets of recognition (model, language model, hotwords, ...) are not options.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -68,13 +69,13 @@ inline constexpr Option kOptions[] = {
     {"rescore_ctc_weight", &asr_options::rescore_ctc_weight, OptionType::kNumber, '[', 0, 1, 0.7,
      "weight of the first pass in rescoring; the decoder has the rest", "", true},
     {"lm_weight", &asr_options::lm_weight, OptionType::kNumber, '[', 0, 10, 0.9,
-     "weight of the language model's log-probabilities"},
+     "weight of the language model's log-probabilities", "", true},
     {"lm_word_bonus", &asr_options::lm_word_bonus, OptionType::kNumber, '[', -20, 20, -2.4,
-     "added for each word, with a language model"},
+     "added for each word, with a language model", "", true},
     {"lm_oov_penalty", &asr_options::lm_oov_penalty, OptionType::kNumber, '[', 0, 100, 8,
-     "subtracted for each word outside the vocabulary of the language model"},
+     "subtracted for each word outside the vocabulary of the language model", "", true},
     {"lm_prior_weight", &asr_options::lm_prior_weight, OptionType::kNumber, '[', 0, 2, 0.7,
-     "weight of the bigram log-probabilities of letters or phones, which are subtracted"},
+     "weight of the bigram log-probabilities of letters or phones, which are subtracted", "", true},
     {"hotword_boost", &asr_options::hotword_boost, OptionType::kNumber, '(', 0, 20, 0.75,
      "bonus in nats for each letter of a hotword"},
     {"unknown_cost", &asr_options::unknown_cost, OptionType::kNumber, '(', 0, 100, 1.5,
@@ -137,7 +138,10 @@ void check(const asr_options& options);
 struct ModelDefaults {
   std::int64_t chunk_size, left_context;
   double rescore_ctc_weight;
+  std::array<double, 4> lm_weights;  // of kLmOptions
 };
+inline constexpr std::array<const char*, 4> kLmOptions{"lm_weight", "lm_word_bonus", "lm_oov_penalty",
+                                                       "lm_prior_weight"};
 Options resolved(Options options, const ModelDefaults& defaults);
 Options resolved(Options options);  // with the values of the table
 

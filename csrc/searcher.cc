@@ -46,16 +46,19 @@ std::vector<Hypothesis> Searcher::sentences(std::int64_t num_best) const {
 
 std::vector<std::vector<Word>> Searcher::words(const std::vector<Hypothesis>& hypotheses, double start_s) const {
   std::vector<std::vector<Word>> result;
+  const Calibration& calibration = options_->calibration;
   if (over_phones()) {
     const Hypothesis letters = letters_.hypotheses().front();
     for (const Hypothesis& hypothesis : hypotheses) {
-      result.push_back(asr_stream::words(hypothesis, *options_->fusion, letters, options_->tokens, start_s));
+      result.push_back(
+          asr_stream::words(hypothesis, *options_->fusion, letters, options_->tokens, calibration, start_s));
     }
     return result;
   }
   const bool with_lm = options_->fusion && options_->fusion->has_lm();
+  const ConfidenceMap& map = with_lm ? calibration.confidence_with_lm : calibration.confidence_without_lm;
   for (const Hypothesis& hypothesis : hypotheses) {
-    result.push_back(asr_stream::words(hypothesis, tokens(), with_lm, start_s));
+    result.push_back(asr_stream::words(hypothesis, tokens(), map, start_s));
   }
   return result;
 }

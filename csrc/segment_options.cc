@@ -21,6 +21,12 @@ SegmentOptions::SegmentOptions(const Options& given) {
                 options.max_utterance_s};
 }
 
+void SegmentOptions::calibrate(const Calibration& measured) {
+  calibration = measured;
+  endpointer.with_punctuation = measured.endpoint_with_punctuation;
+  endpointer.without_punctuation = measured.endpoint_without_punctuation;
+}
+
 LmFusionOptions lm_weights(const Options& options) {
   return {static_cast<float>(options.lm_weight), static_cast<float>(options.lm_word_bonus),
           static_cast<float>(options.lm_oov_penalty), static_cast<float>(options.lm_prior_weight)};
@@ -35,8 +41,11 @@ std::shared_ptr<const LmFusion> new_fusion(const Options& options, std::shared_p
 }
 
 Options resolved(const Options& options, const ModelMetadata& metadata) {
-  return resolved(options,
-                  {metadata.default_chunk_size, metadata.default_left_context, metadata.rescore_ctc_weight});
+  const LmCalibration& lm = metadata.calibration.lm_weights;
+  return resolved(options, {metadata.default_chunk_size,
+                            metadata.default_left_context,
+                            metadata.rescore_ctc_weight,
+                            {lm.weight, lm.word_bonus, lm.oov_penalty, lm.prior_weight}});
 }
 
 std::shared_ptr<const SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
@@ -46,6 +55,7 @@ std::shared_ptr<const SegmentOptions> segment_options(const Options& options, co
   auto segment = std::make_shared<SegmentOptions>(resolved(options, metadata));
   segment->tokens = metadata.output_symbols();
   segment->phones = metadata.phones;
+  segment->calibrate(metadata.calibration);
   if (lists.phrases && lists.hotwords) {
     throw std::invalid_argument("phrases are a grammar, which takes no hotwords; give one of the two");
   }
@@ -56,10 +66,9 @@ std::shared_ptr<const SegmentOptions> segment_options(const Options& options, co
     segment->fusion = std::move(fusion);
     segment->neural_lm = std::move(neural_lm);
   }
-  const std::string language = language_of_alphabet(segment->tokens);
   const Hotwords* hotwords = segment->fusion ? segment->fusion->hotwords() : nullptr;
   if (hotwords) segment->warnings = hotwords->warnings();
-  segment->text = text_options({options.text == ASR_TEXT_FORMATTED, language, std::move(punctuation), lists.mask,
+  segment->text = text_options({options.text == ASR_TEXT_FORMATTED, metadata.language, std::move(punctuation), lists.mask,
                                 options.commands != 0, lists.command_list, lists.replace,
                                 hotwords ? hotwords->written_forms() : std::vector<WrittenForm>()});
   return checked(segment);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "calibration.h"
 #include "metadata.h"
 #include "options.h"
 #include "search/ctc_prefix_beam_search.h"
@@ -48,6 +49,9 @@ struct SegmentOptions {
   std::int64_t max_alternatives;
   double rescore_ctc_weight;  // see `best_rescored`
   EndpointerOptions endpointer;
+  Calibration calibration;  // of the model
+  // Takes it, for the endpoints too.
+  void calibrate(const Calibration& measured);
   std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * phones.size()); }
   // Whether the decoder takes part.
   bool rescores() const { return search == Search::kRescore && !phrases && !(fusion && fusion->over_phones()); }

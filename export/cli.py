@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asr._core import NgramLm
+from asr._core import NgramLm, is_language
 from asr.export.decoding_graph import DecodingGraph, check_phones
 from asr.export.neural_lm import export_neural_lm
 from asr.export.parity import CASES
@@ -78,6 +78,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="weight of CTC against the decoder (%(default)s)",
     )
     parser.add_argument(
+        "--language",
+        metavar="CODE",
+        help="what the model writes: en, de, de-CH, ... (bundled: en; else not stated, and numbers stay words)",
+    )
+    parser.add_argument(
         "--share", type=float, default=0.5, metavar="S", help="of a neural language model, beside n-grams (%(default)s)"
     )
     parser.add_argument(
@@ -125,10 +130,19 @@ def run(args: argparse.Namespace) -> int:
         left_context=_frames("--left-context-ms", args.left_context_ms, 0),
         rescore_ctc_weight=args.rescore_ctc_weight,
         license=args.license,
+        language=_language(args),
         on_progress=_report_stage,
     )
     print(summary(report, source, args.int8))
     return 0
+
+
+def _language(args: argparse.Namespace) -> str:
+    if args.language is None:
+        return "en" if args.checkpoint == "bundled" else ""
+    if not is_language(args.language):
+        raise ValueError(f"--language {args.language} must be a BCP 47 code, such as en or de-CH")
+    return args.language
 
 
 def _report_stage(stage: str) -> None:

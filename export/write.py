@@ -46,6 +46,7 @@ def export_model(
     left_context: int = 64,
     rescore_ctc_weight: float = ModelMetadata.rescore_ctc_weight,
     license: str = "",
+    language: str = "",
     on_progress: Callable[[str], object] = lambda stage: None,
 ) -> ExportReport:
     """Writes `pretrained` as one .onnx file that holds everything an app needs.
@@ -56,6 +57,7 @@ def export_model(
         chunk_size, left_context: defaults of the file in encoder frames; any others work at run time.
         rescore_ctc_weight: see asr.runtime.metadata.ModelMetadata.
         license: of the weights, SPDX; that of `pretrained` if empty.
+        language: what the model writes, a BCP 47 code such as "en"; empty: not stated.
         on_progress: called with what is done next, for people.
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
@@ -68,6 +70,7 @@ def export_model(
         default_left_context=left_context,
         rescore_ctc_weight=rescore_ctc_weight,
         license=license or pretrained.license,
+        language=language,
     )
     on_progress("tracing the encoder")
     graph = step_graph(model)
@@ -105,13 +108,18 @@ def _write_and_check(
     metadata = replace(metadata, decoder_onnx=halve(decoder).SerializeToString(deterministic=True))
     halved = halve(graph)
     onnx.helper.set_model_props(halved, metadata.to_properties())
-    data = halved.SerializeToString(deterministic=True)
-    checksum = onnx.StringStringEntryProto(key="checksum", value=onnx_checksum(data))
-    path.write_bytes(onnx.ModelProto(metadata_props=[checksum]).SerializeToString() + data)
+    path.write_bytes(with_checksum(halved))
     try:
         return check_parity(model, OnnxModel(path))  # what is on the disk, opened as an app would
     except ModelError as error:
         raise ExportError(f"the exported file cannot be used: {error}") from error
+
+
+def with_checksum(model: onnx.ModelProto) -> bytes:
+    """The file of `model`: the checksum of what follows it, and the rest."""
+    data = model.SerializeToString(deterministic=True)
+    checksum = onnx.StringStringEntryProto(key="checksum", value=onnx_checksum(data))
+    return onnx.ModelProto(metadata_props=[checksum]).SerializeToString() + data
 
 
 @torch.no_grad()

@@ -53,8 +53,8 @@ class Recognizer:
         written as they are given. A line that cannot be used is left out; `warnings` names it.
     phrases: a grammar that replaces free speech, such as voice commands: a list, or a file with one phrase a line. Only
         these are recognized, one after the other, and "[unk]" for other speech, without language model and decoder.
-    punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one.
-        Without one formatted text is in small letters. Endpoints depend on it, however text is shown.
+    punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one with
+        an English model. Without one formatted text is in small letters. Endpoints depend on it, however text is shown.
     mask: words and phrases that are not to be shown, a list, or a file with one a line: their letters become stars.
     replace: what is written in place of words and phrases, applied last: a list such as
         ["my address -> 12 Main Street"], or a file with one a line.
@@ -130,7 +130,10 @@ class Recognizer:
             chunk_size=metadata.default_chunk_size,
             left_context=metadata.default_left_context,
             rescore_ctc_weight=metadata.rescore_ctc_weight,
+            lm_weights=metadata.lm_weights,
         )
+        if punctuation == "auto":
+            punctuation = bundled_punctuation() if metadata.language.split("-")[0] == "en" else None
         # Before the language model, whose opening returns the memory that is free by then.
         self.punctuator: Punctuation | None = self._open(
             "punctuation", (punctuation, num_threads), lambda: _open_punctuation(punctuation, num_threads)
@@ -175,6 +178,7 @@ class Recognizer:
             command_list=command_list,
             replace=replace,
             written_forms=self.fusion.written_forms if self.fusion else (),
+            language=metadata.language,
         )
         self.segment_options = SegmentOptions(
             self.options,
@@ -184,6 +188,7 @@ class Recognizer:
             phrases=grammar,
             text=text,
             neural_lm=self.neural_model.metadata if self.neural_model else None,
+            calibration=metadata.calibration,
         )
         try:
             metadata.check_front_end()
@@ -257,8 +262,6 @@ def _open_model(model: str | Path | OnnxModel | None, provider: str, num_threads
 
 
 def _open_punctuation(model: str | Path | Punctuation | None, num_threads: int) -> Punctuation | None:
-    if model == "auto":
-        model = bundled_punctuation()
     if model is None or isinstance(model, Punctuation):
         return model
     try:

@@ -137,7 +137,7 @@ def export_tiny(model: AsrModel, path: Path) -> None:
 
     config = Config(model=model.config, tokenizer=TokenizerConfig(kind="char"))
     pretrained = Pretrained(config, Tokenizer("char", TOKENS), model.state_dict())
-    export_model(pretrained, path)
+    export_model(pretrained, path, language="en")
     weights = in_half_precision(pretrained.model()).state_dict()
     Pretrained(config, pretrained.tokenizer, weights).save(path.with_suffix(".safetensors"))
 

@@ -121,6 +121,10 @@ def test_the_defaults_of_a_file_without_are_those_of_the_table() -> None:
     assert of_file["default_chunk_size"] * _core.ENCODER_FRAME_MS == OPTIONS["chunk_ms"].default
     assert of_file["default_left_context"] * _core.ENCODER_FRAME_MS == OPTIONS["left_context_ms"].default
     assert of_file["rescore_ctc_weight"] == OPTIONS["rescore_ctc_weight"].default
+    named = _core.CALIBRATION["lm_weights"]
+    assert of_file["lm_weights"] == tuple(OPTIONS[name].default for name in named)
+    of_model = {"chunk_ms", "left_context_ms", "rescore_ctc_weight", *named}
+    assert {name for name, option in OPTIONS.items() if option.of_model} == of_model
 
 
 @pytest.mark.parametrize("function", [decode, decode_words])

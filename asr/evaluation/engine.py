@@ -31,7 +31,7 @@ class TorchEngine:
             raise ValueError("--device cuda: PyTorch finds no CUDA device; use --device cpu")
         pretrained = load_pretrained(source)
         self.tokens = tuple(pretrained.tokenizer.tokens)
-        self.rescore_ctc_weight = ModelMetadata.rescore_ctc_weight
+        self.rescore_ctc_weight, self.lm_weights = ModelMetadata.rescore_ctc_weight, ModelMetadata.lm_weights
         self._device = torch.device(device)
         self._model = pretrained.model().to(self._device)
         self.phones = self._model.config.phones
@@ -83,6 +83,7 @@ class OnnxEngine:
         self.tokens = self._model.tokens
         self.phones = self._model.metadata.phones
         self.rescore_ctc_weight = self._model.metadata.rescore_ctc_weight
+        self.lm_weights = self._model.metadata.lm_weights
 
     def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
         return [self._encode(f, chunk_size, left_context) for f in features]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -240,14 +240,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "attention, joint (with CTC); default: those that --lm allows, without the last two",
     )
     parser.add_argument("--lm", metavar="FILE", help="language model from `asr lm`, or bundled")
-    for name, default in asdict(LmWeights()).items():
-        parser.add_argument(
-            flag(f"lm_{name}"),
-            type=float,
-            default=default,
-            metavar="X",
-            help="%(default)s",
-        )
+    for name in asdict(LmWeights()):
+        parser.add_argument(flag(f"lm_{name}"), type=float, metavar="X", help="default: the model's own")
     parser.add_argument(
         "--beam-size", type=int, default=BEAM_SIZE, metavar="N", help="hypotheses that the beam keeps (%(default)s)"
     )
@@ -290,7 +284,10 @@ def run(args: argparse.Namespace) -> int:
         engine.step_decoder()  # fails now rather than later
     fusion = None
     if args.lm is not None:
-        weights = LmWeights(**{name: getattr(args, f"lm_{name}") for name in asdict(LmWeights())})
+        given = {name: getattr(args, f"lm_{name}") for name in asdict(LmWeights())}
+        weights = replace(
+            LmWeights(*engine.lm_weights), **{name: value for name, value in given.items() if value is not None}
+        )
         fusion = weights.fusion(load_lm(args.lm), engine.tokens, phones=engine.phones)
 
     results: list[Result] = []

@@ -123,7 +123,7 @@ def summary(model: OnnxModel) -> str:
     trained_on = chunk.get("sizes") if isinstance(chunk, dict) else None
     lines = {
         "file": f"{size:.1f} MB, format {model.format_version}, opset {ONNX_OPSET}, quantization {meta.quantization}, "
-        f"license {meta.license or 'not stated'}",
+        f"license {meta.license or 'not stated'}, language {meta.language or 'not stated'}",
         "encoder": f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes "
         f"{kept / 1e3:.0f} kB ({(more - kept) / 1e3:.1f} kB a frame of left context)",
         "latency": f"any chunk that is a multiple of {ENCODER_FRAME_MS} ms, by default {chunk_ms} ms and {left_ms} ms "

@@ -15,7 +15,15 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
-from asr._core import FORMAT_VERSION, StateTensor, former_states
+from asr._core import (
+    CALIBRATION,
+    FORMAT_VERSION,
+    Calibration,
+    StateTensor,
+    former_states,
+    is_language,
+    language_of_alphabet,
+)
 from asr.config import MAX_PHONES
 from asr.features import (
     FEATURE_OVERLAP,
@@ -32,9 +40,15 @@ from asr.features import (
 from asr.lexicon.phones import num_phone_tokens
 
 MODEL_TYPE = "asr_stream"
-SINCE = {"phones": 2, "num_decoder_layers": 3, "states": 4}
-"""Versions that brought a key; older files have no phones, a decoder that makes no steps, and the same three states."""
+SINCE = {
+    "phones": 2,
+    "num_decoder_layers": 3,
+    **dict.fromkeys(("states", "language", "decoder_units", *CALIBRATION), 4),
+}
+"""Versions that brought a key. Older files have no phones, a decoder that makes no steps, three states of known names,
+and the calibration of the bundled models. Their language is guessed from their letters."""
 QUANTIZATIONS = ("none", "int8")
+DECODER_UNITS = ("tokens",)
 
 EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"
 """The way out of a file that cannot be used."""
@@ -42,6 +56,10 @@ EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"
 
 class MetadataError(ValueError):
     """Metadata that is missing, damaged or of another version."""
+
+
+def _calibration(key: str) -> tuple[float, ...]:
+    return tuple(CALIBRATION[key].values())
 
 
 @dataclass(frozen=True)
@@ -72,6 +90,21 @@ class ModelMetadata:
     activations once had one scale for a whole batch."""
     license: str = ""
     """SPDX identifier of the weights' license; empty when none is stated."""
+    language: str = ""
+    """What the model writes, as a BCP 47 code such as "en" or "de-CH"; empty when it is not stated."""
+    confidence_with_lm: tuple[float, ...] = _calibration("confidence_with_lm")
+    """bias, least, mean: the log odds of a word being right are bias + least * its least certain token + mean * the
+    mean of its tokens. This and the next six are described in csrc/calibration.h; by default those of the bundled
+    models."""
+    confidence_without_lm: tuple[float, ...] = _calibration("confidence_without_lm")
+    confidence_with_phones: tuple[float, ...] = _calibration("confidence_with_phones")
+    confidence_with_posteriors: tuple[float, ...] = _calibration("confidence_with_posteriors")
+    """bias, least, mean, posterior: the last times the log odds of the word's posterior are added."""
+    endpoint_with_punctuation: tuple[float, ...] = _calibration("endpoint_with_punctuation")
+    """base_s, per_nat_s, per_log_odds_s, few_words_s, per_pause: the silence that ends an utterance."""
+    endpoint_without_punctuation: tuple[float, ...] = _calibration("endpoint_without_punctuation")
+    lm_weights: tuple[float, ...] = _calibration("lm_weights")
+    """Defaults of the options lm_weight, lm_word_bonus, lm_oov_penalty, lm_prior_weight."""
     cmvn_mean: tuple[float, ...] = ()
     """(num_mel_bins,) for the record: the graph normalizes by itself."""
     cmvn_std: tuple[float, ...] = ()
@@ -82,6 +115,8 @@ class ModelMetadata:
     decoder_onnx: bytes = field(default=b"", repr=False)
     """The decoder's graph, an ONNX file of its own; empty when the model has none."""
 
+    decoder_units: str = "tokens"
+    """What the decoder scores: the model's `tokens`."""
     num_decoder_layers: int = 0
     """Layers of the decoder: the second axis of its cache; 0 when it makes no steps (before version 3), or is none."""
 
@@ -110,6 +145,10 @@ class ModelMetadata:
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
         _require(0 <= self.rescore_ctc_weight <= 1, "rescore_ctc_weight", self.rescore_ctc_weight, "in [0, 1]")
         _require(self.quantization in QUANTIZATIONS, "quantization", self.quantization, f"one of {QUANTIZATIONS}")
+        _require(
+            is_language(self.language), "language", self.language, "a BCP 47 code such as 'en' or 'de-CH', or empty"
+        )
+        _require(self.decoder_units in DECODER_UNITS, "decoder_units", self.decoder_units, f"one of {DECODER_UNITS}")
         _require(len(self.tokens) >= 4, "tokens", f"{len(self.tokens)} tokens", "at least 4")
         _require(len(self.phones) <= MAX_PHONES, "phones", f"{len(self.phones)} names", f"at most {MAX_PHONES}")
         for name in ("tokens", "phones"):
@@ -120,8 +159,9 @@ class ModelMetadata:
             _require(len(set(texts)) == len(texts), name, "a list with repeats", f"different {name}")
         try:
             names = [state.name for state in self.state_tensors]
+            _ = self.calibration
         except ValueError as error:
-            raise MetadataError(f"metadata key states: {error}: {EXPORT_AGAIN}") from error
+            raise MetadataError(f"metadata key {error}: {EXPORT_AGAIN}") from error
         _require(len(set(names)) == len(names), "states", self.states, "states of different names")
         for name in ("cmvn_mean", "cmvn_std"):
             value, size = getattr(self, name), self.num_mel_bins
@@ -132,6 +172,11 @@ class ModelMetadata:
     def state_tensors(self) -> tuple[StateTensor, ...]:
         """`states`, read."""
         return tuple(StateTensor(row) for row in self.states or former_states(self.num_layers, self.dim))
+
+    @property
+    def calibration(self) -> Calibration:
+        """The rows of `CALIBRATION`."""
+        return Calibration({key: list(getattr(self, key)) for key in CALIBRATION})
 
     @property
     def vocab_size(self) -> int:
@@ -178,6 +223,8 @@ class ModelMetadata:
         for f in fields(ModelMetadata):
             text = properties.get(f.name)
             if int(version) < SINCE.get(f.name, 1):
+                if f.name == "language":
+                    values[f.name] = language_of_alphabet(["", "", "", *values["tokens"][3:]])
                 continue
             if text is None and f.name == "batch_invariant":
                 values[f.name] = values["quantization"] == "none"

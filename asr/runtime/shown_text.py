@@ -30,10 +30,12 @@ def text_options(
     command_list: str | Path | Sequence[str] | None = None,
     replace: str | Path | Sequence[str] | None = None,
     written_forms: Sequence[tuple[str, str]] = (),
+    language: str | None = None,
 ) -> _core.TextOptions | None:
     """Options of the text of events for a model with these tokens; None: words as they are recognized.
 
-    written_forms: of hotwords, see `LmFusion.written_forms`. Raises ValueError for a list that cannot be read or used.
+    written_forms: of hotwords, see `LmFusion.written_forms`. language: a BCP 47 code; None: guessed from the tokens.
+    Raises ValueError for a list that cannot be read or used.
     """
 
     def text_of(name: str, lines: str | Path | Sequence[str] | None) -> str | None:
@@ -48,4 +50,5 @@ def text_options(
         replace=text_of("replace", replace),
         written_forms=list(written_forms),
         punctuation=None if punctuation is None else punctuation.metadata,
+        language=language,
     )

@@ -93,8 +93,9 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
   log(false, name + " opened with " + runtime_.description());
 }
 
-std::shared_ptr<const LmFusion> Model::fusion(const Options& options, bool use_lm,
+std::shared_ptr<const LmFusion> Model::fusion(const Options& given, bool use_lm,
                                               const std::optional<std::string>& hotwords) const {
+  const Options options = resolved(given, metadata_);
   const auto make = [&] {
     return new_fusion(options, use_lm ? lm_ : nullptr, metadata_.output_symbols(), metadata_.phones, hotwords);
   };
@@ -118,6 +119,7 @@ void Model::check_shapes() const {
   };
   require(same_sizes(encoder_.input_shape(0), {-1, -1, kNumBins}), inputs[0]);
   require(same_sizes(encoder_.output_shape(0), {-1, -1, meta.vocab_size()}), outputs[0]);
+  require(same_sizes(encoder_.output_shape(1), {-1, -1, meta.dim}), outputs[1]);
   for (std::size_t i = 0; i < meta.states.size(); ++i) {
     const Shape& sizes = meta.states[i].sizes;
     require(same_sizes(encoder_.input_shape(kNumInputs + i), sizes), inputs[kNumInputs + i]);

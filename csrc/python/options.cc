@@ -4,6 +4,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -101,10 +103,27 @@ void bind_options(py::module_& m) {
       .def(py::init(&to_options))
       .def("__getattr__", &attribute, "name"_a)
       .def("resolved",
-           [](const Options& options, std::int64_t chunk_size, std::int64_t left_context, double rescore_ctc_weight) {
-             return resolved(options, {chunk_size, left_context, rescore_ctc_weight});
+           [](const Options& options, std::int64_t chunk_size, std::int64_t left_context, double rescore_ctc_weight,
+              const std::array<double, 4>& lm_weights) {
+             return resolved(options, {chunk_size, left_context, rescore_ctc_weight, lm_weights});
            },
-           py::kw_only(), "chunk_size"_a, "left_context"_a, "rescore_ctc_weight"_a);
+           py::kw_only(), "chunk_size"_a, "left_context"_a, "rescore_ctc_weight"_a, "lm_weights"_a);
+
+  py::dict calibration;
+  Calibration bundled;
+  for (const CalibrationRow& row : rows(bundled)) {
+    py::dict numbers;
+    for (const auto& number : row.numbers) numbers[number.name] = *number.value;
+    calibration[row.key] = numbers;
+  }
+  m.attr("CALIBRATION") = calibration;
+  py::class_<Calibration>(m, "Calibration")
+      .def(py::init([](const std::map<std::string, std::vector<double>>& given) {
+             Calibration made;
+             for (const CalibrationRow& row : rows(made)) set(row, given.at(row.key));
+             return made;
+           }),
+           "numbers"_a);
 
   m.def("new_fusion",
         [](const Options& options, std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens,
@@ -117,8 +136,9 @@ void bind_options(py::module_& m) {
       .def(py::init([](const Options& options, std::vector<std::string> tokens, std::vector<std::string> phones,
                        std::shared_ptr<const LmFusion> fusion, std::shared_ptr<const Phrases> phrases,
                        std::shared_ptr<TextOptions> text, std::int64_t max_full_context,
-                       std::shared_ptr<const NeuralLmMetadata> neural_lm) {
+                       std::shared_ptr<const NeuralLmMetadata> neural_lm, const Calibration& calibration) {
              auto segment = std::make_shared<SegmentOptions>(options);
+             segment->calibrate(calibration);
              segment->tokens = std::move(tokens);
              segment->phones = std::move(phones);
              segment->fusion = std::move(fusion);
@@ -131,7 +151,7 @@ void bind_options(py::module_& m) {
            }),
            "options"_a, py::kw_only(), "tokens"_a, "phones"_a = std::vector<std::string>(), "fusion"_a = nullptr,
            "phrases"_a = nullptr, "text"_a = nullptr, "max_full_context"_a = kMaxFullContext,
-           "neural_lm"_a = nullptr)
+           "neural_lm"_a = nullptr, "calibration"_a = Calibration())
       .def_property_readonly("rescores", &SegmentOptions::rescores);
 }
 

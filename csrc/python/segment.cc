@@ -100,11 +100,12 @@ py::list take_events(ExclusiveStream& self) {
 
 void bind_segment(py::module_& m) {
   m.def("words", [](const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm) {
-    return to_list(words(hypothesis, tokens, with_lm));
+    const Calibration measured;
+    return to_list(words(hypothesis, tokens, with_lm ? measured.confidence_with_lm : measured.confidence_without_lm));
   }, "hypothesis"_a, "tokens"_a, "with_lm"_a = false);
   m.def("words", [](const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
                     const std::vector<std::string>& tokens) {
-    return to_list(words(hypothesis, fusion, letters, tokens));
+    return to_list(words(hypothesis, fusion, letters, tokens, Calibration()));
   }, "hypothesis"_a, "fusion"_a, "letters"_a, "tokens"_a);
   m.def("best_rescored", &best_rescored, "hypotheses"_a, "decoder_scores"_a, "ctc_weight"_a);
 

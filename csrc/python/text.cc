@@ -44,6 +44,15 @@ std::optional<PunctuationRun> copied(const PunctuationRun* run) {
 
 void bind_text(py::module_& m) {
   using namespace pybind11::literals;
+  m.def("is_language", &is_language, "code"_a);
+  m.def(
+      "language_name",
+      [](std::string_view code) {
+        const Language* known = language(code);
+        return known ? std::string(known->name) : "";
+      },
+      "code"_a);
+  m.def("language_of_alphabet", &language_of_alphabet, "tokens"_a);
   m.def(
       "format_numbers",
       [](const std::vector<std::string>& words, std::string_view code) {

@@ -14,18 +14,6 @@ namespace {
 // did; after two or more blanks, nearly as many tokens went on with a word as ended one.
 constexpr std::int64_t kPauseFrames = 6;
 
-// Seconds of silence that end an utterance: what each cue adds.
-struct SilenceWeights {
-  double base_s;
-  double per_nat_s;       // by which the language model does not expect the end of the sentence
-  double per_log_odds_s;  // that the sentence is over, less
-  double few_words_s;
-  double per_pause;  // of the longest pause so far: who has paused so long pauses again
-};
-// Chosen on the pauses of 456 and of 495 utterances of `dev`, `dev_nonnative` and `dev_cv`: with the network, the
-// shortest wait of those that cut hardly more utterances in two than 0.8 s of silence in any of the sets.
-constexpr SilenceWeights kWithoutPunctuation{0.2, 0.16, 0.0, 0.32, 1.5};
-constexpr SilenceWeights kWithPunctuation{1.0, 0.02, 0.18, 0.2, 1.4};
 constexpr double kLikelyEndLogProb = -1.5, kUnlikelyEndLogProb = -6.0;
 constexpr double kLikelyEndLogOdds = 2.0, kUnlikelyEndLogOdds = -4.0;
 
@@ -65,7 +53,7 @@ Endpointer::Endpointer(const EndpointerOptions& options) : options_(options) {
 
 std::int64_t Endpointer::silence_frames(const EndpointCues& cues) const noexcept {
   if (std::isinf(options_.silence_after_speech_s)) return silence_after_speech_frames_;
-  const SilenceWeights& weights = cues.end_log_odds ? kWithPunctuation : kWithoutPunctuation;
+  const SilenceWeights& weights = cues.end_log_odds ? options_.with_punctuation : options_.without_punctuation;
   const double end_log_prob = std::clamp(cues.end_log_prob, kUnlikelyEndLogProb, kLikelyEndLogProb);
   const double end_log_odds = std::clamp(cues.end_log_odds.value_or(0.0), kUnlikelyEndLogOdds, kLikelyEndLogOdds);
   const auto num_words = static_cast<double>(std::min(cues.num_words, EndpointCues::kManyWords));

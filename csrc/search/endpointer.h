@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "calibration.h"
 #include "options.h"
 
 namespace asr_stream {
@@ -21,6 +22,9 @@ struct EndpointerOptions {
   double silence_without_speech_s = option("silence_without_speech_s").default_value;
   double max_utterance_s = option("max_utterance_s").default_value;  // a longer one, between two words, see `update`
   double frame_s = kEncoderFrameS;
+  // Of the model.
+  SilenceWeights with_punctuation = Calibration().endpoint_with_punctuation;
+  SilenceWeights without_punctuation = Calibration().endpoint_without_punctuation;
 };
 
 // What is known of an utterance that a pause may end. The defaults are neutral.

@@ -18,16 +18,6 @@ constexpr std::int64_t kLettersReach = 6;
 constexpr std::int64_t kBoundaryReach = 4;
 constexpr double kRounding = 1e-3;  // of sums of boosts, in another order
 
-// Log odds of a word being right: bias + least * its least certain token + mean * the mean of its tokens
-// + posterior * the log odds of its posterior.
-struct ConfidenceMap {
-  double bias, least, mean, posterior;
-};
-// Fitted on half of the speakers of `dev`: `python benchmarks/confidence.py data/dev.jsonl.gz --num-utterances 282`.
-constexpr ConfidenceMap kWithLm{-1.40, 1.85, 2.51, 0.0};
-constexpr ConfidenceMap kWithoutLm{-6.64, 6.94, 2.98, 0.0};
-constexpr ConfidenceMap kWithPhones{-0.51, 1.51, 2.07, 0.0};
-constexpr ConfidenceMap kWithPosteriors{0.41, 1.77, -1.35, 0.63};
 constexpr double kMaxLogOdds = 5.0;  // of a posterior: where all sentences agree, the word may still be wrong
 
 // A word of a hypothesis: its frames and the confidences of its tokens.
@@ -127,13 +117,13 @@ std::vector<Word> timed(std::vector<WordFrames> found, const ConfidenceMap& map,
 
 bool begins_word(std::string_view token) { return token.substr(0, kWordBoundary.size()) == kWordBoundary; }
 
-std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm,
-                        double start_s) {
-  return timed(group_words(hypothesis, tokens), with_lm ? kWithLm : kWithoutLm, start_s);
+std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens,
+                        const ConfidenceMap& map, double start_s) {
+  return timed(group_words(hypothesis, tokens), map, start_s);
 }
 
 std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
-                        const std::vector<std::string>& tokens, double start_s) {
+                        const std::vector<std::string>& tokens, const Calibration& calibration, double start_s) {
   std::vector<WordFrames> found = group_words(hypothesis, fusion.tokens());
   if (found.size() != hypothesis.words.size()) {
     throw std::invalid_argument("the hypothesis has " + std::to_string(hypothesis.words.size()) + " words for " +
@@ -147,7 +137,9 @@ std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, co
   }
   const auto is_empty = [](const WordFrames& word) { return word.text.empty(); };
   found.erase(std::remove_if(found.begin(), found.end(), is_empty), found.end());
-  return timed(std::move(found), hypothesis.word_posteriors.empty() ? kWithPhones : kWithPosteriors, start_s);
+  const bool has_posteriors = !hypothesis.word_posteriors.empty();
+  return timed(std::move(found),
+               has_posteriors ? calibration.confidence_with_posteriors : calibration.confidence_with_phones, start_s);
 }
 
 std::size_t num_alike(const std::vector<Word>& a, const std::vector<Word>& b) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "calibration.h"
 #include "contract.h"
 #include "search/ctc_search.h"
 #include "search/lm_fusion.h"
@@ -30,18 +31,19 @@ struct Word {
 // earlier, and a word that follows within kFluentFrames begins where the one before it ends.
 // (benchmarks/word_times.py measures it.)
 //
-// with_lm: a language model took part in the search; right words then have less certain tokens.
+// map: of the model, and of the search: with a language model right words have less certain tokens.
 // tokens: UTF-8 spelling of every token id; "▁" (U+2581) begins a word, as in SentencePiece, or is a token of its
 // own between words; empty for one that writes nothing.
 // std::invalid_argument for a token id outside `tokens`.
-std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens, bool with_lm,
-                        double start_s = 0.0);
+std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens,
+                        const ConfidenceMap& map, double start_s = 0.0);
 
 // The words of a hypothesis of a search over phones. letters: the greedy hypothesis of the letter head for the same
 // audio; tokens: spelling of its tokens. A word outside the vocabulary is written with the letters at its time. Words
 // without letters, and an incomplete word that matches no word yet, are left out.
 std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
-                        const std::vector<std::string>& tokens, double start_s = 0.0);
+                        const std::vector<std::string>& tokens, const Calibration& calibration,
+                        double start_s = 0.0);
 
 // Whether a token begins a word, or stands between two.
 bool begins_word(std::string_view token);

@@ -31,6 +31,7 @@ struct NameWords {
 
 struct Language {
   std::string_view code;  // ISO 639-1
+  std::string_view name;  // in English, small letters
 
   // Inverse text normalization: spoken words in, the numbers among them in digits.
   //
@@ -57,7 +58,11 @@ struct Language {
   bool (*is_obscene)(const std::string& word);
 };
 
-// nullptr: a language without a folder, whose words are shown as they are recognized.
+// Whether it is a BCP 47 code, with the language in small letters, or empty.
+bool is_language(std::string_view code);
+
+// Of a code with or without a region. nullptr: a language without a folder, whose words are shown as they are
+// recognized.
 const Language* language(std::string_view code);
 
 // The code of a language for model files that do not name theirs: "en" where the tokens write nothing but A to Z and

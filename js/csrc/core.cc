@@ -93,7 +93,8 @@ std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::
     const Lists given{list("hotwords"), list("phrases"), list("mask"), list("replace"), list("commandList")};
     if (given.phrases) lm = nullptr;  // is not used
     if (!lm) neural_lm = nullptr;
-    auto fusion = new_fusion(options, std::move(lm), metadata->output_symbols(), metadata->phones, given.hotwords);
+    auto fusion = new_fusion(resolved(options, *metadata), std::move(lm), metadata->output_symbols(), metadata->phones,
+                             given.hotwords);
     const auto made = segment_options(options, *metadata, std::move(fusion), given, std::move(punctuation),
                                       std::move(neural_lm));
     const Segment check(made);

@@ -85,13 +85,15 @@ export interface Options {
   /** weight of the first pass in rescoring; the decoder has the rest; in [0, 1]; default: the model file's, usually
    * 0.7 */
   rescoreCtcWeight?: number;
-  /** weight of the language model's log-probabilities; in [0, 10]; default: 0.9 */
+  /** weight of the language model's log-probabilities; in [0, 10]; default: the model file's, usually 0.9 */
   lmWeight?: number;
-  /** added for each word, with a language model; in [-20, 20]; default: -2.4 */
+  /** added for each word, with a language model; in [-20, 20]; default: the model file's, usually -2.4 */
   lmWordBonus?: number;
-  /** subtracted for each word outside the vocabulary of the language model; in [0, 100]; default: 8 */
+  /** subtracted for each word outside the vocabulary of the language model; in [0, 100]; default: the model file's,
+   * usually 8 */
   lmOovPenalty?: number;
-  /** weight of the bigram log-probabilities of letters or phones, which are subtracted; in [0, 2]; default: 0.7 */
+  /** weight of the bigram log-probabilities of letters or phones, which are subtracted; in [0, 2]; default: the model
+   * file's, usually 0.7 */
   lmPriorWeight?: number;
   /** bonus in nats for each letter of a hotword; in (0, 20]; default: 0.75 */
   hotwordBoost?: number;

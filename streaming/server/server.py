@@ -51,6 +51,11 @@ class Server:
         self.scheduler.measure(self.recognizer, samples)
 
     @property
+    def language(self) -> str:
+        """That of the model file, a BCP 47 code; empty where it states none."""
+        return self.recognizer.onnx.metadata.language
+
+    @property
     def load(self) -> float:
         """Percent of the scheduler's time that the active sessions need, if they send audio as fast as it is spoken."""
         num_active = sum(session.is_active for session in self.sessions)

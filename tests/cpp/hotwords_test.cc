@@ -125,7 +125,7 @@ TEST(Hotwords, AWordThatTheModelNeverPrefersIsFoundAndGivenBackInTime) {
     CtcPrefixBeamSearch search({16, 0, 10.0, true}, fusion);
     search.advance(log_probs.data(), 8, 7);
     const Hypothesis best = search.hypotheses(1, true)[0];
-    return join(words(best, kLetters, false));
+    return join(words(best, kLetters, Calibration().confidence_without_lm));
   };
   EXPECT_EQ(found("C"), "AAAA");
   EXPECT_EQ(found("ABAB"), "ABAB");
@@ -212,7 +212,7 @@ TEST(CtcPhraseSearch, FindsTheBestOfAllAlignmentsOfWholePhrases) {
       }
       const Hypothesis found = search.hypotheses(1, true)[0];
       EXPECT_NEAR(found.log_prob, expected.score, 1e-4);
-      EXPECT_EQ(join(words(found, list->tokens(), false)), expected.text);
+      EXPECT_EQ(join(words(found, list->tokens(), Calibration().confidence_without_lm)), expected.text);
       spoken += !found.tokens.empty();
       for (std::size_t k = 0; k + 1 < found.tokens.size(); ++k) {
         EXPECT_LE(found.end_frames[k], found.start_frames[k + 1]);
@@ -241,7 +241,7 @@ std::string recognize(const std::shared_ptr<const Phrases>& list, const std::str
   CtcPhraseSearch search(list);
   const std::vector<float> log_probs = spell(text, kLetters);
   search.advance(log_probs.data(), static_cast<std::int64_t>(log_probs.size() / kLetters.size()), 7);
-  return join(words(search.hypotheses(1, finished)[0], list->tokens(), false));
+  return join(words(search.hypotheses(1, finished)[0], list->tokens(), Calibration().confidence_without_lm));
 }
 
 TEST(CtcPhraseSearch, WhatIsInNoPhraseIsUnknown) {
@@ -272,7 +272,7 @@ TEST(CtcPhraseSearch, WhatIsUnknownCostsForEachOfItsTokens) {
   CtcPhraseSearch search(list);
   search.advance(log_probs.data(), 8, 5);
   const Hypothesis found = search.hypotheses(1, true).at(0);
-  EXPECT_EQ(join(words(found, list->tokens(), false)), "[unk]");
+  EXPECT_EQ(join(words(found, list->tokens(), Calibration().confidence_without_lm)), "[unk]");
   EXPECT_NEAR(found.log_prob, 8 * -0.001 - 3 * 2.0, 1e-4);
 }
 

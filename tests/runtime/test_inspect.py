@@ -38,7 +38,7 @@ def test_it_describes_the_bundled_model_to_people(capsys: pytest.CaptureFixture[
     assert (out.splitlines()[0], err) == (str(bundled_model()), "")
     meta = OnnxModel(bundled_model()).metadata
     size = bundled_model().stat().st_size / 1e6
-    assert lines["file"] == f"{size:.1f} MB, format 3, opset 18, quantization int8, license {meta.license}"
+    assert lines["file"] == f"{size:.1f} MB, format 3, opset 18, quantization int8, license {meta.license}, language en"
     assert lines["encoder"].startswith(f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes ")
     assert f" {2 * 4 * 64 * meta.num_layers * meta.dim / 1000:.0f} kB " in lines["encoder"]
     assert "640 ms and 2560 ms of left context; trained on chunks of 4 8 16 32 frames" in lines["latency"]

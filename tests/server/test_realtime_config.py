@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from asr import Recognizer
 from asr.streaming.server.app import create_app
+from asr.streaming.server.protocols.common import ProtocolError
 from asr.streaming.server.protocols.realtime_config import SessionConfig
 from asr.streaming.server.security.access import Access
 from asr.streaming.server.server import Server
@@ -16,9 +17,9 @@ from asr.streaming.server.server import Server
 SERVER_MS = 1600
 
 
-def updated(**audio_input: Any) -> SessionConfig:
+def updated(language: str = "en", **audio_input: Any) -> SessionConfig:
     session = {"type": "transcription", "audio": {"input": audio_input}}
-    return SessionConfig(SERVER_MS, SERVER_MS).updated(session, old_form=False)
+    return SessionConfig(SERVER_MS, SERVER_MS, language).updated(session, old_form=False)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,23 @@ def test_turns_end_by_the_words_or_by_a_fixed_silence(
 def test_a_region_of_english_is_english(language: str | None) -> None:
     config = updated(transcription={"language": language, "languages": ["fr-FR", "en-IN"]})
     assert config.to_dict("id", old_form=False)["audio"]["input"]["transcription"]["language"] == "en"
+
+
+@pytest.mark.parametrize(
+    ("own", "value"),
+    [("de", "de"), ("de", "de-AT"), ("de", "German"), ("de-CH", "de"), ("pt", "pt-BR"), ("", "en"), ("", "de")],
+)
+def test_the_language_is_that_of_the_model(own: str, value: str) -> None:
+    config = updated(own, transcription={"language": value})
+    assert config.to_dict("id", old_form=False)["audio"]["input"]["transcription"]["language"] == own
+
+
+@pytest.mark.parametrize(("own", "value"), [("de", "en"), ("de", "english"), ("de-CH", "ger"), ("pt", "portuguese")])
+def test_another_language_is_refused(own: str, value: str) -> None:
+    with pytest.raises(
+        ProtocolError, match=f"language is '{value}'; this server recognizes '{own}' only: leave it out"
+    ):
+        updated(own, transcription={"language": value})
 
 
 def test_a_silence_that_a_realtime_client_chooses_is_fixed(recognizer: Recognizer) -> None:

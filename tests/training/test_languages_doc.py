@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 from support.synth import speech, write_audio
 
-from asr import Recognizer
+from asr import Recognizer, _core
 from asr.cli import main
 from asr.data.cuts import load_cuts
+from asr.runtime.shown_text import text_options
+from asr.streaming.server.app import create_app
+from asr.streaming.server.protocols import wyoming
+from asr.streaming.server.security.access import Access
+from asr.streaming.server.server import Server
 from asr.streaming.terminal.cli import main as asr_stream
 from asr.text import TextNormalizer
 
@@ -54,10 +62,39 @@ def test_the_german_example(
     assert {"ä", "ö", "ü", "ß"} & set(tokens) == {"ü", "ß"} and not set(tokens) & set("ABC")
     with pytest.raises(ValueError, match="this model also writes 'abc"):
         Recognizer("german.onnx", lm="bundled")
+    no_english(Recognizer("german.onnx", lm="german.lm"), tmp_path / "speech.wav")
 
     capsys.readouterr()
     assert main(["prepare", "manifest", "recordings.tsv", "--out", "data", "--name", "plain", "--jobs", "1"]) == 0
     assert '--alphabet "A-Z\'Ü"' in capsys.readouterr().out
+
+
+def no_english(recognizer: Recognizer, wav: Path) -> None:
+    """Neither in the text of events nor in what the server says."""
+    assert recognizer.onnx.metadata.language == "de" and recognizer.punctuator is None
+    text = text_options("formatted", recognizer.onnx.tokens, language=recognizer.onnx.metadata.language)
+    assert text is not None
+    formatter = _core.TextFormatter(text)
+    formatter.final([(word, 0.0, 1.0, 0.9) for word in "i saw twenty five um fünf uhr dreißig".split()])
+    assert " ".join(word[0] for word in formatter.shown()[0]) == "i saw twenty five um 5:30 Uhr"
+
+    server = Server(recognizer, num_threads=1)
+    url, headers = "/v1/audio/transcriptions", {"host": "localhost"}
+    with TestClient(create_app(server, Access()), headers=headers) as client:
+
+        def answer(language: str) -> dict[str, Any]:
+            form = {"language": language, "response_format": "verbose_json"}
+            return client.post(url, data=form, files={"file": ("speech.wav", wav.read_bytes())}).json()
+
+        for language in ("de", "de-AT", ""):
+            assert answer(language)["language"] == "german"
+        assert answer("en")["error"]["message"] == "language is 'en'; this server recognizes 'de' only: leave it out"
+        with client.websocket_connect("/v1/realtime", headers=headers) as socket:
+            created = socket.receive_json()
+    assert created["session"]["audio"]["input"]["transcription"]["language"] == "de"
+    described = wyoming.info(server.language)
+    assert described["asr"][0]["models"][0]["languages"] == ["de"]
+    assert not re.search(r"english|\ben\b", json.dumps([created, described]), re.IGNORECASE)
 
 
 def test_the_table_of_letters() -> None:

@@ -36,13 +36,15 @@ typedef struct asr_options {
   /* weight of the first pass in rescoring; the decoder has the rest; in [0, 1]; default: the model file's, usually
    * 0.7 */
   double rescore_ctc_weight;
-  /* weight of the language model's log-probabilities; in [0, 10]; default: 0.9 */
+  /* weight of the language model's log-probabilities; in [0, 10]; default: the model file's, usually 0.9 */
   double lm_weight;
-  /* added for each word, with a language model; in [-20, 20]; default: -2.4 */
+  /* added for each word, with a language model; in [-20, 20]; default: the model file's, usually -2.4 */
   double lm_word_bonus;
-  /* subtracted for each word outside the vocabulary of the language model; in [0, 100]; default: 8 */
+  /* subtracted for each word outside the vocabulary of the language model; in [0, 100]; default: the model file's,
+   * usually 8 */
   double lm_oov_penalty;
-  /* weight of the bigram log-probabilities of letters or phones, which are subtracted; in [0, 2]; default: 0.7 */
+  /* weight of the bigram log-probabilities of letters or phones, which are subtracted; in [0, 2]; default: the model
+   * file's, usually 0.7 */
   double lm_prior_weight;
   /* bonus in nats for each letter of a hotword; in (0, 20]; default: 0.75 */
   double hotword_boost;

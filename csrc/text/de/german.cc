@@ -6,8 +6,9 @@ const Language& german() {
   static const NameWords names;
   static const std::unordered_map<std::string, float> rare_commas;
   const auto none = [](const std::string&) { return false; };
-  static const Language language{"de", format_numbers, [](std::string&) {}, &names, &rare_commas, &german_commands(),
-                                 none, none};
+  static const Language language{"de",   "german",     format_numbers,     [](std::string&) {},
+                                 &names, &rare_commas, &german_commands(), none,
+                                 none};
   return language;
 }
 

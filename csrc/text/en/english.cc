@@ -276,8 +276,9 @@ const Language& english() {
   // Less probable commas before these words were wrong more often than right in TED talks and in novels.
   static const std::unordered_map<std::string, float> rare_commas = {
       {"that", 0.75f}, {"was", 0.6f}, {"were", 0.6f}, {"has", 0.6f}, {"had", 0.6f}, {"will", 0.6f}, {"would", 0.6f}};
-  static const Language language{"en",         format_english_numbers, spell,         &english_names(),
-                                 &rare_commas, &english_commands(),    is_initialism, is_obscene};
+  static const Language language{"en",         "english",    format_english_numbers, spell,
+                                 &english_names(), &rare_commas, &english_commands(), is_initialism,
+                                 is_obscene};
   return language;
 }
 

@@ -12,12 +12,11 @@ from typing import Any
 
 from starlette.responses import JSONResponse
 
+from asr._core import language_name
 from asr.runtime.search import Word
 from asr.runtime.shown_text import TEXTS
 from asr.streaming.events import spaced
 
-LANGUAGE = "en"
-"""The language of the models that this server runs."""
 MAX_KEYWORDS, MAX_KEYWORD_LENGTH, MAX_KEYWORD_LETTERS = 500, 64, 8000
 """How many keywords, letters of each, and letters of all: pronouncing these takes a fifth of a second."""
 
@@ -77,19 +76,25 @@ def check_text(value: object, more: Sequence[str] = ()) -> str:
     return str(value)
 
 
-def check_language(value: object, param: str) -> None:
-    """The model's language, with or without a region ("en", "en-US"), or none."""
+def check_language(value: object, param: str, language: str) -> None:
+    """None, or the model's language: its code, with any region ("en", "en-US"), or its name ("english").
+
+    language: of the model file. Where it states none, any value is accepted.
+    """
     if value in (None, ""):
         return
-    if not isinstance(value, str) or value.replace("_", "-").lower().split("-")[0] not in (LANGUAGE, "english"):
-        raise ProtocolError(f"{param} is {shown(value)}; this server recognizes {LANGUAGE!r} only: leave it out", param)
+    if not isinstance(value, str):
+        raise ProtocolError(f"{param} is {shown(value)}; it must be a string such as {language or 'en'!r}", param)
+    own = language.split("-")[0]
+    if own and value.replace("_", "-").lower().split("-")[0] not in (own, language_name(own)):
+        raise ProtocolError(f"{param} is {shown(value)}; this server recognizes {language!r} only: leave it out", param)
 
 
-def check_languages(values: Sequence[object], param: str) -> None:
+def check_languages(values: Sequence[object], param: str, language: str) -> None:
     """A list of languages that has the model's, or is empty."""
     for i, value in enumerate(values, 1):
         try:
-            return check_language(value, param)
+            return check_language(value, param, language)
         except ProtocolError:
             if i == len(values):
                 raise

@@ -69,7 +69,8 @@ class Connection:
         """The server's; that of the session changes with its configuration."""
         self._session_id = f"sess_{uuid.uuid4().hex}"
         silence_ms = round(1000 * self._recognizer.silence_after_speech_s)
-        self._config = SessionConfig(silence_ms, None if model in COMMIT_MODELS else silence_ms, model)
+        language = self._recognizer.onnx.metadata.language
+        self._config = SessionConfig(silence_ms, None if model in COMMIT_MODELS else silence_ms, language, model)
         self._items = Items(old_form, _is_live(self._recognizer), self._config.silence_ms is not None)
         self._uncommitted_s = 0.0
 

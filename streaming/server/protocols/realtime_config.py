@@ -13,7 +13,6 @@ from typing import Any
 
 from asr.options import OPTIONS
 from asr.streaming.server.protocols.common import (
-    LANGUAGE,
     ProtocolError,
     check_keywords,
     check_language,
@@ -43,6 +42,8 @@ class SessionConfig:
 
     default_silence_ms: int
     silence_ms: int | None
+    language: str
+    """Of the model file, a BCP 47 code; empty where it states none."""
     model: str = ""
     prompt: str = ""
     delay: str | None = None
@@ -102,7 +103,7 @@ class SessionConfig:
         """The session object as the client gets it."""
         vad = {"type": "server_vad", "silence_duration_ms": self.silence_ms}
         turn_detection = None if self.silence_ms is None else vad
-        transcription = {"model": self.model, "language": LANGUAGE, "prompt": self.prompt}
+        transcription: dict[str, Any] = {"model": self.model, "language": self.language, "prompt": self.prompt}
         transcription |= {} if self.keywords is None else {"keywords": self.keywords}
         transcription |= {} if self.delay is None else {"delay": self.delay}
         transcription |= {"timestamp_granularities": self.granularities} if self.granularities else {}
@@ -117,11 +118,11 @@ class SessionConfig:
         return session | {"type": "transcription", "audio": {"input": audio | {"noise_reduction": None}}}
 
     def _with_transcription(self, transcription: dict[str, Any], path: str) -> SessionConfig:
-        check_language(transcription.get("language"), f"{path}.language")
+        check_language(transcription.get("language"), f"{path}.language", self.language)
         if (languages := transcription.get("languages")) is not None:
             if not isinstance(languages, list):
                 raise _wrong(f"{path}.languages", languages, "a list of strings")
-            check_languages(languages, f"{path}.languages")
+            check_languages(languages, f"{path}.languages", self.language)
         texts = {"model": self.model, "prompt": self.prompt}
         for name in texts:
             if (value := transcription.get(name)) is not None:

@@ -29,6 +29,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from asr._core import language_name
 from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.events import Final, joined, spaced, timed_word
 from asr.streaming.server.protocols.common import (
@@ -69,12 +70,14 @@ class Options:
     keywords: tuple[str, ...]
     text: str | None
     """"formatted" | "plain", an extension; None: what the server does."""
+    language: str
+    """Of the model file."""
 
     @classmethod
-    def from_form(cls, form: FormData) -> Options:
-        """ProtocolError for values that are not supported."""
-        check_language(form.get("language"), "language")
-        check_languages(form.getlist("languages[]") + form.getlist("languages"), "languages")
+    def from_form(cls, form: FormData, language: str) -> Options:
+        """language: of the model file. ProtocolError for values that are not supported."""
+        check_language(form.get("language"), "language", language)
+        check_languages(form.getlist("languages[]") + form.getlist("languages"), "languages", language)
         format = form.get("response_format") or "json"
         if format not in FORMATS:
             known = ", ".join(FORMATS)
@@ -105,7 +108,7 @@ class Options:
         keywords = check_keywords(form.getlist("keywords[]") + form.getlist("keywords"), "keywords")
         text = check_text(form["text"]) if "text" in form else None
         times = tuple(map(str, granularities)) or ("segment",)
-        return cls(str(format), times, stream in ("true", "1"), bool(include), keywords, text)
+        return cls(str(format), times, stream in ("true", "1"), bool(include), keywords, text, language)
 
 
 class Upload:
@@ -142,7 +145,7 @@ class Transcriptions:
                 form, file = await _receive_form(Request(scope, receive), server)
                 upload = Upload(file, server.limits.max_upload_s)
                 try:
-                    finals, options = _finals(session, upload), Options.from_form(form)
+                    finals, options = _finals(session, upload), Options.from_form(form, server.language)
                     changes = {"text": options.text, "hotwords": options.keywords}
                     await session.change(**{name: value for name, value in changes.items() if value})
                     await _unless_gone(receive, self._answer(session, finals, options, scope, receive, send))
@@ -273,7 +276,9 @@ def _whole(finals: list[Final], duration_s: float, options: Options, warnings: l
         if options.logprobs:
             extra["logprobs"] = logprobs([word for final in finals for word in final.words])
         return JSONResponse({"text": text, "usage": usage} | extra)
-    answer: dict[str, Any] = {"task": "transcribe", "language": "english", "duration": round(duration_s, 3)}
+    # As Whisper's, a word; a code where the word is not known.
+    language = language_name(options.language) or options.language
+    answer: dict[str, Any] = {"task": "transcribe", "language": language, "duration": round(duration_s, 3)}
     answer |= {"text": text, "usage": usage} | extra
     if "segment" in options.granularities:
         answer["segments"] = [_segment(i, final) for i, final in enumerate(finals)]

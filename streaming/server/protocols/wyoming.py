@@ -35,7 +35,6 @@ from asr import __version__
 from asr.streaming.events import Final
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, mono
 from asr.streaming.server.protocols.common import (
-    LANGUAGE,
     ProtocolError,
     check_language,
     keywords_within_limits,
@@ -55,7 +54,12 @@ _ARTIFACT = {
     "attribution": {"name": "asr-stream", "url": ""},
     "installed": True,
 }
-INFO = {"asr": [_ARTIFACT | {"models": [_ARTIFACT | {"languages": [LANGUAGE]}], "supports_transcript_streaming": True}]}
+
+
+def info(language: str) -> dict[str, Any]:
+    """What the server offers. language: of the model file; empty where it states none."""
+    model = _ARTIFACT | {"languages": [language] if language else []}
+    return {"asr": [_ARTIFACT | {"models": [model], "supports_transcript_streaming": True}]}
 
 
 @dataclass(frozen=True)
@@ -157,11 +161,11 @@ class Connection:
 
     async def _answer(self, event: Event) -> None:
         if event.type == "describe":
-            await self._send("info", INFO)
+            await self._send("info", info(self._server.language))
         elif event.type == "ping":
             await self._send("pong", {"text": event.data.get("text")})
         elif event.type == "transcribe":
-            check_language(event.data.get("language"), "language")
+            check_language(event.data.get("language"), "language", self._server.language)
             self._hotwords = _keywords(event.data)
         elif event.type == "audio-start":
             _audio_format(event.data)
@@ -194,7 +198,7 @@ class Connection:
 
     async def _send_chunks(self, session: Session) -> str:
         """Sends utterances as they end; returns the text of all."""
-        await self._send("transcript-start", {"language": LANGUAGE})
+        await self._send("transcript-start", self._language())
         text = ""
         async for event in session.events():
             if isinstance(event, Final):
@@ -203,10 +207,13 @@ class Connection:
                 await self._send("transcript-chunk", {"text": part})
         return text
 
+    def _language(self) -> dict[str, str]:
+        return {"language": self._server.language} if self._server.language else {}
+
     async def _end(self) -> None:
         if self._session is not None and self._sending is not None:
             await self._session.finish()
-            await self._send("transcript", {"text": await self._sending, "language": LANGUAGE})
+            await self._send("transcript", {"text": await self._sending} | self._language())
             await self._send("transcript-stop", {})
             self._session = self._sending = None
             await self._stack.aclose()

@@ -1,0 +1,62 @@
+#include "calibration.h"
+
+#include <cmath>
+#include <stdexcept>
+
+namespace asr_stream {
+
+namespace {
+
+using Numbers = std::vector<CalibrationRow::Number>;
+
+Numbers numbers(ConfidenceMap& map) { return {{"bias", &map.bias}, {"least", &map.least}, {"mean", &map.mean}}; }
+
+Numbers with_posterior(ConfidenceMap& map) {
+  Numbers all = numbers(map);
+  all.push_back({"posterior", &map.posterior});
+  return all;
+}
+
+Numbers numbers(SilenceWeights& weights) {
+  return {{"base_s", &weights.base_s},
+          {"per_nat_s", &weights.per_nat_s},
+          {"per_log_odds_s", &weights.per_log_odds_s},
+          {"few_words_s", &weights.few_words_s},
+          {"per_pause", &weights.per_pause}};
+}
+
+Numbers numbers(LmCalibration& lm) {
+  return {{"lm_weight", &lm.weight},
+          {"lm_word_bonus", &lm.word_bonus},
+          {"lm_oov_penalty", &lm.oov_penalty},
+          {"lm_prior_weight", &lm.prior_weight}};
+}
+
+}  // namespace
+
+std::vector<CalibrationRow> rows(Calibration& c) {
+  return {{"confidence_with_lm", numbers(c.confidence_with_lm)},
+          {"confidence_without_lm", numbers(c.confidence_without_lm)},
+          {"confidence_with_phones", numbers(c.confidence_with_phones)},
+          {"confidence_with_posteriors", with_posterior(c.confidence_with_posteriors)},
+          {"endpoint_with_punctuation", numbers(c.endpoint_with_punctuation)},
+          {"endpoint_without_punctuation", numbers(c.endpoint_without_punctuation)},
+          {"lm_weights", numbers(c.lm_weights)}};
+}
+
+void set(const CalibrationRow& row, const std::vector<double>& given) {
+  std::string names;
+  for (const auto& number : row.numbers) names += (names.empty() ? "" : ", ") + std::string(number.name);
+  bool is_right = given.size() == row.numbers.size();
+  for (const double value : given) is_right = is_right && std::isfinite(value);
+  if (!is_right) {
+    throw std::invalid_argument(std::string(row.key) + " must be " + std::to_string(row.numbers.size()) +
+                                " finite numbers (" + names + "), got " + std::to_string(given.size()));
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (find_option(row.numbers[i].name)) check_option(row.numbers[i].name, given[i]);
+    *row.numbers[i].value = given[i];
+  }
+}
+
+}  // namespace asr_stream

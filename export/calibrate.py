@@ -1,0 +1,77 @@
+"""`asr calibrate`: writes what was measured of a model into its file, in place of what it was exported with.
+
+benchmarks/confidence.py and benchmarks/search_weights.py fit the numbers; csrc/calibration.h says what each is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+
+from asr._core import CALIBRATION, FORMAT_VERSION
+from asr.export.write import with_checksum
+from asr.files import replacing
+from asr.runtime.metadata import MetadataError
+from asr.runtime.onnx_model import ModelError, OnnxModel
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, help="a file of `asr export`, which is replaced")
+    parser.add_argument("--language", metavar="CODE", help="what the model writes: en, de, de-CH, ...")
+    for key, numbers in CALIBRATION.items():
+        example = ",".join(f"{number:g}" for number in numbers.values())
+        parser.add_argument(
+            f"--{key.replace('_', '-')}",
+            type=_numbers,
+            metavar="NUMBERS",
+            help=f"{', '.join(numbers)}; of the bundled models {example}",
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr calibrate`."""
+    given = {key: value for key in CALIBRATION if (value := getattr(args, key)) is not None}
+    if not given and args.language is None:
+        raise ValueError("give what is to be written: --language, --confidence-with-lm, ...; see asr calibrate --help")
+    calibrate(args.model, given, args.language)
+    named = ", ".join([*given, *(["language"] if args.language is not None else [])])
+    print(f"{args.model}: wrote {named}")
+    return 0
+
+
+def calibrate(path: str | Path, numbers: Mapping[str, Sequence[float]], language: str | None = None) -> None:
+    """Replaces these rows of the metadata of the model file at `path`, atomically.
+
+    Args:
+        numbers: by keys of `CALIBRATION`. language: a BCP 47 code, or empty; None leaves it as it is.
+    Raises ValueError for a file that is not usable or of an older format, and for values that are not allowed.
+    """
+    model = OnnxModel(path)
+    if int(model.format_version) < FORMAT_VERSION:
+        raise ModelError(
+            f"{path} is of format {model.format_version}, which has no calibration (since {FORMAT_VERSION}): write it "
+            "again with `asr export`"
+        )
+    changes: dict[str, object] = {key: tuple(map(float, row)) for key, row in numbers.items()}
+    if language is not None:
+        changes["language"] = language
+    try:
+        properties = replace(model.metadata, **changes).to_properties()  # type: ignore[arg-type]
+    except MetadataError as error:
+        raise ValueError(str(error).split(": get the file anew")[0]) from error
+    proto = onnx.load(path)
+    kept = {entry.key: entry.value for entry in proto.metadata_props if entry.key != "checksum"}
+    onnx.helper.set_model_props(proto, kept | properties)
+    with replacing(Path(path), durable=True) as part:
+        part.write_bytes(with_checksum(proto))
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must be numbers with commas between them") from None

@@ -1,0 +1,118 @@
+"""`asr calibrate`: what a file carries of its model's measurements, and what recognition makes of it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx as onnx_format
+import pytest
+from support.export import in_former_format
+from support.recognition import recognize
+
+from asr import Recognizer
+from asr._core import CALIBRATION
+from asr.cli import main
+from asr.runtime.metadata import ModelMetadata
+from asr.runtime.onnx_model import OnnxModel
+from asr.streaming import Final
+
+
+@pytest.fixture
+def copied(tiny_onnx: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(tiny_onnx.read_bytes())
+    return path
+
+
+def confidences(recognizer: Recognizer, samples: np.ndarray) -> list[float]:
+    events = recognize(recognizer, samples)
+    return [word.confidence for event in events if isinstance(event, Final) for word in event.raw_words]
+
+
+def test_it_writes_rows_and_leaves_the_rest(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = OnnxModel(copied).metadata
+    options = [
+        "--language",
+        "de-CH",
+        "--endpoint-without-punctuation",
+        "0.3,0.1,0,0.3,1.5",
+        "--lm-weights=0.5,-1,7,0.2",
+    ]
+    assert main(["calibrate", str(copied), *options]) == 0
+    assert capsys.readouterr().out == f"{copied}: wrote endpoint_without_punctuation, lm_weights, language\n"
+    after = OnnxModel(copied).metadata  # its checksum is right
+    assert (after.language, after.lm_weights) == ("de-CH", (0.5, -1.0, 7.0, 0.2))
+    assert after.endpoint_without_punctuation == (0.3, 0.1, 0.0, 0.3, 1.5)
+    changed = {"language", "lm_weights", "endpoint_without_punctuation"}
+    old, new = before.to_properties(), after.to_properties()
+    assert {key for key in old if old[key] != new[key]} == changed
+    assert onnx_format.load(copied).metadata_props[0].key == "checksum"
+    assert list(copied.parent.iterdir()) == [copied]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "give what is to be written: --language"),
+        (["--language", "German"], "language is 'German', it must be a BCP 47 code such as 'en' or 'de-CH', or empty"),
+        (["--lm-weights", "0.5,0.5"], "lm_weights must be 4 finite numbers (lm_weight, lm_word_bonus, "),
+        (["--lm-weights", "50,0,0,0"], "lm_weight is 50; it must be in [0, 10]"),
+        (["--confidence-with-lm", "nan,1,1"], "confidence_with_lm must be 3 finite numbers (bias, least, mean), got 3"),
+    ],
+)
+def test_what_cannot_be_written_is_named(
+    options: list[str], message: str, copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = copied.read_bytes()
+    assert main(["calibrate", str(copied), *options]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("asr calibrate: ") and message in err and "get the file anew" not in err
+    assert copied.read_bytes() == data
+
+
+def test_an_older_file_has_no_calibration(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    in_former_format(copied, copied, 3)
+    assert main(["calibrate", str(copied), "--language", "en"]) == 1
+    assert (
+        "is of format 3, which has no calibration (since 4): write it again with `asr export`"
+        in capsys.readouterr().err
+    )
+
+
+def test_confidences_are_the_files(copied: Path, conversation: np.ndarray, library: Any) -> None:
+    options: dict[str, Any] = {"search": "greedy", "text": "plain", "second_pass": False}
+    before = confidences(Recognizer(copied, **options), conversation)
+    assert len(before) > 10 and len(set(before)) > 1
+    assert main(["calibrate", str(copied), "--confidence-without-lm", "1.5,0,0"]) == 0
+    after = confidences(Recognizer(copied, **options), conversation)
+    assert after == [pytest.approx(1 / (1 + math.exp(-1.5)))] * len(before)
+    stream = library.model(copied).stream(**options)
+    stream.accept_waveform(conversation)
+    stream.finish()
+    events = stream.events()
+    assert [w.confidence for e in events if isinstance(e, Final) for w in e.raw_words] == after
+
+
+def test_endpoints_and_weights_are_the_files(copied: Path, conversation: np.ndarray) -> None:
+    def silences() -> list[float]:
+        recognizer = Recognizer(copied, search="greedy", second_pass=False, punctuation=None)
+        return [event.end for event in recognize(recognizer, conversation) if isinstance(event, Final)]
+
+    before = silences()
+    assert Recognizer(copied).lm_weight == CALIBRATION["lm_weights"]["lm_weight"]
+    patient = ["--endpoint-without-punctuation", "1.9,0,0,0,0", "--lm-weights", "0.25,0,0,0"]
+    assert main(["calibrate", str(copied), *patient]) == 0
+    assert len(silences()) < len(before)  # pauses of 1.5 s end no utterance any more
+    assert Recognizer(copied).lm_weight == 0.25
+    assert Recognizer(copied, lm_weight=0.5).lm_weight == 0.5
+
+
+def test_new_and_older_files_have_the_bundled_numbers(copied: Path, tmp_path: Path) -> None:
+    former = OnnxModel(in_former_format(copied, tmp_path / "former.onnx", 3)).metadata
+    for key, numbers in CALIBRATION.items():
+        assert getattr(former, key) == getattr(OnnxModel(copied).metadata, key) == tuple(numbers.values())
+    assert former.language == "en", "its letters are A to Z"
+    assert ModelMetadata(tokens=former.tokens, num_layers=1, dim=8).language == ""
