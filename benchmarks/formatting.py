@@ -44,7 +44,7 @@ class Formatting:
 
     def __init__(self, recognizer: Recognizer, punctuation: Punctuation) -> None:
         options = text_options(
-            "formatted", recognizer.onnx.tokens, None, punctuation, recognizer.onnx.metadata.language
+            "formatted", recognizer.onnx.tokens, None, punctuation, language=recognizer.onnx.metadata.language
         )
         assert options is not None
         self.formatter = TextFormatter(options)

@@ -7,7 +7,6 @@
 #include "onnx_file.h"
 #include "options.h"
 #include "stream.h"
-#include "text/language.h"
 
 #include <emscripten/bind.h>
 #include <emscripten/val.h>
@@ -348,7 +347,7 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .property("encoderOutputs", +[](const ModelMetadata& m) { return to_array(m.encoder_outputs()); })
       .function("states", &states)
       .property("dim", +[](const ModelMetadata& m) { return static_cast<int>(m.dim); })
-      .property("language", +[](const ModelMetadata& m) { return language_of_alphabet(m.output_symbols()); })
+      .property("language", &ModelMetadata::language)
       .property("decoderOnnx", &decoder_onnx);
   class_<Options>("Options")
       .constructor<>()
