@@ -1,13 +1,12 @@
 // What the microphone gives, in blocks of about 16 ms with the peak: an AudioWorklet, which never waits for the page.
 
-const SILENCE = new Float32Array(128);
-
 class Capture extends AudioWorkletProcessor {
   #block = new Float32Array(128 * Math.round((0.016 * sampleRate) / 128));
   #length = 0;
   #peak = 0;
 
-  process([[samples = SILENCE]]) { // Firefox gives no channel where a track is silent
+  process([[samples]]) {
+    if (!samples) return true; // not connected yet
     this.#block.set(samples, this.#length);
     this.#length += samples.length;
     if (this.#length === this.#block.length) {

@@ -13,13 +13,12 @@ export class Microphone {
     this.#lost = lost;
   }
 
-  // Resolves to the sample rate; rejects with what `explain` explains. deviceId: "" for the default one. given: a track
-  // of the page, in place of a microphone, which `close` leaves as it is.
-  async open(deviceId, given = null) {
-    if (!given && !navigator.mediaDevices) throw new DOMException("", "SecurityError");
-    const stream = given ? new MediaStream([given]) : await microphoneStream(deviceId);
+  // Resolves to the sample rate; rejects with what `explain` explains. deviceId: "" for the default one.
+  async open(deviceId) {
+    if (!navigator.mediaDevices) throw new DOMException("", "SecurityError");
+    const stream = await microphoneStream(deviceId);
     const [track] = stream.getAudioTracks();
-    this.#open = { track, isOwn: !given };
+    this.#open = { track };
     let context, source;
     try {
       context = new AudioContext({ sampleRate: SAMPLE_RATE });
@@ -31,17 +30,17 @@ export class Microphone {
       source = context.createMediaStreamSource(stream);
     }
     Object.assign(this.#open, { context, source });
-    await context.audioWorklet.addModule(new URL("./capture.js", import.meta.url));
-    return context.sampleRate;
-  }
-
-  start() {
-    const { track, context, source } = this.#open;
+    await context.audioWorklet.addModule("capture.js");
     const node = new AudioWorkletNode(context, "capture", {
       numberOfOutputs: 0, channelCount: 1, channelCountMode: "explicit",
     });
     this.#open.node = node;
-    track.addEventListener("ended", this.#lost);
+    return context.sampleRate;
+  }
+
+  start() {
+    const { track, context, source, node } = this.#open;
+    track.onended = () => this.#lost();
     node.port.onmessage = ({ data: { samples, peak } }) => this.#block(samples, peak);
     source.connect(node);
     context.resume();
@@ -49,10 +48,10 @@ export class Microphone {
 
   // No block comes from now on.
   async close() {
-    const { track, isOwn, context, node } = this.#open ?? {};
+    const { track, context, node } = this.#open ?? {};
     this.#open = null;
-    track?.removeEventListener("ended", this.#lost);
-    if (isOwn) track.stop();
+    if (track) track.onended = null;
+    track?.stop();
     if (node) node.port.onmessage = null;
     await context?.close();
   }
