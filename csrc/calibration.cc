@@ -54,7 +54,10 @@ void set(const CalibrationRow& row, const std::vector<double>& given) {
                                 " finite numbers (" + names + "), got " + std::to_string(given.size()));
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
-    if (find_option(row.numbers[i].name)) check_option(row.numbers[i].name, given[i]);
+    const Option* option = find_option(row.numbers[i].name);
+    if (option && !is_allowed(*option, given[i])) {
+      throw std::invalid_argument(std::string(row.key) + ": " + option->name + " must be " + allowed(*option));
+    }
     *row.numbers[i].value = given[i];
   }
 }

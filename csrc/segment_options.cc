@@ -68,8 +68,8 @@ std::shared_ptr<const SegmentOptions> segment_options(const Options& options, co
   }
   const Hotwords* hotwords = segment->fusion ? segment->fusion->hotwords() : nullptr;
   if (hotwords) segment->warnings = hotwords->warnings();
-  segment->text = text_options({options.text == ASR_TEXT_FORMATTED, metadata.language, std::move(punctuation), lists.mask,
-                                options.commands != 0, lists.command_list, lists.replace,
+  segment->text = text_options({options.text == ASR_TEXT_FORMATTED, metadata.language, std::move(punctuation),
+                                lists.mask, options.commands != 0, lists.command_list, lists.replace,
                                 hotwords ? hotwords->written_forms() : std::vector<WrittenForm>()});
   return checked(segment);
 }

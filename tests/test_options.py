@@ -66,7 +66,9 @@ def test_the_command_line_takes_an_option(name: str, capsys: pytest.CaptureFixtu
     parser, value = argparse.ArgumentParser(), other_value(name)
     add_recognition_options(parser)
     assert getattr(parser.parse_args([]), name) is None
-    written = [flag(f"no_{name}")] if value is False else [flag(name), str(value)]
+    written = [flag(name), str(value)]
+    if isinstance(value, bool):
+        written = [flag(name if value else f"no_{name}")]
     assert getattr(parser.parse_args(written), name) == value
     assert OPTIONS[name].doc in " ".join(parser.format_help().split())
     if OPTIONS[name].type not in ("flag", "choice"):

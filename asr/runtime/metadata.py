@@ -159,6 +159,9 @@ class ModelMetadata:
             _require(len(set(texts)) == len(texts), name, "a list with repeats", f"different {name}")
         try:
             names = [state.name for state in self.state_tensors]
+        except ValueError as error:
+            raise MetadataError(f"metadata key states: {error}: {EXPORT_AGAIN}") from error
+        try:
             _ = self.calibration
         except ValueError as error:
             raise MetadataError(f"metadata key {error}: {EXPORT_AGAIN}") from error

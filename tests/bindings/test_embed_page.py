@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,7 +46,7 @@ class Builder:
         return run(*command, env=self.environment, cwd=self.folder)
 
     def python(self) -> list[str]:
-        return ["python", self.write("captions.py", "python")]
+        return [sys.executable, self.write("captions.py", "python")]
 
     def c(self) -> list[str]:
         return self._compile("cc", "-std=c99", self.write("captions.c", "c"))

@@ -59,7 +59,7 @@ def test_it_writes_rows_and_leaves_the_rest(copied: Path, capsys: pytest.Capture
         ([], "give what is to be written: --language"),
         (["--language", "German"], "language is 'German', it must be a BCP 47 code such as 'en' or 'de-CH', or empty"),
         (["--lm-weights", "0.5,0.5"], "lm_weights must be 4 finite numbers (lm_weight, lm_word_bonus, "),
-        (["--lm-weights", "50,0,0,0"], "lm_weight is 50; it must be in [0, 10]"),
+        (["--lm-weights", "50,0,0,0"], "lm_weights: lm_weight must be in [0, 10]"),
         (["--confidence-with-lm", "nan,1,1"], "confidence_with_lm must be 3 finite numbers (bias, least, mean), got 3"),
     ],
 )

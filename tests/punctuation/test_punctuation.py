@@ -247,7 +247,7 @@ def test_a_training_ends_after_its_minutes_over_all_sessions(tmp_path: Path, mon
     monkeypatch.setattr("asr.punctuation.train.time", SimpleNamespace(monotonic=lambda: next(clock)))
     options = TrainOptions(steps=1000, minutes=0.25, rows=1, units=16)
     done = train(prose(50, 0), [], tmp_path / "small.pt", options, SMALL)
-    assert 3 < done.step < 20 and 0.25 <= done.summary["minutes"] < 0.3
+    assert 3 < done.step < 20 and 0.25 <= done.summary["minutes"] < 0.4
     assert train(prose(50, 0), [], tmp_path / "small.pt", options, SMALL, resume=done).step == done.step
 
 

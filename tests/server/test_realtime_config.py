@@ -103,6 +103,6 @@ def test_a_silence_that_a_realtime_client_chooses_is_fixed(recognizer: Recognize
     ],
 )
 def test_each_detail_is_asked_for_alone(session: dict[str, Any], details: set[str]) -> None:
-    config = SessionConfig(SERVER_MS, SERVER_MS).updated(session, old_form=False)
+    config = SessionConfig(SERVER_MS, SERVER_MS, "en").updated(session, old_form=False)
     assert config.details == details
     assert config.updated({}, old_form=False).details == details

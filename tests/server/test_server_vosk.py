@@ -151,7 +151,7 @@ def test_words_and_alternatives_as_asked_for(server: RunningServer, sample: np.n
 
 def test_alternatives_are_the_likeliest_sentences(sample: np.ndarray) -> None:
     order = json.dumps({"config": {"sample_rate": 16000, "max_alternatives": 3}})
-    with serving() as server:
+    with serving("--search", "beam") as server:
         reply = converse(server.ws_url, order, *pieces(sample, 65536), EOF)[-1]
     alternatives = reply["alternatives"]
     assert len(alternatives) == len({each["text"] for each in alternatives}) == 3

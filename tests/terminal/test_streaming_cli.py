@@ -335,7 +335,8 @@ def test_what_writes_wrong_words_is_told_once(
     def recognizer(**given: Any) -> SimpleNamespace:
         lm = SimpleNamespace(num_ngrams=[num_words + 3]) if num_words else None
         onnx = SimpleNamespace(metadata=SimpleNamespace(phones=phones))
-        return SimpleNamespace(onnx=onnx, language_model=lm, search=given["search"], phrases=given["phrases"])
+        options = {name: given[name] for name in ("search", "phrases")}
+        return SimpleNamespace(onnx=onnx, language_model=lm, warnings=(), **options)
 
     monkeypatch.setattr("asr.streaming.recognizer.Recognizer", recognizer)
     new_recognizer(new_parser().parse_args(["--model", "mine.onnx", *arguments]))

@@ -345,7 +345,7 @@ def test_what_nobody_expects_is_not_swallowed(
             "--beam-size is 1e+10; it must be a whole number in [1, 1024]",
         ),
         (["--model", ""], "--model is empty"),
-        (["--hotwords", "BERTIE"], "--hotwords: there is no file BERTIE; write what is expected into a file"),
+        (["--hotwords", "BERTIE"], "--hotwords: there is no file BERTIE; write the words into a file, one per line"),
         (["--chunk-ms", "100"], "--chunk-ms is 100; it must be a multiple of 40 in [40, 5120]"),
     ],
 )
