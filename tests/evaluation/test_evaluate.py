@@ -122,6 +122,7 @@ class ClockedEngine:
     """Hears nothing and takes a second for everything."""
 
     tokens, phones, batched, rescore_ctc_weight = ("<blk>", "<unk>", "<sos/eos>", "▁", *ascii_uppercase), (), False, 0.5
+    lm_weights = (0.9, -2.4, 8.0, 0.7)
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, int]] = []
