@@ -105,5 +105,5 @@ def test_streams_of_one_device_are_counted_for_any_shape_of_network(tones: tuple
     output = run_here(
         "device_streams", str(tones[1]), "--first", "1", "--most", "1", "--seconds", "4.5", "--recipe", *shape
     )
-    found = re.findall(r"\| (device|host) \| 1 \| \d+ / \d+ / \d+ \| [\d.]+ \| 1\.0 \|", output)
-    assert found == ["device", "host"] and "device: 1 streams" in output, output
+    found = re.findall(r"\| 1 \| \d+ / \d+ / \d+ \| [\d.]+ \| 1\.0 \|", output)
+    assert len(found) == 1 and "1 streams" in output, output

@@ -41,6 +41,7 @@ class Programs:
         onnxruntime = str(load_benchmark("c_library").onnxruntime_library())
         self.environment = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "ASR_STREAM_ONNXRUNTIME": onnxruntime}
         self.environment |= {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
+        self.environment["GOCACHE"] = str(prefix.parent / "go-cache")  # it would remember another prefix
         build: Callable[[Path], tuple[list[str], list[str]]] = getattr(self, f"_{language}")
         self.example, self.dump = build(folder)
 

@@ -34,6 +34,7 @@ class Builder:
         self.environment = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "LD_LIBRARY_PATH": str(self.library)}
         self.environment["ASR_STREAM_ONNXRUNTIME"] = str(load_benchmark("c_library").onnxruntime_library())
         self.environment |= {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
+        self.environment["GOCACHE"] = str(prefix.parent / "go-cache")  # it would remember another prefix
 
     def write(self, name: str, language: str) -> str:
         (code,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)

@@ -85,6 +85,6 @@ def test_an_utterance_without_text_is_left_out() -> None:
     async def finals() -> list[Final]:
         return [final async for final in transcriptions._finals(Spoken(), Empty())]  # type: ignore[arg-type]
 
-    options = transcriptions.Options("verbose_json", ("segment",), False, False, (), None)
+    options = transcriptions.Options("verbose_json", ("segment",), False, False, (), None, "en")
     answer = json.loads(transcriptions._whole(asyncio.run(finals()), 1.0, options, []).body)
     assert answer["text"] == "One\nTwo" and len(answer["segments"]) == 2
