@@ -150,8 +150,6 @@ export interface RecognizerOptions extends Options {
    * a bundler cannot find by that name, and run in one thread.
    */
   ort?: Runtime;
-  /** Called with the number of bytes so far, as files are fetched. */
-  progress?: (numBytes: number) => void;
   /** Handed to `ort.InferenceSession.create`, e.g. {executionProviders: ["webgpu"]}. */
   sessionOptions?: Record<string, unknown>;
 }

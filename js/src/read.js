@@ -2,8 +2,8 @@
 
 const IN_NODE = typeof process === "object" && Boolean(process.versions?.node);
 
-// The bytes of `source`; `what` it is, for the errors. progress(numBytes): called as they are fetched.
-export async function read(source, what, progress) {
+// The bytes of `source`; `what` it is, for the errors.
+export async function read(source, what) {
   if (source instanceof Uint8Array) return source;
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
   if (typeof source !== "string" && !(source instanceof URL)) {
@@ -18,23 +18,12 @@ export async function read(source, what, progress) {
       throw new Error(`${what} ${source} cannot be read: ${error.code ?? error.message}`, { cause: error });
     }
   }
-  const failed = (why, cause) => new Error(`${what} ${source} cannot be loaded: ${why}`, { cause });
+  let response;
   try {
-    const response = await fetch(source);
-    if (!response.ok) throw failed(`the server answers ${response.status}`);
-    return await body(response, progress);
+    response = await fetch(source);
   } catch (error) {
-    throw error instanceof TypeError ? failed(error.message, error) : error; // no answer, or it broke off
+    throw new Error(`${what} ${source} cannot be loaded: ${error.message}`, { cause: error });
   }
-}
-
-async function body(response, progress) {
-  const pieces = [];
-  let numBytes = 0;
-  for (const reader = response.body.getReader(); ; ) {
-    const { done, value } = await reader.read();
-    if (done) return new Uint8Array(await new Blob(pieces).arrayBuffer());
-    pieces.push(value);
-    progress?.((numBytes += value.length));
-  }
+  if (!response.ok) throw new Error(`${what} ${source} cannot be loaded: the server answers ${response.status}`);
+  return new Uint8Array(await response.arrayBuffer());
 }

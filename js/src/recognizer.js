@@ -7,14 +7,10 @@ import { Punctuation } from "./punctuation.js";
 import { read } from "./read.js";
 import { Stream } from "./stream.js";
 
-const DEFAULTS = { lm: null, neuralLm: null, punctuation: null, sessionOptions: {}, progress: () => {} };
-const FILES = {
-  model: "the model", lm: "the language model", neuralLm: "the neural language model",
-  punctuation: "the model for punctuation",
-};
+const DEFAULTS = { lm: null, neuralLm: null, punctuation: null, sessionOptions: {} };
 const LISTS = ["hotwords", "phrases", "mask", "replace", "commandList"];
-const SHARED = [...Object.keys(FILES), "ort", "sessionOptions", "progress"]; // of a recognizer and its variants
-const ASSETS = [...SHARED, ...LISTS]; // the options are in csrc/options.h
+const ASSETS = ["model", ...Object.keys(DEFAULTS), ...LISTS, "ort"]; // the options are in csrc/options.h
+const SHARED = ["model", "lm", "neuralLm", "punctuation", "ort", "sessionOptions"]; // of a recognizer and its variants
 
 export class Recognizer {
   static async load(options) {
@@ -22,14 +18,12 @@ export class Recognizer {
     const values = checked(core, options);
     newOptions(core, values).delete(); // so that wrong ones are told before files are read
     const ort = values.ort ?? (await defaultRuntime());
-    const numBytes = {};
-    const fetched = (name) => (count) => {
-      numBytes[name] = count;
-      values.progress(Object.values(numBytes).reduce((sum, each) => sum + each, 0));
-    };
-    const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes] = await Promise.all(
-      Object.entries(FILES).map(([name, what]) =>
-        name in DEFAULTS && values[name] === null ? null : read(values[name], what, fetched(name))));
+    const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes] = await Promise.all([
+      read(values.model, "the model"),
+      values.lm === null ? null : read(values.lm, "the language model"),
+      values.neuralLm === null ? null : read(values.neuralLm, "the neural language model"),
+      values.punctuation === null ? null : read(values.punctuation, "the model for punctuation"),
+    ]);
     const sessionOptions = { ...SESSION_OPTIONS, ...values.sessionOptions };
     const opened = { core, lm: lmBytes && new core.NgramLm(lmBytes) };
     try {
@@ -157,7 +151,6 @@ function checked(core, given) {
   const chosen = Object.entries(given).filter(([, value]) => value !== undefined);
   const values = { ...DEFAULTS, ...Object.fromEntries(chosen) };
   if (!("model" in values)) throw new TypeError("option model is missing: the URL or the bytes of an .onnx file");
-  if (typeof values.progress !== "function") throw new TypeError("progress must be a function of a number of bytes");
   for (const name of LISTS.filter((name) => name in values)) {
     const list = values[name];
     if (!Array.isArray(list) || !list.every((entry) => typeof entry === "string")) {
