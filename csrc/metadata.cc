@@ -57,12 +57,14 @@ bool same(const std::string& text, const std::string& wanted) {
   return text == wanted || (parse(text, found) && parse(wanted, expected) && found == expected);
 }
 
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text + "\n");
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
 }
+
+std::vector<std::string> split_lines(const std::string& text) { return split(text + "\n", '\n'); }
 
 // Whether the texts are different, and each is one word.
 bool are_names(const std::vector<std::string>& texts) {
@@ -71,13 +73,6 @@ bool are_names(const std::vector<std::string>& texts) {
   };
   return texts.size() <= kMaxSize && std::all_of(texts.begin(), texts.end(), is_name) &&
          std::set<std::string>(texts.begin(), texts.end()).size() == texts.size();
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
 }
 
 }  // namespace
