@@ -238,6 +238,20 @@ def library() -> Any:
 
 
 @pytest.fixture(scope="session")
+def captions(sample: np.ndarray) -> str:
+    """What the examples of the C library and of its bindings print of the bundled recording."""
+    from asr import Recognizer
+    from asr.streaming import Final
+
+    stream = Recognizer().stream()
+    stream.accept_waveform(sample)
+    stream.finish()
+    finals = [event for event in stream.events() if isinstance(event, Final)]
+    assert finals
+    return "".join(f"{event.start:8.2f} {event.end:8.2f}  {event.text}\n" for event in finals)
+
+
+@pytest.fixture(scope="session")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive of `make dist-c`, unpacked where it was not built: all that a stranger has of the C library."""
     from support.c_build import unpack_archive

@@ -192,16 +192,6 @@ def test_a_library_of_another_layout_is_refused(
         assert part in done.stderr, done.stderr
 
 
-@pytest.fixture(scope="module")
-def captions(sample: np.ndarray) -> str:
-    """What the examples print of the bundled recording."""
-    stream = Recognizer().stream()
-    stream.accept_waveform(sample)
-    stream.finish()
-    finals = [event for event in stream.events() if isinstance(event, Final)]
-    return "".join(f"{event.start:8.2f} {event.end:8.2f}  {event.text}\n" for event in finals)
-
-
 def test_the_example_captions_a_file_and_a_pipe(
     programs: Programs, captions: str, sample: np.ndarray, tmp_path: Path
 ) -> None:

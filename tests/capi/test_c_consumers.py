@@ -15,12 +15,10 @@ from support.benchmark_module import load_benchmark
 from support.c_build import ROOT, build, cmake, run
 from support.synth import write_audio
 
-from asr import Recognizer
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
 from asr.runtime.shown_text import bundled_punctuation
-from asr.streaming.events import Final
 from asr.streaming.terminal.cli import SAMPLE
 
 PUNCTUATION, NEURAL_LM = bundled_punctuation(), bundled_neural_lm()
@@ -31,17 +29,6 @@ LIVE = [*map(str, (bundled_model(), "-", BUNDLED, PUNCTUATION, NEURAL_LM))]
 @pytest.fixture(scope="module")
 def environment() -> dict[str, str]:
     return os.environ | {"ASR_STREAM_ONNXRUNTIME": str(load_benchmark("c_library").onnxruntime_library())}
-
-
-@pytest.fixture(scope="module")
-def captions(sample: np.ndarray) -> str:
-    """What the examples print of the bundled recording."""
-    stream = Recognizer().stream()
-    stream.accept_waveform(sample)
-    stream.finish()
-    finals = [event for event in stream.events() if isinstance(event, Final)]
-    assert finals
-    return "".join(f"{event.start:8.2f} {event.end:8.2f}  {event.text}\n" for event in finals)
 
 
 @pytest.mark.parametrize("ways", [("FetchContent", "add_subdirectory"), ("find_package",)], ids="-".join)
