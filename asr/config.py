@@ -61,6 +61,8 @@ class ModelConfig:
     activation: str = "relu"
     """relu | gelu | swiglu"""
     dropout: float = 0.1
+    running_mean: bool = False
+    """Adapts to speaker and channel by a running mean of the features, one more state (asr.model.speaker)."""
     condition_layers: tuple[int, ...] = ()
     """Self-conditioned CTC (Nozaki and Komatsu 2021): after these encoder layers, counted from 1, the layer's CTC
     posteriors are added to its output. Intermediate CTC is computed there; if empty, at the middle layer."""

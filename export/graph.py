@@ -58,7 +58,8 @@ class Product(nn.Linear):
     """nn.Linear as a product and a sum: of rows, the exporter would make one operator, which no pass here knows."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x @ self.weight.t() + self.bias
+        product = x @ self.weight.t()
+        return product if self.bias is None else product + self.bias
 
 
 def with_products(model: AsrModel) -> AsrModel:

@@ -39,13 +39,14 @@ from asr.export.quantize import quantize
 from asr.export.ranges import ranges_behind_norms
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, LOG_FLOOR, NUM_MEL_BINS, SUBSAMPLING
 from asr.files import replacing
-from asr.model.encoder import EncoderCache
+from asr.model.encoder import Cache, EncoderCache, SpeakerCache
 from asr.model.model import AsrModel
+from asr.model.speaker import NUM_SUMS as NUM_SPEAKER_SUMS
 from asr.runtime.onnx_session import open_session
 
 STATES_OF_A_LAYER = ("cached_key", "cached_nonlin_attn", "cached_val1", "cached_val2", "cached_conv1", "cached_conv2")
 EMBED_STATES = (128, 3, 19)
-"""Per stream, as the runtime makes them: not ours to choose, nor to read."""
+"""Per stream, as the runtime makes them. The first ones hold the sums of an encoder with a running mean."""
 NUM_CHUNKS = 50
 """Chunks of each case of the parity gate."""
 LETTERS, PHONES = 0, 2
@@ -98,28 +99,34 @@ class ZipformerGraph(nn.Module):
         keys = torch.stack([layer[0].transpose(0, 1) for layer in layers], 1)
         values = torch.stack([torch.cat((layer[2], layer[3]), -1).transpose(0, 1) for layer in layers], 1)
         num_valid = torch.full_like(processed_lens, x.shape[1])
-        letters, _, new, phones = self.model.step(x, num_valid, EncoderCache(keys, values, processed_lens))
+        spare = embed_states.flatten(1)
+        cache: Cache = EncoderCache(keys, values, processed_lens)
+        if self.model.config.running_mean:
+            cache = SpeakerCache(keys, values, processed_lens, spare[:, :NUM_SPEAKER_SUMS])
+        letters, _, new, phones = self.model.step(x, num_valid, cache)
+        if isinstance(new, SpeakerCache):
+            spare = torch.cat((new.speaker_sums, spare[:, NUM_SPEAKER_SUMS:]), 1)
         out = [phones if self.phones else letters]
         for index, (_, nonlin, _, _, conv1, conv2) in enumerate(layers):
             first, second = new.values[:, index].transpose(0, 1).chunk(2, -1)
             out += [new.keys[:, index].transpose(0, 1), nonlin, first, second, conv1, conv2]
-        return (*out, embed_states, new.num_frames)
+        return (*out, spare.unflatten(1, EMBED_STATES), new.num_frames)
 
 
-def require_attention_states(model: AsrModel) -> None:
-    """ExportError for an encoder that keeps other states than EncoderCache, which have no place in the contract."""
-    names = model.encoder.init_cache(1, 1)._fields
-    if names != EncoderCache._fields:
+def require_known_states(model: AsrModel) -> None:
+    """ExportError for an encoder with a state that has no place in the contract."""
+    cache = model.encoder.init_cache(1, 1)
+    if type(cache) not in (EncoderCache, SpeakerCache):
         raise ExportError(
-            f"this model keeps the states {', '.join(names)}; sherpa-onnx carries {', '.join(EncoderCache._fields)} "
-            "only: export it as a native file"
+            f"this model keeps the states {', '.join(cache._fields)}; sherpa-onnx carries "
+            f"{', '.join(SpeakerCache._fields)} only: export it as a native file"
         )
 
 
 def zipformer_graph(model: AsrModel, chunk_size: int, left_context: int, phones: bool = False) -> onnx.ModelProto:
     """The graph of one latency, with the metadata that the runtime reads; sizes in encoder frames."""
     require_relative(model)
-    require_attention_states(model)
+    require_known_states(model)
     config = model.config
     if config.dim // config.num_heads % 2:
         raise ExportError(
@@ -265,7 +272,7 @@ def _check(model: AsrModel, file: Path, cases: Sequence[Case], int8: bool, name:
             features, _ = speech_like(model, case, seed)
             features = np.maximum(features, np.float32(LOG_FLOOR))  # as every filterbank's are
             features[:, 100:140] = LOG_FLOOR  # digital silence
-            streams, (keys, values, _) = step_torch(model, features, whole_lengths(features), case)
+            streams, (keys, values, *_) = step_torch(model, features, whole_lengths(features), case)
             expected = (np.stack([stream[head] for stream in streams]), keys, values)
             found = run_zipformer(session, features, case)
             max_error = max(

@@ -3,7 +3,8 @@
 `forward` (whole utterances with a chunk mask) and `step` (one chunk and a cache) run the same layers and compute the
 same numbers. The exported graphs are `step`, traced: it is written in the few large operators that ONNX Runtime is
 fastest with. Subsampling has no padding: n feature frames give n // 4 encoder frames, and encoder frame j depends on
-feature frames 4j .. 4j + 6. Frames beyond the end of the utterance are replaced by the global mean.
+feature frames 4j .. 4j + 6. Frames beyond the end of the utterance are replaced by the global mean. With a running mean
+(asr.model.speaker), frame j depends on all features up to the end of its chunk.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model.layers import FeedForward, KeysValues, LockedDropout, Residual, SelfAttention, extended, layers_of
 from asr.model.masks import full_mask, length_mask, step_mask
 from asr.model.positions import Positions, Rotation
+from asr.model.speaker import SpeakerMean
 
 
 class EncoderCache(NamedTuple):
@@ -31,6 +33,19 @@ class EncoderCache(NamedTuple):
     """(N, num_layers, left_context, dim) float32"""
     num_frames: Tensor
     """(N,) int64, encoder frames processed since the start; min(num_frames, left_context) slots are valid"""
+
+
+class SpeakerCache(NamedTuple):
+    """That of an encoder with a running mean: the fields of EncoderCache, and one more."""
+
+    keys: Tensor
+    values: Tensor
+    num_frames: Tensor
+    speaker_sums: Tensor
+    """(N, 81) float32, the weighted sums of asr.model.speaker"""
+
+
+Cache = EncoderCache | SpeakerCache
 
 
 class EncoderLayer(nn.Module):
@@ -70,6 +85,7 @@ class Encoder(nn.Module):
         self.conv1 = nn.Conv2d(1, channels, 3, stride=2)
         self.conv2 = nn.Conv2d(channels, channels, 3, stride=2)
         self.project = nn.Linear(channels * (((NUM_MEL_BINS - 1) // 2 - 1) // 2), config.dim)
+        self.speaker = SpeakerMean(config.dim) if config.running_mean else None
         self.positions = Positions(config.position, config.dim, config.num_heads)
         self.dropout = LockedDropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
@@ -100,14 +116,13 @@ class Encoder(nn.Module):
         """
         lengths = num_frames // SUBSAMPLING
         num_out = max(features.shape[1] // SUBSAMPLING, 1)
-        missing = SUBSAMPLING * num_out + FEATURE_OVERLAP - features.shape[1]
-        x = self._subsample(F.pad(features, (0, 0, 0, max(missing, 0))), num_frames)
+        x = self._subsample_whole(features, num_frames, num_out, chunk_size or num_out)
         x = self.dropout(self.positions.add_absolute(x, torch.zeros_like(lengths)))
         mask = full_mask(lengths, num_out, chunk_size, left_context)
         x, _, inner = self._run(head, x, mask, None, self.inner_layers)
         return x, lengths, inner
 
-    def init_cache(self, batch_size: int, left_context: int) -> EncoderCache:
+    def init_cache(self, batch_size: int, left_context: int) -> Cache:
         """The state before the first chunk: zeros, with `left_context` slots (at least 0) per layer."""
         if left_context < 0:
             raise ValueError(
@@ -115,15 +130,14 @@ class Encoder(nn.Module):
             )
         weight = self.project.weight
         shape = (batch_size, len(self.layers), left_context, self.config.dim)
-        return EncoderCache(
+        cache = EncoderCache(
             torch.zeros(shape, device=weight.device),
             torch.zeros(shape, device=weight.device),
             torch.zeros(batch_size, dtype=torch.int64, device=weight.device),
         )
+        return SpeakerCache(*cache, self.speaker.init_sums(batch_size, weight.device)) if self.speaker else cache
 
-    def step(
-        self, head: nn.Module, features: Tensor, num_valid: Tensor, cache: EncoderCache
-    ) -> tuple[Tensor, list[Tensor]]:
+    def step(self, head: nn.Module, features: Tensor, num_valid: Tensor, cache: Cache) -> tuple[Tensor, list[Tensor]]:
         """Encodes one chunk of each stream of a batch.
 
         Args:
@@ -134,26 +148,34 @@ class Encoder(nn.Module):
             The frames of all streams as rows, (N * c, dim), and the input of `next_cache`. For rows, ONNX Runtime
             fuses a product and its bias into one operator.
         """
-        x = self._subsample(features, num_valid)
+        x = self._normalize(features, num_valid)
+        sums = []
+        if self.speaker is not None and isinstance(cache, SpeakerCache):
+            num_new = torch.full_like(num_valid, x.shape[1] - FEATURE_OVERLAP)  # the next chunk begins with the others
+            kept = cache.speaker_sums * self.speaker.forgotten(num_new)[:, None]
+            sums.append(kept + self.speaker.added(x[:, :-FEATURE_OVERLAP], num_valid))
+        x = self._subsample(x, num_valid, *sums)
         x = self.positions.add_absolute(x, cache.num_frames)
         mask = step_mask(cache.num_frames, num_valid // SUBSAMPLING, cache.keys.shape[2], x.shape[1])
         past = layers_of(cache.keys.to(x.dtype), cache.values.to(x.dtype), self.config.num_heads)
         x, qkv, _ = self._run(head, x.flatten(0, 1), mask, past, self.config.condition_layers)
-        return x, qkv
+        return x, [*qkv, *sums]
 
-    def next_cache(self, cache: EncoderCache, num_valid: Tensor, qkv: Sequence[Tensor]) -> EncoderCache:
-        """The cache after a chunk: the cache before it, and the frames of each layer that `step` returned.
+    def next_cache(self, cache: Cache, num_valid: Tensor, new: Sequence[Tensor]) -> Cache:
+        """The cache after a chunk: the cache before it, and what `step` returned: the frames of each layer, and sums.
 
         Only the newest frames of a chunk are kept if it is longer than the cache, as an utterance in a second pass is.
         They are cut from the last layer to the first, after everything else in the graph: ONNX Runtime takes what
         has no order of its own from the end, and so cuts the frames of a layer before it computes the next one.
         """
+        qkv, sums = new[: len(self.layers)], new[len(self.layers) :]
         rows = [each.unflatten(0, (cache.keys.shape[0], -1)) for each in reversed(qkv)]
         num_new = rows[0].shape[1]
         num_kept = torch.sym_min(num_new, cache.keys.shape[2])
         newest = [each[:, num_new - num_kept :] for each in rows]
         keys, values = (each[:, :, num_kept:] for each in extended(cache.keys, cache.values, newest[::-1]))
-        return EncoderCache(keys, values, cache.num_frames + num_valid // SUBSAMPLING)
+        next = EncoderCache(keys, values, cache.num_frames + num_valid // SUBSAMPLING)
+        return SpeakerCache(*next, *sums) if sums else next
 
     def _run(
         self, head: nn.Module, x: Tensor, mask: Tensor, past: Sequence[KeysValues] | None, heads_at: Collection[int]
@@ -173,9 +195,33 @@ class Encoder(nn.Module):
                     x = x + self.condition(inner[-1].float().softmax(-1).to(inner[-1].dtype))
         return self.final_norm(x), new, inner
 
-    def _subsample(self, features: Tensor, num_valid: Tensor) -> Tensor:
-        """(N, T, 80) -> (N, (T - 3) // 4, dim): normalize, fill up with the mean beyond the end, convolve twice."""
+    def _normalize(self, features: Tensor, num_valid: Tensor) -> Tensor:
+        """(N, T, 80), zero, the global mean, beyond the end."""
         x = (features - self.mean) * self.inverse_std
-        x = torch.where(length_mask(num_valid, x.shape[1])[:, :, None], x, 0.0)
+        return torch.where(length_mask(num_valid, x.shape[1])[:, :, None], x, 0.0)
+
+    def _subsample_whole(self, features: Tensor, num_frames: Tensor, num_out: int, chunk_size: int) -> Tensor:
+        """Whole utterances (N, T, 80) -> (N, num_out, dim). With a running mean chunk by chunk: each has its own."""
+        size = SUBSAMPLING * (chunk_size if self.speaker else num_out)
+        num_chunks = -(-SUBSAMPLING * num_out // size)
+        missing = size * num_chunks + FEATURE_OVERLAP - features.shape[1]
+        x = self._normalize(F.pad(features, (0, 0, 0, max(missing, 0))), num_frames)
+        if self.speaker is None:
+            return self._subsample(x, num_frames)
+        windows = x.unfold(1, size + FEATURE_OVERLAP, size)[:, :num_chunks].transpose(2, 3)
+        num_valid = num_frames[:, None] - size * torch.arange(num_chunks, device=x.device)
+        sums = self.speaker.running(self.speaker.added(windows[:, :, :size], num_valid), size)
+        x = self._subsample(windows.flatten(0, 1), num_valid.flatten(), sums.flatten(0, 1))
+        return x.unflatten(0, (-1, num_chunks)).flatten(1, 2)[:, :num_out]
+
+    def _subsample(self, x: Tensor, num_valid: Tensor, sums: Tensor | None = None) -> Tensor:
+        """Normalized (N, T, 80) -> (N, (T - 3) // 4, dim). sums: (N, 81), of an encoder with a running mean."""
+        if self.speaker is None or sums is None:
+            return self._convolve(x)
+        to_features, to_layers = self.speaker(sums)
+        x = torch.where(length_mask(num_valid, x.shape[1])[:, :, None], x + to_features[:, None], 0.0)
+        return self._convolve(x) + to_layers[:, None]
+
+    def _convolve(self, x: Tensor) -> Tensor:
         x = F.relu(self.conv2(F.relu(self.conv1(x[:, None]))))
         return self.project(x.transpose(1, 2).flatten(-2))

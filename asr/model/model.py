@@ -17,7 +17,7 @@ from asr.config import LossConfig, ModelConfig
 from asr.lexicon.phones import num_phone_tokens
 from asr.model.decoder import IGNORE_ID, Decoder, append_eos, shift_right
 from asr.model.denominator import Denominator
-from asr.model.encoder import Encoder, EncoderCache
+from asr.model.encoder import Cache, Encoder
 from asr.model.masks import length_mask
 from asr.tokenizer import BLANK_ID
 
@@ -39,7 +39,7 @@ class Step(NamedTuple):
     """(N, c, vocab_size) float32"""
     encoder_out: Tensor
     """(N, c, dim)"""
-    cache: EncoderCache
+    cache: Cache
     phone_log_probs: Tensor | None
     """(N, c, 1 + 2 x phones) float32, of a model with a phone head"""
 
@@ -64,14 +64,14 @@ class AsrModel(nn.Module):
         encoder_out, lengths, _ = self.encoder(self.ctc, features, num_frames, chunk_size, left_context)
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, lengths
 
-    def step(self, features: Tensor, num_valid: Tensor, cache: EncoderCache) -> Step:
+    def step(self, features: Tensor, num_valid: Tensor, cache: Cache) -> Step:
         """One chunk: (N, 4c + 3, 80) float32, (N,) int64 valid feature frames, and the cache before it."""
-        rows, qkv = self.encoder.step(self.ctc, features, num_valid, cache)
+        rows, new = self.encoder.step(self.ctc, features, num_valid, cache)
         shape = (features.shape[0], -1)
         log_probs = self.ctc(rows).float().log_softmax(-1).unflatten(0, shape)
         phones = None if self.phone_ctc is None else self.phone_log_probs(rows).unflatten(0, shape)
         encoder_out = rows.unflatten(0, shape)
-        return Step(log_probs, encoder_out, self.encoder.next_cache(cache, num_valid, qkv), phones)
+        return Step(log_probs, encoder_out, self.encoder.next_cache(cache, num_valid, new), phones)
 
     def phone_log_probs(self, encoder_out: Tensor) -> Tensor:
         """Output of the phone head: encoder_out (N, T, dim) -> log_probs (N, T, 1 + 2 x phones) float32.

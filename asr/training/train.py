@@ -269,9 +269,10 @@ class Trainer:
             )
 
     def _load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Loads `weights`. A phone head that they lack keeps its random weights; one that nothing trains is dropped."""
+        """Loads `weights`. A phone head that they lack keeps its random weights, a running mean that they lack its
+        zeros; a phone head that nothing trains is dropped."""
         differing = {name for keys in self.model.load_state_dict(weights, strict=False) for name in keys}
-        if others := sorted(name for name in differing if not name.startswith("phone_ctc.")):
+        if others := sorted(name for name in differing if not name.startswith(("phone_ctc.", "encoder.speaker."))):
             raise ValueError(f"the weights do not fit the configuration: {', '.join(others)}")
 
     def _texts(self) -> Iterator[str]:

@@ -77,7 +77,8 @@ def test_masked_full_pass_equals_cached_step(position: str, chunk: int, left_con
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize(
-    "changes", [{"activation": a} for a in ("relu", "gelu", "swiglu")] + [{"condition_layers": (1, 2)}]
+    "changes",
+    [{"activation": a} for a in ("relu", "gelu", "swiglu")] + [{"condition_layers": (1, 2)}, {"running_mean": True}],
 )
 def test_parity_holds_for_every_block(norm: str, changes: dict[str, Any]) -> None:
     model = make_model(replace(SMALL, norm=norm, **changes))
@@ -86,6 +87,21 @@ def test_parity_holds_for_every_block(norm: str, changes: dict[str, Any]) -> Non
         full, _, _ = model(features, torch.tensor([NUM_FRAMES]), 8, 16)
     (stepped,) = stream(model, features, [NUM_FRAMES], 8, 16)
     assert (stepped - full[0]).abs().max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("left_context", [0, 64, -1])
+@pytest.mark.parametrize("chunk", [1, 4, 16, 200])
+def test_parity_holds_with_a_running_mean(chunk: int, left_context: int) -> None:
+    model = make_model(replace(SMALL, running_mean=True))
+    lengths = [NUM_FRAMES, 402, 67, 7]
+    features = speech(4) + torch.tensor([0.0, 4.0, -3.0, 1.0])[:, None, None]
+    with torch.no_grad():
+        full, _, _ = model(features, torch.tensor(lengths), chunk, left_context)
+        other = make_model(SMALL)(features, torch.tensor(lengths), chunk, left_context)[0]
+    stepped = stream(model, features, lengths, chunk, left_context if left_context >= 0 else NUM_FRAMES // 4)
+    for row, expected in zip(stepped, full, strict=True):
+        assert (row - expected[: len(row)]).abs().max() <= TOLERANCE
+    assert (other - full).abs().max() > 1  # the mean counts
 
 
 @pytest.mark.parametrize(("num_layers", "inner_layer"), [(1, 1), (2, 1), (3, 1), (4, 2)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from asr._core import StateTensor
 from asr.config import Config, TokenizerConfig
 from asr.export.graph import ExportError, state_rows
 from asr.export.parity import Case, speech_like, step_onnx, step_torch
-from asr.export.sherpa import zipformer_graph
+from asr.export.sherpa import export_sherpa, zipformer_graph
 from asr.export.write import export_model
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model.encoder import Encoder, EncoderCache
@@ -149,8 +150,43 @@ def test_python_and_c_recognize_with_a_new_state(
 
 
 def test_a_contract_with_its_own_states_refuses_a_new_one(pretrained: Pretrained) -> None:
-    with pytest.raises(ExportError, match="keeps the states keys, values, num_frames, mean, count; sherpa-onnx"):
+    with pytest.raises(
+        ExportError, match="keeps the states keys, values, num_frames, mean, count; sherpa-onnx carries"
+    ):
         zipformer_graph(pretrained.model(), 4, 8)
+
+
+def test_a_running_mean_is_carried_by_all_runtimes(
+    tiny_model: AsrModel,
+    pretrained: Pretrained,
+    tiny_onnx: Path,
+    conversation: np.ndarray,
+    library: Any,
+    tmp_path: Path,
+) -> None:
+    """Also through sherpa-onnx's states, whose export compares fifty chunks with PyTorch."""
+    model = AsrModel(replace(tiny_model.config, running_mean=True)).eval()
+    model.load_state_dict(tiny_model.state_dict(), strict=False)
+    speaker = model.encoder.speaker
+    speaker.to_features.weight.data = -0.02 * torch.eye(NUM_MEL_BINS)
+    speaker.to_layers.weight.data = 0.002 * torch.randn(
+        speaker.to_layers.weight.shape, generator=torch.Generator().manual_seed(5)
+    )
+    config = replace(pretrained.config, model=model.config)
+    path = tmp_path / "mean.onnx"
+    export_model(Pretrained(config, pretrained.tokenizer, model.state_dict()), path)
+    assert "state_speaker_sums float32 N,81" in OnnxModel(path).metadata.states
+    (file,) = export_sherpa(model, TOKENS, tmp_path / "sherpa")
+    assert file.max_error < 1e-3
+
+    options = {"chunk_ms": 320, "search": "greedy", "second_pass": True, "text": "plain"}
+    expected = recognize(Recognizer(path, punctuation=None, **options), conversation)
+    assert sum(len(event.words) for event in expected if isinstance(event, Final)) > 10
+    assert expected != recognize(Recognizer(tiny_onnx, punctuation=None, **options), conversation)
+    stream = library.model(path, punctuation_path=None).stream(**options)
+    stream.accept_waveform(conversation)
+    stream.finish()
+    assert stream.events() == expected
 
 
 def test_states_that_no_file_can_hold_are_refused(pretrained: Pretrained) -> None:

@@ -1,0 +1,77 @@
+"""A running mean of the features, by which the encoder adapts to speaker and channel.
+
+Cepstral mean normalization subtracts the mean of the utterance, or a running one in a live stream (Kaldi's
+`apply-cmvn-online`). Here two learned maps of that mean are added, one to the features and one to the input of the
+layers, which serves as a vector of the speaker. Both are zero before the training, and change nothing.
+
+Frames count by their energy: else the mean of a stream would be that of its pauses. The weight of a frame is a power
+of its energy, so a change of volume changes all weights by one factor. All frames of a chunk are given the mean at the
+end of the chunk.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from asr.features import NUM_MEL_BINS
+
+SLOPE = 1.5
+"""Exponent of a frame's weight for each unit of its normalized level: speech counts about 25 times what pauses do."""
+MAX_LEVEL = 4.0
+"""Levels above this one count as this one: a knock at the microphone is not the speaker."""
+PRIOR = 300.0
+"""Weight of the mean of the training data, which is zero: that of about a second of speech."""
+MEMORY = 3000.0
+"""Feature frames after which a frame's weight has fallen to 1 / e: 30 s."""
+
+NUM_SUMS = NUM_MEL_BINS + 1
+
+
+class SpeakerMean(nn.Module):
+    """Weighted sums of normalized features, and what is added because of their mean."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.to_features = nn.Linear(NUM_MEL_BINS, NUM_MEL_BINS, bias=False)
+        self.to_layers = nn.Linear(NUM_MEL_BINS, dim, bias=False)
+        for linear in (self.to_features, self.to_layers):
+            nn.init.zeros_(linear.weight)
+
+    @staticmethod
+    def init_sums(batch_size: int, device: torch.device | str = "cpu") -> Tensor:
+        """(batch_size, 81) float32: the sums before the first chunk."""
+        return torch.zeros(batch_size, NUM_SUMS, device=device)
+
+    @staticmethod
+    def added(x: Tensor, num_valid: Tensor) -> Tensor:
+        """The sums over the frames of a chunk.
+
+        Args:
+            x: (..., T, 80) float32, normalized features.
+            num_valid: (...) int64, frames of the chunk before the end of the utterance: may be negative, or above T.
+        Returns:
+            (..., 81) float32: for each bin the sum of weight times feature; the sum of the weights is last.
+        """
+        valid = torch.arange(x.shape[-2], device=x.device) < num_valid[..., None]
+        weight = torch.where(valid, (SLOPE * x.mean(-1).clamp(max=MAX_LEVEL)).exp(), 0.0)[..., None]
+        return torch.cat(((weight * x).sum(-2), weight.sum(-2)), -1)
+
+    @staticmethod
+    def forgotten(num_frames: Tensor) -> Tensor:
+        """The factor, float32, that `num_frames` further feature frames leave of a sum."""
+        return torch.exp(num_frames.float() / -MEMORY)
+
+    @staticmethod
+    def running(added: Tensor, frames_per_chunk: int) -> Tensor:
+        """(N, K, 81) sums over each of K chunks -> (N, K, 81) running sums at the end of each, as in a stream."""
+        chunk = torch.arange(added.shape[1], device=added.device)
+        age = (chunk[:, None] - chunk[None, :]) * frames_per_chunk
+        kept = SpeakerMean.forgotten(age.clamp(min=0)).tril()
+        with torch.autocast(added.device.type, enabled=False):
+            return kept @ added
+
+    def forward(self, sums: Tensor) -> tuple[Tensor, Tensor]:
+        """(..., 81) running sums -> what is added to features (..., 80), and to the layers' input (..., dim)."""
+        mean = sums[..., :-1] / (sums[..., -1:] + PRIOR)
+        return self.to_features(mean), self.to_layers(mean)
