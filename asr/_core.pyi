@@ -123,6 +123,7 @@ class OptionValues(TypedDict, total=False):  # in the stub only
     max_utterance_s: float | None
     max_alternatives: int | None
     commands: bool | None
+    spelling: str | None
     # </options>
 
 @final
@@ -383,6 +384,7 @@ def text_options(
     command_list: str | None = None,
     replace: str | None = None,
     written_forms: list[tuple[str, str]] = ...,
+    spelling: int = 0,
 ) -> TextOptions | None: ...
 
 @final

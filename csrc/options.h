@@ -93,6 +93,9 @@ inline constexpr Option kOptions[] = {
      "other sentences in a final that the utterance may have been, the likeliest first"},
     {"commands", &asr_options::commands, OptionType::kFlag, '[', 0, 1, 0,
      "obey spoken commands of dictation: comma, new line, all caps, scratch that, ..."},
+    {"spelling", &asr_options::spelling, OptionType::kChoice, '[', 0, 2, ASR_SPELLING_AMERICAN,
+     "of formatted English text: american (color), british (colour), or mixed (as recognized)",
+     "american, british, mixed"},
 };
 
 constexpr std::size_t kNumOptions = std::size(kOptions);

@@ -70,7 +70,8 @@ std::shared_ptr<const SegmentOptions> segment_options(const Options& options, co
   if (hotwords) segment->warnings = hotwords->warnings();
   segment->text = text_options({options.text == ASR_TEXT_FORMATTED, metadata.language, std::move(punctuation),
                                 lists.mask, options.commands != 0, lists.command_list, lists.replace,
-                                hotwords ? hotwords->written_forms() : std::vector<WrittenForm>()});
+                                hotwords ? hotwords->written_forms() : std::vector<WrittenForm>(),
+                                static_cast<EnglishSpelling>(options.spelling)});
   return checked(segment);
 }
 

@@ -64,6 +64,7 @@ std::shared_ptr<const TextOptions> text_options(const TextRequest& request) {
   auto options = std::make_shared<TextOptions>();
   options->formatted = request.formatted && known;
   options->language = known;
+  options->spelling = request.spelling;
   if (request.commands || request.command_list) {
     options->commands =
         std::make_shared<const Commands>(known ? known->commands : nullptr, request.command_list.value_or(""));
@@ -138,6 +139,7 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   std::size_t num_settled = 0;
   if (known && options_->formatted) {
     for (ShownToken& token : known->numbers(texts, begin, num_known, &num_settled)) {
+      if (known->respell) known->respell(token.text, options_->spelling);
       known->spell(token.text);
       draft_.tokens.push_back(std::move(token));
     }

@@ -30,6 +30,7 @@ namespace asr_stream {
 struct TextOptions {
   bool formatted = true;               // with numbers, case and punctuation; or words alone
   const Language* language = nullptr;  // or none: words as they are recognized
+  EnglishSpelling spelling = EnglishSpelling::kAmerican;
   std::shared_ptr<const Commands> commands;                // or none
   std::shared_ptr<const WordMask> mask;                    // or none
   std::shared_ptr<const PunctuationMetadata> punctuation;  // of the network, or none: small letters, and "I"
@@ -46,6 +47,7 @@ struct TextRequest {
   std::optional<std::string> command_list = {};
   std::optional<std::string> replace = {};
   std::vector<WrittenForm> written_forms = {};  // of hotwords
+  EnglishSpelling spelling = EnglishSpelling::kAmerican;
 };
 
 // Null: the text is shown as it is recognized. A language without a folder has neither numbers nor case and

@@ -10,7 +10,12 @@
 #include <unordered_set>
 #include <vector>
 
+#include "include/asr_stream/options.h"
+
 namespace asr_stream {
+
+enum class EnglishSpelling { kAmerican = ASR_SPELLING_AMERICAN, kBritish = ASR_SPELLING_BRITISH,
+                             kMixed = ASR_SPELLING_MIXED };
 
 struct CommandLanguage;
 
@@ -48,6 +53,7 @@ struct Language {
                                      std::size_t* num_settled);
 
   void (*spell)(std::string& word);  // gives a word of small letters the capital that it always has: "I"
+  void (*respell)(std::string& word, EnglishSpelling wanted);  // a word of small letters; null: there is one spelling
   const NameWords* names;
   // Words that a comma rarely stands before, such as "that", and the probability that it has to have there.
   const std::unordered_map<std::string, float>* rare_commas;

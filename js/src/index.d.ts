@@ -113,6 +113,8 @@ export interface Options {
   maxAlternatives?: number;
   /** obey spoken commands of dictation: comma, new line, all caps, scratch that, ...; default: false */
   commands?: boolean;
+  /** of formatted English text: american (color), british (colour), or mixed (as recognized); default: american */
+  spelling?: "american" | "british" | "mixed";
   // </options>
 }
 

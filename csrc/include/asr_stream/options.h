@@ -9,6 +9,8 @@ typedef enum asr_search { ASR_SEARCH_GREEDY = 0, ASR_SEARCH_BEAM = 1, ASR_SEARCH
 
 typedef enum asr_text { ASR_TEXT_FORMATTED = 0, ASR_TEXT_PLAIN = 1 } asr_text;
 
+typedef enum asr_spelling { ASR_SPELLING_AMERICAN = 0, ASR_SPELLING_BRITISH = 1, ASR_SPELLING_MIXED = 2 } asr_spelling;
+
 /* Defaults: asr_options_init. A value that the model file sets by default is -1, in double NAN. The comments are
  * written by `python -m asr.options --write`. */
 typedef struct asr_options {
@@ -64,6 +66,9 @@ typedef struct asr_options {
   int32_t max_alternatives;
   /* obey spoken commands of dictation: comma, new line, all caps, scratch that, ...; default: false */
   int32_t commands;
+  /* of formatted English text: american (color), british (colour), or mixed (as recognized); default: american;
+   * asr_spelling */
+  int32_t spelling;
 } asr_options;
 
 #endif

@@ -6,7 +6,7 @@ const Language& german() {
   static const NameWords names;
   static const std::unordered_map<std::string, float> rare_commas;
   const auto none = [](const std::string&) { return false; };
-  static const Language language{"de",   "german",     format_numbers,     [](std::string&) {},
+  static const Language language{"de",   "german",     format_numbers,     [](std::string&) {}, nullptr,
                                  &names, &rare_commas, &german_commands(), none,
                                  none};
   return language;

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "text/en/english.h"
+#include "text/en/national_spelling.h"
 #include "text/en/number_tables.h"
 #include "text/letter_case.h"
 
@@ -277,7 +278,7 @@ const Language& english() {
   static const std::unordered_map<std::string, float> rare_commas = {
       {"that", 0.75f}, {"was", 0.6f}, {"were", 0.6f}, {"has", 0.6f}, {"had", 0.6f}, {"will", 0.6f}, {"would", 0.6f}};
   static const Language language{"en",         "english",    format_english_numbers, spell,
-                                 &english_names(), &rare_commas, &english_commands(), is_initialism,
+                                 respell,      &english_names(), &rare_commas, &english_commands(), is_initialism,
                                  is_obscene};
   return language;
 }

@@ -1,0 +1,51 @@
+"""American and British spellings of formatted text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support.c_build import ROOT
+
+from asr._core import OPTIONS, TextFormatter, text_options
+
+PAIRS = re.findall(r"([a-z]['a-z]*)=([a-z']+)", (ROOT / "csrc/text/en/national_spelling.cc").read_text())
+
+
+def respelled(text: str, spelling: str, **options: object) -> str:
+    number = OPTIONS["spelling"].choices.index(spelling)
+    made = text_options(formatted=True, tokens=[], language="en", spelling=number, **options)
+    assert made is not None
+    formatter = TextFormatter(made)
+    formatter.final([(word, float(i), i + 0.5, 0.9) for i, word in enumerate(text.upper().split())], False)
+    return " ".join(word for word, *_ in formatter.shown()[0])
+
+
+@pytest.mark.parametrize(
+    ("recognized", "american", "british"),
+    [
+        ("the colour of honor", "the color of honor", "the colour of honour"),
+        ("his neighbour's theatre", "his neighbor's theater", "his neighbour's theatre"),
+        ("a gray sky realised", "a gray sky realized", "a grey sky realised"),
+        ("many kilometres of traveling", "many kilometers of traveling", "many kilometres of travelling"),
+        ("the programme meter", "the program meter", "the programme meter"),  # not every meter is a metre
+        ("we dont connexion", "we don't connection", "we dont connexion"),
+        ("greyhound for four hours", "greyhound for four hours", "greyhound for four hours"),
+    ],
+)
+def test_words_have_one_spelling(recognized: str, american: str, british: str) -> None:
+    assert respelled(recognized, "american") == american
+    assert respelled(recognized, "british") == british
+    assert respelled(recognized, "mixed") == recognized
+
+
+def test_hotwords_and_replacements_keep_their_spelling() -> None:
+    assert respelled("the colour club", "american", written_forms=[("colour club", "Colour Club")]) == "the Colour Club"
+    assert respelled("my colour", "american", replace="colour -> colour!") == "my colour!"
+
+
+def test_each_word_of_the_table_becomes_another_one_that_stays() -> None:
+    assert len(PAIRS) > 1200
+    british, american = zip(*PAIRS, strict=True)
+    assert len(set(british)) == len(british) and not set(british) & set(american)
+    assert respelled(" ".join(british), "american") == " ".join(american)
