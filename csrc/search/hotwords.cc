@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxVariants = 16;  // of a hotword, by the pronunciations of its words
 
-// The number of a word in bytes that are no phone and no space.
+// The number of a word in bytes that are neither a phone nor a space.
 constexpr std::size_t kNumberLength = 5;
 constexpr char kFirstDigit = '@';
 
@@ -87,7 +87,7 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
       const bool is_one_word = lm && split_words(own).size() == 1, is_phrase = split_words(alias).size() > 1;
       attempt([&] {
         const std::string words = spoken(spelling, alias);
-        if (is_one_word) raise_alias(boosts, *pronouncer, *lm, own, words, line.boost);
+        if (is_one_word) raise_pronounced(boosts, *pronouncer, *lm, words, line.boost, own);
         if (is_one_word && !is_phrase) return;  // the words around tell it from the alias itself
         add(words);
         forms_.emplace_back(to_lower(words), line.written);
@@ -117,52 +117,33 @@ std::int32_t Hotwords::number_of(const NgramLm& lm, const std::string& word) {
   return static_cast<std::int32_t>(lm.num_words()) + static_cast<std::int32_t>(at);
 }
 
-// boost: for a letter of `text`.
-void Hotwords::raise_variants(std::map<std::string, float>& boosts, const std::vector<std::string>& variants,
-                              const std::string& text, float boost) const {
-  for (const std::string& variant : variants) {
-    std::size_t num_phones = 0;
-    for (const char byte : variant) num_phones += num_units(byte);
-    raise(boosts, variant, boost * static_cast<float>(num_letters(text)) / static_cast<float>(num_phones));
-  }
-}
-
-// The words of a hotword, in all their pronunciations; none is added where a word has none.
+// Adds every pronunciation of `text`, or nothing where a word has none. word: the word of which `text` is an alias, for
+// one word boundary and one number around all of it; empty: each word of `text` has its own. boost: for each letter.
 void Hotwords::raise_pronounced(std::map<std::string, float>& boosts, Pronouncer& pronouncer, const NgramLm& lm,
-                                const std::string& text, float boost) {
-  std::vector<std::string> variants{""};
-  const std::vector<std::string> words = split_words(text);
+                                const std::string& text, float boost, const std::string& word) {
+  const bool is_alias = !word.empty();
+  const std::vector<std::string> parts = split_words(text);
   std::vector<std::vector<std::string>> pronunciations;
-  for (const std::string& word : words) pronunciations.push_back(pronouncer.pronounce(word));
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::int32_t number = number_of(lm, words[i]);
+  for (const std::string& part : parts) pronunciations.push_back(pronouncer.pronounce(part));
+  std::vector<std::string> variants{""};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string begin = is_alias && i > 0 ? "" : " ";
+    const bool ends_word = !is_alias || i + 1 == parts.size();
+    const std::string end = ends_word ? number_bytes(number_of(lm, is_alias ? word : parts[i])) : "";
     std::vector<std::string> longer;
     for (const std::string& bytes : pronunciations[i]) {  // the likelier come first
       for (const std::string& variant : variants) {
-        if (longer.size() < kMaxVariants) longer.push_back(variant + ' ' + bytes + number_bytes(number));
+        if (longer.size() < kMaxVariants) longer.push_back(variant + begin + bytes + end);
       }
     }
     variants = std::move(longer);
   }
-  raise_variants(boosts, variants, text, boost);
-}
-
-// One word, which sounds like the words of its alias.
-void Hotwords::raise_alias(std::map<std::string, float>& boosts, Pronouncer& pronouncer, const NgramLm& lm,
-                           const std::string& word, const std::string& alias, float boost) {
-  std::vector<std::string> variants{" "};
-  for (const std::string& part : split_words(alias)) {
-    std::vector<std::string> longer;
-    for (const std::string& bytes : pronouncer.pronounce(part)) {
-      for (const std::string& variant : variants) {
-        if (longer.size() < kMaxVariants) longer.push_back(variant + bytes);
-      }
-    }
-    variants = std::move(longer);
+  const auto letters = static_cast<float>(num_letters(is_alias ? word : text));
+  for (const std::string& variant : variants) {
+    std::size_t num_phones = 0;
+    for (const char byte : variant) num_phones += num_units(byte);
+    raise(boosts, variant, boost * letters / static_cast<float>(num_phones));
   }
-  const std::string number = number_bytes(number_of(lm, word));
-  for (std::string& variant : variants) variant += number;
-  raise_variants(boosts, variants, word, boost);
 }
 
 std::size_t Hotwords::num_units(char byte) const {
@@ -199,7 +180,7 @@ void Hotwords::build(const std::map<std::string, float>& boosts) {
   }
 }
 
-// The numbers that stand behind each node, those of its suffixes among them.
+// The numbers that follow each node, including those of its suffixes.
 void Hotwords::find_endings() {
   endings_.resize(nodes_.size());
   for (std::size_t node = 0; node < nodes_.size(); ++node) {

@@ -86,12 +86,8 @@ class Hotwords {
   void build(const std::map<std::string, float>& boosts);
   void find_endings();
   std::int32_t number_of(const NgramLm& lm, const std::string& word);
-  void raise_variants(std::map<std::string, float>& boosts, const std::vector<std::string>& variants,
-                      const std::string& text, float boost) const;
   void raise_pronounced(std::map<std::string, float>& boosts, Pronouncer& pronouncer, const NgramLm& lm,
-                        const std::string& text, float boost);
-  void raise_alias(std::map<std::string, float>& boosts, Pronouncer& pronouncer, const NgramLm& lm,
-                   const std::string& word, const std::string& alias, float boost);
+                        const std::string& text, float boost, const std::string& word = {});
 
   bool in_phones_ = false;
   std::vector<std::string> new_words_, warnings_;
