@@ -1,4 +1,4 @@
-// What was measured of a model and lies in its file: how sure of a word it is, where utterances end, what a language
+// Measurements of a model, stored in its file: how sure of a word it is, where utterances end, what a language
 // model is worth.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What every runtime agrees on, stated once: the front end and the tensors of a model file. Python reads it from
+// The facts that all runtimes share, stated once: the front end and the tensors of a model file. Python reads it from
 // asr._core, JavaScript from the WebAssembly module.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace asr_stream {
 
 // Audio and frames. The rest of the filterbank is in frontend/fbank.h.
-inline constexpr std::int32_t kSampleRate = 16000;     // Hz, behind the resampler
+inline constexpr std::int32_t kSampleRate = 16000;     // Hz, after the resampler
 inline constexpr std::int32_t kMinSampleRate = 1000;   // Hz, of audio that is accepted
 inline constexpr std::int32_t kMaxSampleRate = 768000;
 inline constexpr std::int64_t kFrameShift = 160;       // samples, 10 ms, of a feature frame

@@ -15,7 +15,7 @@ struct EncoderStep {
   std::int64_t num_valid;  // feature frames that are real; num_valid / 4 encoder frames of the result are valid
 };
 
-// What a run of the encoder gave, in the owner's memory: (num_frames, num_columns) float32. data null: nothing.
+// The output of a run of the encoder, in the owner's memory: (num_frames, num_columns) float32. data null: nothing.
 struct Rows {
   const float* data = nullptr;
   std::int64_t num_frames = 0;

@@ -71,7 +71,7 @@ class ProtoReader {
   std::map<std::string, std::string> properties;
 
  private:
-  // What a training leaves is easily taken for a model. No ONNX file begins so.
+  // A checkpoint is easily taken for a model. No ONNX file begins like one.
   void refuse_weights() const {
     const bool is_zip = data_.substr(0, 4) == "PK\x03\x04";
     if (!is_zip && (data_.size() < 10 || data_.substr(8, 2) != "{\"")) return;

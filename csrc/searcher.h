@@ -57,7 +57,7 @@ class Searcher {
  private:
   std::shared_ptr<const SegmentOptions> options_;
   std::variant<CtcGreedySearch, CtcPrefixBeamSearch, CtcPhraseSearch> search_;
-  CtcGreedySearch letters_;  // beside a search over phones: it writes the words outside the vocabulary
+  CtcGreedySearch letters_;  // besides a search over phones: it writes the words outside the vocabulary
 };
 
 }  // namespace asr_stream

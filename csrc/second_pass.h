@@ -40,7 +40,7 @@ class SecondPass {
  private:
   std::int64_t first_frame_, num_context_, num_frames_, max_window_;  // num_context_: of the view under way
   std::size_t view_ = 0;
-  std::int64_t window_start_ = 0, window_end_ = 0;  // encoder frames behind first_frame_ - num_context_
+  std::int64_t window_start_ = 0, window_end_ = 0;  // encoder frames from first_frame_ - num_context_
   HeadLogProbs sums_;
 };
 

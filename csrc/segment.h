@@ -44,7 +44,7 @@ inline constexpr double kStableMargin = 3.0;
 // are fragments ("PHX" on the way to "PHOENIX").
 inline constexpr float kRareLogProb = -11.5f;
 inline constexpr std::int64_t kNumCompared = 24;  // of these hypotheses, at most
-// Encoder frames, 5 s: of the utterance before, the second pass attends to so much.
+// Encoder frames, 5 s: left context of the second pass from the previous utterance.
 inline constexpr std::int64_t kSecondPassContext = 125;
 
 // One run of the decoder: what it gives to whole sentences.
@@ -86,7 +86,7 @@ struct Event {
   std::string raw = {};            // of a stream: the words as they are recognized
   std::vector<Word> raw_words = {};
   std::vector<Alternative> alternatives = {};  // of a final, the likeliest first
-  std::size_t num_taken_back = 0;  // of a final: so many finals before it are taken back ("scratch that")
+  std::size_t num_taken_back = 0;  // finals only: number of earlier finals that it takes back ("scratch that")
 };
 
 const char* name(Event::Type type);  // "partial", "final", "gap", "error"
@@ -107,7 +107,7 @@ class Segment {
   // No more audio: the rest is decoded, ragged as it is, and the utterance ends.
   void finish();
 
-  // What has to be computed before the segment can go on; nullptr: nothing. Valid until it is answered.
+  // The work that the segment waits for; nullptr: none. Valid until it is answered.
   const Work* work() const noexcept { return work_.get(); }
 
   // Answers an EncoderStep: log_probs (c, vocab_size), encoder_out (c, dim) and, where the options have phones,
@@ -123,7 +123,7 @@ class Segment {
   // the sentence is over.
   void punctuated(const std::vector<float>& mark_probs);
 
-  // What happened since the last call, oldest first.
+  // The events since the last call, oldest first.
   std::vector<Event> take_events();
 
   // Counts samples that were not finite and were replaced before they came here.
@@ -133,7 +133,7 @@ class Segment {
   std::int64_t num_samples() const noexcept { return fbank_.num_samples(); }  // taken so far
   std::int64_t num_wanted() const noexcept;  // samples that complete a chunk; of no meaning while there is work
   std::int64_t num_frames() const noexcept { return num_frames_; }            // encoder frames searched so far
-  // What is kept of the utterance under way: feature frames, and encoder frames for the decoder.
+  // The current utterance: feature frames, and encoder frames for the decoder.
   std::int64_t num_features_kept() const noexcept { return fbank_.num_frames_ready() - fbank_.first_frame(); }
   std::int64_t num_frames_kept() const noexcept {
     return dim_ ? static_cast<std::int64_t>(encoder_out_.size()) / dim_ : 0;

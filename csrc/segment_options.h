@@ -1,4 +1,4 @@
-// What a segment does: its search, its models and its endpoints.
+// The configuration of a segment: its search, its models and its endpoints.
 #pragma once
 
 #include <cstdint>

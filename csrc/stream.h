@@ -59,8 +59,8 @@ class Stream {
 
   explicit Stream(std::shared_ptr<const SegmentOptions> options);
 
-  // Continues with samples in ±1 (float) or int16, of any number and any rate in Hz. What is not finite counts as
-  // silence; an event says so, once in a segment.
+  // Continues with samples in ±1 (float) or int16, of any number and any rate in Hz. A sample that is not finite counts
+  // as silence; an event reports it, once in a segment.
   template <typename Sample>
   void accept(const Sample* samples, std::size_t count, std::int32_t sample_rate = kSampleRate);
   // So many samples of audio were lost here: ends the utterance. 0 does nothing.
@@ -70,9 +70,9 @@ class Stream {
   void change(std::shared_ptr<const SegmentOptions> options);
   void finish();  // no more audio. Twice is once.
 
-  // What the owner has to compute before the stream can go on; nullptr: nothing. Valid until it is answered.
+  // The work that the stream waits for; nullptr: none. Valid until it is answered.
   const Work* work() const;
-  // Answers it; see Segment. What is no answer makes the stream fail.
+  // Answers it; see Segment. An invalid answer puts the stream in the failed state.
   void stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs = {});
   void scored(const std::vector<float>& scores);
   void lm_scored(const std::vector<float>& log_probs);
@@ -82,7 +82,7 @@ class Stream {
   void not_punctuated(const std::string& reason);
   void fail(const std::string& reason);
 
-  // What happened since the last call, oldest first. Never throws StreamFailed.
+  // The events since the last call, oldest first. Never throws StreamFailed.
   std::vector<Event> take_events();
 
   const std::string& failure() const noexcept { return failure_; }  // "": it has not failed
@@ -101,7 +101,7 @@ class Stream {
     std::int32_t sample_rate;
     std::vector<Sample> owned;  // or empty: the caller's
   };
-  // What ends audio of a sample rate: another rate, the end of a segment, or that of the stream.
+  // The event that ends audio of a sample rate: another rate, the end of a segment, or that of the stream.
   struct Mark {
     enum class Kind { kSampleRate, kSegment, kEnd };
     Kind kind;

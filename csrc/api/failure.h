@@ -1,4 +1,4 @@
-// What can go wrong outside the core, each kind with its own status at the C API. Texts are sentences for people.
+// Errors outside the core, each kind with its own status at the C API. Texts are sentences for people.
 #pragma once
 
 #include <stdexcept>
@@ -10,7 +10,7 @@ struct FileError : std::runtime_error {  // a file that cannot be read
   using std::runtime_error::runtime_error;
 };
 
-struct DamagedFileError : std::runtime_error {  // a file that is no model or language model
+struct DamagedFileError : std::runtime_error {  // a file that is not a model or language model
   using std::runtime_error::runtime_error;
 };
 

@@ -25,7 +25,7 @@ std::map<std::string, std::string> properties_of(std::string_view onnx, const st
   }
 }
 
-// What every model has, in files that do not say it.
+// The properties of every model, for files that do not state them.
 void add_derived(std::map<std::string, std::string>& properties, const ModelMetadata& metadata) {
   const std::vector<std::string> texts = token_texts(metadata.output_symbols());
   const bool letters = std::all_of(texts.begin(), texts.end(), [](const std::string& text) {

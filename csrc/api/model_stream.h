@@ -14,7 +14,7 @@
 
 namespace asr_stream {
 
-// What a stream recognizes with, besides the model.
+// The assets of a stream besides the model.
 struct StreamAssets : Lists {
   bool use_lm = true;  // of the model
 };

@@ -43,7 +43,7 @@ class CaptureBuffer {
 
   explicit CaptureBuffer(std::int64_t capacity) : ring(capacity) {}
 
-  // What to hand to Pa_OpenStream. `user_data` stays valid as long as this object.
+  // The arguments of Pa_OpenStream. `user_data` stays valid as long as this object.
   struct Callback {
     PortAudioCallback function;
     void* user_data;

@@ -1,4 +1,4 @@
-// What the CTC searches have in common: hypotheses, and the checks of their input.
+// Shared by the CTC searches: hypotheses, and the checks of their input.
 //
 // A search is fed log-probabilities chunk after chunk and works frame by frame, so its result does not depend on
 // where the chunks are cut. Frames are encoder frames counted from the start of the stream; `reset` begins a new

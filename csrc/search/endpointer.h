@@ -27,7 +27,7 @@ struct EndpointerOptions {
   SilenceWeights without_punctuation = Calibration().endpoint_without_punctuation;
 };
 
-// What is known of an utterance that a pause may end. The defaults are neutral.
+// The features of an utterance that a pause may end. The defaults are neutral.
 struct EndpointCues {
   static constexpr double kUsualEndLogProb = -3.0;  // about the median at the ends of sentences
   static constexpr std::int64_t kManyWords = 6;     // beyond these the number does not count
@@ -49,7 +49,7 @@ class Endpointer {
   std::int64_t silence_frames(const EndpointCues& cues) const noexcept;
   // Whether the cues count at all: else the silence is fixed, or there is none.
   bool depends_on_cues() const noexcept;
-  // Below so many frames of silence the cues do not count.
+  // Fewest frames of silence at which the cues count.
   std::int64_t min_silence_frames() const noexcept { return min_silence_after_speech_frames_; }
 
   // Counts are in encoder frames since the start of the utterance; word_begins: the next frame begins a word. A long

@@ -11,7 +11,7 @@ namespace asr_stream {
 
 namespace {
 
-// What bounds the work of a word, together with kMaxLetters.
+// This limit and kMaxLetters bound the work of a word.
 constexpr std::size_t kMaxHypotheses = 24;
 constexpr double kBeamWidth = 9.0;          // nats below the best hypothesis with the same letters
 constexpr std::size_t kMaxPairLetters = 4;

@@ -1,7 +1,7 @@
 // A list of hotwords as people write it, one a line:
 //
 //     McDowell
-//     Abbey Road : 2              nats for each letter, behind a colon or a tab
+//     Abbey Road : 2              nats for each letter, after a colon or a tab
 //     Nguyen = win, new yen       what it sounds like
 //     GPT-4 = g p t four
 #pragma once

@@ -80,7 +80,7 @@ void LmFusion::learn_gains() {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const double bigram = before[i / 256] > 0.0 ? pairs[i] / before[i / 256] : 0.0;
     const double share = (1.0 - kUnigramShare) * bigram + kUnigramShare * of[i % 256];
-    const double least = share > kMinShare ? share : kMinShare;  // also where it is no number
+    const double least = share > kMinShare ? share : kMinShare;  // also where it is NaN
     letter_gains_[i / 256][i % 256] = -options_.prior_weight * static_cast<float>(std::log(least));
   }
 }
@@ -188,7 +188,7 @@ void LmFusion::estimate(Path& path) const {
   path.pending = pending(log_prob, known || hot ? path.letters : -options_.oov_penalty);
 }
 
-// Of the likeliest word at `node` or behind it, after `context`.
+// The score of the likeliest word at `node` or below it, after `context`.
 float LmFusion::known_log_prob(std::int32_t context, std::int32_t node, float best_continuation) const {
   const float alone = lexicon_->best_log_prob(node);
   return look_ahead_ ? std::max(alone + lm_->backoff(context), best_continuation) : alone;

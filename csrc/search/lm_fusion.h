@@ -34,7 +34,7 @@ namespace asr_stream {
 struct LmFusionOptions {
   float weight = static_cast<float>(option("lm_weight").default_value);  // of the language model's log-probabilities
   float word_bonus = static_cast<float>(option("lm_word_bonus").default_value);  // added for each word
-  // Taken off for a word outside the lexicon, beside P(<unk>).
+  // Taken off for a word outside the lexicon, in addition to P(<unk>).
   float oov_penalty = static_cast<float>(option("lm_oov_penalty").default_value);
   float prior_weight = static_cast<float>(option("lm_prior_weight").default_value);  // of the letters' own, taken off
 };
@@ -111,7 +111,7 @@ class LmFusion {
   const Hotwords* hotwords() const noexcept { return hotwords_.get(); }  // null: none
   bool has_lm() const noexcept { return lm_ != nullptr; }
   bool over_phones() const noexcept { return over_phones_; }
-  // What is searched over: of phones, "▁AA", "AA" and so on.
+  // The texts of the units that are searched over; for phones, "▁AA", "AA" and so on.
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
   // Of a word of a search over phones, in any context.
   float unigram_log_prob(std::int32_t word) const {

@@ -45,7 +45,7 @@ struct PieceTree {
   std::vector<std::int64_t> pieces;
   std::vector<std::int64_t> parents;
   std::vector<std::int64_t> depths;
-  std::vector<std::int64_t> ends;  // behind the last descendant of each
+  std::vector<std::int64_t> ends;  // after the last descendant of each
 };
 
 // The metadata of a file of `asr export`. Immutable.

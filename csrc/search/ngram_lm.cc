@@ -238,7 +238,7 @@ std::vector<std::string_view> NgramLm::pronunciations(std::int32_t word) const {
   return result;
 }
 
-// What a word is looked up by: its pronunciations, or its spelling.
+// The keys that a word is looked up by: its pronunciations, or its spelling.
 std::vector<std::string_view> NgramLm::forms(std::int32_t word, bool of_pronunciations) const {
   return of_pronunciations ? pronunciations(word) : std::vector<std::string_view>{this->word(word)};
 }

@@ -116,7 +116,7 @@ class NgramLm {
   void read_ngrams(Reader& reader, bool compact);
   void read_pronunciations(Reader& reader);
 
-  std::string text_;                        // of the words, with a character behind each
+  std::string text_;                        // of the words, with a character after each
   std::vector<std::uint32_t> word_starts_;  // of each word in `text_`, and the end
   std::vector<float> unigram_log_probs_;
   std::vector<Level> levels_;

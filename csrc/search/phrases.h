@@ -53,7 +53,7 @@ class Phrases {
   bool ends_word(std::int32_t node) const noexcept { return ends_word_[static_cast<std::size_t>(node)] != 0; }
   bool begins_word(std::int32_t token) const noexcept { return begins_word_[static_cast<std::size_t>(token)] != 0; }
 
-  // Spellings for `words`: those of the model, and behind them [unk].
+  // Spellings for `words`: those of the model, and after them [unk].
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
   std::int32_t unknown_token() const noexcept { return static_cast<std::int32_t>(tokens_.size()) - 1; }
   std::int64_t num_model_tokens() const noexcept { return static_cast<std::int64_t>(tokens_.size()) - 1; }

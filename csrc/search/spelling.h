@@ -38,13 +38,13 @@ class Spelling {
   bool begins_words_ = false;                             // whether a piece has a boundary and letters
 };
 
-// What stands between white space.
+// The parts of a text between white space.
 std::vector<std::string> split_words(std::string_view text);
 
 // The lines of a list, without white space around them and a byte order mark in front; empty ones are left out.
 std::vector<std::string_view> list_lines(std::string_view text);
 
-// How many letters `text` has: code points of UTF-8 that are no space.
+// How many letters `text` has: code points of UTF-8 that are not spaces.
 std::size_t num_letters(std::string_view text);
 
 }  // namespace asr_stream

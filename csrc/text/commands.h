@@ -23,7 +23,7 @@ namespace asr_stream {
 
 struct SpokenCommand {
   enum class Kind {
-    kMark,      // behind the word before: ","
+    kMark,      // after the previous word: ","
     kOpening,   // before the word after: "("
     kJoining,   // between two words, without a space: "-"
     kSeparate,  // a word of its own: "–"

@@ -15,7 +15,7 @@ constexpr std::string_view kMarks = ",.?!;:";
 
 bool is_mark(char byte) { return kMarks.find(byte) != std::string_view::npos; }
 
-// Without the marks behind it; a full stop of the word's own (p.m.) is kept.
+// Without the marks after it; a full stop of the word's own (p.m.) is kept.
 std::size_t base_of(const std::string& text, const std::string& own) {
   std::size_t base = text.size();
   while (base > 1 && is_mark(text[base - 1])) --base;

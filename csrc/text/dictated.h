@@ -26,7 +26,7 @@ struct TokensWithCommands {
   const SpokenCommand* command(std::size_t token) const;
   // What the commands from a token on, up to the next word, make of the sentence; nullptr: nothing.
   const SpokenCommand* change(std::size_t token) const;
-  const SpokenCommand* last_change() const;  // behind the last word
+  const SpokenCommand* last_change() const;  // after the last word
 };
 
 // texts: of the tokens, with case and marks. num_shown: tokens that stay. A word is stable if all of it stays.

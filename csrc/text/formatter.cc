@@ -171,13 +171,13 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   return &*run_;
 }
 
-// Whether a token that was recognized for good is one that a command behind it cannot change.
+// Whether no command after this token, which was recognized for good, can change it.
 bool TextFormatter::is_settled(std::size_t token) const {
   const std::size_t behind = options_->commands && !draft_.is_final ? 1 : 0;
   return token + behind < tokens_.size();
 }
 
-// The sentence, behind a command.
+// The sentence after a command.
 void TextFormatter::passes(const SpokenCommand* command) {
   if (!command || !command->changes_sentence()) return;
   in_sentence_ = !command->ends_sentence();
@@ -243,7 +243,7 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
   const std::vector<std::string> words(run_->words.begin() + static_cast<std::ptrdiff_t>(skipped), run_->words.end());
   std::vector<float> marks = rest(mark_probs, kNumMarks);
   const std::vector<float> cases = rest(case_probs, kNumCases);
-  std::vector<const SpokenCommand*> spoken;  // behind each word
+  std::vector<const SpokenCommand*> spoken;  // after each word
   std::vector<std::string> before_break(words.size());
   for (std::size_t j = 0; j < words.size(); ++j) {
     spoken.push_back(draft.change(places[j] + 1));
@@ -267,7 +267,7 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
       if (found.marks[j] != Mark::kNone && !is_own) word.pop_back();
       if (before_break[j] != "." || !is_own) word += before_break[j];
     }
-    // "25," of a date, with a mark behind it
+    // "25," of a date, with a mark after it
     const bool ends_in_comma = !words[j].empty() && words[j].back() == ',';
     if (ends_in_comma && word.size() > words[j].size()) word.erase(words[j].size() - 1, 1);
   }

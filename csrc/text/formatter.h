@@ -65,7 +65,7 @@ struct PunctuationRun {
 struct ShownText {
   std::vector<Word> words;  // a word that stands for several has their times, and their least confidence
   std::size_t num_stable = 0;
-  std::size_t num_taken_back = 0;  // of a final: so many finals before it are taken back
+  std::size_t num_taken_back = 0;  // finals only: number of earlier finals that it takes back
 };
 
 // For one stream. Each partial and final is followed by `shown`, but where there is none to be shown.
@@ -73,7 +73,7 @@ class TextFormatter {
  public:
   explicit TextFormatter(std::shared_ptr<const TextOptions> options) : options_(std::move(options)) {}
 
-  // What the network has to be run with before the text is known, or null. Valid until `shown`.
+  // The input that the network must be run on before the text is known, or null. Valid until `shown`.
   const PunctuationRun* partial(const std::vector<Word>& words, std::size_t num_stable);
   // is_cut: the speaker goes on.
   const PunctuationRun* final(const std::vector<Word>& words, bool is_cut);
@@ -108,13 +108,13 @@ class TextFormatter {
   bool continues_ = false;    // the utterance goes on with a sentence
   bool continued_ = false;    // the one before did
   double last_end_s_ = 0.0;   // of the utterance before
-  // What stands of the utterance under way.
+  // The shown text of the current utterance.
   std::vector<std::string> words_;  // as recognized, that are settled
   std::vector<ShownToken> tokens_;  // of them, before punctuation
   std::vector<std::string> shown_;  // of the first tokens
-  bool in_sentence_ = false;        // behind these
-  bool after_title_ = false;        // behind these
-  std::size_t sentence_length_ = 0;  // words of the sentence behind these
+  bool in_sentence_ = false;        // after these
+  bool after_title_ = false;        // after these
+  std::size_t sentence_length_ = 0;  // words of the sentence after these
   Draft draft_;
   std::optional<PunctuationRun> run_;  // of the draft
 };

@@ -1,4 +1,4 @@
-// What the text of events depends on a language for.
+// The rules of a language for the text of events.
 //
 // A language is a folder (en/, de/) and a row of the table in language.cc; everything else in csrc/text is general.
 #pragma once

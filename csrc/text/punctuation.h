@@ -22,7 +22,7 @@ namespace asr_stream {
 inline constexpr std::size_t kNumWordFeatures = 5;
 inline constexpr std::int32_t kNumWordRows = 16384;  // of whole words
 inline constexpr std::int32_t kNumPartRows = 4096;   // of beginnings and endings
-inline constexpr std::int32_t kNumSpecialRows = 8;   // of units that are no word, behind the others
+inline constexpr std::int32_t kNumSpecialRows = 8;   // of units that are not words, after the others
 inline constexpr std::int32_t kNumRows = kNumWordRows + kNumPartRows + kNumSpecialRows;
 
 using WordFeatures = std::array<std::int32_t, kNumWordFeatures>;  // each in [0, kNumRows)
@@ -74,7 +74,7 @@ using MixedCase = std::unordered_map<std::string, std::string>;
 
 // Metadata of a network: the schema is that of asr/runtime/punctuation.py.
 struct PunctuationMetadata {
-  std::size_t look_ahead = 0;    // words behind a word that its mark and case depend on
+  std::size_t look_ahead = 0;    // words after a word that its mark and case depend on
   std::size_t left_context = 0;  // words before it
   MixedCase mixed;
 };
@@ -95,7 +95,7 @@ struct Punctuated {
   std::vector<std::string> words;
   std::vector<Mark> marks;
   std::vector<float> certainties;  // by the network, of what is shown for a word, for it and for the words before it
-  std::vector<bool> name_follows;  // behind a title such as "Mr.", or "doctor" in capitals, without a mark
+  std::vector<bool> name_follows;  // after a title such as "Mr.", or "doctor" in capitals, without a mark
 };
 
 // The words as they are shown.
@@ -105,8 +105,8 @@ struct Punctuated {
 // is taken, with these exceptions. A comma far into a sentence is a full stop where that is nearly as probable; one
 // before a word that rarely has a comma before it is left out; three and more words of a speaker who has ended do end
 // in a mark. Capitals throughout need to be certain, or an initialism, or a word without a vowel: else it is a name.
-// The first word of a sentence is capitalized; behind "?" the network decides, because speech may be quoted there. A
-// full stop of a word's own (p.m.) also ends a sentence. A name behind a title has a capital.
+// The first word of a sentence is capitalized; after "?" the network decides, because speech may be quoted there. A
+// full stop of a word's own (p.m.) also ends a sentence. A name after a title has a capital.
 // std::invalid_argument for probabilities of another number of words.
 Punctuated punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                      const std::vector<float>& case_probs, const MixedCase& mixed, const PunctuationContext& context);

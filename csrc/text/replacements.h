@@ -20,7 +20,7 @@ using WrittenForm = std::pair<std::string, std::string>;
 struct ReplacedWord {
   Word word;
   std::string spoken;  // in small letters, a space between words; empty: it takes part in no phrase
-  std::size_t base;    // bytes of the word without the marks behind it
+  std::size_t base;    // bytes of the word without the marks after it
   bool is_stable;
 };
 
@@ -48,7 +48,7 @@ class Replacements {
   std::size_t longest_ = 0;                             // phrase, in words
 };
 
-// What stands before and behind the arrow of a line of a list, such as "my address -> 12 Main Street"; `what` it is of,
+// The texts before and after the arrow of a line of a list, such as "my address -> 12 Main Street"; `what` it is of,
 // for errors: std::invalid_argument that names the line. The text has its escapes replaced, and may be empty.
 std::pair<std::string, std::string> split_arrow(std::string_view line, const char* what);
 

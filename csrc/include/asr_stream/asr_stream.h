@@ -30,7 +30,7 @@
  * sentence about it. A call that is refused changes nothing. Damaged files and any argument but a wrong pointer are
  * safe.
  *
- * Texts. Every `char *` is UTF-8 and ends with a NUL. What the app gives is copied before the call returns. The library
+ * Texts. Every `char *` is UTF-8 and ends with a NUL. Data from the app is copied before the call returns. The library
  * owns what it returns, and it stays valid
  *   - asr_version, asr_status_text: as long as the library is loaded,
  *   - asr_model_property, asr_model_property_name: as long as the model,

@@ -35,7 +35,7 @@ std::optional<int> below_hundred(std::string_view word) {
   return std::nullopt;
 }
 
-// What stands before and after a power of ten, one and nothing where nothing does.
+// The numbers before and after a power of ten; one and zero where there are none.
 template <typename Part>
 std::optional<int> around(std::string_view word, std::string_view power, int factor, int most, Part part) {
   const std::size_t at = word.find(power);

@@ -22,7 +22,7 @@ const std::unordered_set<std::string> kMonths = {"januar", "jänner", "februar",
                                                  "juli",   "august", "september", "oktober", "november", "dezember"};
 const std::unordered_set<std::string> kMagnitudes = {"million", "millionen", "milliarde", "milliarden", "billion",
                                                      "billionen"};
-// What is written behind a number; of money after an amount of it.
+// The text after a number; for money, after an amount.
 const std::unordered_map<std::string, std::string> kUnits = {
     {"prozent", "%"},   {"kilometer", "km"}, {"meter", "m"},       {"zentimeter", "cm"}, {"millimeter", "mm"},
     {"kilogramm", "kg"}, {"kilo", "kg"},     {"gramm", "g"},       {"milligramm", "mg"}, {"liter", "l"},
@@ -140,7 +140,7 @@ class Rules {
             {is_celsius ? "°C" : unit->second, amount.end, amount.end + is_celsius}};
   }
 
-  // "null eins sieben sechs": digits that are no count, because they have a zero.
+  // "null eins sieben sechs": digits that are not a count, because they have a zero.
   Shown digits(std::size_t i) const {
     std::string all;
     std::size_t end = i;

@@ -219,7 +219,7 @@ NumberTables make_tables() {
 
 NameWords make_names() {
   NameWords names;
-  // Not "king", "lord", "father", "prince": behind them a verb is as likely as a name.
+  // Not "king", "lord", "father", "prince": after them a verb is as likely as a name.
   names.titles = {"mr", "mrs", "ms", "mister", "missus", "miss", "dr", "doctor", "sir", "lady", "dame",
                        "professor", "captain", "colonel", "lieutenant", "sergeant", "aunt", "uncle", "saint", "st",
                        "mademoiselle"};

@@ -63,7 +63,7 @@ Shown Rules::letters(std::size_t i) const {
     if (is_string && !spoken.is(string.end, tables.point) && !is_counted(string.end)) {
       text += string.digits;
       end = string.end;
-      // "a b seven three k": letters behind digits, and so on
+      // "a b seven three k": letters after digits, and so on
       while (string.digits.size() > 1 && (spoken.any_digit(end) || spoken.is_letter(end))) {
         const auto digit = spoken.any_digit(end);
         if (!digit && is_word_letter(spoken.word(end)[0])) break;
@@ -163,7 +163,7 @@ std::size_t Rules::domain(std::size_t i, std::string& text) const {
     for (std::size_t k = at; k < at + n; ++k) spelled = spelled && spoken.is_letter(k);
     const bool is_top = spelled || (tables.top_level_domains.count(next) && (n == 1 || spelled));
     at += n;
-    if (is_top && all.size() > next.size()) {  // behind a dot
+    if (is_top && all.size() > next.size()) {  // after a dot
       text = all;
       end = at;
     }

@@ -56,8 +56,8 @@ struct NumberTables {
   Words cents;
   Words of_money;              // verbs before an amount of money
   Words sold_by;               // "three ninety nine a pound"
-  Texts units;                 // phrases, and what is put behind the number
-  Words counted;               // words behind a number that say that it is no year and no time
+  Texts units;                 // phrases, and the text to put after the number
+  Words counted;               // words after a number that show that it is neither a year nor a time
   Words singular;              // of them and of money: "five fifteen year olds" are five
   Words ages, old;             // "five year olds"
   Words range, between, by, in, from, feet;
@@ -71,7 +71,7 @@ struct NumberTables {
   Words divisions;             // of a text, numbered: "chapter three ten pages"
   Words with_letter;           // "apartment three b"
   Texts initials;              // known ones, without spaces: "phd": "PhD"
-  Words pronoun, pronoun_verbs;  // "i", and what is said behind or before it
+  Words pronoun, pronoun_verbs;  // "i", and the verbs after or before it
   Words determiners;           // before initials, other than the article that the first of them may be
   Texts phrases;               // what is always written so
   Texts titles;                // before a name, and how they are written

@@ -57,10 +57,10 @@ class SpokenNumbers {
   std::optional<int> any_digit(std::size_t i) const;                    // 0 to 9
   std::size_t below_hundred(std::size_t i, int& value, bool ordinal = false) const;  // number of words; 0: none
   std::optional<Integer> integer(std::size_t i, bool ordinal) const;
-  // "nineteen ninety four", "twenty oh five", "two thousand nine". end: behind it.
+  // "nineteen ninety four", "twenty oh five", "two thousand nine". end: the position after it.
   std::optional<int> year(std::size_t i, std::size_t& end, int first_century = 11) const;
   DigitString digit_string(std::size_t i) const;   // empty: none
-  // Digits behind "point": "one four", "fourteen", "oh five". Empty: none.
+  // Digits after "point": "one four", "fourteen", "oh five". Empty: none.
   std::string fraction(std::size_t i, std::size_t& end) const;
   bool is_number(std::size_t i) const;  // the word is part of one
 
