@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from asr.command import split_weight
 from asr.files import require_folder
@@ -16,13 +15,8 @@ from asr.lm.packed import LmError
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 from asr.neural_lm.model import NeuralLmConfig
 from asr.neural_lm.text import learn_pieces, read
-from asr.neural_lm.train import Report, TrainOptions, train
-
-PLAIN_EVERY = 100
-"""Steps between two progress lines, without a terminal."""
-SPEED_S = 600.0
-"""The time left is estimated from the steps of so many seconds. A report every minute is not too rare for it."""
-
+from asr.neural_lm.train import DEFAULTS, train
+from asr.training.short import TrainBar
 
 DESCRIPTION = """\
 Trains the neural language model that rescores finals, on utterances, one a line,
@@ -47,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. lm.pt")
     parser.add_argument("--resume", action="store_true", help="go on with the training that FILE of --output holds")
     parser.add_argument(
-        "--steps", type=int, default=6000, metavar="N", help="steps of the whole training (%(default)s)"
+        "--steps", type=int, default=DEFAULTS.steps, metavar="N", help="steps of the whole training (%(default)s)"
     )
     parser.add_argument("--pieces", type=int, default=4096, metavar="N", help="number of word pieces (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (%(default)s)")
@@ -74,31 +68,14 @@ def run(args: argparse.Namespace) -> int:
             texts.append(read(Path(path), weight, tokenizer))
         console.print(f"{path}: {len(texts[-1].pieces) / 1e6:.2f} M pieces, weight {weight:g}", highlight=False)
     config = NeuralLmConfig(tokenizer.vocab_size) if resume is None else resume.config
-    options = TrainOptions(steps=args.steps, seed=args.seed)
-    progress = Progress(
-        TextColumn("step {task.completed}"),
-        BarColumn(),
-        TextColumn("loss {task.fields[loss]}  {task.fields[speed]} pieces/s"),
-        TimeRemainingColumn(),
-        console=console,
-        speed_estimate_period=SPEED_S,
-        disable=not console.is_terminal,
-    )
-    task = progress.add_task("train", total=args.steps, completed=resume.step if resume else 0, loss="", speed="")
+    options = replace(DEFAULTS, steps=args.steps, seed=args.seed)
+    with TrainBar(console, "pieces", resume.step / args.steps if resume else 0.0) as bar:
 
-    def on_step(report: Report) -> None:
-        values: dict[str, Any] = {"loss": f"{report.loss:.3f}", "speed": f"{report.pieces_per_s:.0f}"}
-        progress.update(task, completed=report.step, **values)
-        if not console.is_terminal and report.step % PLAIN_EVERY == 0:
-            line = "step {step}  loss {loss}  {speed} pieces/s".format(step=report.step, **values)
-            console.print(line, highlight=False)
+        def on_scores(step: int, name: str, perplexity: float) -> None:
+            bar.scores(step, name, f"perplexity {perplexity:.2f} a piece")
 
-    def on_scores(step: int, name: str, perplexity: float) -> None:
-        console.print(f"step {step}: {name}: perplexity {perplexity:.2f} a piece", highlight=False)
-
-    with progress:
         try:
-            train(texts, args.output, tokenizer, options, config, resume=resume, on_step=on_step, on_scores=on_scores)
+            train(texts, args.output, tokenizer, options, config, resume=resume, on_step=bar.step, on_scores=on_scores)
         except KeyboardInterrupt:
             print(f"asr neural-lm: stopped; {args.output} is saved, go on with --resume", file=sys.stderr)
             return 130

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from asr.neural_lm.text import Text, rows
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
 from asr.training.checkpoint import CheckpointError
 from asr.training.optim import build_optimizer
+from asr.training.short import Report, TrainOptions
 
 WARMUP_STEPS = 200
 COMPILED_FROM = 200
@@ -30,28 +30,7 @@ REPORT_EVERY = 20
 COOLDOWN = 0.3
 """The last share of the steps, over which the rate falls linearly to zero. Before it the rate is constant, so that a
 training can go on with more steps than were planned (Hägele et al. 2024)."""
-
-
-@dataclass(frozen=True)
-class TrainOptions:
-    steps: int = 6000
-    rows: int = 96
-    length: int = 128
-    """Pieces of a row of a batch."""
-    lr: float = 2e-3
-    seed: int = 0
-    save_every: int = 250
-    """Steps between checkpoints and held-out perplexities."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """The argument of `on_step`."""
-
-    step: int
-    loss: float
-    """Nats per piece."""
-    pieces_per_s: float
+DEFAULTS = TrainOptions(steps=6000, rows=96, length=128, lr=2e-3, save_every=250)
 
 
 def rate(options: TrainOptions, step: int) -> float:
@@ -120,7 +99,8 @@ def train(
                 if step % REPORT_EVERY == 0 or step < REPORT_EVERY:  # at once, so that the time left is known soon
                     now = time.monotonic()
                     mean = float(torch.stack(losses).mean())
-                    on_step(Report(step, mean, len(losses) * options.rows * options.length / (now - since)))
+                    num_pieces = len(losses) * options.rows * options.length
+                    on_step(Report(step, step / options.steps, mean, num_pieces / (now - since)))
                     losses, since = [], now
                 if step % options.save_every == 0 and step < options.steps:
                     checkpoint().save(path)

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from asr.files import require_folder
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
-from asr.punctuation.evaluate import Scores, evaluate, read_iwslt
+from asr.punctuation.evaluate import evaluate, read_iwslt
 from asr.punctuation.model import PunctuatorConfig
-from asr.punctuation.train import Report, TrainOptions, train
+from asr.punctuation.train import DEFAULTS, train
 from asr.runtime.punctuation import Punctuation
+from asr.training.short import TrainBar
 
 HELD_OUT_WORDS = 20_000
-PLAIN_EVERY = 100
-"""Steps between two progress lines, without a terminal."""
-SPEED_S = 600.0
-"""The time left is estimated from the steps of so many seconds. A report every minute is not too rare for it."""
 
 DESCRIPTION = """\
 Case and punctuation of recognized words. The network is trained on text files
@@ -44,23 +40,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(dest="what", required=True, metavar="what")
-    defaults = TrainOptions()
 
     training = commands.add_parser("train", help="train the network, or go on with a training")
     training.add_argument("text", nargs="+", type=Path, metavar="FILE", help="UTF-8, a cased sentence a line")
     training.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. punctuation.pt")
     training.add_argument("--resume", action="store_true", help="go on with the training that FILE of --output holds")
     training.add_argument(
-        "--steps", type=int, default=defaults.steps, metavar="N", help="steps of the whole training (%(default)s)"
+        "--steps", type=int, default=DEFAULTS.steps, metavar="N", help="steps of the whole training (%(default)s)"
     )
     training.add_argument("--minutes", type=float, metavar="M", help="end the whole training after this many minutes")
     training.add_argument(
         "--words", type=float, default=20.0, metavar="N", help="million words to read of each file (%(default)s)"
     )
     training.add_argument(
-        "--rows", type=int, default=defaults.rows, metavar="N", help="rows of 64 words in a batch (%(default)s)"
+        "--rows", type=int, default=DEFAULTS.rows, metavar="N", help="rows of 64 words in a batch (%(default)s)"
     )
-    training.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="random seed (%(default)s)")
+    training.add_argument("--seed", type=int, default=DEFAULTS.seed, metavar="N", help="random seed (%(default)s)")
 
     evaluation = commands.add_parser("evaluate", help="F1 of marks and capitals on cased text")
     evaluation.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file or a checkpoint")
@@ -111,13 +106,8 @@ def _train(args: argparse.Namespace) -> int:
     corpus = reader.corpus()
     del reader
     held_out = [(path.name, _held_out(path)) for path in args.text]
-    options = TrainOptions(
-        steps=args.steps,
-        rows=args.rows,
-        seed=args.seed,
-        minutes=float("inf") if args.minutes is None else args.minutes,
-    )
-    with _Bar(console) as bar:
+    options = replace(DEFAULTS, steps=args.steps, rows=args.rows, seed=args.seed)
+    with TrainBar(console, "words") as bar:
         try:
             train(
                 corpus,
@@ -125,6 +115,7 @@ def _train(args: argparse.Namespace) -> int:
                 args.output,
                 options,
                 PunctuatorConfig(),
+                minutes=float("inf") if args.minutes is None else args.minutes,
                 resume=resume,
                 on_step=bar.step,
                 on_scores=bar.scores,
@@ -134,44 +125,6 @@ def _train(args: argparse.Namespace) -> int:
             return 130
     print(f"{args.output}: {len(corpus) / 1e6:.1f} M words, {len(corpus.mixed)} words of mixed case")
     return 0
-
-
-class _Bar:
-    """The progress of a training: a bar in a terminal, else a line every so often; scores in lines."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._bar = Progress(
-            TextColumn("step {task.fields[step]}"),
-            BarColumn(),
-            TextColumn("{task.percentage:.0f} %  loss {task.fields[loss]}  {task.fields[speed]} words/s"),
-            TimeRemainingColumn(),
-            console=console,
-            speed_estimate_period=SPEED_S,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("train", total=1.0, step=0, loss="", speed="")
-
-    def __enter__(self) -> _Bar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def step(self, report: Report) -> None:
-        values: dict[str, Any] = {
-            "step": report.step,
-            "loss": f"{report.loss:.3f}",
-            "speed": f"{report.words_per_s:.0f}",
-        }
-        self._bar.update(self._task, completed=report.share, **values)
-        if not self._console.is_terminal and report.step % PLAIN_EVERY == 0:
-            line = "step {step}  loss {loss}  {speed} words/s".format(**values)
-            self._console.print(f"{line}  {report.share:.0%} done", highlight=False)
-
-    def scores(self, step: int, name: str, scores: Scores) -> None:
-        self._console.print(f"step {step}: {name}: {scores}", highlight=False, soft_wrap=True)
 
 
 def _evaluate(args: argparse.Namespace) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -20,6 +19,7 @@ from asr.punctuation.evaluate import Scores, evaluate, tune
 from asr.punctuation.model import Punctuator, PunctuatorConfig
 from asr.training.checkpoint import CheckpointError
 from asr.training.optim import WeightAverage, build_optimizer
+from asr.training.short import Report, TrainOptions
 
 CASE_WEIGHT = 0.5
 """Weight of the loss of cases against that of marks, which are harder."""
@@ -27,31 +27,7 @@ AVERAGE_DECAY = 0.998
 WARMUP_STEPS = 200
 REPORT_EVERY = 20
 """Steps between two reports, after the first of them."""
-
-
-@dataclass(frozen=True)
-class TrainOptions:
-    steps: int = 4000
-    minutes: float = float("inf")
-    """Steps of the whole training, over all its sessions; its schedule ends there."""
-    rows: int = 128
-    units: int = 64
-    """Length of a row of a batch: words, and the special units around them."""
-    lr: float = 3e-3
-    seed: int = 0
-    save_every: int = 500
-    """Steps between checkpoints and held-out scores."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """The argument of `on_step`."""
-
-    step: int
-    share: float
-    """Share of the training that is done, in [0, 1]."""
-    loss: float
-    words_per_s: float
+DEFAULTS = TrainOptions(steps=4000, rows=128, length=64, lr=3e-3, save_every=500)
 
 
 def train(
@@ -61,11 +37,14 @@ def train(
     options: TrainOptions,
     config: PunctuatorConfig,
     *,
+    minutes: float = float("inf"),
     resume: PunctuationCheckpoint | None = None,
     on_step: Callable[[Report], object] = lambda report: None,
     on_scores: Callable[[int, str, Scores], object] = lambda step, name, scores: None,
 ) -> PunctuationCheckpoint:
     """Trains, or goes on with `resume`, and writes the checkpoint to `path`: every so often, at the end, on Ctrl-C.
+
+    It ends after `options.steps` or `minutes`, both over all its sessions, and its schedule ends there.
 
     Raises KeyboardInterrupt after Ctrl-C, when the checkpoint is written.
     """
@@ -90,7 +69,7 @@ def train(
         summary = {
             "steps": step,
             "minutes": (time.monotonic() - began) / 60,
-            "words": step * options.rows * options.units,
+            "words": step * options.rows * options.length,
             "torch": torch.__version__.split("+")[0],
         }
         return PunctuationCheckpoint(
@@ -98,17 +77,17 @@ def train(
         )
 
     def share() -> float:
-        return min(1.0, max(step / options.steps, (time.monotonic() - began) / 60 / options.minutes))
+        return min(1.0, max(step / options.steps, (time.monotonic() - began) / 60 / minutes))
 
     warmup = min(WARMUP_STEPS, max(1, options.steps // 10))
     losses: list[Tensor] = []
     since, num_words = time.monotonic(), 0
     with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(maker, step, options.rows, options.units)
+        following = pool.submit(maker, step, options.rows, options.length)
         try:
             while share() < 1.0:
                 batch = following.result()
-                following = pool.submit(maker, step + 1, options.rows, options.units)
+                following = pool.submit(maker, step + 1, options.rows, options.length)
                 # Linear warm-up, then linear decay to zero by the share of the training that is done.
                 rate = options.lr * min((step + 1) / warmup, 1.0 - share())
                 for group in optimizer.param_groups:

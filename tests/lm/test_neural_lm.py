@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from asr.export.neural_lm import NeuralLmGraph, example_tree, export_neural_lm
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 from asr.neural_lm.model import NeuralLm, NeuralLmConfig, causal
 from asr.neural_lm.text import learn_pieces, read, rows
-from asr.neural_lm.train import TrainOptions, train
+from asr.neural_lm.train import DEFAULTS, train
 from asr.runtime.neural_lm import NeuralLmFile
 from asr.runtime.onnx_session import ModelError
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
@@ -46,7 +47,7 @@ def trained(text_file: Path, tokenizer: Tokenizer, path: Path, steps: int, **opt
         [read(text_file, 1.0, tokenizer)],
         path,
         tokenizer,
-        TrainOptions(steps=steps, **(settings | options)),  # type: ignore[arg-type]
+        replace(DEFAULTS, steps=steps, **(settings | options)),  # type: ignore[arg-type]
         tiny(tokenizer),
         resume=NeuralLmCheckpoint.load(path) if path.exists() else None,
     )
@@ -88,7 +89,7 @@ def test_resumed_training_is_the_same_to_the_bit(text_file: Path, tokenizer: Tok
     def stop(report: object, name: str, perplexity: float) -> None:
         raise Stop
 
-    options = TrainOptions(steps=12, rows=8, length=16, lr=1e-2, save_every=5)
+    options = replace(DEFAULTS, steps=12, rows=8, length=16, lr=1e-2, save_every=5)
     text = read(text_file, 1.0, tokenizer)
     with pytest.raises(Stop):
         train([text], tmp_path / "parts.pt", tokenizer, options, tiny(tokenizer), on_scores=stop)

@@ -24,7 +24,7 @@ from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
 from asr.punctuation.evaluate import answer_running, evaluate, read_iwslt, tune
 from asr.punctuation.model import PunctuatorConfig
-from asr.punctuation.train import TrainOptions, batch_loss, train
+from asr.punctuation.train import DEFAULTS, batch_loss, train
 from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_session import ModelError
 from asr.runtime.punctuation import Punctuation
@@ -32,7 +32,7 @@ from asr.training.checkpoint import CheckpointError
 from asr.training.optim import build_optimizer
 from tests.support.punctuation import SMALL, sentences, write_prose
 
-OPTIONS = TrainOptions(steps=120, rows=8, units=48, lr=1e-2)
+OPTIONS = dataclasses.replace(DEFAULTS, steps=120, rows=8, length=48, lr=1e-2)
 
 
 def prose(count: int, seed: int) -> Corpus:
@@ -186,7 +186,7 @@ def test_a_damaged_graph_is_not_written(
 
 def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
     corpus = prose(200, 0)
-    options = TrainOptions(steps=8, rows=2, units=32)
+    options = dataclasses.replace(DEFAULTS, steps=8, rows=2, length=32)
     whole = train(corpus, [], tmp_path / "whole.pt", options, SMALL)
     stopped = tmp_path / "stopped.pt"
 
@@ -235,7 +235,7 @@ def test_the_rate_rises_and_falls_and_gradients_are_clipped(tmp_path: Path, monk
 
     monkeypatch.setattr("asr.punctuation.train.build_optimizer", build)
     monkeypatch.setattr("asr.punctuation.train.batch_loss", loss)
-    options = TrainOptions(steps=20, rows=1, units=16, lr=0.01)
+    options = dataclasses.replace(DEFAULTS, steps=20, rows=1, length=16, lr=0.01)
     train(prose(50, 0), [], tmp_path / "small.pt", options, SMALL)
     # A tenth of the steps to warm up.
     assert rates == pytest.approx([0.01 * 0.5, *(0.01 * (1 - step / 20) for step in range(1, 20))])
@@ -245,17 +245,19 @@ def test_the_rate_rises_and_falls_and_gradients_are_clipped(tmp_path: Path, monk
 def test_a_training_ends_after_its_minutes_over_all_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count(0.0, 1.0)
     monkeypatch.setattr("asr.punctuation.train.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    options = TrainOptions(steps=1000, minutes=0.25, rows=1, units=16)
-    done = train(prose(50, 0), [], tmp_path / "small.pt", options, SMALL)
+    options = dataclasses.replace(DEFAULTS, steps=1000, rows=1, length=16)
+    path = tmp_path / "small.pt"
+    done = train(prose(50, 0), [], path, options, SMALL, minutes=0.25)
     assert 3 < done.step < 20 and 0.25 <= done.summary["minutes"] < 0.4
-    assert train(prose(50, 0), [], tmp_path / "small.pt", options, SMALL, resume=done).step == done.step
+    again = train(prose(50, 0), [], path, options, SMALL, minutes=0.25, resume=done)
+    assert again.step == done.step
 
 
 def test_the_offset_is_that_of_what_was_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tuned, scored = [], []
     monkeypatch.setattr("asr.punctuation.train.tune", lambda model, corpora: tuned.append(corpora) or 0.45)
     held_out = [(name, prose(3, seed)) for seed, name in enumerate("ab")]
-    options = TrainOptions(steps=1, rows=1, units=16)
+    options = dataclasses.replace(DEFAULTS, steps=1, rows=1, length=16)
     path = tmp_path / "small.pt"
     train(prose(50, 0), held_out, path, options, SMALL, on_scores=lambda *scores: scored.append(scores[:2]))
     assert tuned == [[corpus for _, corpus in held_out]]

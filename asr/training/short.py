@@ -1,0 +1,82 @@
+"""Trainings of the small networks, of language and of punctuation: their options, reports and progress bar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+PLAIN_EVERY = 100
+"""Steps between two progress lines, without a terminal."""
+SPEED_S = 600.0
+"""Seconds of recent steps from which the time left is estimated. A report every minute is not too rare for it."""
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    steps: int
+    """Steps of the whole training, over all its sessions; its schedule ends there."""
+    rows: int
+    length: int
+    """Units of a row of a batch: word pieces, or words and the special units around them."""
+    lr: float
+    save_every: int
+    """Steps between checkpoints and held-out scores."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """The argument of `on_step`."""
+
+    step: int
+    share: float
+    """Share of the training that is done, in [0, 1]."""
+    loss: float
+    units_per_s: float
+    """Word pieces or words."""
+
+
+class TrainBar:
+    """The progress of a training: a bar in a terminal, else a line every `PLAIN_EVERY` steps.
+
+    share: of the training, done before this session.
+    """
+
+    def __init__(self, console: Console, unit: str, share: float = 0.0) -> None:
+        self._console = console
+        self._unit = unit
+        self._bar = Progress(
+            TextColumn("step {task.fields[step]}"),
+            BarColumn(),
+            TextColumn("{task.percentage:.0f} %  loss {task.fields[loss]}  {task.fields[speed]} " + f"{unit}/s"),
+            TimeRemainingColumn(),
+            console=console,
+            speed_estimate_period=SPEED_S,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("train", total=1.0, step=0, loss="", speed="")
+        self._bar.tasks[self._task].completed = share  # not by `update`, which counts it as speed
+
+    def __enter__(self) -> TrainBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def step(self, report: Report) -> None:
+        values: dict[str, Any] = {
+            "step": report.step,
+            "loss": f"{report.loss:.3f}",
+            "speed": f"{report.units_per_s:.0f}",
+        }
+        self._bar.update(self._task, completed=report.share, **values)
+        if not self._console.is_terminal and report.step % PLAIN_EVERY == 0:
+            line = "step {step}  loss {loss}  {speed} ".format(**values)
+            self._console.print(f"{line}{self._unit}/s  {report.share:.0%} done", highlight=False)
+
+    def scores(self, step: int, name: str, scores: object) -> None:
+        self._console.print(f"step {step}: {name}: {scores}", highlight=False, soft_wrap=True)
