@@ -11,6 +11,8 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from asr.command import split_weight
 from asr.files import require_folder
 from asr.training.checkpoint import check_same_network, load_pretrained
@@ -21,7 +23,8 @@ def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
     """The mean of the weights of `sources`, as `load_pretrained` takes them, with shares above 0.
 
     Its configuration, text units and license are those of the first. It has no errors of validation: nobody measured
-    them. Steps and audio are sums. Raises CheckpointError for other networks or text units than the first.
+    them. Steps and audio are sums. A source without the running mean of the first counts as zeros there, as every
+    training begins. Raises CheckpointError for other networks or text units than the first.
     """
     first = load_pretrained(sources[0][0])
     mean = {name: value.clone() for name, value in first.weights.items()}
@@ -34,7 +37,7 @@ def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
         for name in ("steps", "audio_hours"):
             training[name] += other.training[name]
         for name, value in mean.items():
-            value.lerp_(other.weights[name], share / total)
+            value.lerp_(other.weights.get(name, torch.zeros_like(value)), share / total)
     return dataclasses.replace(first, weights=mean, training=training)
 
 

@@ -35,6 +35,29 @@ def test_shares_weigh_the_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixt
     assert torch.allclose(load_pretrained(second).weights["ctc.bias"], start.average["ctc.bias"] + 3.5)
 
 
+def test_weights_without_the_running_mean_count_as_zeros(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain, other = saved(tmp_path / "plain.pt", 1, 0.0), checkpoint_of_step(2)
+    model = dataclasses.replace(other.config.model, running_mean=True)
+    speaker = {f"encoder.speaker.{name}.weight": torch.full(shape, 2.0) for name, shape in speaker_maps(model.dim)}
+    adapted = dataclasses.replace(
+        other,
+        config=dataclasses.replace(other.config, model=model),
+        weights=other.weights | speaker,
+        average=other.average | speaker,
+    )
+    adapted.save(tmp_path / "adapted.pt")
+    output = tmp_path / "mean.safetensors"
+    assert main(["average", str(tmp_path / "adapted.pt"), f"{plain}*3", "-o", str(output)]) == 0
+    mean = load_pretrained(output)
+    assert all(bool((mean.weights[name] == 0.5).all()) for name in speaker)
+    assert main(["average", str(plain), str(tmp_path / "adapted.pt"), "-o", str(output)]) == 1
+    assert "model.running_mean is True there, False here" in capsys.readouterr().err
+
+
+def speaker_maps(dim: int) -> tuple[tuple[str, tuple[int, int]], ...]:
+    return ("to_features", (80, 80)), ("to_layers", (dim, 80))
+
+
 def test_the_output_is_a_file_for_further_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = saved(tmp_path / "a.pt", 1, 0.0)
     for output, message in (("mean.pt", "must end in .safetensors"), ("no/mean.safetensors", "no folder")):
