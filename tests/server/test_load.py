@@ -22,10 +22,17 @@ HEADERS = {"host": "localhost"}
 
 
 async def be_busy(session: Session, busy_s: float, audio_s: float) -> None:
-    """Recognition that takes `busy_s`."""
-    session._scheduler.submit(session._job, lambda stream: time.sleep(busy_s), audio_s)
+    """Recognition that takes `busy_s`; returns when its cost is counted, which is after its events are reported."""
+    scheduler, before = session._scheduler, session._scheduler.cost
     session._arrivals.append(0.0)
+    scheduler.submit(session._job, lambda stream: time.sleep(busy_s), audio_s)
     await session.settle()
+
+    async def counted() -> None:
+        while scheduler.cost == before:
+            await asyncio.sleep(0.001)
+
+    await asyncio.wait_for(counted(), 10)
 
 
 def test_the_cost_of_audio_is_measured(recognizer: Recognizer, sample: np.ndarray) -> None:
