@@ -210,7 +210,7 @@ class Encoder(nn.Module):
             return self._subsample(x, num_frames)
         windows = x.unfold(1, size + FEATURE_OVERLAP, size)[:, :num_chunks].transpose(2, 3)
         num_valid = num_frames[:, None] - size * torch.arange(num_chunks, device=x.device)
-        sums = self.speaker.running(self.speaker.added(windows[:, :, :size], num_valid), size)
+        sums = self.speaker.running(windows[:, :, :size], num_valid)
         x = self._subsample(windows.flatten(0, 1), num_valid.flatten(), sums.flatten(0, 1))
         return x.unflatten(0, (-1, num_chunks)).flatten(1, 2)[:, :num_out]
 

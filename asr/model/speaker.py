@@ -12,6 +12,7 @@ end of the chunk.
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asr.features import NUM_MEL_BINS
@@ -19,7 +20,7 @@ from asr.features import NUM_MEL_BINS
 SLOPE = 1.5
 """Exponent of a frame's weight for each unit of its normalized level: speech counts about 25 times what pauses do."""
 MAX_LEVEL = 4.0
-"""Levels above this one count as this one: a knock at the microphone is not the speaker."""
+"""Frames above it do not count: noise at full scale has a level of 3, so they are beyond what a recording may hold."""
 PRIOR = 300.0
 """Weight of the mean of the training data, which is zero: that of about a second of speech."""
 MEMORY = 3000.0
@@ -53,9 +54,11 @@ class SpeakerMean(nn.Module):
         Returns:
             (..., 81) float32: for each bin the sum of weight times feature; the sum of the weights is last.
         """
-        valid = torch.arange(x.shape[-2], device=x.device) < num_valid[..., None]
-        weight = torch.where(valid, (SLOPE * x.mean(-1).clamp(max=MAX_LEVEL)).exp(), 0.0)[..., None]
-        return torch.cat(((weight * x).sum(-2), weight.sum(-2)), -1)
+        level = x.mean(-1)
+        counts = (torch.arange(x.shape[-2], device=x.device) < num_valid[..., None]) & (level <= MAX_LEVEL)
+        weight = torch.where(counts, (SLOPE * level.clamp(max=MAX_LEVEL)).exp(), 0.0)
+        # One product for each row of the batch: ONNX Runtime adds along an axis in an order that depends on the batch.
+        return (weight[..., None, :] @ F.pad(x, (0, 1), value=1.0)).squeeze(-2)
 
     @staticmethod
     def forgotten(num_frames: Tensor) -> Tensor:
@@ -63,13 +66,13 @@ class SpeakerMean(nn.Module):
         return torch.exp(num_frames.float() / -MEMORY)
 
     @staticmethod
-    def running(added: Tensor, frames_per_chunk: int) -> Tensor:
-        """(N, K, 81) sums over each of K chunks -> (N, K, 81) running sums at the end of each, as in a stream."""
-        chunk = torch.arange(added.shape[1], device=added.device)
-        age = (chunk[:, None] - chunk[None, :]) * frames_per_chunk
+    def running(x: Tensor, num_valid: Tensor) -> Tensor:
+        """K chunks (N, K, T, 80), with num_valid (N, K), as of `added` -> (N, K, 81): the sums at the end of each."""
+        chunk = torch.arange(x.shape[1], device=x.device)
+        age = (chunk[:, None] - chunk[None, :]) * x.shape[2]
         kept = SpeakerMean.forgotten(age.clamp(min=0)).tril()
-        with torch.autocast(added.device.type, enabled=False):
-            return kept @ added
+        with torch.autocast(x.device.type, enabled=False):
+            return kept @ SpeakerMean.added(x, num_valid)
 
     def forward(self, sums: Tensor) -> tuple[Tensor, Tensor]:
         """(..., 81) running sums -> what is added to features (..., 80), and to the layers' input (..., dim)."""

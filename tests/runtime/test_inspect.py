@@ -38,16 +38,16 @@ def test_it_describes_the_bundled_model_to_people(capsys: pytest.CaptureFixture[
     assert (out.splitlines()[0], err) == (str(bundled_model()), "")
     meta = OnnxModel(bundled_model()).metadata
     size = bundled_model().stat().st_size / 1e6
-    assert lines["file"] == f"{size:.1f} MB, format 3, opset 18, quantization int8, license {meta.license}, language en"
+    assert lines["file"] == f"{size:.1f} MB, format 4, opset 18, quantization int8, license {meta.license}, language en"
     assert lines["encoder"].startswith(f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes ")
-    assert f" {2 * 4 * 64 * meta.num_layers * meta.dim / 1000:.0f} kB " in lines["encoder"]
+    assert f" {(2 * 64 * meta.num_layers * meta.dim + 81) * 4 / 1000:.0f} kB " in lines["encoder"]
     assert "640 ms and 2560 ms of left context; trained on chunks of 4 8 16 32 frames" in lines["latency"]
     assert lines["tokens"] == f"{meta.vocab_size}: {' '.join(meta.tokens)}"
     assert f"{meta.rescore_ctc_weight} x CTC + " in lines["decoder"]
     assert "80 log-mel bins, 20 to 7600 Hz, windows of 25 ms every 10 ms (povey), 16000 Hz" in lines["features"]
     assert f"steps {meta.training['steps']}, " in lines["training"]
     assert "wer" not in lines["training"], "the mean of two runs has errors of neither"
-    assert f"key_cache (N, {meta.num_layers}, C, {meta.dim}) float" in lines["inputs"]
+    assert f"state_keys (N, {meta.num_layers}, C, {meta.dim}) float" in lines["inputs"]
     assert f"log_probs (N, (T-3)/4, {meta.vocab_size}) float" in lines["outputs"]
     assert "both graphs" in lines["checked"]
 
@@ -63,12 +63,12 @@ def test_it_describes_the_same_to_programs(capsys: pytest.CaptureFixture[str]) -
     found = json.loads(capsys.readouterr().out)
     assert (found["format_version"], found["opset"]) == (int(OnnxModel(bundled_model("float32")).format_version), 18)
     assert found["num_bytes"] == bundled_model("float32").stat().st_size
-    states = ("key_cache", "value_cache", "num_frames")
+    states = ("state_keys", "state_values", "state_num_frames", "state_speaker_sums")
     assert tuple(node["name"] for node in found["inputs"]) == (*ENCODER_INPUTS, *states)
     news = tuple(f"new_{name}" for name in states)
     assert tuple(node["name"] for node in found["outputs"]) == (*ENCODER_OUTPUTS, *news, PHONE_OUTPUT)
     meta = found["metadata"]
-    cache = {"name": "key_cache", "type": "tensor(float)", "shape": ["N", meta["num_layers"], "C", meta["dim"]]}
+    cache = {"name": "state_keys", "type": "tensor(float)", "shape": ["N", meta["num_layers"], "C", meta["dim"]]}
     assert found["inputs"][2] == cache
     assert tuple(node["name"] for node in found["decoder"]["inputs"])[: len(DECODER_INPUTS)] == DECODER_INPUTS
     assert meta["quantization"] == "none" and meta["tokens"][0] == "<blk>"
@@ -113,13 +113,13 @@ def _no_softmax(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
 
 
 def _no_cache(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
-    last = next(node for node in graph.graph.node if node.output[0] == "new_num_frames")
-    last.CopyFrom(helper.make_node("Identity", ["num_frames"], ["new_num_frames"]))
+    last = next(node for node in graph.graph.node if node.output[0] == "new_state_num_frames")
+    last.CopyFrom(helper.make_node("Identity", ["state_num_frames"], ["new_state_num_frames"]))
 
 
 def _stuck(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
-    last = next(node for node in graph.graph.node if node.output[0] == "new_num_frames")
-    last.CopyFrom(helper.make_node("Gather", ["num_frames", "num_valid"], ["new_num_frames"]))
+    last = next(node for node in graph.graph.node if node.output[0] == "new_state_num_frames")
+    last.CopyFrom(helper.make_node("Gather", ["state_num_frames", "num_valid"], ["new_state_num_frames"]))
 
 
 def _other_features(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
@@ -147,7 +147,7 @@ def _deep(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
         (_fill(float("nan")), "sum to nan, not 1"),
         (_no_softmax, "sum to .*, not 1"),
         (_stuck, r"changed\.onnx cannot be run: ONNX Runtime says "),
-        (_no_cache, "leaves the state num_frames as it was"),
+        (_no_cache, "leaves the state state_num_frames as it was"),
         (_other_features, "feature_overlap is 7, it must be 3"),
         (_half_a_decoder, "the decoder in .* is damaged.*early"),
         (_another_graph, "the decoder in .* is damaged"),

@@ -142,7 +142,7 @@ def test_the_bundled_files_hold_the_same_weights() -> None:
         for value in (array, array.T)
     }
     matrices = [name for name, value in pretrained.weights.items() if value.dim() == 2]
-    assert len(matrices) == 76
+    assert len(matrices) == 78
     assert [name for name in matrices if pretrained.weights[name].numpy().tobytes() not in stored] == []
 
 
