@@ -17,9 +17,8 @@ struct View {
   std::int64_t shift;  // feature frames of 10 ms
 };
 constexpr View kViews[] = {{1.0, 0}, {1.04, 0}, {1.0, 2}};
-constexpr std::size_t kNumViews = std::size(kViews);
+constexpr std::int64_t kNumViews = std::size(kViews);
 constexpr double kWarpBoundary = 4800.0;  // Hz; above it the scale returns to the identity, formants lie below
-constexpr float kFloor = -60.0f;          // of a log-probability: a token that one view excludes may be in the others
 
 // Where between two bins the features of each bin are: the integer and the fraction.
 std::array<double, kNumBins> warped_bins(double warp) {
@@ -50,43 +49,28 @@ void warp_frequencies(std::vector<float>& features, double warp) {
   }
 }
 
-void add_rows(std::vector<float>& sums, const Rows& rows, std::int64_t from, std::int64_t to, std::int64_t count) {
+void add_rows(LogProbSums& sums, const Rows& rows, std::int64_t from, std::int64_t to, std::int64_t count) {
   if (sums.empty()) return;
-  for (std::int64_t i = 0; i < count * rows.num_columns; ++i) {
-    sums[static_cast<std::size_t>(to * rows.num_columns + i)] +=
-        std::max(rows.data[from * rows.num_columns + i], kFloor);
-  }
+  for (std::int64_t i = 0; i < count; ++i) sums.add(to + i, rows.data + (from + i) * rows.num_columns);
 }
 
-// Probabilities of rows that add up to 1 again.
-void take_mean_of_rows(std::vector<float>& sums, std::int64_t num_rows) {
-  if (sums.empty()) return;
-  const std::size_t width = sums.size() / static_cast<std::size_t>(num_rows);
-  for (auto row = sums.begin(); row != sums.end(); row += static_cast<std::ptrdiff_t>(width)) {
-    double total = 0.0;
-    const auto end = row + static_cast<std::ptrdiff_t>(width);
-    for (auto value = row; value != end; ++value) total += std::exp(*value /= kNumViews + 1);
-    for (auto value = row; value != end; ++value) *value -= static_cast<float>(std::log(total));
-  }
+std::vector<float> mean(const LogProbSums& sums, std::int64_t frame) {
+  return sums.empty() ? std::vector<float>() : sums.mean(frame, kNumViews + 1);
 }
 
 }  // namespace
 
 SecondPass::SecondPass(std::int64_t first_frame, std::int64_t num_context, std::int64_t num_frames,
-                       std::int64_t max_window, HeadLogProbs first_pass)
+                       std::int64_t max_window, HeadSums first_pass)
     : first_frame_(first_frame),
       num_context_(num_context),
       num_frames_(num_frames),
       max_window_(max_window),
-      sums_(std::move(first_pass)) {
-  for (std::vector<float>* sums : {&sums_.letters, &sums_.phones}) {
-    for (float& value : *sums) value = std::max(value, kFloor);
-  }
-}
+      sums_(std::move(first_pass)) {}
 
 std::optional<EncoderStep> SecondPass::next(const Fbank& fbank) {
   if (window_end_ == num_context_ + num_frames_) {
-    if (view_ + 1 == kNumViews) return std::nullopt;
+    if (view_ + 1 == std::size(kViews)) return std::nullopt;
     ++view_;
     num_context_ = window_end_ = 0;
   }
@@ -118,10 +102,8 @@ std::int64_t SecondPass::add(const Rows& letters, const Rows& phones, std::int64
   return skipped;
 }
 
-HeadLogProbs SecondPass::take_mean() {
-  take_mean_of_rows(sums_.letters, num_frames_);
-  take_mean_of_rows(sums_.phones, num_frames_);
-  return std::move(sums_);
+HeadLogProbs SecondPass::mean_of(std::int64_t frame) const {
+  return {mean(sums_.letters, frame), mean(sums_.phones, frame)};
 }
 
 }  // namespace asr_stream

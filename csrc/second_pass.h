@@ -11,13 +11,16 @@
 
 #include "encoder_step.h"
 #include "frontend/fbank.h"
+#include "log_prob_sums.h"
 
 namespace asr_stream {
 
-// Log-probabilities of the network's heads, (num_frames, tokens) and (num_frames, phone tokens): of the letters and of
-// the phones, which are empty where they are not searched.
+// Of the network's heads. The phones are empty where they are not searched.
+struct HeadSums {
+  LogProbSums letters, phones;
+};
 struct HeadLogProbs {
-  std::vector<float> letters, phones;
+  std::vector<float> letters, phones;  // (tokens,) and (phone tokens,) of a frame
 };
 
 class SecondPass {
@@ -26,7 +29,7 @@ class SecondPass {
   // context; the others do without, which saves time. Windows have up to max_window frames. first_pass: of the
   // utterance.
   SecondPass(std::int64_t first_frame, std::int64_t num_context, std::int64_t num_frames, std::int64_t max_window,
-             HeadLogProbs first_pass);
+             HeadSums first_pass);
 
   // The next run of the encoder; none: it is over.
   std::optional<EncoderStep> next(const Fbank& fbank);
@@ -34,14 +37,14 @@ class SecondPass {
   std::int64_t add(const Rows& letters, const Rows& phones, std::int64_t num_valid);
   // Whether the last run was of the features as they are.
   bool is_plain() const noexcept { return view_ == 0; }
-  // When it is over: the mean.
-  HeadLogProbs take_mean();
+  // When it is over: the mean, of a frame of the utterance.
+  HeadLogProbs mean_of(std::int64_t frame) const;
 
  private:
   std::int64_t first_frame_, num_context_, num_frames_, max_window_;  // num_context_: of the view under way
   std::size_t view_ = 0;
   std::int64_t window_start_ = 0, window_end_ = 0;  // encoder frames from first_frame_ - num_context_
-  HeadLogProbs sums_;
+  HeadSums sums_;
 };
 
 }  // namespace asr_stream

@@ -179,8 +179,8 @@ void Segment::search_chunk() {
                               : nullptr;
     searcher_.advance(letters, phones, 1);
     if (options_->second_pass) {
-      append(first_pass_.letters, letters, vocab_size);
-      if (phones) append(first_pass_.phones, phones, options_->num_phone_tokens());
+      first_pass_.letters.append(letters, vocab_size);
+      if (phones) first_pass_.phones.append(phones, options_->num_phone_tokens());
     } else {
       append(encoder_out_, chunk_encoder_out_.data() + chunk_searched_ * dim_, dim_);
     }
@@ -226,11 +226,13 @@ bool Segment::request_second_pass() {
 }
 
 void Segment::search_mean() {
-  const HeadLogProbs mean = second_pass_->take_mean();
-  second_pass_.reset();
   second_searcher_ = std::make_unique<Searcher>(options_, true);
   second_searcher_->begin_utterance(context());
-  second_searcher_->advance(mean.letters.data(), mean.phones.data(), num_frames_ - utterance_start_);
+  for (std::int64_t frame = 0; frame < num_frames_ - utterance_start_; ++frame) {
+    const HeadLogProbs mean = second_pass_->mean_of(frame);
+    second_searcher_->advance(mean.letters.data(), mean.phones.data(), 1);
+  }
+  second_pass_.reset();
 }
 
 void Segment::rescore() {

@@ -138,6 +138,10 @@ class Segment {
   std::int64_t num_frames_kept() const noexcept {
     return dim_ ? static_cast<std::int64_t>(encoder_out_.size()) / dim_ : 0;
   }
+  // Of its log-probabilities, for the second pass.
+  std::int64_t num_bytes_kept() const noexcept {
+    return first_pass_.letters.num_bytes() + first_pass_.phones.num_bytes();
+  }
 
  private:
   enum class Stage { kWaiting, kSearching, kSecondPass, kRescoring, kFinished };
@@ -184,7 +188,7 @@ class Segment {
   std::size_t num_stable_ = 0;        // of it
   EndpointRule endpoint_ = EndpointRule::kNone;
   std::vector<float> encoder_out_;  // (num_frames, dim) of the utterance, for the decoder: of the pass that is last
-  HeadLogProbs first_pass_;         // of the utterance, for the second pass
+  HeadSums first_pass_;             // of the utterance, for the second pass
   std::int64_t dim_ = 0;
 
   // The chunk that was stepped, and how many of its frames have been searched.

@@ -169,7 +169,8 @@ void bind_segment(py::module_& m) {
       .def_property_readonly("num_samples", &get_of_segment<&Segment::num_samples>)
       .def_property_readonly("num_frames", &get_of_segment<&Segment::num_frames>)
       .def_property_readonly("num_features_kept", &get_of_segment<&Segment::num_features_kept>)
-      .def_property_readonly("num_frames_kept", &get_of_segment<&Segment::num_frames_kept>);
+      .def_property_readonly("num_frames_kept", &get_of_segment<&Segment::num_frames_kept>)
+      .def_property_readonly("num_bytes_kept", &get_of_segment<&Segment::num_bytes_kept>);
 
   py::class_<ExclusiveResampler>(m, "Resampler")
       .def(py::init([](std::int32_t sample_rate) {

@@ -172,6 +172,35 @@ def test_its_cache_is_held_no_longer_than_it_runs(recognizer: Recognizer, conver
     assert finals(stream.events()) and set(stream.caches) == {False}
 
 
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_large_vocabulary_keeps_the_likeliest_tokens(search: str) -> None:
+    tokens = ["", "<unk>", "", *(f"▁W{i}" for i in range(3, 5000))]
+    rng = np.random.default_rng(1)
+    stream = Stream(segment_options(tokens, search=search))
+    stream.accept(np.zeros(16000 * 3, np.float32))
+    stream.finish()
+    spoken, passes, num_frames = rng.integers(3, len(tokens), 75), [[]], 0
+    while (step := stream.work()) is not None:
+        assert isinstance(step, EncoderStep)
+        count = (step.num_frames - 3) // 4
+        scores = rng.normal(0, 1, (count, len(tokens))).astype(np.float32)
+        if step.second_pass:
+            passes.append([])
+            num_frames = 0
+        scores[np.arange(count), spoken[num_frames : num_frames + count]] += rng.normal(11, 2, count)
+        log_probs = torch.from_numpy(scores).log_softmax(-1)
+        stream.stepped(log_probs.numpy(), np.zeros((count, 2), np.float32))
+        num_frames += count
+        passes[-1].append(log_probs[: step.num_valid // 4])
+        if not step.second_pass:
+            assert stream.num_bytes_kept <= num_frames * 513 * 4
+    assert len(passes) == 4
+    mean = torch.stack([torch.cat(each) for each in passes]).mean(0).log_softmax(-1).numpy()
+    expected = text(decode(mean, search), tokens)
+    assert stream.take_events()[-1][1] == expected
+    assert len(expected.split()) > 70
+
+
 @pytest.mark.parametrize("odd", range(4))
 def test_the_first_pass_and_each_view_count_the_same(odd: int) -> None:
     tokens = ["", "<unk>", "", "▁A", "▁B"]
