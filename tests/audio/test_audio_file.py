@@ -61,7 +61,7 @@ def ffmpeg(folder: Path, sample: np.ndarray, name: str, *options: str) -> Path:
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_cut_file_is_reported_and_a_whole_one_is_not(suffix: str, sample: np.ndarray, tmp_path: Path) -> None:
+def test_reports_only_a_cut_file(suffix: str, sample: np.ndarray, tmp_path: Path) -> None:
     path, content = tmp_path / f"a.{suffix}", encode(sample, suffix)
     for share in (0.3, 0.5, 0.9):
         path.write_bytes(content[: int(share * len(content))])
@@ -174,7 +174,7 @@ def test_ffmpeg_ends_with_its_reader(sample: np.ndarray, tmp_path: Path) -> None
 # ---- bounds ----
 
 
-def test_no_more_than_max_s_is_read_whatever_the_header_has(sample: np.ndarray, tmp_path: Path) -> None:
+def test_reads_at_most_max_s_whatever_the_header(sample: np.ndarray, tmp_path: Path) -> None:
     for path in (ffmpeg(tmp_path, sample, "a.flac", "-f", "flac"), ffmpeg(tmp_path, sample, "a.m4a")):
         samples, trouble = read(path, max_s=2.0)
         assert len(samples) <= 2.0 * 16000 and "at most 2 s are taken" in trouble
@@ -223,7 +223,7 @@ def test_a_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read("-")[1].startswith("standard input is closed; send audio into it")
 
 
-def test_a_named_pipe_without_a_writer_can_be_stopped(sample: np.ndarray, tmp_path: Path) -> None:
+def test_named_pipe_without_a_writer_can_be_stopped(sample: np.ndarray, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     stop = threading.Event()

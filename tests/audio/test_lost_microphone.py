@@ -82,7 +82,7 @@ def next_audio(microphone: Microphone) -> Block:
 
 
 @pytest.mark.parametrize("call", ["_terminate", "_initialize", "query_hostapis", "query_devices", "start"])
-def test_a_lost_microphone_is_tried_again_when_portaudio_fails(portaudio: PortAudio, call: str) -> None:
+def test_lost_microphone_is_retried_when_portaudio_fails(portaudio: PortAudio, call: str) -> None:
     with Microphone(rescan=True) as microphone:
         assert len(next_audio(microphone).samples) == BLOCK
         portaudio.failing[call] = 3
@@ -91,7 +91,7 @@ def test_a_lost_microphone_is_tried_again_when_portaudio_fails(portaudio: PortAu
     assert portaudio.failing[call] < 3
 
 
-def test_an_error_that_is_not_portaudios_reaches_who_reads(portaudio: PortAudio) -> None:
+def test_other_errors_than_portaudios_reach_the_reader(portaudio: PortAudio) -> None:
     with Microphone(rescan=True) as microphone:
         next_audio(microphone)
         portaudio.error, portaudio.failing = ZeroDivisionError, {"query_devices": 1}
@@ -99,7 +99,7 @@ def test_an_error_that_is_not_portaudios_reaches_who_reads(portaudio: PortAudio)
             next_audio(microphone)
 
 
-def test_devices_that_portaudio_cannot_list_are_a_microphone_error(portaudio: PortAudio) -> None:
+def test_failure_to_list_devices_is_a_microphone_error(portaudio: PortAudio) -> None:
     portaudio.failing = {"query_devices": 1}
     with pytest.raises(MicrophoneError, match="Unanticipated host error"):
         Microphone()

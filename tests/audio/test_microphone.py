@@ -133,9 +133,7 @@ def opened(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> tuple[Microphone, A
     return microphone, device
 
 
-def test_silence_of_the_device_is_noticed_but_not_that_of_a_busy_reader(
-    clock: Clock, opened: tuple[Microphone, Any]
-) -> None:
+def test_stopped_device_is_noticed_despite_a_busy_reader(clock: Clock, opened: tuple[Microphone, Any]) -> None:
     microphone, device = opened
     for _ in range(5):
         clock.now += 60  # the reader was busy, or the whole machine slept: that says nothing about the device
@@ -263,7 +261,7 @@ def test_the_example_prints_what_it_recognizes(
     assert process.returncode == 0
 
 
-def test_ctrl_c_in_mid_sentence_flushes_the_last_words(
+def test_ctrl_c_within_a_sentence_flushes_last_words(
     virtual_microphone: VirtualMicrophone, tiny_onnx: Path, sample: np.ndarray, tmp_path: Path
 ) -> None:
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
@@ -280,7 +278,7 @@ def test_ctrl_c_in_mid_sentence_flushes_the_last_words(
 
 
 @pytest.mark.parametrize("how", ["falls silent", "is unplugged", "goes with its server"])
-def test_a_device_that_is_lost_is_reported_opened_again_and_the_gap_is_true(
+def test_lost_device_is_reported_and_reopened_after_gap(
     virtual_microphone: VirtualMicrophone, tiny_onnx: Path, sample: np.ndarray, tmp_path: Path, how: str
 ) -> None:
     """The last words do not wait for the device: their final comes with the report."""
@@ -359,7 +357,7 @@ def test_a_device_that_cannot_be_opened_is_named() -> None:
         microphone._open()
 
 
-def test_what_the_ring_could_not_hold_becomes_a_gap(tiny_onnx: Path) -> None:
+def test_samples_that_overflow_the_ring_become_a_gap(tiny_onnx: Path) -> None:
     class Played(Microphone):
         """A microphone whose blocks are given."""
 

@@ -29,7 +29,7 @@ def listen(sound_card: SoundCard, folder: Path, *ways: str, channel: int = 1) ->
     return RecordingProcess(sound_card.env, folder / "recording.npy", *ways, channel=channel)
 
 
-def test_a_busy_interpreter_costs_nothing_but_with_the_python_callback(sound_card: SoundCard, tmp_path: Path) -> None:
+def test_busy_interpreter_loses_audio_only_with_python_callback(sound_card: SoundCard, tmp_path: Path) -> None:
     """What the C callback is for. The fallback loses audio, and tells of every loss where and how long it was."""
     found = {}
     for ways in (("held-interpreter",), ("held-interpreter", "python-callback")):
@@ -50,7 +50,7 @@ def test_a_busy_interpreter_costs_nothing_but_with_the_python_callback(sound_car
     assert errors[0].startswith("the sound system lost audio before it got here, ")
 
 
-def test_a_process_that_was_stopped_finds_a_gap_as_long_as_that(sound_card: SoundCard, tmp_path: Path) -> None:
+def test_stopped_process_finds_a_gap_of_that_length(sound_card: SoundCard, tmp_path: Path) -> None:
     process = listen(sound_card, tmp_path)
     time.sleep(0.5)
     process.signal(signal.SIGSTOP)
@@ -63,7 +63,7 @@ def test_a_process_that_was_stopped_finds_a_gap_as_long_as_that(sound_card: Soun
     assert 0.3 * SAMPLE_RATE < missing.sum() == pytest.approx(gap["gap"], abs=0.05 * SAMPLE_RATE)
 
 
-def test_any_channel_can_be_read_at_the_rate_that_the_card_has(sound_card: SoundCard, tmp_path: Path) -> None:
+def test_any_channel_is_read_at_the_cards_rate(sound_card: SoundCard, tmp_path: Path) -> None:
     recording = [listen(sound_card, tmp_path, channel=channel).finish() for channel in (1, 2)]
     assert [each.sample_rate for each in recording] == [SAMPLE_RATE] * 2  # not 16 kHz, which it refuses
     assert (recording[0].samples > 0).all() and (recording[1].samples < 0).all()
@@ -82,9 +82,7 @@ def test_a_channel_that_is_not_there_is_refused(sound_card: SoundCard, channel: 
     assert done.returncode == 1 and done.stderr.splitlines()[0] == f"asr-stream: {message}"
 
 
-def test_a_card_that_is_pulled_out_is_reported_within_a_second_and_opened_again(
-    sound_card: SoundCard, tmp_path: Path
-) -> None:
+def test_unplugged_card_is_reported_and_opened_again(sound_card: SoundCard, tmp_path: Path) -> None:
     process = listen(sound_card, tmp_path)
     begun = time.monotonic()
     time.sleep(0.3)
@@ -106,7 +104,7 @@ def test_a_card_that_is_pulled_out_is_reported_within_a_second_and_opened_again(
     assert recording.reports == [lost, gap]
 
 
-def test_when_the_default_is_gone_what_is_the_default_now_is_listened_to(sound_card: SoundCard, tmp_path: Path) -> None:
+def test_new_default_is_read_when_the_old_disappears(sound_card: SoundCard, tmp_path: Path) -> None:
     process = listen(sound_card, tmp_path)
     sound_card.plug_in("spare")
     sound_card.pull_out()

@@ -46,7 +46,7 @@ def captured(audio: SystemAudio, num_loud: int, num_told: int) -> tuple[np.ndarr
     return samples[loud[0] : loud[-1] + 1] if num_loud else samples[:0], told
 
 
-def test_what_is_played_is_recognized_and_follows_the_default_output(server: VirtualMicrophone, tmp_path: Path) -> None:
+def test_played_audio_is_recognized_from_the_default_output(server: VirtualMicrophone, tmp_path: Path) -> None:
     audio = counting(8000)
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, audio]), 16000)
     with SystemAudio() as system:
@@ -68,7 +68,7 @@ def test_what_is_played_is_recognized_and_follows_the_default_output(server: Vir
     wait_until(lambda: not server.control("list", "short", "source-outputs"))
 
 
-def test_both_at_once_are_labeled_and_on_one_clock(
+def test_two_sources_are_labeled_and_share_a_clock(
     server: VirtualMicrophone, sample: np.ndarray, tmp_path: Path
 ) -> None:
     """The microphone of this server is the monitor of the same output: both hear the same."""
