@@ -30,7 +30,7 @@ def ablations() -> ModuleType:
     return load_benchmark("ablations")
 
 
-def test_every_variant_builds_a_model_and_differs_from_the_baseline_in_what_it_names(ablations: ModuleType) -> None:
+def test_every_variant_differs_as_named_from_the_baseline(ablations: ModuleType) -> None:
     base = load_config("tiny")
     chosen, left_out = ablations.choose_variants("tiny", [])
     assert not left_out
@@ -54,7 +54,7 @@ def test_every_variant_builds_a_model_and_differs_from_the_baseline_in_what_it_n
         assert sizes[name] == pytest.approx(sizes["cr-ctc"], rel=0.01), name
 
 
-def test_from_trained_weights_only_variants_of_their_shape_are_left(ablations: ModuleType) -> None:
+def test_trained_weights_leave_only_variants_of_their_shape(ablations: ModuleType) -> None:
     chosen, left_out = ablations.choose_variants("tiny", ["train.init=bundled"])
     assert {"cr-ctc", "chunk-none", "activation-gelu", "label-smoothing-0"} <= set(chosen)
     assert "parameters" in left_out["position-learned"] and "units" in left_out["units-bpe-256"]
@@ -108,7 +108,7 @@ def run_here(commands: Any, *arguments: str, processes: int = 1) -> None:
         raise sys.modules["ablations"].AblationError(f"asr {arguments[0]}")
 
 
-def test_an_interrupted_run_goes_on_and_ends_in_a_table_and_a_plot(
+def test_interrupted_run_goes_on_to_table_and_plot(
     ablations: ModuleType,
     arguments: list[str],
     tones: tuple[Path, Path],
@@ -179,7 +179,7 @@ def check_report(ablations: ModuleType, out: Path, results: dict[str, Any]) -> N
     assert (out / "ablations.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_table_puts_the_baseline_first_and_differences_in_brackets(ablations: ModuleType) -> None:
+def test_table_has_baseline_first_and_differences_in_brackets(ablations: ModuleType) -> None:
     cer = dict.fromkeys(ablations.CHUNKS, 0.5)
     base = {"overrides": [], "parameters": 5_780_000, "seconds_per_step": 0.5, "cer": cer, "wer_640": 0.75}
     worse = {**base, "overrides": ["a=1"], "cer": {**cer, "320": 0.625}, "rescored_640": 0.25, "seconds_per_step": None}

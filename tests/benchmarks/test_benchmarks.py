@@ -54,7 +54,7 @@ def test_training_is_measured_beside_a_busy_core() -> None:
     assert re.search(r"waiting passive: .* beside 1 busy; \d+\.\d\d times the fair share", output), output
 
 
-def test_fine_tuning_is_measured_on_the_speaker_and_on_others(
+def test_fine_tuning_is_measured_on_speaker_and_others(
     tones: tuple[Path, Path], tiny_onnx: Path, tiny_model: AsrModel
 ) -> None:
     options = ["--minutes", "0.1", "--num-others", "2", "--init", str(tiny_onnx.with_suffix(".safetensors"))]
@@ -65,14 +65,14 @@ def test_fine_tuning_is_measured_on_the_speaker_and_on_others(
     assert len(set(rows)) == 4, output
 
 
-def test_live_recognition_is_measured_in_one_pass_and_in_two(tones: tuple[Path, Path]) -> None:
+def test_live_recognition_is_measured_with_both_passes(tones: tuple[Path, Path]) -> None:
     output = run_here("live_wer", str(tones[1]), "--num-utterances", "2", "--chunk-ms", "320", "--json")
     rows = json.loads(output)
     assert [(row["chunk_ms"], row["passes"], row["num_utterances"]) for row in rows] == [(320, 1, 2), (320, 2, 2)]
     assert all(row["final_wer"] > 0 for row in rows)  # tones are no words
 
 
-def test_weights_of_the_search_are_tuned_on_one_half_and_reported_of_both(tones: tuple[Path, Path]) -> None:
+def test_search_weights_are_tuned_on_one_half_only(tones: tuple[Path, Path]) -> None:
     output = run_here("search_weights", str(tones[1]), "--num-utterances", "4", "--rounds", "1")
     rows = re.findall(
         r"^(as it is|without \w+|never a prior|beam of \d+|no rescoring|\d+ rescored) +[\d.]+ % tuned on", output, re.M
@@ -100,7 +100,7 @@ def test_what_a_busy_interpreter_costs_is_measured() -> None:
     assert len(rows) == 4 and rows[0] == ("server", "C", "0.000") and float(rows[3][2]) > 0.2, output
 
 
-def test_streams_of_one_device_are_counted_for_any_shape_of_network(tones: tuple[Path, Path]) -> None:
+def test_device_streams_are_counted_for_any_network_shape(tones: tuple[Path, Path]) -> None:
     shape = ["tiny", "model.encoder_layers=1", "model.condition_layers=[]", "model.decoder_layers=1"]
     output = run_here(
         "device_streams", str(tones[1]), "--first", "1", "--most", "1", "--seconds", "4.5", "--recipe", *shape

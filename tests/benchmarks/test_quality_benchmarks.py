@@ -121,7 +121,7 @@ def test_calibration_is_measured_as_it_is_defined() -> None:
     assert confidence.fit(inputs, right) == pytest.approx([-1, 3], abs=0.15)
 
 
-def test_what_partials_change_is_counted_once_for_each_word() -> None:
+def test_changes_of_partials_count_once_per_word() -> None:
     stability = load_benchmark("stability")
 
     def partial(text: str, num_stable: int) -> Partial:
@@ -170,7 +170,7 @@ def test_long_recording(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert row["begin_mb"] > 50
 
 
-def test_words_of_a_recording_are_those_of_the_span_that_they_are_in() -> None:
+def test_words_belong_to_the_span_they_are_in() -> None:
     long_recording = load_benchmark("long_recording")
     spans = [
         long_recording.Span(0.0, np.zeros(16000), "A"),
@@ -202,7 +202,7 @@ def test_turns(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         assert 0 < row["word_ms_p50"] <= row["word_ms_p90"] <= row["word_ms_p99"] and 0 <= row["unstable"] < 1
 
 
-def test_the_final_of_a_turn_is_the_last_one_and_comes_after_its_words() -> None:
+def test_final_of_a_turn_comes_after_its_words() -> None:
     turns = load_benchmark("turns")
     turn = turns.Turn(np.zeros(16000, np.int16), [Word("A", 0.5, 1.0, 1.0), Word("B", 1.5, 2.0, 1.0)])
     timed: list[tuple[float, Event]] = [
@@ -233,7 +233,7 @@ def test_marks_on_recognized_words(
     assert 0 < rows[1]["wer"] < 0.5
 
 
-def test_marks_belong_to_the_words_that_stand_for_those_of_the_reference() -> None:
+def test_marks_belong_to_words_aligned_with_the_reference() -> None:
     punctuation = load_benchmark("punctuation")
     words, wanted = ["A", "B", "C", "D", "E"], [0, 1, 2, 0, None]
     scores = punctuation.Scores()

@@ -13,7 +13,7 @@ scale = load_benchmark("simulate_scale")
 ARGS = argparse.Namespace(max_batch=32, seconds=20.0, limit_ms=300.0, hop_ms=2.0)
 
 
-def test_a_stream_alone_waits_for_its_own_chunk_only() -> None:
+def test_stream_alone_waits_only_for_its_own_chunk() -> None:
     costs = scale.Costs(3.0, 1.0, 2.0, 0.1, 1.0)
     assert scale.delays_s(1, costs, 32, 20.0, random.Random(1)) == pytest.approx(0.005)
 
@@ -26,12 +26,12 @@ def test_chunks_that_wait_together_are_one_run(monkeypatch: pytest.MonkeyPatch) 
     assert scale.delays_s(3, costs, 2, 0.64, generator) == pytest.approx([0.11, 0.11, 0.21])
 
 
-def test_every_stream_has_a_replica_and_none_has_many_more_than_another() -> None:
+def test_every_stream_has_one_of_evenly_loaded_replicas() -> None:
     loads = scale.assign(3200, 50, random.Random(1))
     assert sum(loads) == 3200 and max(loads) <= 64 + 4
 
 
-def test_replicas_are_as_many_as_the_cores_that_the_streams_take() -> None:
+def test_replicas_are_as_many_as_cores_in_use() -> None:
     costs = scale.Costs(6.4, 6.4, 0.0, 0.0, 0.0)  # no gain from batches: a core holds 100 streams at the very most
     replicas = scale.fewest_replicas(1000, costs, ARGS)
     assert 10 < replicas <= 14

@@ -21,7 +21,7 @@ def streams() -> ModuleType:
 
 
 @pytest.mark.parametrize("chunk_ms", [640, 320])
-def test_a_chunk_is_decoded_with_the_message_that_completes_it(
+def test_chunk_is_decoded_with_the_message_completing_it(
     streams: ModuleType, tiny_onnx: Path, chunk_ms: int, conversation: np.ndarray
 ) -> None:
     model = OnnxModel(tiny_onnx)
@@ -55,7 +55,7 @@ def test_the_largest_number_is_found(streams: ModuleType, held: int, first: int)
     assert 0.8 * min(held, 300) <= streams.largest(is_held, first, 0.2, 300) <= held
 
 
-def test_a_chunk_without_a_reply_counts_for_as_long_as_it_was_waited_for(streams: ModuleType) -> None:
+def test_chunk_without_reply_counts_as_its_waiting_time(streams: ModuleType) -> None:
     server = streams.Server([], "", answers_all=True, chunk_ms=640)
     client = streams.Client(None, [], server)
     client._began, client._ended = 100.0, 106.0

@@ -67,7 +67,7 @@ def test_the_table_has_a_row_for_each_mark(
     assert len(rows) == 4 and rows[-1].endswith(f"| {100 * full['cer']:.1f} % |")
 
 
-def test_measuring_takes_no_time_and_the_rate_falls_to_zero(
+def test_measuring_takes_no_time_and_rate_reaches_zero(
     vs_espnet: ModuleType, tones: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a clock that goes on by 1 s with every look at it, and stands still for no measurement."""
