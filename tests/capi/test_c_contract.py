@@ -36,7 +36,7 @@ def structs() -> dict[str, list[str]]:
     return {name: re.findall(r"(\w+);", body) for name, body in found}
 
 
-def test_the_library_tells_the_layout_of_the_headers_structs(library: Any) -> None:
+def test_library_tells_the_layout_of_header_structs(library: Any) -> None:
     layouts = {
         "asr_model_options": c_library._ModelOptions,
         "asr_options": c_library._Options,
@@ -58,13 +58,13 @@ def test_the_library_tells_the_layout_of_the_headers_structs(library: Any) -> No
     assert library.c.asr_layout(None) == unknown
 
 
-def test_each_function_and_status_is_in_the_headers_first_version() -> None:
+def test_functions_and_statuses_are_in_the_first_version() -> None:
     """A later version adds a line to `Versions` for what it adds."""
     assert re.findall(r"^ \*   (\d+\.\d+): ", HEADERS, re.MULTILINE) == ["0.1"]
 
 
 @pytest.mark.parametrize("size", [0, 7, 12, 4096])
-def test_a_forgotten_init_has_a_status_of_its_own(library: Any, tiny_onnx: Path, size: int) -> None:
+def test_forgotten_init_has_a_status_of_its_own(library: Any, tiny_onnx: Path, size: int) -> None:
     model = library.model(tiny_onnx)
     words = rf"struct_size is {size}; it must be \d+, as asr_\w+_init sets it"
     with pytest.raises(c_library.LibraryError, match=words) as caught:
@@ -94,7 +94,7 @@ def test_the_properties_of_a_model_are_enumerated(library: Any, file_with_defaul
     assert other.property("language") == "en" and other.property("nothing") is None
 
 
-def test_a_model_of_word_pieces_and_unknown_language_says_so(library: Any, tiny_onnx: Path) -> None:
+def test_model_reports_word_pieces_and_unknown_language(library: Any, tiny_onnx: Path) -> None:
     proto = onnx_format.load(tiny_onnx)
     for entry in proto.metadata_props:
         if entry.key == "tokens":

@@ -162,7 +162,7 @@ def test_an_option_is_set_by_its_name(library: Any) -> None:
     assert library.c.asr_options_set(None, b"beam_size", b"7", *tail) == INVALID
 
 
-def test_an_utterance_is_ended_and_options_are_changed_as_in_python(model: Any, conversation: np.ndarray) -> None:
+def test_ends_utterances_and_changes_options_as_in_python(model: Any, conversation: np.ndarray) -> None:
     later = {"chunk_ms": 160, "left_context_ms": 640, "search": "beam"}
     recognizer = Recognizer(bundled_model(), lm=BUNDLED)
     expected, stream = recognizer.stream(), model.stream()
@@ -207,7 +207,7 @@ def test_a_search_over_phones_is_that_of_python(
     assert letters == play(Recognizer(path, search="beam").stream(), [conversation]) != events
 
 
-def test_the_defaults_of_a_model_file_hold_where_no_option_is_given(
+def test_defaults_of_a_model_file_hold_without_options(
     library: Any, file_with_defaults: Path, conversation: np.ndarray
 ) -> None:
     model, recognizer = library.model(file_with_defaults), Recognizer(file_with_defaults)
@@ -218,7 +218,7 @@ def test_the_defaults_of_a_model_file_hold_where_no_option_is_given(
 
 
 @pytest.mark.parametrize("rate", [8000, 11025, 44100, 48000])
-def test_audio_of_any_rate_is_taken_as_in_python(model: Any, conversation: np.ndarray, rate: int) -> None:
+def test_takes_audio_of_any_rate_as_in_python(model: Any, conversation: np.ndarray, rate: int) -> None:
     integers = (conversation * 32767).astype(np.int16)
     script = [*in_pieces(integers[:100_000], rate), 4001, *in_pieces(conversation[:50_000], rate + 1)]
     stream = Recognizer(bundled_model(), lm=BUNDLED, search="beam").stream()
@@ -239,7 +239,7 @@ def test_an_app_of_an_earlier_version_is_served(model: Any, sample: np.ndarray) 
     assert play(stream, [sample]) == play(model.stream(), [sample])
 
 
-def test_a_model_and_its_language_model_are_read_from_memory(model: Any, sample: np.ndarray) -> None:
+def test_model_and_language_model_are_read_from_memory(model: Any, sample: np.ndarray) -> None:
     path = bundled_neural_lm()
     assert path
     lm, neural_lm = BUNDLED.read_bytes(), path.read_bytes()
@@ -375,7 +375,7 @@ def test_errors_are_cut_between_characters(library: Any) -> None:
         assert len(error.value) >= min(size, 30) - 2
 
 
-def test_what_happens_is_logged_and_a_second_user_refused(library: Any, tiny_onnx: Path) -> None:
+def test_use_is_logged_and_a_second_user_refused(library: Any, tiny_onnx: Path) -> None:
     lines: list[tuple[int, str]] = []
     statuses = []
 
@@ -398,7 +398,7 @@ def test_what_happens_is_logged_and_a_second_user_refused(library: Any, tiny_onn
 
 
 @pytest.mark.parametrize("lm", [None, BUNDLED])
-def test_a_model_with_phones_and_no_language_model_is_told_once(library: Any, lm: Path | None) -> None:
+def test_phones_without_language_model_are_reported_once(library: Any, lm: Path | None) -> None:
     lines: list[str] = []
 
     @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
@@ -450,9 +450,7 @@ def test_text_is_shown_as_python_shows_it(model: Any, library: Any, conversation
             assert found[-1]["text"].islower() == (text == "plain" or punctuation is None)
 
 
-def test_punctuation_that_fails_leaves_the_words_and_warns_once(
-    library: Any, sample: np.ndarray, tmp_path: Path
-) -> None:
+def test_failing_punctuation_leaves_words_and_warns_once(library: Any, sample: np.ndarray, tmp_path: Path) -> None:
     """It runs when it is opened, and no more with other words: an index outside its table."""
     proto = onnx_format.load(str(write_punctuation(tmp_path / "commas.onnx")))
     ones = onnx_format.numpy_helper.from_array(np.zeros((3, 1), np.float32), "three")  # units of "so", no more, no less
