@@ -60,7 +60,7 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def test_a_text_is_that_of_the_stream_and_becomes_a_label(
+def test_text_is_the_streams_and_becomes_a_label(
     corpus: Path, recognizer: Recognizer, conversation: np.ndarray, options: Namespace, tmp_path: Path
 ) -> None:
     task, long = Task(options, tmp_path, srt=True), recording(corpus, "a/long.wav", "ann")
@@ -95,7 +95,7 @@ def test_subtitles_that_are_wanted_later_need_no_recognizer(
     assert subtitles[0].read_text() == subtitles[1].read_text() and later.is_done(long)
 
 
-def test_a_full_disk_costs_the_text_that_it_does_not_take(
+def test_full_disk_costs_only_the_unwritten_text(
     corpus: Path, recognizer: Recognizer, options: Namespace, tmp_path: Path
 ) -> None:
     task = Task(options, tmp_path)
@@ -112,7 +112,7 @@ def test_a_full_disk_costs_the_text_that_it_does_not_take(
     assert row["text"] == "" and row["confidence"] == 0.0 and row["duration"] == 1.0
 
 
-def test_all_that_a_full_disk_did_not_take_is_named(tiny_onnx: Path, tmp_path: Path) -> None:
+def test_everything_a_full_disk_refused_is_named(tiny_onnx: Path, tmp_path: Path) -> None:
     for i in range(24):
         write_audio(tmp_path / f"corpus/{i}.wav", np.zeros(4000, np.float32))
     (tmp_path / "corpus/broken.wav").write_bytes(b"no audio")
@@ -130,9 +130,7 @@ def test_all_that_a_full_disk_did_not_take_is_named(tiny_onnx: Path, tmp_path: P
     assert len(files(out)) == 25 and "manifest.jsonl" not in files(out)
 
 
-def test_a_worker_that_is_killed_costs_one_recording_and_ctrl_c_ends_cleanly(
-    corpus: Path, tiny_onnx: Path, tmp_path: Path
-) -> None:
+def test_killed_worker_costs_one_recording(corpus: Path, tiny_onnx: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "hangs.wav")
     (tmp_path / "broken.wav").write_bytes(b"no audio")
     long, short = corpus / "a" / "long.wav", corpus / "short.flac"
@@ -190,12 +188,12 @@ class Deadly(Task):
         raise AssertionError
 
 
-def test_workers_that_cannot_begin_are_not_started_for_ever(corpus: Path, options: Namespace, tmp_path: Path) -> None:
+def test_workers_that_cannot_begin_are_not_restarted_forever(corpus: Path, options: Namespace, tmp_path: Path) -> None:
     with pytest.raises(ChildProcessError, match="a worker was killed by SIGKILL"):
         list(run_workers(Deadly(options, tmp_path), [recording(corpus, "short.flac")], 1))
 
 
-def test_wrong_options_leave_the_folder_as_it_was_and_other_options_do_not_get_into_it(
+def test_wrong_or_other_options_leave_the_folder_unchanged(
     corpus: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["transcribe", str(corpus), "--out", str(tmp_path), "--model", str(tiny_onnx), "--shard", "2/3"]
@@ -220,9 +218,7 @@ def test_wrong_options_leave_the_folder_as_it_was_and_other_options_do_not_get_i
     assert main([*arguments, "--beam-size", "256"]) == 0
 
 
-def test_a_recording_that_a_ray_worker_died_over_is_not_tried_again(
-    corpus: Path, options: Namespace, tmp_path: Path
-) -> None:
+def test_recording_that_killed_a_ray_worker_is_skipped(corpus: Path, options: Namespace, tmp_path: Path) -> None:
     from asr.streaming.corpus.on_ray import RayWorker
 
     item = {"id": "talks/short", "audio": str(corpus / "short.flac"), "speaker": ""}
