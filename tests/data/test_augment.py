@@ -53,7 +53,7 @@ def test_nothing_changes_when_all_is_off() -> None:
         assert torch.equal(Augmenter(OFF).view(after.features), before.features)
 
 
-def test_offsets_move_the_beginning_both_ways_and_keep_every_sound() -> None:
+def test_offsets_move_beginnings_and_keep_every_sound() -> None:
     augmenter = Augmenter(replace(OFF, offset_probability=1.0, max_offset_frames=64))
     row = spoken("ONE", lead=40)
     starts = []
@@ -126,7 +126,7 @@ def test_silence_goes_between_words_never_into_one(digital: float) -> None:
     assert max(added) > 200 and max(added) <= 300
 
 
-def test_a_full_batch_has_fewer_rows_so_that_there_is_room_for_silence() -> None:
+def test_full_batch_drops_rows_to_fit_the_silence() -> None:
     config = replace(OFF, silence_probability=1.0, max_silence_s=3.0)
     rows = [spoken(f"W{i}") for i in range(8)]
     lengths, counts = set(), set()
@@ -138,7 +138,7 @@ def test_a_full_batch_has_fewer_rows_so_that_there_is_room_for_silence() -> None
     assert min(counts) < 8 and max(lengths) > 300
 
 
-def test_speech_without_a_pause_gets_silence_at_its_ends_only() -> None:
+def test_speech_without_pauses_gets_silence_at_ends_only() -> None:
     config = replace(OFF, silence_probability=1.0)
     row = spoken("ONE", lead=12, gap=0)  # shorter than what counts as a pause
     for seed in range(30):
@@ -207,7 +207,7 @@ def test_masks_stay_within_their_limits() -> None:
     assert 0 < int(masked.any(0).sum()) <= 40 and (masked.any(0) == masked.all(0)).all()
 
 
-def test_time_is_warped_by_so_many_frames_and_not_turned_back() -> None:
+def test_time_warp_has_its_size_and_stays_monotonic() -> None:
     ramp = torch.arange(300.0)[:, None].expand(300, 80)
     shifts = []
     for seed in range(20):
@@ -230,7 +230,7 @@ def test_noise_is_as_loud_as_configured(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(("num_frames", "most"), [(4000, 4), (100, 1)])
-def test_a_long_utterance_has_so_many_masks_and_a_short_one_fewer(num_frames: int, most: int) -> None:
+def test_short_utterances_have_fewer_masks_than_long_ones(num_frames: int, most: int) -> None:
     config = replace(
         OFF, probability=1.0, num_freq_masks=0, num_time_masks=4, max_time_frames=30, max_time_fraction=0.1
     )
@@ -258,7 +258,7 @@ def test_strange_settings_are_refused(setting: dict[str, float]) -> None:
         AugmentConfig(**setting)  # type: ignore[arg-type]
 
 
-def test_views_of_a_batch_share_their_layout_and_the_plan_decides_it(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_views_of_a_batch_share_the_planned_layout(tmp_path) -> None:  # type: ignore[no-untyped-def]
     manifest = prepare(utterances(tmp_path, 12), tmp_path / "data", "set").manifest
     data = DataConfig(train=(str(manifest),), max_batch_s=8, max_utterance_s=4, min_utterance_s=0.1, num_workers=0)
     sampler = BatchSampler(load_training_cuts(data)[0], data, 1, Position())

@@ -13,7 +13,7 @@ def durations(batches: list[list[SimpleNamespace]]) -> list[list[float]]:
     return [[cut.duration for cut in batch] for batch in batches]
 
 
-def test_a_batch_lasts_no_longer_than_allowed_with_its_padding() -> None:
+def test_batch_with_padding_stays_within_its_limit() -> None:
     cuts = [SimpleNamespace(duration=seconds) for seconds in (9.0, 1.0, 2.0, 3.0, 5.0, 1.0)]
     assert durations(batches_by_length(cuts, 9.0)) == [[1.0, 1.0, 2.0], [3.0], [5.0], [9.0]]
     assert durations(batches_by_length(cuts, 10.0)) == [[1.0, 1.0, 2.0], [3.0, 5.0], [9.0]]

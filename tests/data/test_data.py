@@ -105,7 +105,7 @@ def test_a_damaged_manifest_is_one_clear_line(
     assert "train.jsonl.gz is damaged after" in error and error.count("\n") == 1
 
 
-def test_silence_stands_in_for_a_batch_without_a_readable_utterance(tones: tuple[Path, Path]) -> None:
+def test_silence_replaces_a_batch_without_readable_utterances(tones: tuple[Path, Path]) -> None:
     cut = next(iter(load_cuts(tones[0])))
     cut.features.storage_path = "nowhere"
     dataset = SpeechDataset(Tokenizer("char", ("<blk>", "<unk>", "<sos/eos>", "A")), None, 2)
@@ -115,7 +115,7 @@ def test_silence_stands_in_for_a_batch_without_a_readable_utterance(tones: tuple
     assert batch.num_tokens == 0, "it has no part in what the losses are divided by"
 
 
-def test_each_manifest_has_its_share_and_what_is_left_out_of_any_is_named(tones: tuple[Path, Path]) -> None:
+def test_manifests_have_shares_and_report_unused_data(tones: tuple[Path, Path]) -> None:
     lengths = [{cut.id: cut.duration for cut in load_cuts(path)} for path in tones]
     longest = sorted(lengths[1].values())[-3]
     config = DataConfig(train=(str(tones[0]), f"{tones[1]}*0.25"), max_utterance_s=longest, min_utterance_s=1.0)
@@ -138,7 +138,7 @@ def plans(manifests: tuple[Path, ...], position: Position = START, steps: tuple[
     return [([cut.id for cut in plan.cuts], plan.seed) for plan in sampler]
 
 
-def test_batches_do_not_depend_on_who_reads_them_nor_from_where(tones: tuple[Path, Path]) -> None:
+def test_batches_do_not_depend_on_reader_or_start(tones: tuple[Path, Path]) -> None:
     everything = plans(tones)
     assert len(everything) > 20 and len({id for ids, _ in everything for id in ids}) == 140
     assert plans(tones, Position(0, 7)) == everything[7:]
@@ -174,7 +174,7 @@ def test_a_share_is_drawn_anew_in_each_epoch(share: float) -> None:
     assert len(set.union(*epochs)) / count == pytest.approx(1 - (1 - share) ** len(epochs), abs=0.03)
 
 
-def test_the_order_is_another_in_each_epoch_and_for_each_seed() -> None:
+def test_order_differs_by_epoch_and_by_seed() -> None:
     cuts = silent_cuts(200)
     orders = {(seed, epoch): ids_of_epoch(cuts, 1.0, epoch, seed) for seed in (1, 2) for epoch in range(3)}
     everything = sorted(cut.id for cut in cuts)

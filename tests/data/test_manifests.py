@@ -55,7 +55,7 @@ def test_jsonl(tmp_path):
     assert list(reasons(result).values()) == ["missing file"]
 
 
-def test_a_table_with_odd_bytes_loses_only_those_rows(tmp_path):
+def test_table_loses_only_rows_with_odd_bytes(tmp_path):
     table = tmp_path / "t.tsv"
     table.write_bytes(b"path\ttext\na.wav\tcaf\xe9\nb.wav\tna\xc3\xafve\n\xff.wav\tx\nc.wav\t\0\nd.wav\td\te\nf.wav\n")
     read = list(read_table(table))

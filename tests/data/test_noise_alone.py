@@ -45,7 +45,7 @@ def noise(sounds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepare_noise(sounds, tmp_path_factory.mktemp("noise"))
 
 
-def test_pieces_are_marked_and_as_long_as_asked_for(noise: Path) -> None:
+def test_pieces_are_marked_and_of_the_requested_length(noise: Path) -> None:
     cuts = list(iterate_cuts(noise))
     assert 72 <= sum(cut.duration for cut in cuts) < 76
     assert min(cut.duration for cut in cuts) < 1.5 and max(cut.duration for cut in cuts) > 3
@@ -64,7 +64,7 @@ def test_lhotse_plays_what_the_features_were_made_of(noise: Path) -> None:
         assert np.median(np.abs(cut.load_features() - expected)) < 0.02
 
 
-def test_preparing_again_gives_the_same_pieces_and_another_name_others(
+def test_pieces_depend_on_the_name_only(
     noise: Path, sounds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     again, other = (prepare_noise(sounds, tmp_path, "--name", name) for name in ("kitchen", "other"))
@@ -75,7 +75,7 @@ def test_preparing_again_gives_the_same_pieces_and_another_name_others(
     assert one.id != another.id and one.duration != another.duration
 
 
-def test_pieces_differ_in_recording_room_level_and_what_is_on_top(sounds: Path) -> None:
+def test_pieces_differ_in_recording_room_level_and_overlay(sounds: Path) -> None:
     names = [str(path) for path in sorted(sounds.iterdir())]
     pieces = [piece.transform for piece in draw_pieces("x", names, 3.0, rooms=("room.flac",))]
     assert 1450 < len(pieces) < 1650
@@ -113,7 +113,7 @@ def test_what_is_on_top_has_the_promised_share(sounds: Path, mixed_db: float) ->
             assert 10 * np.log10((spectrum.sum() - of_tone) / of_tone) == pytest.approx(mixed_db, abs=1.0)
 
 
-def test_a_quiet_stretch_stays_quiet_and_a_loud_one_does_not_clip() -> None:
+def test_quiet_stretches_stay_quiet_and_loud_never_clip() -> None:
     recording = np.random.default_rng(0).standard_normal((1, 160000)).astype(np.float32)
     recording[:, :140000] *= 0.001
     levels = [10 * np.log10(power(NoiseAlone(seed, 1.0, -30.0)(recording, SAMPLE_RATE))) for seed in range(20)]
@@ -139,7 +139,7 @@ def test_what_makes_no_pieces_is_one_clear_line(
     assert message in error and error.count("\n") == 1
 
 
-def test_only_the_mark_lets_an_empty_text_into_training(noise: Path, tmp_path: Path) -> None:
+def test_only_marked_empty_texts_are_used_in_training(noise: Path, tmp_path: Path) -> None:
     with gzip.open(noise, "rt") as file:
         rows = [json.loads(line) for line in file]
     del rows[0]["custom"]

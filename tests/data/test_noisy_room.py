@@ -70,7 +70,7 @@ def test_margins_are_noise_alone_around_the_words(sounds, real):
     assert np.corrcoef(spoken, without)[0, 1] > 0.98, "the words are as they were"
 
 
-def test_a_quiet_stretch_of_noise_is_not_blown_up(tmp_path):
+def test_quiet_stretch_of_noise_is_not_amplified(tmp_path):
     hiss = 0.1 * np.random.default_rng(0).standard_normal(80000)
     hiss[:40000] *= 1e-3
     noise = write_audio(tmp_path / "half.wav", hiss)
@@ -125,7 +125,7 @@ def test_colored_noise_goes_from_white_to_brown():
     assert -0.2 < min(slopes) < 0.4 and 1.6 < max(slopes) < 2.2
 
 
-def test_copies_follow_their_utterance_and_play_back_what_the_features_are(sounds, tmp_path):
+def test_copies_follow_their_utterance_and_match_their_features(sounds, tmp_path):
     copies = NoisyCopies(2, (str(sounds[0]),), (str(sounds[1]),))
     options = PrepareOptions(speeds=(0.9, 1.0), noisy_copies=copies)
     item = Utterance("u", write_audio(tmp_path / "u.wav", speech("hello world"), 16000), "HELLO WORLD", "ann")
@@ -162,7 +162,7 @@ def test_copies_with_margins_are_longer_and_play_back(tmp_path):
         cuts[1].truncate(offset=0.2, duration=0.5).load_audio()
 
 
-def test_a_copy_that_margins_make_too_long_is_refused(tmp_path):
+def test_copy_made_too_long_by_margins_is_refused(tmp_path):
     (item,) = utterances(tmp_path, 1)
     options = PrepareOptions(max_duration_s=3.0, noisy_copies=NoisyCopies(1, margins_s=(2.0, 2.0)))
     result = prepare([item], tmp_path / "data", "set", options)

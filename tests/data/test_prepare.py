@@ -28,7 +28,7 @@ from asr.text import TextNormalizer
 FLOAT16_ERROR = 0.008
 
 
-def test_data_set_holds_features_text_and_speaker_in_order(tmp_path):
+def test_data_set_holds_features_text_and_speaker(tmp_path):
     items = [
         Utterance("b", write_audio(tmp_path / "b.wav", speech("hello world")), "Hello, world!", "ann"),
         Utterance("a", write_audio(tmp_path / "a.flac", hum(1.2)), "it’s a", None),
@@ -176,7 +176,7 @@ def test_interrupted_leaves_nothing_that_looks_complete(tmp_path, num_jobs):
     assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_interrupted_rerun_keeps_the_former_data_set_and_the_next_replaces_it(tmp_path):
+def test_interrupted_rerun_keeps_the_former_data_set(tmp_path):
     first = prepare(utterances(tmp_path, 2), tmp_path / "data", "set")
     with pytest.raises(KeyboardInterrupt):
         prepare(utterances(tmp_path, 3), tmp_path / "data", "set", on_progress=interrupt_after(3))
@@ -187,7 +187,7 @@ def test_interrupted_rerun_keeps_the_former_data_set_and_the_next_replaces_it(tm
     assert len(list((tmp_path / "data" / "set.features").iterdir())) == 1, "the former features are removed"
 
 
-def test_nothing_usable_is_an_error_and_no_data_set(tmp_path):
+def test_unusable_input_is_an_error_without_data_set(tmp_path):
     with pytest.raises(ValueError, match="no usable utterance for set: 1 x missing file"):
         prepare([Utterance("u", tmp_path / "gone.wav", "A")], tmp_path / "data", "set")
     assert [p.name for p in (tmp_path / "data").iterdir()] == ["set.refused.tsv"]
@@ -279,7 +279,7 @@ class DeadlyNormalizer(TextNormalizer):
         return os._exit, (1,)
 
 
-def test_a_worker_that_dies_is_an_error_with_a_way_out(tmp_path):
+def test_dead_worker_is_an_error_with_advice(tmp_path):
     options = PrepareOptions(DeadlyNormalizer(), num_jobs=2)
     with pytest.raises(ChildProcessError, match="use fewer --jobs"):
         prepare(utterances(tmp_path), tmp_path / "data", "set", options)

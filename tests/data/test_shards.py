@@ -42,7 +42,7 @@ def test_lhotse_streams_them(tones: tuple[Path, Path], shards: Path) -> None:
         assert np.array_equal(cut.load_features(), original.load_features())
 
 
-def test_training_reads_the_same_batches_from_them_in_mid_epoch(
+def test_training_resumes_the_same_batches_within_an_epoch(
     arguments: list[str], tones: tuple[Path, Path], shards: Path, tmp_path: Path
 ) -> None:
     everything = plans((tones[0],))

@@ -49,7 +49,7 @@ def test_a_factor_of_one_changes_nothing() -> None:
     assert torch.allclose(warp_frequencies(features, 1.0), features, atol=1e-4)
 
 
-def test_responses_use_the_whole_range_and_stay_in_it() -> None:
+def test_responses_cover_their_range_and_stay_inside() -> None:
     seed_all()
     responses = torch.stack([random_response(6.0) for _ in range(300)]) / NEPERS_PER_DB
     assert responses.abs().max() <= 6.0 + 1e-4
@@ -88,7 +88,7 @@ def test_bins_without_sound_stay_so() -> None:
     assert not torch.equal(seen[:, :60], features[:, :60])
 
 
-def test_noise_is_also_where_a_narrow_band_has_no_sound() -> None:
+def test_noise_also_fills_what_a_band_lacks() -> None:
     seed_all(6)
     features = torch.full((50, 80), -8.0)
     features[:, 60:] = LOG_FLOOR

@@ -33,7 +33,7 @@ def arguments(text: Path, out: Path, *more: object) -> list[str]:
     return ["synthesize", str(text), "--out", str(out), "--synthesizers", "espeak-ng", "--jobs", "2", *map(str, more)]
 
 
-def test_speech_is_written_with_a_manifest_that_prepare_reads(text: Path, tmp_path: Path) -> None:
+def test_writes_speech_and_a_manifest_for_prepare(text: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert main(arguments(text, out, "--num", 9)) == 0
     header, *rows = [line.split("\t") for line in (out / "manifest.tsv").read_text().splitlines()]
@@ -55,7 +55,7 @@ def test_speech_is_written_with_a_manifest_that_prepare_reads(text: Path, tmp_pa
     assert [cut.supervisions[0].speaker for cut in cuts] == [row[2] for row in rows]
 
 
-def test_an_interrupted_run_goes_on_to_the_same_end(text: Path, tmp_path: Path) -> None:
+def test_interrupted_run_ends_in_the_same_state(text: Path, tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert main(arguments(text, whole, "--num", 8)) == 0
     command = [sys.executable, "-m", "asr.cli", *arguments(text, parts, "--num", 100_000)]

@@ -113,11 +113,11 @@ def test_transcripts_that_cannot_be_are_refused(tmp_path):
     assert result.summary.num_utterances == 1
 
 
-def test_ctc_needs_a_frame_for_every_character_and_between_equal_ones():
+def test_ctc_needs_frames_for_characters_and_repeats():
     assert [num_ctc_frames(text) for text in ("", "A", "AB", "AA", "AAB B")] == [0, 1, 2, 3, 6]
 
 
-def test_a_copy_too_fast_for_its_text_is_refused_alone(tmp_path):
+def test_only_a_copy_too_fast_is_refused(tmp_path):
     audio = write_audio(tmp_path / "a.wav", hum(1.0))
     options = PrepareOptions(speeds=(1.0, 1.1))
     result = prepare([Utterance("u", audio, "AB" * 12)], tmp_path, "set", options)
