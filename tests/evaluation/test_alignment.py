@@ -38,14 +38,14 @@ def test_words_are_those_of_recognition() -> None:
     assert [(round(w.start_s / 0.04), round(w.end_s / 0.04)) for w in found] == [(0, 2), (8, 9)]
 
 
-def test_a_text_that_is_too_long_for_the_utterance_is_refused() -> None:
+def test_text_too_long_for_its_utterance_is_refused() -> None:
     assert len(align_tokens(path(4, 0, 4), [4, 4]).tokens) == 2
     for ids, num_needed in (([4, 5, 4, 5], 4), ([4, 4, 4], 5), ([], 0)):
         with pytest.raises(ValueError, match=rf"{len(ids)} tokens need {num_needed} frames, and at least 1; there are"):
             align_tokens(path(4, 0, 4), ids)
 
 
-def test_text_is_spelled_in_characters_or_in_the_fewest_pieces() -> None:
+def test_text_is_spelled_in_characters_or_fewest_pieces() -> None:
     assert spell("AB  b", list(TOKENS)) == [4, 5, 3, 5]
     assert spell("ABC A B", list(PIECES)) == [5, 8, 4, 3, 6]
     # The longest piece in front leaves a C that nothing writes.

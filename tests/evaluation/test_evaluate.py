@@ -156,7 +156,7 @@ def test_utterances_are_spread_and_data_sets_kept_apart(
     assert list(curves) == ["small, greedy", "other, greedy"] and (path, title) == (plot, "small + other")
 
 
-def test_data_sets_of_one_name_are_distinguished_by_their_folders(
+def test_data_sets_of_one_name_show_their_folders(
     data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "other"
@@ -216,7 +216,7 @@ def test_a_damaged_manifest_is_one_clear_line(
         assert f"{manifest} is damaged after" in error and "Traceback" not in error
 
 
-def test_a_checkpoint_and_its_export_rescore_with_one_weight(checkpoint: Path, tiny_onnx: Path) -> None:
+def test_checkpoint_and_export_rescore_with_one_weight(checkpoint: Path, tiny_onnx: Path) -> None:
     weights = {open_engine(path).rescore_ctc_weight for path in (checkpoint, tiny_onnx, bundled_model("float32"))}
     assert len(weights) == 1
 
@@ -285,7 +285,7 @@ def test_the_table_for_people() -> None:
     assert row == "d 640 beam 30.00 1 2 3 20 0.1500".split()
 
 
-def test_a_picture_has_the_whole_utterance_at_its_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plot_has_the_full_context_at_its_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(plots, "new_axes", lambda *size: drawn.append(new_axes(*size)) or drawn[-1])
     plots.plot_wer({"a": [(None, 0.1), (640, 0.2), (80, 0.4)], "b": [(160, 0.3)]}, tmp_path / "out.png", "title")
@@ -295,9 +295,7 @@ def test_a_picture_has_the_whole_utterance_at_its_right(tmp_path: Path, monkeypa
     assert curves == {"a": [[0, 40], [2, 20], [3, 10]], "b": [[1, 30]]}
 
 
-def test_searches_by_the_decoders_steps_agree_between_a_checkpoint_and_its_export(
-    data: Path, checkpoint: Path, tiny_onnx: Path
-) -> None:
+def test_decoder_searches_agree_between_checkpoint_and_export(data: Path, checkpoint: Path, tiny_onnx: Path) -> None:
     from asr.data.cuts import load_cuts
 
     cuts = list(load_cuts(data))[:2]
@@ -375,7 +373,7 @@ def test_command_names_the_wrong_option(
     assert message in capsys.readouterr().err
 
 
-def test_what_is_no_model_or_no_data_is_named(
+def test_names_arguments_that_are_no_model_or_data(
     data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     soundfile.write(tmp_path / "sound.wav", np.zeros(100), SAMPLE_RATE)
