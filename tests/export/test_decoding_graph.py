@@ -121,7 +121,7 @@ def test_a_graph_has_the_likeliest_words(lm: NgramLm, packed_lm: bytes) -> None:
     assert graph.tokens == ["<blk>", "▁AA", "AA", "▁B", "B", "▁K", "K"]
 
 
-def test_sherpa_onnx_reads_a_file_that_comes_back_whole(graph: DecodingGraph, tmp_path: Path) -> None:
+def test_sherpa_onnx_reads_the_graph_unchanged(graph: DecodingGraph, tmp_path: Path) -> None:
     import kaldifst
 
     graph.fst.write(tmp_path / "HLG.fst")
@@ -156,7 +156,7 @@ def test_a_language_model_without_pronunciations_is_refused() -> None:
         DecodingGraph(NgramLm(np.frombuffer(without, np.uint8)), *unpack(without), PHONES)
 
 
-def test_its_words_in_sherpa_onnx_are_those_of_our_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_of_sherpa_onnx_equal_our_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sherpa, "_check", lambda *args: (0.0, 0.0))  # takes a minute; other tests hold it
     sentences = [
         line.upper().translate(str.maketrans("", "", ".,?!;:")) for line in PROMPTS.read_text().splitlines()[1:]

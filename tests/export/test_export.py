@@ -70,7 +70,7 @@ def test_pytorch_step_equals_onnx_with_the_cache_carried(checkpoint: Checkpoint,
 
 
 @pytest.mark.parametrize("int8", [False, True])
-def test_a_stream_alone_equals_the_same_stream_in_a_batch(
+def test_stream_alone_equals_itself_in_a_batch(
     checkpoint: Checkpoint, exported: Path, exported_int8: Path, int8: bool
 ) -> None:
     case = Case(5, 6, 20, 50)
@@ -88,7 +88,7 @@ def test_a_stream_alone_equals_the_same_stream_in_a_batch(
             assert np.array_equal(alone[0][head].argmax(-1), together[row][head].argmax(-1))
 
 
-def test_in_int8_what_is_not_finite_stays_in_its_stream(exported: Path, exported_int8: Path) -> None:
+def test_nonfinite_int8_values_stay_in_their_stream(exported: Path, exported_int8: Path) -> None:
     features = np.random.default_rng(0).normal(-9, 3, (3, 35, 80)).astype(np.float32)
     num_valid = np.array([35, 35, 20])
     clean = OnnxModel(exported_int8).step(features, num_valid, OnnxModel(exported_int8).init_cache(3, 5))
@@ -216,7 +216,7 @@ def matrices(path: Path) -> list[onnx.TensorProto]:
     return [i for i in onnx.load(path).graph.initializer if len(i.dims) >= 2 and min(i.dims) > 1]
 
 
-def test_a_float_file_stores_matrices_in_16_bits_and_means_32(checkpoint: Checkpoint, exported: Path) -> None:
+def test_float_file_stores_matrices_in_16_bits(checkpoint: Checkpoint, exported: Path) -> None:
     assert {i.data_type for i in matrices(exported)} == {onnx.TensorProto.FLOAT16}, "a weight matrix stayed wide"
     model = checkpoint.pretrained().model()
     before = {name: value.clone() for name, value in model.named_parameters()}

@@ -14,7 +14,7 @@ from asr.runtime.onnx_model import OnnxModel
 from asr.training.checkpoint import Checkpoint, checkpoint_path
 
 
-def test_command_writes_a_file_and_prints_how_close_it_is(
+def test_command_writes_a_file_and_prints_its_accuracy(
     quick: None, checkpoint: Checkpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run").mkdir()

@@ -43,7 +43,7 @@ def activations(*shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("before", ["Neg", "Relu", "Softmax"])
-def test_a_row_is_close_and_does_not_depend_on_others(before: str) -> None:
+def test_rows_are_close_and_independent_of_others(before: str) -> None:
     exact, quantized = product(before), quantize(product(before))
     x = activations(5, 16)
     found, expected = run(quantized, x), run(exact, x)
@@ -73,7 +73,7 @@ def test_rows_of_a_known_range_share_a_scale() -> None:
     assert "ReduceMax" not in {node.op_type for node in quantized.graph.node}
 
 
-def test_a_range_is_a_quarter_more_than_the_largest_value_of_the_examples() -> None:
+def test_range_exceeds_the_largest_example_by_a_quarter() -> None:
     """Of what a norm gives to a product; the CTC heads' rows, and those behind no norm, find a scale for each."""
     shape = ["N", "T", NUM_MEL_BINS]
     nodes = [
@@ -104,7 +104,7 @@ def test_a_range_is_a_quarter_more_than_the_largest_value_of_the_examples() -> N
     assert found == {"rows": pytest.approx(1.25 * max(largest))}
 
 
-def test_the_bundled_file_gives_a_stream_the_same_bits_alone_and_in_batches() -> None:
+def test_bundled_file_gives_equal_bits_in_any_batch() -> None:
     """Over chunks with a cache, in any place of the batch, beside streams that are louder, shorter or at their end."""
     model = OnnxModel(bundled_model("int8"))
     assert model.metadata.batch_invariant
@@ -126,7 +126,7 @@ def test_the_bundled_file_gives_a_stream_the_same_bits_alone_and_in_batches() ->
         assert [array.tobytes() for array in caches[4]] == [array.tobytes() for array in alone]
 
 
-def test_rows_of_zeros_empty_ones_and_those_that_are_not_finite() -> None:
+def test_rows_of_zeros_empty_and_nonfinite_rows() -> None:
     quantized = quantize(product())
     x = activations(1, 6)
     clean = run(quantized, x)

@@ -165,7 +165,7 @@ def server(folder: Path, tmp_path: Path) -> Iterator[str]:
         process.wait()
 
 
-def test_its_websocket_server_gives_our_text_to_clients_at_once(
+def test_websocket_server_gives_our_text_to_several_clients(
     server: str, utterances: list[np.ndarray], ours: Callable[[np.ndarray, int], str]
 ) -> None:
     with ExitStack() as stack:
@@ -228,7 +228,7 @@ def test_streams_are_counted_beside_those_of_its_server(
         assert re.search(rf"^\| {name} \| 1 \| \d+\.\d\d \|$", done.stdout, re.M), done.stdout
 
 
-def test_the_benchmark_prints_how_to_write_what_is_not_there(
+def test_benchmark_prints_how_to_write_missing_files(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["vs_sherpa.py", str(folder), "--int8"])
