@@ -60,7 +60,7 @@ def test_what_would_alias_is_away(rate: int) -> None:
 
 
 @pytest.mark.parametrize("rate", [rate for rate in RATES if rate < SAMPLE_RATE])
-def test_nothing_appears_above_the_band_of_a_low_rate(rate: int) -> None:
+def test_low_rates_have_nothing_above_their_band(rate: int) -> None:
     output = resampled(band_noise(rate, 20, 0.9 * rate / 2), rate)
     spectrum = np.abs(np.fft.rfft(output)) ** 2
     above = np.fft.rfftfreq(len(output), 1 / SAMPLE_RATE) > 1.1 * rate / 2

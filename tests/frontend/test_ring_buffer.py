@@ -48,7 +48,7 @@ def test_int16_is_scaled() -> None:
     np.testing.assert_array_equal(ring.read(4)[0], np.array([-1, 0, 0.5, 32767 / 32768], np.float32))
 
 
-def test_a_full_ring_drops_the_new_samples_and_reports_where() -> None:
+def test_full_ring_drops_new_samples_and_reports_where() -> None:
     ring = RingBuffer(8)
     assert ring.write(ramp(0, 11)) == 8
     assert ring.num_dropped == 3
