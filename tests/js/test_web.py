@@ -94,7 +94,7 @@ def test_node_writes_the_words_of_python(spoken: Path) -> None:
         assert errors.insertions + errors.deletions + errors.substitutions <= most, (found, expected)
 
 
-def test_node_gives_every_event_of_python_with_times_and_confidence(spoken: Path) -> None:
+def test_node_gives_the_same_events_as_python(spoken: Path) -> None:
     # In float32: int8 products are rounded differently by every kind of processor.
     model = bundled_model("float32")
     events = recognize(Recognizer(model, lm=BUNDLED, chunk_ms=320), read(spoken))
@@ -120,7 +120,7 @@ def test_node_searches_over_phones_as_python_does(
 
 
 @pytest.mark.parametrize("rate", [32000, 44100])
-def test_node_resamples_and_takes_the_files_own_defaults_as_python_does(
+def test_node_resamples_and_takes_defaults_as_python_does(
     file_with_defaults: Path, conversation: np.ndarray, tmp_path: Path, rate: int
 ) -> None:
     wav = write_audio(tmp_path / "audio.wav", conversation[:150_000], rate)
@@ -224,7 +224,7 @@ def test_the_example_reports_errors_in_a_line(arguments: list[str | Path], compl
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_the_package_passes_its_own_tests_and_has_types() -> None:
+def test_package_passes_its_tests_and_has_types() -> None:
     run("npm", "test")
     run("npm", "run", "types")
 
@@ -238,7 +238,7 @@ def test_the_package_is_measured_beside_python(tones: tuple[Path, Path]) -> None
     assert re.fullmatch(pattern, output), output
 
 
-def test_the_page_recognizes_what_python_does_also_without_a_server(tmp_path: Path) -> None:
+def test_page_recognizes_as_python_also_without_a_server(tmp_path: Path) -> None:
     # In float32, where rounding cannot decide between two words.
     model = bundled_model("float32")
     run("node", "web/build.mjs", "--model", model, "--output", tmp_path / "page")
