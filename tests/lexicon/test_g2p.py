@@ -173,7 +173,7 @@ def test_error_rates_count_the_nearest_reference() -> None:
     assert (rates.words, rates.phones) == (4 / 5, (2 + 1 + 2) / (4 + 2 + 4))
 
 
-def test_words_that_need_a_rare_pair_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_that_need_rare_pairs_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     words = {word: (tuple(word.lower()),) for word in ("A", "B", "AB", "BA", "ABABQ")}
     best, rare = Aligner.best, []
     monkeypatch.setattr(Aligner, "best", lambda aligner, fewest: rare.append(fewest) or best(aligner, fewest))

@@ -25,7 +25,7 @@ C#  S IY SH AA R P
 """
 
 
-def test_a_dictionary_is_read_without_stress_and_written_again(tmp_path: Path) -> None:
+def test_dictionary_is_read_without_stress_and_written(tmp_path: Path) -> None:
     (tmp_path / "dict.txt").write_text(CMU, encoding="utf-8")
     lexicon = load_lexicon(tmp_path / "dict.txt")
     assert lexicon.pronunciations == {
@@ -122,7 +122,7 @@ def test_further_pronunciations_are_those_nearly_as_likely(monkeypatch: pytest.M
     assert asked == [("WORD", 3), ("WORD", 1)]
 
 
-def test_words_held_out_are_the_same_in_every_run() -> None:
+def test_held_out_words_are_equal_in_every_run() -> None:
     lexicon = Lexicon({letter: ((letter.lower(),),) for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
     kept, held_out = split(lexicon, 0.25)
     assert len(held_out) == 6 and {*kept.pronunciations} == {*lexicon.pronunciations} - {*held_out.pronunciations}

@@ -70,7 +70,7 @@ def test_words_are_shown_with_their_source(files: Path, capsys: pytest.CaptureFi
     assert "no pronunciation of BRONTË'S; name a model" in err
 
 
-def test_the_model_gives_a_word_as_many_pronunciations_as_asked_for(
+def test_model_gives_as_many_pronunciations_as_requested(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("asr.lexicon.make.pronounce", lambda g2p, word, count: [(("k",), -1.0), (("m",), -1.1)][:count])

@@ -32,7 +32,7 @@ def test_denominator_counts_a_repeated_text_once() -> None:
     assert found[0] == found[1] != found[2]
 
 
-def test_a_phone_has_a_token_where_it_begins_a_word_and_one_inside() -> None:
+def test_phones_have_tokens_for_word_beginning_and_inside() -> None:
     units = PhoneTokenizer(WORDS)
     assert units.phones == ("AE", "AH", "B", "EY", "K")
     assert units.encode("A CAB back") == [3, 9, 2, 6, 5, 2, 10]
@@ -92,7 +92,7 @@ def test_both_heads_are_consistent_between_views() -> None:
     assert losses.consistency.item() == pytest.approx(expected, rel=1e-4) and expected > 1e-3
 
 
-def test_an_utterance_too_long_for_its_frames_costs_nothing() -> None:
+def test_utterance_too_long_for_its_frames_costs_nothing() -> None:
     model = small()
     features, num_frames = torch.randn(1, 16, 80), torch.tensor([16])
     phones = torch.ones(1, 30, dtype=torch.int64)
@@ -164,14 +164,14 @@ def test_the_phones_of_a_model_keep_their_order() -> None:
         PhoneTokenizer(WORDS, phones=("AH", "B", "K"))
 
 
-def test_the_bundled_language_model_pronounces_words_that_it_does_not_know() -> None:
+def test_bundled_language_model_pronounces_unknown_words() -> None:
     lexicon = bundled_lexicon(["the cat", "brankovik"])
     assert lexicon["CAT"] == (("K", "AE", "T"),) and ("DH", "AH") in lexicon["THE"]
     (unknown,) = lexicon["BRANKOVIK"]
     assert unknown[:3] == ("B", "R", "AE") and unknown[-1] == "K"
 
 
-def test_fine_tuning_keeps_the_phone_head_or_reports_that_it_is_dropped(
+def test_fine_tuning_keeps_or_reports_the_phone_head(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = [argument for argument in arguments if argument.startswith("data.")]
