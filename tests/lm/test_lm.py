@@ -76,7 +76,7 @@ def test_the_packed_model_scores_as_the_arpa_file(order: int) -> None:
     assert "ABLE" in lm and "ABL" not in lm and "NEVER" not in lm
 
 
-def test_words_that_an_arpa_file_may_leave_out_are_added() -> None:
+def test_adds_words_an_arpa_file_may_omit() -> None:
     lm = packed({("A",): (-0.5, 0.0), ("B",): (-0.7, 0.0)})
     assert lm.num_ngrams == [5]
     assert lm.log_probs(["A", "C"]) == pytest.approx([-0.5 * math.log(10), -7 * math.log(10), -99 * math.log(10)])
@@ -124,7 +124,7 @@ def test_an_ngram_without_its_beginning_is_named() -> None:
         packed(arpa)
 
 
-def test_a_file_cut_short_or_with_a_byte_too_many_is_refused(tmp_path: Path) -> None:
+def test_file_too_short_or_too_long_is_refused(tmp_path: Path) -> None:
     data = pack(*read_arpa(iter(arpa_text(random_arpa(3)).splitlines())))
     for size in range(0, len(data), max(1, len(data) // 300)):
         with pytest.raises(ValueError, match="damaged"):
@@ -170,7 +170,7 @@ def toy_text(path: Path, num_sentences: int, seed: int) -> Path:
 
 
 @pytest.mark.parametrize("order", [2, 3, 4])
-def test_a_trained_model_is_a_distribution_in_every_context(order: int, tmp_path: Path) -> None:
+def test_trained_model_is_a_distribution_in_any_context(order: int, tmp_path: Path) -> None:
     text = toy_text(tmp_path / "train.txt", 3000, 0)
     for megabytes in ("1", "0.0009"):  # all n-grams; few of them
         out = tmp_path / f"{megabytes}.lm"
@@ -211,7 +211,7 @@ def test_training_learns_the_grammar_and_pruning_forgets_little(
 
 
 @pytest.mark.parametrize("order", ["2", "3", "5"])
-def test_pruning_keeps_to_the_size_asked_for_at_any_order(order: str, tmp_path: Path) -> None:
+def test_pruning_keeps_the_requested_size_at_any_order(order: str, tmp_path: Path) -> None:
     text = toy_text(tmp_path / "train.txt", 3000, 0)
     for kilobytes in (10, 30):
         command = ["lm", "train", str(text), "--order", order, "--megabytes", str(kilobytes / 1000)]

@@ -61,9 +61,7 @@ def test_a_damaged_file_is_not_unpacked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("weights", [(1, 1), (3, 1)])
-def test_models_weigh_in_a_mixture_as_often_as_they_write_the_history(
-    weights: tuple[float, float], tmp_path: Path
-) -> None:
+def test_mixture_weighs_models_by_probability_of_the_history(weights: tuple[float, float], tmp_path: Path) -> None:
     sentences = (
         ["K L M"] * 300 + ["M L K"] * 30 + ["M N L"] * 5 + ["N K L"] * 20,
         ["K M L"] * 10 + ["M K N"] * 300 + ["N K M"] * 100,
@@ -93,7 +91,7 @@ def test_models_weigh_in_a_mixture_as_often_as_they_write_the_history(
             assert r == pytest.approx(mean_often @ [p, q], abs=0.08), (history, word)
 
 
-def test_a_mixture_is_a_distribution_and_keeps_to_its_size(tmp_path: Path) -> None:
+def test_mixture_is_a_distribution_of_its_size(tmp_path: Path) -> None:
     files = [trained(tmp_path, name, f"A B C D E F G H {name}", 3 + k, 3) for k, name in enumerate(("X", "Y"))]
     out = tmp_path / "mixed.lm"
     assert main(["lm", "mix", *map(str, files), "-o", str(out), "--megabytes", "0.002"]) == 0
@@ -136,7 +134,7 @@ def test_a_mixture_has_every_ngram_of_many_words(tmp_path: Path) -> None:
         assert {tuple(own[word] for word in ngram) for ngram in level.words} <= set(found)
 
 
-def test_counts_of_a_mixture_are_how_often_its_ngrams_occur(tmp_path: Path) -> None:
+def test_mixture_counts_how_often_its_ngrams_occur(tmp_path: Path) -> None:
     """Kneser-Ney's lower orders say in how many contexts a word occurs, not how often: pruning needs the latter."""
     text = tmp_path / "text.txt"
     text.write_text("SAN FRANCISCO\n" * 30 + "".join(f"{a} {b}\n" for a in "ABCDEFGH" for b in ("IS", "WAS", a)) * 4)

@@ -53,7 +53,7 @@ def trained(text_file: Path, tokenizer: Tokenizer, path: Path, steps: int, **opt
     )
 
 
-def test_a_tree_scores_each_sentence_as_if_it_were_alone(tokenizer: Tokenizer) -> None:
+def test_tree_scores_each_sentence_as_if_alone(tokenizer: Tokenizer) -> None:
     torch.manual_seed(0)
     model = NeuralLm(tiny(tokenizer)).eval()
     pieces, parents, depths, ends = example_tree(model.config.num_pieces, 40)
@@ -98,7 +98,7 @@ def test_resumed_training_is_the_same_to_the_bit(text_file: Path, tokenizer: Tok
     assert all(torch.equal(parts.weights[name], value) for name, value in whole.weights.items())
 
 
-def test_texts_are_drawn_by_weight_and_rows_begin_with_utterances(text_file: Path, tokenizer: Tokenizer) -> None:
+def test_texts_are_drawn_by_weight_at_utterance_starts(text_file: Path, tokenizer: Tokenizer) -> None:
     often, rarely = read(text_file, 0.9, tokenizer), read(text_file, 0.1, tokenizer)
     swapped = type(rarely)("b", 0.1, np.where(rarely.pieces > 3, 5, rarely.pieces), rarely.starts, rarely.held_out)
     drawn = rows([often, swapped], 400, 8, (0, 0))

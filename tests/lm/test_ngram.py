@@ -58,12 +58,12 @@ def probability(
     return weight * probs[(*history, word)]
 
 
-def test_the_vocabulary_is_the_most_frequent_words_and_of_equals_the_first_in_the_alphabet(tmp_path: Path) -> None:
+def test_vocabulary_has_the_most_frequent_words_then_alphabetical(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("D C B E\nD C B E A\nE <s>\n")
     assert vocabulary([tmp_path / "text.txt"], 3) == ["<s>", "</s>", "<unk>", "E", "B", "C"]
 
 
-def test_perplexity_is_that_of_known_words_and_sentence_ends(tmp_path: Path) -> None:
+def test_perplexity_counts_known_words_and_sentence_ends(tmp_path: Path) -> None:
     """By Katz's recursion over each sentence, where an unknown word is a history and is not predicted."""
     words, whole = trained(tmp_path, random_text() + "A NEW WORD\n" * 3, 3)
     words[words.index("NEW")] = "OTHER"  # so that it is seen in training but unknown here
@@ -108,7 +108,7 @@ def test_probabilities_of_kneser_and_ney_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [2, 3])
-def test_the_loss_of_an_ngram_is_the_rise_of_cross_entropy_without_it(order: int, tmp_path: Path) -> None:
+def test_ngram_loss_is_the_rise_of_cross_entropy(order: int, tmp_path: Path) -> None:
     words, model = trained(tmp_path, random_text(), order)
     tokens = [token for line in random_text().splitlines() for token in ("<s>", *line.split(), "</s>")]
     found, longest = losses(model)[-1], ngrams(words, model)[0]

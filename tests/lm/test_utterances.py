@@ -18,7 +18,7 @@ PROSE = [
 ]
 
 
-def test_words_keep_their_order_and_lose_only_case_and_marks() -> None:
+def test_words_lose_only_case_and_marks() -> None:
     words = " ".join(utterances(PROSE * 20, {})).split()
     expected = "MISTER BROWN'S DOG WHICH HAD SLEPT ROSE AND BARKED NOBODY CAME".split()
     assert words[: len(expected)] == expected
@@ -39,7 +39,7 @@ def test_most_sentences_and_some_commas_end_an_utterance() -> None:
     assert 100 < num_cut_at_commas < 230
 
 
-def test_no_utterance_is_longer_than_twenty_seconds_of_speech() -> None:
+def test_utterances_have_at_most_twenty_seconds_of_speech() -> None:
     found = list(utterances(["word " * 1000], {}))
     assert max(len(utterance.split()) for utterance in found) == MAX_WORDS
     assert sum(len(utterance.split()) for utterance in found) == 1000
@@ -54,7 +54,7 @@ def test_spellings_change_words_and_pairs_of_words(tmp_path: Path) -> None:
     )
 
 
-def test_a_table_of_three_columns_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_table_of_three_columns_is_refused_by_line(tmp_path: Path) -> None:
     table = tmp_path / "odd.tsv"
     table.write_text("A\tB\nC\tD\tE\n")
     with pytest.raises(LmError, match="line 2"):
