@@ -77,7 +77,7 @@ def test_residuals_before_and_after_the_norm() -> None:
         torch.testing.assert_close(residual(x, torch.sin), expected)
 
 
-def test_dropout_takes_channels_of_whole_sequences_and_keeps_the_mean() -> None:
+def test_dropout_takes_whole_channels_and_keeps_the_mean() -> None:
     torch.manual_seed(0)
     dropout, x = LockedDropout(0.25), torch.ones(64, 5, 100)
     out = dropout.train()(x)

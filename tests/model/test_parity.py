@@ -105,7 +105,7 @@ def test_parity_holds_with_a_running_mean(chunk: int, left_context: int) -> None
 
 
 @pytest.mark.parametrize(("num_layers", "inner_layer"), [(1, 1), (2, 1), (3, 1), (4, 2)])
-def test_the_layer_in_the_middle_is_read_as_if_it_were_the_last(num_layers: int, inner_layer: int) -> None:
+def test_middle_layer_is_read_like_the_last(num_layers: int, inner_layer: int) -> None:
     model = make_model(replace(SMALL, encoder_layers=num_layers))
     short = AsrModel(replace(SMALL, encoder_layers=inner_layer)).eval()
     short.load_state_dict(model.state_dict(), strict=False)
@@ -180,7 +180,7 @@ def test_every_feature_frame_reaches_the_output() -> None:
         assert not torch.equal(before, after), f"the last of {num_frames} feature frames is ignored"
 
 
-def test_a_stream_alone_equals_the_same_stream_in_a_batch() -> None:
+def test_stream_alone_equals_itself_in_a_batch() -> None:
     model = make_model()
     features = speech(5)
     lengths = [NUM_FRAMES, 88, 333, 64, 590]

@@ -35,7 +35,7 @@ def test_a_rotary_score_is_that_of_complex_numbers() -> None:
         assert float(scores[i, j]) == pytest.approx(float(expected), abs=1e-4)
 
 
-def test_a_relative_bias_is_that_of_the_distance_up_to_a_limit() -> None:
+def test_relative_bias_depends_on_distance_to_a_limit() -> None:
     positions = Positions("relative", 8, num_heads=2)
     table = torch.randn(2, 2 * MAX_RELATIVE_DISTANCE + 1, generator=torch.Generator().manual_seed(0))
     positions.relative_bias.data = table
