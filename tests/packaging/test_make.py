@@ -34,7 +34,7 @@ def test_pytorch_comes_from_the_index_that_is_chosen(variable: str, shown: str, 
 
 
 @pytest.mark.parametrize("target", ["stream", "serve", "train-tools"])
-def test_set_up_ends_with_the_place_of_the_commands(target: str, tmp_path: Path) -> None:
+def test_set_up_ends_by_naming_the_commands(target: str, tmp_path: Path) -> None:
     commands = subprocess.run(
         ["make", "--dry-run", "--no-print-directory", "-C", str(ROOT), f"VENV={tmp_path}/venv", target],
         capture_output=True,

@@ -27,7 +27,7 @@ def test_the_changelog_begins_with_it() -> None:
     assert versions[0][0] == asr.__version__
 
 
-def test_cmake_projects_get_an_error_that_names_the_option() -> None:
+def test_cmake_projects_get_an_error_naming_the_option() -> None:
     series = asr.__version__.rpartition(".")[0]
     for page in ("docs/guides/c_api.md", "tests/capi/consumer/CMakeLists.txt"):
         assert f"find_package(asr_stream {series} REQUIRED)" in (ROOT / page).read_text()
