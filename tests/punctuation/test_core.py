@@ -64,7 +64,7 @@ def test_classes_of_pauses() -> None:
 
 
 @pytest.mark.parametrize("start_s", [0.0, 0.28, 1.28, 1e3 + 0.1, 2**31 / 16000 - 1, 2**32 / 16000 - 1])
-def test_the_class_of_a_pause_is_the_same_at_all_times_of_a_stream(start_s: float) -> None:
+def test_pause_class_does_not_depend_on_stream_time(start_s: float) -> None:
     """Pauses of whole frames, of 40 ms, are the differences of two times, which are rounded."""
     for frame in range(50):
         ends_s = start_s + 0.04 * frame
@@ -116,7 +116,7 @@ def test_what_an_earlier_step_wrote_stays() -> None:
     assert show("p.m.", {0: QUESTION}, {}, complete=True) == "p.m.?"
 
 
-def test_a_name_behind_a_title_begins_with_a_capital() -> None:
+def test_name_after_a_title_begins_with_a_capital() -> None:
     assert (
         show("so Mr. kidder met Mrs. o'hara and Mr. github", {}, {}) == "So Mr. Kidder met Mrs. O'hara and Mr. GitHub"
     )
@@ -130,7 +130,7 @@ def test_a_name_behind_a_title_begins_with_a_capital() -> None:
     assert show("so de la mare left", {}, {}) == "So de la mare left"
 
 
-def test_three_words_of_a_speaker_who_has_ended_end_in_a_mark() -> None:
+def test_last_words_of_a_speaker_get_a_mark() -> None:
     likely = np.float32([0.5, 0.4, 0.06, 0.04])
     asked = np.float32([0.5, 0.4, 0.04, 0.06])
     assert show("he left me", {2: likely}, {}, complete=True) == "He left me."
@@ -140,7 +140,7 @@ def test_three_words_of_a_speaker_who_has_ended_end_in_a_mark() -> None:
     assert show("he left me", {2: likely}, {}) == "He left me"
 
 
-def test_a_comma_far_into_a_sentence_may_be_a_full_stop() -> None:
+def test_comma_far_into_a_sentence_becomes_full_stop() -> None:
     doubtful = np.float32([0.1, 0.55, 0.35, 0.0])
     text = "one two three four five six seven eight nine"
     assert show(text, {7: doubtful}, {}) == "One two three four five six seven eight. Nine"
@@ -166,7 +166,7 @@ def test_names_are_not_shouted() -> None:
     assert show("so unesco left", {}, {1: shout(0.9)}) == "So UNESCO left"
 
 
-def test_a_title_is_the_word_that_training_text_has() -> None:
+def test_title_is_the_word_that_training_has() -> None:
     # There "Mr." is the word mr without a mark behind it; as another word its name would look like any word.
     a, b = word_features(["Mr.", "9."]), word_features(["mr", "9"])
     assert np.array_equal(a, b)

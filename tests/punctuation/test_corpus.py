@@ -69,7 +69,7 @@ def test_marks_and_cases_of_a_line(line: str, expected: str) -> None:
         " ".join(["word"] * 121) + ".",
     ],
 )
-def test_what_is_no_prose_is_left_out_and_parts_the_text(line: str) -> None:
+def test_text_other_than_prose_separates_the_prose(line: str) -> None:
     corpus = corpus_of("He left.", line, "She stayed.")
     assert shown(corpus) == "~he left. ~she stayed."
     assert corpus.breaks.tolist() == [0, 2]
@@ -85,7 +85,7 @@ def test_capitals_for_emphasis_teach_nothing() -> None:
     assert corpus.cases[-2] == UNKNOWN_CASE and corpus.cases[2] == LOWER
 
 
-def test_words_of_mixed_case_are_listed_with_their_usual_spelling() -> None:
+def test_lists_mixed_case_words_in_their_usual_spelling() -> None:
     corpus = corpus_of(*["We use GitHub and McDonald."] * 6, "We use Github.", "A tYpo.")
     assert corpus.mixed == {"github": "GitHub", "mcdonald": "McDonald"}
     assert shown(corpus).startswith("~we use Github and Mcdonald.")  # capitalized: the list says how
@@ -93,7 +93,7 @@ def test_words_of_mixed_case_are_listed_with_their_usual_spelling() -> None:
     assert rare.mixed == {} and shown(rare).startswith("~we use ~github.")
 
 
-def test_reading_parts_of_a_file_and_no_more_words_than_asked(tmp_path: Path) -> None:
+def test_reads_parts_of_files_up_to_the_words(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("".join(f"The number is {i}.\n" for i in range(1000)), encoding="utf-8")
     assert len(read(path, 1 << 20)) == 4000
@@ -105,7 +105,7 @@ def test_reading_parts_of_a_file_and_no_more_words_than_asked(tmp_path: Path) ->
     assert read(path, 40, apart=True).corpus().breaks.tolist() == list(range(0, 40, 4))
 
 
-def test_a_part_of_a_file_is_read_in_blocks_from_all_over_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_a_share_in_blocks_across_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asr.punctuation.corpus._BLOCK", 1000)
     path = tmp_path / "text.txt"
     path.write_text("".join(f"Numbers undoubtedly follow {i}.\n" for i in range(1000, 3000)))  # 33 bytes a line

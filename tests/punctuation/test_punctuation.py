@@ -137,7 +137,7 @@ def test_texts_of_a_batch_are_answered_as_alone(files: dict[bool, Punctuation]) 
                 np.testing.assert_allclose(batch[row, : len(alone)], alone, atol=1e-6)
 
 
-def test_the_look_ahead_is_used_to_the_last_word(files: dict[bool, Punctuation]) -> None:
+def test_uses_the_look_ahead_to_the_last_word(files: dict[bool, Punctuation]) -> None:
     file = files[False]
     words = ["he"] * 30
     whole = file.answer(words).mark_probs
@@ -158,7 +158,7 @@ def test_windows_answer_as_the_whole_text_does(
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-def test_a_pause_before_a_word_matters_and_nan_is_unknown(files: dict[bool, Punctuation]) -> None:
+def test_pause_before_a_word_matters_unless_unknown(files: dict[bool, Punctuation]) -> None:
     words = ["he", "saw", "john", "but", "why"]
     unknown = files[False].answer(words).mark_probs
     assert np.array_equal(files[False].answer(words, [math.nan] * 5).mark_probs, unknown)
@@ -216,7 +216,7 @@ def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
         train(corpus, [], stopped, options, PunctuatorConfig(), resume=saved)
 
 
-def test_the_rate_rises_and_falls_and_gradients_are_clipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rate_rises_and_falls_and_gradients_are_clipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rates, norms = [], []
 
     def build(model: torch.nn.Module, config: OptimConfig) -> torch.optim.Optimizer:
@@ -242,7 +242,7 @@ def test_the_rate_rises_and_falls_and_gradients_are_clipped(tmp_path: Path, monk
     assert norms == pytest.approx([1.0] * 20, rel=1e-3)
 
 
-def test_a_training_ends_after_its_minutes_over_all_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_ends_after_its_minutes_across_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count(0.0, 1.0)
     monkeypatch.setattr("asr.punctuation.train.time", SimpleNamespace(monotonic=lambda: next(clock)))
     options = dataclasses.replace(DEFAULTS, steps=1000, rows=1, length=16)
@@ -253,7 +253,7 @@ def test_a_training_ends_after_its_minutes_over_all_sessions(tmp_path: Path, mon
     assert again.step == done.step
 
 
-def test_the_offset_is_that_of_what_was_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offset_comes_from_held_out_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tuned, scored = [], []
     monkeypatch.setattr("asr.punctuation.train.tune", lambda model, corpora: tuned.append(corpora) or 0.45)
     held_out = [(name, prose(3, seed)) for seed, name in enumerate("ab")]
@@ -265,7 +265,7 @@ def test_the_offset_is_that_of_what_was_held_out(tmp_path: Path, monkeypatch: py
     assert scored == [(1, "a"), (1, "b")]
 
 
-def test_the_loss_is_that_of_marks_and_half_that_of_cases() -> None:
+def test_loss_is_of_marks_plus_half_of_cases() -> None:
     """Means over the words that have a label."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(2, 3, 4, generator=generator), torch.randn(2, 3, 3, generator=generator)
@@ -339,7 +339,7 @@ def test_files_that_are_no_models(tmp_path: Path, files: dict[bool, Punctuation]
         PunctuationCheckpoint.load(tmp_path / "x.pt")
 
 
-def test_marks_that_are_too_rarely_the_likeliest_are_tuned_for(checkpoint: PunctuationCheckpoint) -> None:
+def test_tuning_raises_marks_that_are_rarely_likeliest(checkpoint: PunctuationCheckpoint) -> None:
     corpus = prose(100, 4)
     shy = dataclasses.replace(checkpoint, none_offset=-6.0)  # too much for no mark
     before = evaluate(shy.model(), corpus).marks["all marks"]

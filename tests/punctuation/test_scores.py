@@ -41,7 +41,7 @@ def test_nothing_is_expected_and_nothing_found() -> None:
     assert str(scores) == "1 words, F1 (precision recall): ; PER 0.0%"
 
 
-def test_a_sentence_begins_with_a_capital_but_behind_a_question_the_network_decides() -> None:
+def test_network_decides_the_case_after_a_question() -> None:
     marks = np.eye(4, dtype=np.float32)[[PERIOD, QUESTION, COMMA, PERIOD]]
     words = ["yes", "why", "so", "that"]
     found = shown(Answer(marks, np.eye(3, dtype=np.float32)[[LOWER, UPPER, LOWER, LOWER]]), words)
@@ -71,7 +71,7 @@ class Network:
         return self.ask(words)
 
 
-def test_each_text_is_asked_for_by_itself_and_sentences_begin_with_capitals() -> None:
+def test_each_text_is_scored_by_itself() -> None:
     u = UNKNOWN_CASE
     corpus = corpus_of("abcab", [NONE] * 4 + [PERIOD], [u, LOWER, u, u, CAPITALIZED], [0, 3], [0, 3])
     asked = []
@@ -89,7 +89,7 @@ def test_each_text_is_asked_for_by_itself_and_sentences_begin_with_capitals() ->
     assert evaluate(Network(ask), corpus, max_words=3).num_words == 3
 
 
-def test_the_offset_is_tuned_for_the_mean_over_corpora() -> None:
+def test_offset_is_tuned_for_the_mean_over_corpora() -> None:
     """A comma is found after x from an offset of 0.1 on, after y from one of 0.4 on."""
 
     def ask(words: Sequence[str]) -> Answer:
