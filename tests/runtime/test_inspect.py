@@ -83,7 +83,7 @@ def test_a_file_without_decoder_is_whole(tmp_path: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out)["decoder"] is None
 
 
-def test_a_terminal_without_the_tokens_script_still_reads_it() -> None:
+def test_terminal_without_the_tokens_script_shows_escapes() -> None:
     command = [sys.executable, "-m", "asr.cli", "inspect"]
     done = subprocess.run(command, capture_output=True, env={"PYTHONIOENCODING": "ascii"}, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -131,7 +131,7 @@ def test_attention_search_normalizes_by_length() -> None:
 
 
 @pytest.mark.parametrize("ctc_weight", [0.0, 0.5])
-def test_no_audio_is_no_sentence_but_the_empty_one(ctc_weight: float) -> None:
+def test_no_audio_gives_only_the_empty_sentence(ctc_weight: float) -> None:
     none = np.zeros((0, VOCAB_SIZE), np.float32)
     found = joint_search(none, TableDecoder(1), np.zeros((0, 2), np.float32), ctc_weight)
     assert [sentence.tokens for sentence in found] == [[]]

@@ -110,7 +110,7 @@ def test_its_features_are_ours(num_samples: int, page: ModuleType) -> None:
         np.testing.assert_allclose(page.fbank(samples), features(samples), rtol=0, atol=1e-3)
 
 
-def test_its_tables_of_inputs_and_outputs_are_the_codes() -> None:
+def test_tables_of_inputs_and_outputs_match_the_code() -> None:
     meta = replace(OnnxModel(bundled_model()).metadata, phones=("AA", "B", "K"), num_decoder_layers=13)
     named = ("num_layers", "num_decoder_layers", "dim", "num_mel_bins", "vocab_size")
     sizes = {str(getattr(meta, name)): name for name in named}
@@ -137,7 +137,7 @@ def test_its_states_are_those_of_a_new_file(tiny_onnx: Path) -> None:
     assert f"```\n{listed}\n```" in PAGE
 
 
-def test_its_program_keeps_the_states_of_a_new_file(tiny_onnx: Path, page: ModuleType) -> None:
+def test_program_keeps_the_states_of_new_files(tiny_onnx: Path, page: ModuleType) -> None:
     recognizer = Recognizer(tiny_onnx, search="greedy", second_pass=False, punctuation=None, text="plain")
     events = recognize(recognizer, soundfile.read(SAMPLE, dtype="int16")[0])
     assert page.transcribe(str(tiny_onnx), str(SAMPLE)) == " ".join(e.raw for e in events if isinstance(e, Final))

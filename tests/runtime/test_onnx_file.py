@@ -65,7 +65,7 @@ def opened_everywhere(folder: Path) -> dict[str, bool]:
     return refused
 
 
-def test_a_file_cut_off_at_every_64th_is_refused(tmp_path: Path) -> None:
+def test_truncated_file_is_refused(tmp_path: Path) -> None:
     whole = bundled_model().read_bytes()
     for part in range(64):
         (tmp_path / f"{part:02}.onnx").write_bytes(whole[: len(whole) * part // 64])
@@ -81,7 +81,7 @@ def test_random_bytes_are_refused(tmp_path: Path) -> None:
     assert len(refused) == 64 and all(refused.values())
 
 
-def test_flipped_bits_of_the_metadata_are_refused_or_harmless(tiny_onnx: Path, tmp_path: Path) -> None:
+def test_flipped_metadata_bits_are_refused_or_harmless(tiny_onnx: Path, tmp_path: Path) -> None:
     whole = tiny_onnx.read_bytes()
     begin, decoder, end = (whole.index(key) for key in (b"model_type", b"decoder_onnx", b"sample_rate"))
     source = random.Random(2)
@@ -135,7 +135,7 @@ def external(graph: onnx.ModelProto, location: str) -> onnx.ModelProto:
     return graph
 
 
-def test_other_opsets_and_data_outside_the_file_are_refused(tiny_onnx: Path, tmp_path: Path) -> None:
+def test_other_opsets_and_external_data_are_refused(tiny_onnx: Path, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     os.mkfifo(folder / "pipe")  # who reads it waits for ever
@@ -182,7 +182,7 @@ def _places() -> Iterator[tuple[str, Callable[[onnx.ModelProto, TensorProto], No
 
 
 @pytest.mark.parametrize("put", [pytest.param(put, id=place) for place, put in _places()])
-def test_data_outside_the_file_is_found_wherever_a_tensor_may_be(
+def test_external_data_is_found_in_any_tensor(
     put: Callable[[onnx.ModelProto, TensorProto], None],
 ) -> None:
     model = helper.make_model(_graph(), opset_imports=[helper.make_opsetid("", ONNX_OPSET)])

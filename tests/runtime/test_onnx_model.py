@@ -165,7 +165,7 @@ def test_a_foreign_graph_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
         OnnxModel(foreign)
 
 
-def test_an_output_that_the_format_does_not_have_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
+def test_output_unknown_to_the_format_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
     odd = tmp_path / "odd.onnx"
     model = onnx.load(tiny_onnx)
     assert not OnnxModel(tiny_onnx).metadata.phones
@@ -185,7 +185,7 @@ def test_metadata_that_contradicts_the_graph_is_refused(tiny_onnx: Path, tmp_pat
         OnnxModel(tmp_path / "odd.onnx")
 
 
-def test_a_damaged_decoder_is_found_when_it_is_used(tiny_onnx: Path, tmp_path: Path) -> None:
+def test_damaged_decoder_is_found_on_use(tiny_onnx: Path, tmp_path: Path) -> None:
     graph = onnx.load(tiny_onnx)
     entry = next(p for p in graph.metadata_props if p.key == "decoder_onnx")
     entry.value = entry.value[: len(entry.value) // 8 * 4]
@@ -195,7 +195,7 @@ def test_a_damaged_decoder_is_found_when_it_is_used(tiny_onnx: Path, tmp_path: P
         model.score([[3]], np.zeros((5, model.metadata.dim), np.float32))
 
 
-def test_a_decoder_of_an_older_file_scores_and_makes_no_steps(tiny_onnx: Path, tmp_path: Path) -> None:
+def test_decoder_of_an_older_file_only_scores(tiny_onnx: Path, tmp_path: Path) -> None:
     model = OnnxModel(tiny_onnx)
     path = in_former_format(tiny_onnx, tmp_path / "odd.onnx", 2)
     older = OnnxModel(path)
@@ -210,7 +210,7 @@ def test_a_decoder_of_an_older_file_scores_and_makes_no_steps(tiny_onnx: Path, t
         mixed.score(tokens, encoder_out)
 
 
-def test_a_missing_file_a_folder_and_options_are_named(tiny_onnx: Path, tmp_path: Path) -> None:
+def test_missing_files_folders_and_options_are_named(tiny_onnx: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"no model file .*none\.onnx"):
         OnnxModel(tmp_path / "none.onnx")
     with pytest.raises(ModelError, match="no model file"):
@@ -238,7 +238,7 @@ def test_a_missing_cuda_provider_names_what_to_install(tiny_onnx: Path, monkeypa
         OnnxModel(tiny_onnx, provider="cuda")
 
 
-def test_a_cuda_that_does_not_start_is_no_silent_cpu(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_failure_does_not_fall_back_silently(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import onnxruntime
 
     start = onnxruntime.InferenceSession
@@ -250,7 +250,7 @@ def test_a_cuda_that_does_not_start_is_no_silent_cpu(tiny_onnx: Path, monkeypatc
         OnnxModel(tiny_onnx, provider="cuda")
 
 
-def test_the_cuda_libraries_of_pip_are_found_and_nothing_is_printed(
+def test_cuda_libraries_of_pip_are_found_without_output(
     tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import onnxruntime
@@ -273,7 +273,7 @@ def test_the_cuda_libraries_of_pip_are_found_and_nothing_is_printed(
     assert loaded == ["cuda", "session"] and capsys.readouterr() == ("", "")
 
 
-def test_a_gpu_that_fails_is_not_blamed_on_the_file(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_failure_is_not_blamed_on_the_file(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import onnxruntime
 
     said = (
@@ -409,7 +409,7 @@ def test_init_cache_names_the_wrong_size(model: OnnxModel) -> None:
             model.init_cache(*arguments)
 
 
-def test_nothing_heavy_is_imported_before_a_model_is_opened() -> None:
+def test_imports_nothing_heavy_before_a_model_opens() -> None:
     program = (
         "import sys, asr.runtime.onnx_model, asr.runtime.search\n"
         "heavy = {'torch', 'onnxruntime', 'onnx', 'lhotse', 'scipy'} & set(sys.modules)\n"

@@ -40,7 +40,7 @@ def sure(bias: float, least: float, mean: float) -> object:
     return pytest.approx(1 / (1 + math.exp(-(bias + least + mean))))
 
 
-def test_words_end_a_frame_before_their_last_token_does() -> None:
+def test_words_end_before_their_last_token_does() -> None:
     found = words(spoken([4, 5, 3, 6, 5]), TOKENS, with_lm=True)
     assert found == [
         Word("AB", 0.0, pytest.approx(11 * 0.04), sure(-1.40, 1.85 / 2, 2.51 * 3 / 4)),
@@ -48,7 +48,7 @@ def test_words_end_a_frame_before_their_last_token_does() -> None:
     ]
 
 
-def test_without_a_language_model_a_word_needs_more_to_be_believed() -> None:
+def test_confidence_is_lower_without_a_language_model() -> None:
     hypothesis = Hypothesis(
         [4, 5], log_prob=0, lm_score=0, start_frames=[0, 10], end_frames=[2, 12], confidences=[0.5, 1.0]
     )
@@ -58,7 +58,7 @@ def test_without_a_language_model_a_word_needs_more_to_be_believed() -> None:
 
 
 @pytest.mark.parametrize(("gap", "start"), [(0, 3), (1, 3), (3, 3), (4, 8), (20, 24)])
-def test_in_fluent_speech_a_word_begins_where_the_one_before_it_ends(gap: int, start: int) -> None:
+def test_fluent_words_begin_where_the_previous_one_ends(gap: int, start: int) -> None:
     hypothesis = Hypothesis(
         [6, 6], log_prob=0, lm_score=0, start_frames=[0, 4 + gap], end_frames=[4, 6 + gap], confidences=[1, 1]
     )
@@ -116,7 +116,7 @@ def test_rescoring_weighs_ctc_against_the_decoder(weight: float, best: int) -> N
     assert rescore(hypotheses, scores, weight) == best
 
 
-def test_rescoring_counts_the_language_model_to_the_first_pass() -> None:
+def test_rescoring_counts_the_language_model_as_first_pass() -> None:
     hypotheses = [spoken([4], -2.0, lm_score=-5.0), spoken([5], -4.0, lm_score=-1.0)]
     assert rescore(hypotheses, [0.0, 0.0], 0.5) == 1
     assert rescore(hypotheses, [0.0, -1.9], 0.5) == 1

@@ -100,7 +100,7 @@ def test_a_new_state_is_declared(exported: Path) -> None:
     assert [array.shape for array in model.init_cache(5, 7)] == [(5, 3, 7, 64)] * 2 + [(5,), (80, 5), (5,)]
 
 
-def test_a_new_state_is_carried_from_step_to_step(exported: Path, pretrained: Pretrained) -> None:
+def test_new_state_is_carried_between_steps(exported: Path, pretrained: Pretrained) -> None:
     model, case = OnnxModel(exported), Case(3, 4, 9, 50)
     features, num_frames = speech_like(pretrained.model(), case, seed=8)
     expected, cache = step_torch(pretrained.model(), features, num_frames, case)
@@ -149,7 +149,7 @@ def test_python_and_c_recognize_with_a_new_state(
         assert stream.events() == expected
 
 
-def test_a_contract_with_its_own_states_refuses_a_new_one(pretrained: Pretrained) -> None:
+def test_contract_with_fixed_states_refuses_a_new_one(pretrained: Pretrained) -> None:
     with pytest.raises(
         ExportError, match="keeps the states keys, values, num_frames, mean, count; sherpa-onnx carries"
     ):
