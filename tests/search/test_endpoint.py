@@ -55,7 +55,7 @@ def test_silence_without_speech() -> None:
     assert rule(endpointer, 125, 125, False) == "silence_without_speech"
 
 
-def test_long_utterance_ends_at_a_pause_then_between_words_and_at_last_anywhere() -> None:
+def test_long_utterance_ends_at_pause_word_then_anywhere() -> None:
     endpointer = Endpointer()
     assert rule(endpointer, 499, 10, True, True) is None
     assert rule(endpointer, 500, 5, True, True) is None

@@ -131,14 +131,14 @@ def silence(ids: list[int], **options: object) -> int:
     return run.finals[0][1] - len(ids)
 
 
-def test_a_finished_sentence_ends_sooner_than_an_unfinished_one() -> None:
+def test_finished_sentence_ends_sooner_than_an_unfinished_one() -> None:
     finished, unfinished = frames("BBBBBBA"), frames("AAAAAAB")
     assert silence(finished) == 13  # 0.5 s
     assert silence(unfinished) == 29  # 0.2 s and 0.16 s for each of 5.8 nats
     assert silence(finished, with_lm=False) == silence(unfinished, with_lm=False) == 17
 
 
-def test_the_network_for_punctuation_says_whether_the_sentence_is_over() -> None:
+def test_punctuation_network_decides_if_the_sentence_is_over() -> None:
     words = frames("AAAAAAA")
     assert silence(words, with_lm=False, sentence_end=1 / (1 + math.exp(-3))) == 18  # 0.7 s
     assert silence(words, with_lm=False, sentence_end=0.5) == 27
@@ -148,7 +148,7 @@ def test_the_network_for_punctuation_says_whether_the_sentence_is_over() -> None
     assert silence(frames("AAAAAAB"), sentence_end=1.0) == 19
 
 
-def test_the_network_is_asked_once_in_a_pause_that_may_end_the_utterance() -> None:
+def test_network_runs_once_in_a_possible_end() -> None:
     run = StreamRun(frames("AAAAAAA", 12, "AA", 14, "A", 60), sentence_end=0.3)
     assert [text for text, _ in run.finals] == ["a a a a a a a a a a"]  # plain text
     assert [units.num_words for units in run.asked] == [9, 10]  # 12 frames are less than the least silence
@@ -160,13 +160,13 @@ def test_the_network_is_asked_once_in_a_pause_that_may_end_the_utterance() -> No
     assert not StreamRun(frames("AAAAAAA", 60), sentence_end=0.3, min_silence_after_speech_s=2.0).asked  # a fixed one
 
 
-def test_the_network_is_given_the_pauses_of_the_words_that_are_shown() -> None:
+def test_network_gets_the_pauses_of_shown_words() -> None:
     run = StreamRun(frames("CCC", 12, "CC", 60), with_lm=False, sentence_end=1.0, formatted=True)
     assert len(run.finals) == 1
     assert run.asked[-1].pauses.tolist() == [0, 0, 1, 1, 5, 1, 0]  # of the final: classes, as above
 
 
-def test_the_network_knows_that_a_sentence_goes_on_after_a_forced_cut() -> None:
+def test_network_knows_of_a_forced_cut() -> None:
     run = StreamRun(frames("A" * 20, 8, "A", 36, "A", 44), sentence_end=0.9, max_utterance_s=2.0)
     assert [len(text.split()) for text, _ in run.finals] == [20, 1, 1]
     first_units = [units.features[0].tolist() for units in run.asked]
@@ -174,7 +174,7 @@ def test_the_network_knows_that_a_sentence_goes_on_after_a_forced_cut() -> None:
     assert first_units == [continues, sentence]
 
 
-def test_the_sentence_goes_on_after_a_forced_cut_and_silence() -> None:
+def test_sentence_goes_on_after_forced_cut_and_silence() -> None:
     run = StreamRun(frames("A" * 20, 80, "A", 44), sentence_end=0.9, max_utterance_s=2.0, silence_without_speech_s=1.0)
     assert [len(text.split()) for text, _ in run.finals] == [20, 1]
     (continues,) = (special.tolist() for special in special_features_of("continues"))
@@ -205,7 +205,7 @@ def test_who_has_paused_is_waited_for() -> None:
     assert silence(frames("AAAAAA", 16, "AAAA"), with_lm=False) == 24
 
 
-def test_a_pause_that_has_cut_an_unfinished_sentence_is_waited_for_the_next_time() -> None:
+def test_pause_that_split_a_sentence_raises_next_timeout() -> None:
     cut = StreamRun(frames("AAAAAAB", 32, "AAAAAAA", 60))
     assert [text for text, _ in cut.finals] == ["a a a a a a b", "a a a a a a a"]
     first, second = (frame for _, frame in cut.finals)
@@ -218,7 +218,7 @@ def test_a_pause_that_has_cut_an_unfinished_sentence_is_waited_for_the_next_time
 
 
 @pytest.mark.parametrize(("silence", "expected"), [(50, 19), (50 + 125, 13)])
-def test_half_of_a_pause_is_expected_in_the_next_utterance_but_not_after_silence(silence: int, expected: int) -> None:
+def test_next_timeout_expects_half_unless_silence_follows(silence: int, expected: int) -> None:
     first = frames("AAAAAAB", 26, "AAAAAAA")
     second = frames("AAAAAAA")
     run = StreamRun([*first, *[0] * silence, *second, *[0] * 60])
@@ -227,7 +227,7 @@ def test_half_of_a_pause_is_expected_in_the_next_utterance_but_not_after_silence
 
 
 @pytest.mark.parametrize(("pause", "context"), [(70, True), (90, False)])
-def test_the_second_pass_attends_to_the_speech_just_before(pause: int, context: bool) -> None:
+def test_second_pass_attends_to_the_previous_speech(pause: int, context: bool) -> None:
     first, second = frames("AAAAAAB"), frames("BBAAA")
     run = StreamRun([*first, *[0] * pause, *second, *[0] * 60], second_pass=True)
     assert [text for text, _ in run.finals] == ["a a a a a a b", "b b a a a"]

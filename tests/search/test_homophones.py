@@ -39,7 +39,7 @@ def words(search: CtcPrefixBeamSearch, *tokens: str, finished: bool = False) -> 
     return [[NAMES[word] for word in h.words] for h in found]
 
 
-def test_the_likeliest_six_in_context_go_on_and_of_equals_the_first_in_the_vocabulary(
+def test_keeps_six_best_homophones(
     search: CtcPrefixBeamSearch,
 ) -> None:
     search.advance(np.concatenate((sure("\u2581AA"), sure("", "\u2581B"))))
@@ -47,13 +47,13 @@ def test_the_likeliest_six_in_context_go_on_and_of_equals_the_first_in_the_vocab
     assert found == ["H07", "H20", "H18", "H19", "H17", "H15"]
 
 
-def test_the_word_under_way_is_the_likeliest_and_the_last_one_ends_the_sentence(search: CtcPrefixBeamSearch) -> None:
+def test_current_word_is_likeliest_and_last_ends_sentence(search: CtcPrefixBeamSearch) -> None:
     search.advance(sure("\u2581AA"))
     assert words(search, "\u2581AA") == [["H07"]]
     assert words(search, "\u2581AA", finished=True) == [["H18"]]
 
 
-def test_a_word_enters_a_beam_that_has_its_homophone_before_the_same_phone(fusion: LmFusion) -> None:
+def test_word_joins_a_beam_with_its_homophone(fusion: LmFusion) -> None:
     search = CtcPrefixBeamSearch(beam_size=2, lm=fusion)
     doubtful = np.full((1, len(TOKENS)), 0.01, np.float32)
     doubtful[0, [0, TOKENS.index("\u2581B")]] = 0.7, 0.25

@@ -43,7 +43,7 @@ def definition(lm: NgramLm, tokens: list[str], hypothesis: tuple[int, ...]) -> f
 
 
 @pytest.mark.parametrize("tokens", [CHARACTERS, PIECES])
-def test_a_wide_beam_finds_the_best_of_all_hypotheses(lm: NgramLm, tokens: list[str]) -> None:
+def test_wide_beam_finds_the_best_hypothesis(lm: NgramLm, tokens: list[str]) -> None:
     rng = np.random.default_rng(0)
     fusion = LmFusion(lm, tokens, **OPTIONS)
     differs = 0
@@ -78,7 +78,7 @@ def score_of(text: str, fusion: LmFusion, finished: bool = False) -> float:
     return next(h.lm_score for h in search.hypotheses(64, finished) if h.tokens == wanted)
 
 
-def test_an_incomplete_word_counts_as_the_likeliest_it_can_become(lm: NgramLm) -> None:
+def test_incomplete_word_counts_as_its_likeliest_completion(lm: NgramLm) -> None:
     fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
     a, b, ba = GAINS[" ", "A"], GAINS[" ", "B"], GAINS[" ", "B"] + GAINS["B", "A"]
     # After <s> the bigram of AB, or the back-off weight -0.2 and a unigram; <unk> is not looked ahead for.
@@ -96,7 +96,7 @@ def test_an_incomplete_word_counts_as_the_likeliest_it_can_become(lm: NgramLm) -
     )
 
 
-def test_the_look_ahead_is_the_best_bigram_of_any_word_with_that_beginning() -> None:
+def test_look_ahead_is_the_best_bigram_completion() -> None:
     rng = np.random.default_rng(1)
     words = sorted({"".join(rng.choice(["A", "B"], size=rng.integers(1, 7))) for _ in range(90)})
     log10 = {word: round(float(rng.uniform(-4, -2)), 1) for word in words}
@@ -128,7 +128,7 @@ def test_the_look_ahead_is_the_best_bigram_of_any_word_with_that_beginning() -> 
     assert compared > 100
 
 
-def test_a_rare_letter_counts_as_one_in_two_hundred() -> None:
+def test_rare_letter_counts_as_one_in_200() -> None:
     lm = NgramLm(np.frombuffer(packed(["-99 <s>", "-1 </s>", "-1 <unk>", "-0.1 A", "-5 Q"]), np.uint8))
     search = CtcPrefixBeamSearch(
         lm=LmFusion(lm, ["", "Q"], weight=0.0, word_bonus=0.0, oov_penalty=0.0, prior_weight=1.0)
@@ -137,7 +137,7 @@ def test_a_rare_letter_counts_as_one_in_two_hundred() -> None:
     assert search.hypotheses()[0].lm_score == pytest.approx(math.log(200), abs=1e-5)
 
 
-def test_of_hypotheses_with_one_future_the_best_is_kept(lm: NgramLm) -> None:
+def test_keeps_the_best_hypothesis_of_one_future(lm: NgramLm) -> None:
     """The model is a 2-gram: it remembers the last whole word, and the letters since."""
 
     def future(hypothesis: Hypothesis) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def test_of_hypotheses_with_one_future_the_best_is_kept(lm: NgramLm) -> None:
     assert repeated > 20 and gain > 1.0  # with as many hypotheses it finds better ones
 
 
-def test_hypotheses_that_end_in_different_letters_have_different_futures(lm: NgramLm) -> None:
+def test_hypotheses_ending_in_different_letters_differ_in_future(lm: NgramLm) -> None:
     """BBA and BBB are both outside the lexicon, but the same letter once more would extend only one of them."""
     rows = np.full((5, 4), 1e-4, np.float32)
     rows[range(4), [3, 0, 3, 0]] = 1 - 3e-4

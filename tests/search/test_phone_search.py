@@ -81,7 +81,7 @@ def random_log_probs(rng: np.random.Generator, num_frames: int, num_tokens: int 
     return np.log(rng.dirichlet(np.full(num_tokens, 0.5), size=num_frames) + 1e-7).astype(np.float32) - 1e-6
 
 
-def test_a_wide_beam_finds_the_best_of_all_hypotheses(lm: NgramLm) -> None:
+def test_wide_beam_finds_the_best_hypothesis(lm: NgramLm) -> None:
     rng = np.random.default_rng(0)
     fusion = LmFusion(lm, LETTERS, **OPTIONS, phones=PHONES)
     assert fusion.over_phones and fusion.tokens == TOKENS
@@ -120,7 +120,7 @@ def facts(hypotheses: list[Hypothesis]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("recombine", [False, True])
-def test_letters_are_the_lexicon_in_which_a_word_is_its_spelling(recombine: bool) -> None:
+def test_letters_are_a_lexicon_of_spellings(recombine: bool) -> None:
     spelled = {word: [list(word)] for word in PRONUNCIATIONS}
     lm = opened(with_pronunciations(PACKED, ["A", "B"], spelled))
     phones = LmFusion(lm, LETTERS, **OPTIONS, phones=["A", "B"])
@@ -151,7 +151,7 @@ def test_chunks_and_resets_change_nothing(lm: NgramLm) -> None:
     assert [(t, w, p, s) for t, w, p, s, _ in facts(parts.hypotheses(12))] == expected
 
 
-def test_the_order_of_the_models_phones_does_not_matter(lm: NgramLm) -> None:
+def test_order_of_the_models_phones_is_irrelevant(lm: NgramLm) -> None:
     log_probs = random_log_probs(np.random.default_rng(2), 30)
     found = []
     for order in ([0, 1, 2], [2, 0, 1]):
@@ -177,7 +177,7 @@ def test_other_phones_are_named_and_none_search_letters(lm: NgramLm) -> None:
         decode_words(sure("A", spelling=LETTERS), LETTERS, "beam", fusion=fusion)
 
 
-def test_the_word_under_way_is_shown_once_it_is_one(lm: NgramLm) -> None:
+def test_word_is_shown_once_it_is_complete(lm: NgramLm) -> None:
     fusion = LmFusion(lm, LETTERS, **OPTIONS, phones=PHONES)
     search = CtcPrefixBeamSearch(lm=fusion)
     told = []
@@ -205,7 +205,7 @@ def unknown(lm: NgramLm) -> tuple[LmFusion, np.ndarray]:
         ("\u2581 A . . . . . . . \u2581 B", "A B"),  # nothing: no word
     ],
 )
-def test_a_word_outside_the_vocabulary_is_written_by_its_letters(
+def test_word_outside_the_vocabulary_gets_its_letters(
     unknown: tuple[LmFusion, np.ndarray], letters: str, expected: str
 ) -> None:
     fusion, phone_log_probs = unknown
@@ -227,7 +227,7 @@ def test_a_word_outside_the_vocabulary_is_written_by_its_letters(
         ([(0, 1), (4, 5)], {0: "A", 1: "\u2581", 2: "B", 3: "C"}, "AB C"),  # one as near to the word before
     ],
 )
-def test_how_far_the_letters_of_a_word_may_lie_from_its_phones(
+def test_letters_may_lie_only_near_their_phones(
     unknown: tuple[LmFusion, np.ndarray], spans: list[tuple[int, int]], letters: dict[int, str], expected: str
 ) -> None:
     """spans: the first and the last phone of words outside the vocabulary, KB each; letters: by their frames."""
@@ -266,7 +266,7 @@ def heard_with(hotwords: list[str], lm: NgramLm, *tokens: str, boost: float = 2.
     return " ".join(fusion.text(word) or "?" for word in best.words), best
 
 
-def test_a_hotword_is_distinguished_from_words_that_sound_like_it(lm: NgramLm, pronouncer: bytes) -> None:
+def test_hotword_is_distinguished_from_words_sounding_alike(lm: NgramLm, pronouncer: bytes) -> None:
     sounds = ("\u2581B", "", "\u2581AA", "B", "")
     assert heard_with([], lm, *sounds)[0] == "B AB"
     text, best = heard_with(["abb"], lm, *sounds)
@@ -278,7 +278,7 @@ def test_a_hotword_is_distinguished_from_words_that_sound_like_it(lm: NgramLm, p
     assert text == "B AB" and best.hotword_score == 0
 
 
-def test_a_hotword_that_no_lexicon_has_is_pronounced_and_written_as_given(pronouncer: bytes) -> None:
+def test_hotword_outside_the_lexicon_is_written_as_given(pronouncer: bytes) -> None:
     lm = model(g2p=pronouncer)
     sounds = ("\u2581AA", "", "\u2581K", "AA", "B", "", "\u2581B")
     assert heard_with([], lm, *sounds)[0] == "A ? B"
@@ -376,7 +376,7 @@ def test_damage_to_pronunciations_is_refused_or_harmless() -> None:
 # ---- defaults ----
 
 
-def test_the_core_searches_with_the_recognizers_weights_by_default() -> None:
+def test_core_has_the_recognizers_weights_by_default() -> None:
     log_probs = random_log_probs(np.random.default_rng(6), 30, len(LETTERS))
     lm = opened(PACKED)
     scores = []

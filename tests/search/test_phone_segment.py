@@ -98,7 +98,7 @@ def test_words_are_shown_when_they_are_complete(second_pass: bool) -> None:
     assert times == sorted(times) and times[0] == pytest.approx(0.04) and times[-1] == pytest.approx(12 * 0.04)
 
 
-def test_the_last_words_need_not_wait_for_the_second_pass() -> None:
+def test_last_words_precede_the_second_pass() -> None:
     core = _core.Stream(options(second_pass=True))
     core.accept(sound(SPEECH[:10]))
     core.finish()
@@ -144,7 +144,7 @@ def test_a_network_without_the_phones_is_refused() -> None:
         options(phones=[])
 
 
-def test_a_rare_word_is_shown_when_the_next_one_begins_or_the_utterance_ends() -> None:
+def test_rare_word_is_shown_once_it_is_over() -> None:
     """As the last word of a partial it would mostly be the beginning of another one."""
     symbols = [0, 2, 5, 0, 0, 0, 0, 0, 0, 0, 1, *[0] * 35]
 

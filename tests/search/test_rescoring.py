@@ -73,7 +73,7 @@ def texts(tree: _core.PieceTree) -> list[str]:
 
 @pytest.mark.parametrize("second_pass", [False, True])
 @pytest.mark.parametrize("likely", ["AB", "ABB"])
-def test_of_words_that_sound_alike_the_likelier_one_wins(likely: str, second_pass: bool) -> None:
+def test_likelier_of_words_that_sound_alike_wins(likely: str, second_pass: bool) -> None:
     found, _ = finals(stream(lm_metadata(), second_pass), AB, lambda text: -0.4 if text == f"| {likely}" else -0.5)
     assert found == [likely]
 
