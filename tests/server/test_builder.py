@@ -55,20 +55,20 @@ def test_all_hotwords_are_used_or_none(recognizer: Recognizer) -> None:
     assert build(recognizer, hotwords=GOOD, phrases=["go"], search="beam").hotwords == ()
 
 
-def test_a_hotword_that_cannot_be_pronounced_costs_no_other() -> None:
+def test_unpronounceable_hotword_costs_no_other() -> None:
     """By the bundled model, whose words come from phones."""
     unspeakable = "AHTVZSZLSAHDIRDHAJNDNXZNAJJTADQLQRXXOOONARISDQHOVKLRKVSNSLQQNOEIAEDNJSDSTTERERSLSLAEJVKJVQIU"
     assert build(Recognizer(), hotwords=("Phronsie", unspeakable, "O’Brien")).hotwords == ("Phronsie", "O’Brien")
 
 
-def test_what_is_equal_builds_nothing_and_other_errors_are_raised(recognizer: Recognizer) -> None:
+def test_equal_options_build_nothing_and_errors_are_raised(recognizer: Recognizer) -> None:
     assert build(recognizer, text=recognizer.text, search=recognizer.search) is recognizer
     for changes in ({"silence_after_speech_s": -1.0}, {"chunk_ms": 7, "hotwords": GOOD}):
         with pytest.raises(ValueError, match=r"silence_after_speech_s|chunk_ms"):
             build(recognizer, **changes)
 
 
-def test_hotwords_without_an_answer_are_cut_to_the_limits() -> None:
+def test_hotwords_without_reply_are_cut_to_the_limits() -> None:
     """Of an assistant that sends the names of everything in the house."""
     assert keywords_within_limits(["a", "b\nc", "d" * (MAX_KEYWORD_LENGTH + 1), "e"]) == ("a", "e")
     assert len(keywords_within_limits(1000 * ["a"])) == MAX_KEYWORDS

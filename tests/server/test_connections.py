@@ -30,7 +30,7 @@ PING, PONG = 9, 10
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_this_release_of_uvicorn_is_one_that_is_known_to_work() -> None:
+def test_installed_uvicorn_is_known_to_work() -> None:
     """connections.py overrides internals, which any release may change."""
     found = re.search(r'"(uvicorn[^"]*)"', (ROOT / "pyproject.toml").read_text())
     assert found
@@ -147,7 +147,7 @@ def with_server(
         pytest.param(frame(CONTINUATION, b"x", last=False), id="fragments of a byte"),
     ],
 )
-def test_a_flood_of_frames_without_data_ends_the_connection(flood: bytes) -> None:
+def test_flood_of_empty_frames_ends_the_connection(flood: bytes) -> None:
     """Each costs as much as a message, and each ping an answer, which piles up when the client does not read."""
 
     async def talk(client: Client) -> None:
@@ -282,7 +282,7 @@ def test_pings_behind_audio_that_waits_are_answered() -> None:
     with_server(talk, adapt=adapt)
 
 
-def test_what_a_client_that_has_left_has_sent_is_forgotten() -> None:
+def test_data_of_a_departed_client_is_discarded() -> None:
     connections = OpenConnections(Limits(), lambda: None)
     left = asyncio.Event()
     kinds: list[str] = []
@@ -339,7 +339,7 @@ def test_a_pong_that_is_late_ends_nothing() -> None:
     with_server(talk, adapt=adapt)
 
 
-def test_a_late_pong_does_not_hasten_the_next_ping() -> None:
+def test_late_pong_does_not_hasten_next_ping() -> None:
     """uvicorn takes the round trip from the interval, so that one of 20 s would have it send pings without pause."""
     round_trips = []
 
@@ -379,7 +379,7 @@ def start(soft: int, hard: int, *args: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_too_few_files_are_an_error_at_the_start() -> None:
+def test_too_few_descriptors_are_an_error_at_startup() -> None:
     status, complaint = start(100, 500)
     needed = num_needed(Limits(), 1)
     assert status == 1
@@ -392,7 +392,7 @@ def test_too_few_files_are_an_error_at_the_start() -> None:
     assert "open files" not in complaint and "none.onnx" in complaint
 
 
-def test_the_default_limits_fit_the_usual_number_of_files() -> None:
+def test_default_limits_fit_the_usual_descriptor_limit() -> None:
     assert num_needed(Limits(), num_ports=2) <= 1024
 
 
@@ -432,7 +432,7 @@ def test_connections_of_all_ports_are_counted_together() -> None:
     asyncio.run(run())
 
 
-def test_a_new_connection_takes_the_place_of_the_one_that_has_been_silent_longest() -> None:
+def test_new_connection_replaces_the_longest_silent_one() -> None:
     async def run() -> None:
         limits = Limits(max_sessions=1)
         connections = OpenConnections(limits, lambda: None)
@@ -461,7 +461,7 @@ def test_the_first_byte_must_come_soon(monkeypatch: pytest.MonkeyPatch, said: by
     with_server(talk, said)
 
 
-def test_a_kept_connection_has_time_for_its_next_head_only() -> None:
+def test_kept_connection_has_time_for_one_head() -> None:
     """Half of a request after a whole one is waited for as long as half of a first one."""
 
     async def talk(client: Client) -> None:

@@ -49,7 +49,7 @@ def test_the_cost_of_audio_is_measured(recognizer: Recognizer, sample: np.ndarra
     asyncio.run(run())
 
 
-def test_the_cost_is_measured_before_the_first_client_comes(recognizer: Recognizer) -> None:
+def test_cost_is_measured_before_the_first_client(recognizer: Recognizer) -> None:
     async def run() -> None:
         async with Server(recognizer) as server:
             server.measure()
@@ -61,7 +61,7 @@ def test_the_cost_is_measured_before_the_first_client_comes(recognizer: Recogniz
     asyncio.run(run())
 
 
-def test_a_stream_too_many_is_refused_and_those_that_are_in_go_on(
+def test_excess_stream_is_refused_and_others_go_on(
     recognizer: Recognizer, sample: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_module, "ACTIVE_S", 0.3)

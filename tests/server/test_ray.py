@@ -76,7 +76,7 @@ class Client:
                 self.drained.append((answered if last else answered - MESSAGE, " ".join(texts)))
 
 
-def test_replicas_come_and_go_and_no_final_is_lost(
+def test_no_final_is_lost_as_replicas_change(
     conversation: np.ndarray, tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audio = (32767 * conversation).astype(np.int16)

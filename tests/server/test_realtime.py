@@ -103,7 +103,7 @@ def test_pauses_end_items(server: RunningServer, recognizer: Recognizer, audio: 
     assert [(item.id, item.content[0].transcript) for item in added] == list(zip(items, expected, strict=True))
 
 
-def test_without_turn_detection_only_a_commit_ends_an_item(
+def test_only_a_commit_ends_items_without_turn_detection(
     server: RunningServer, recognizer: Recognizer, audio: np.ndarray
 ) -> None:
     cut = 24000 * 10  # in the second pause
@@ -125,7 +125,7 @@ def test_without_turn_detection_only_a_commit_ends_an_item(
     assert seconds == [math.ceil(cut / 24000), math.ceil((len(audio) - cut) / 24000)]
 
 
-def test_a_commit_does_not_wait_for_a_pause_and_a_clear_forgets(
+def test_commit_needs_no_pause_and_clear_forgets(
     server: RunningServer, recognizer: Recognizer, audio: np.ndarray
 ) -> None:
     async def dialogue(connection: Any) -> list[RealtimeServerEvent]:
@@ -155,7 +155,7 @@ def test_a_second_commit_without_audio_is_an_error(server: RunningServer, audio:
     talk(server, dialogue)
 
 
-def test_semantic_vad_and_keywords_that_cannot_be_used_are_no_error(server: RunningServer) -> None:
+def test_semantic_vad_and_unusable_keywords_are_accepted(server: RunningServer) -> None:
     """Clients such as LiveKit give up on any error: `session.updated` says what holds instead."""
 
     async def dialogue(connection: Any) -> None:
@@ -179,7 +179,7 @@ def test_semantic_vad_and_keywords_that_cannot_be_used_are_no_error(server: Runn
     talk(server, dialogue)
 
 
-def test_deltas_are_the_transcript_whatever_the_second_pass_changes(audio: np.ndarray) -> None:
+def test_deltas_are_the_transcript_despite_the_second_pass(audio: np.ndarray) -> None:
     """With a second pass, whole utterances; where the client asks for a low delay, words as they become stable."""
     with serving(token=TOKEN, second_pass=True) as server:
 
@@ -223,7 +223,7 @@ def test_turn_detection_changes_on_the_way(server: RunningServer, recognizer: Re
     assert transcripts(events) == [" ".join(texts(recognizer, audio[:cut]) + texts(patient, audio[cut:]))]
 
 
-def test_the_former_session_object_and_a_token_as_subprotocol(server: RunningServer, audio: np.ndarray) -> None:
+def test_accepts_former_session_object_and_token_as_subprotocol(server: RunningServer, audio: np.ndarray) -> None:
     async def dialogue() -> list[dict[str, Any]]:
         protocols = [websockets.Subprotocol(name) for name in ("realtime", f"openai-insecure-api-key.{TOKEN}")]
         async with websockets.connect(

@@ -39,7 +39,7 @@ def updated(language: str = "en", **audio_input: Any) -> SessionConfig:
         (None, None, False),
     ],
 )
-def test_turns_end_by_the_words_or_by_a_fixed_silence(
+def test_turns_end_by_words_or_fixed_silence(
     detection: dict[str, Any] | None, silence_ms: int | None, is_fixed: bool
 ) -> None:
     config = updated(turn_detection=detection)
@@ -71,7 +71,7 @@ def test_another_language_is_refused(own: str, value: str) -> None:
         updated(own, transcription={"language": value})
 
 
-def test_a_silence_that_a_realtime_client_chooses_is_fixed(recognizer: Recognizer) -> None:
+def test_silence_chosen_by_a_client_is_fixed(recognizer: Recognizer) -> None:
     """Of others the words decide, up to that."""
     server = Server(recognizer, num_threads=1)
     url = "/v1/realtime"

@@ -69,7 +69,7 @@ def test_deltas_are_the_transcript_where_a_final_differs(last: str, transcript: 
     assert "".join(deltas) == transcript
 
 
-def test_what_a_second_pass_may_change_is_not_sent() -> None:
+def test_text_a_second_pass_may_change_is_unsent() -> None:
     items = Items(old_form=False, live=False)
     assert deltas_of(items, Mark("manual", 0, 0)) == []
     assert deltas_of(items, partial("WAS THAT THAT THEY", 0, 1, num_stable=3)) == []
@@ -162,7 +162,7 @@ def test_details_are_those_that_the_client_wants() -> None:
     assert [message for message in items.take(Mark("commit", 6, 6))][-1]["alternatives"] == []
 
 
-def test_tokens_are_the_text_also_where_a_line_breaks() -> None:
+def test_tokens_are_the_text_across_line_breaks() -> None:
     """Spoken commands break lines, and a replacement may have several words."""
     items = Items(old_form=False, live=False, vad=False)
     items.details = frozenset({"logprobs"})

@@ -142,7 +142,7 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
 ]
 
 
-def test_an_error_is_reported_and_the_session_goes_on(server: RunningServer, audio: np.ndarray) -> None:
+def test_error_is_reported_and_the_session_continues(server: RunningServer, audio: np.ndarray) -> None:
     async def dialogue(connection: Any) -> list[str]:
         for number, (message, param, pattern) in enumerate(HOSTILE):
             id = f"event {number}" if isinstance(message, dict) else None

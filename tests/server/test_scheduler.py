@@ -110,7 +110,7 @@ def test_streams_that_came_together_are_run_together(recognizer: Recognizer, sam
         assert client.done_s == pytest.approx(len(audio) / 16000)
 
 
-def test_streams_take_turns_in_the_order_in_which_they_came(
+def test_streams_take_turns_in_order_of_arrival(
     recognizer: Recognizer, sample: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler, turns = Scheduler(num_threads=1, max_batch=1), []
@@ -130,7 +130,7 @@ def test_streams_take_turns_in_the_order_in_which_they_came(
     assert len(turns) > 16 and turns == [0, 1, 2, 3] * (len(turns) // 4)
 
 
-def test_no_more_audio_is_wanted_before_that_which_came_is_recognized(
+def test_audio_is_wanted_only_after_recognition_of_earlier(
     scheduler: Scheduler, recognizer: Recognizer, sample: np.ndarray
 ) -> None:
     reports: list[Report] = []
@@ -147,7 +147,7 @@ def test_no_more_audio_is_wanted_before_that_which_came_is_recognized(
     assert {report.wanted_s for report in reports[:-1]} == {0.0}
 
 
-def test_streams_of_a_file_that_depends_on_the_batch_run_alone(recognizer: Recognizer, sample: np.ndarray) -> None:
+def test_streams_run_alone_if_batches_change_results(recognizer: Recognizer, sample: np.ndarray) -> None:
     model = copy.copy(recognizer.onnx)
     model.metadata = dataclasses.replace(model.metadata, batch_invariant=False)
     other = recognizer.with_options(model=model)
@@ -251,7 +251,7 @@ def test_partials_are_coalesced_and_finals_never(recognizer: Recognizer, convers
     assert all(b.type not in ("partial", "final") for a, b in itertools.pairwise(rest) if a.type == "partial")
 
 
-def test_a_partial_is_not_taken_back_by_an_error(recognizer: Recognizer, sample: np.ndarray) -> None:
+def test_error_does_not_take_back_a_partial(recognizer: Recognizer, sample: np.ndarray) -> None:
     audio = sample[:24000].astype(np.float32) / 32768
     audio[19000] = np.nan
 
@@ -264,7 +264,7 @@ def test_a_partial_is_not_taken_back_by_an_error(recognizer: Recognizer, sample:
 
 
 @pytest.mark.parametrize("sample_rate", [16000, 24000])
-def test_short_pieces_take_few_turns_and_are_answered_as_soon(
+def test_short_pieces_take_few_turns_without_delay(
     recognizer: Recognizer, sample: np.ndarray, sample_rate: int
 ) -> None:
     pieces = np.array_split(sample[:48000], 300)
@@ -393,7 +393,7 @@ def test_a_session_refuses_what_a_stream_refuses(recognizer: Recognizer) -> None
     asyncio.run(run())
 
 
-def test_who_waits_when_the_server_ends_gets_an_error(recognizer: Recognizer, sample: np.ndarray) -> None:
+def test_waiting_client_gets_an_error_at_shutdown(recognizer: Recognizer, sample: np.ndarray) -> None:
     async def run() -> None:
         server = Server(recognizer, Limits(shutdown_s=0.05), num_threads=1)
         async with server.open("test") as session:
@@ -408,9 +408,7 @@ def test_who_waits_when_the_server_ends_gets_an_error(recognizer: Recognizer, sa
     asyncio.run(run())
 
 
-def test_who_is_behind_when_the_server_ends_gets_what_is_recognized(
-    recognizer: Recognizer, conversation: np.ndarray
-) -> None:
+def test_late_client_gets_recognized_text_at_shutdown(recognizer: Recognizer, conversation: np.ndarray) -> None:
     """Its queue would take a minute."""
 
     async def run() -> list[Event]:

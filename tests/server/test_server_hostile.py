@@ -79,12 +79,12 @@ def wait_until(condition, timeout_s: float = 60.0) -> None:
 # ---- too much ----
 
 
-def test_a_message_of_1_gb_is_refused_by_its_header(server: RunningServer) -> None:
+def test_message_of_1_gb_is_refused_by_header(server: RunningServer) -> None:
     with websocket(server, frame(BINARY, b"", length=1 << 30)) as client:
         assert close_code(rest(client)) == 1009
 
 
-def test_a_message_of_many_pieces_is_refused_when_they_are_too_much(server: RunningServer) -> None:
+def test_oversized_message_of_many_pieces_is_refused(server: RunningServer) -> None:
     pieces = [frame(CONTINUATION if i else BINARY, bytes(30000), last=False) for i in range(3)]
     with websocket(server, b"".join(pieces)) as client:
         assert close_code(rest(client)) == 1009
@@ -176,7 +176,7 @@ def test_half_open_connections_end(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("port", ["http", "wyoming"])
-def test_who_sends_byte_by_byte_is_not_waited_for(server: RunningServer, port: str) -> None:
+def test_client_sending_byte_by_byte_is_disconnected(server: RunningServer, port: str) -> None:
     number = server.port if port == "http" else wyoming_port(server)
     with tcp(number, b'{"type": "p') as client:
         begin = time.monotonic()
@@ -187,7 +187,7 @@ def test_who_sends_byte_by_byte_is_not_waited_for(server: RunningServer, port: s
             assert time.monotonic() - begin < 60, "each byte lets it wait anew"
 
 
-def test_a_session_that_idles_has_its_final_and_the_reason(server: RunningServer, sample: np.ndarray) -> None:
+def test_idle_session_gets_its_final_and_reason(server: RunningServer, sample: np.ndarray) -> None:
     with connect(f"{server.ws_url}/vosk") as client:
         client.send(AT_16K)
         client.send(sample[:32000].tobytes())
@@ -215,7 +215,7 @@ def test_who_never_reads_is_left(server: RunningServer, sample: np.ndarray) -> N
 
 
 @pytest.mark.parametrize("kind", ["http", "websocket"])
-def test_last_words_that_nobody_takes_do_not_keep_the_connection(kind: str) -> None:
+def test_unread_last_words_do_not_keep_the_connection(kind: str) -> None:
     """They are too few to stop the server from saying them."""
     limits = Limits(idle_s=0.5)
     http, websocket_protocol = limited_protocols(limits, OpenConnections(limits, lambda: None))
@@ -330,7 +330,7 @@ def test_odd_frames(server: RunningServer, data: bytes, code: int) -> None:
         assert close_code(rest(client)) == code
 
 
-def test_a_second_start_reports_that_the_port_is_taken(server: RunningServer) -> None:
+def test_second_start_reports_the_port_as_taken(server: RunningServer) -> None:
     for option, port in (("--port", server.port), ("--wyoming-port", wyoming_port(server))):
         command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", "0", option, str(port)]
         result = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -339,7 +339,7 @@ def test_a_second_start_reports_that_the_port_is_taken(server: RunningServer) ->
         assert complaint in result.stderr
 
 
-def test_clients_that_leave_before_their_replies_leave_no_line(sample: np.ndarray) -> None:
+def test_clients_leaving_before_replies_are_not_logged(sample: np.ndarray) -> None:
     """asyncio warns of each reply to one that has left."""
     with serving() as server:
         for _ in range(3):

@@ -79,7 +79,7 @@ def test_a_missing_package_is_named() -> None:
         )
 
 
-def test_ctrl_c_before_the_server_listens_is_no_error(tmp_path: Path) -> None:
+def test_ctrl_c_before_listening_is_not_an_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "hotwords.txt")  # which nobody writes: the server waits for it
     port = free_port()
     command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", str(port)]
@@ -95,7 +95,7 @@ def test_ctrl_c_before_the_server_listens_is_no_error(tmp_path: Path) -> None:
     assert process.returncode in (130, -signal.SIGINT)  # which a shell shows as 130, too
 
 
-def test_a_second_ctrl_c_ends_without_an_error_too(sample: np.ndarray) -> None:
+def test_second_ctrl_c_also_ends_without_error(sample: np.ndarray) -> None:
     with serving() as server, websocket(server, frame(BINARY, sample[:16000].tobytes())) as client:
         client.recv(1 << 16)
         server.process.send_signal(signal.SIGINT)
@@ -106,7 +106,7 @@ def test_a_second_ctrl_c_ends_without_an_error_too(sample: np.ndarray) -> None:
     assert "Traceback" not in "\n".join(server.log), server.log
 
 
-def test_a_full_descriptor_table_is_a_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_full_descriptor_table_logs_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("test.accept")
     logger.addFilter(AcceptFilter())
     error = OSError(24, "Too many open files")

@@ -152,7 +152,7 @@ def test_a_file_is_captioned_where_it_is_dropped(pages: tuple[Any, Path]) -> Non
     assert (folder / "saved.srt").read_text() == srt([first, shifted(final, first.end)])
 
 
-def test_files_of_the_page_are_kept_but_asked_for() -> None:
+def test_page_files_are_cached_but_revalidated() -> None:
     client = TestClient(Starlette(routes=page.routes))
     assert set(page.PAGE_PATHS) == {"/"} | {
         f"/{name}"
@@ -172,7 +172,7 @@ def test_files_of_the_page_are_kept_but_asked_for() -> None:
         assert client.get(path, headers={"if-none-match": '"other"'}).status_code == 200
 
 
-def test_the_page_opens_without_a_token_and_nothing_else_does() -> None:
+def test_only_the_page_opens_without_a_token() -> None:
     access = Access(token="of ours")
     for path in (*page.PAGE_PATHS, "/healthz"):
         assert access.refusal(path, Headers({"host": "localhost"}), websocket=False) is None

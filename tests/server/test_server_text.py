@@ -69,7 +69,7 @@ def test_vosk_clients_get_plain_text_unless_they_ask(
     assert " ".join(word["word"] for word in final["result"]) == final["text"]
 
 
-def test_vosk_clients_that_ask_for_another_text_get_an_error(server: RunningServer, sample: np.ndarray) -> None:
+def test_vosk_clients_get_an_error_for_other_text(server: RunningServer, sample: np.ndarray) -> None:
     assert (
         "text is 'pretty'; choose one of default, formatted, plain"
         in vosk(server, sample[:0], text="pretty")[0]["error"]
@@ -95,7 +95,7 @@ def post(server: RunningServer, **fields: str) -> tuple[int, dict]:
 @pytest.mark.parametrize(
     ("fields", "expected"), [({}, True), ({"text": "formatted"}, True), ({"text": "plain"}, False)]
 )
-def test_transcriptions_have_the_servers_text_unless_a_client_chooses(
+def test_transcriptions_have_the_servers_text_by_default(
     server: RunningServer, fields: dict[str, str], expected: bool
 ) -> None:
     status, answer = post(server, **fields)
@@ -168,9 +168,7 @@ def test_wyoming_clients_get_plain_text(server: RunningServer, sample: np.ndarra
     assert not is_formatted(text) and text == text.lower()
 
 
-def test_wyoming_clients_get_formatted_text_where_the_server_has_that_option(
-    sample: np.ndarray, tmp_path: Path
-) -> None:
+def test_wyoming_clients_get_formatted_text_on_option(sample: np.ndarray, tmp_path: Path) -> None:
     commas = write_punctuation(tmp_path / "commas.onnx")
     options = ("--punctuation", str(commas), "--wyoming-port", "0", "--wyoming-text", "formatted")
     with serving("--text", "plain", *options) as server:

@@ -110,7 +110,7 @@ def test_a_reply_covers_the_audio_of_its_message(server: RunningServer, sample: 
     assert replies[0]["partial"] and replies[0] == replies[1]
 
 
-def test_utterances_that_end_in_one_message_have_one_reply(server: RunningServer) -> None:
+def test_utterances_ending_in_one_message_share_a_reply(server: RunningServer) -> None:
     spoken = np.concatenate([speech("good morning"), PAUSE, speech("good morning"), PAUSE])
     (message,) = pieces(soxr.resample(spoken, 16000, 4000), 65536)
     reply, rest = converse(server.ws_url, '{"config": {"sample_rate": 4000}}', message, EOF)
@@ -163,7 +163,7 @@ def test_alternatives_are_the_likeliest_sentences(sample: np.ndarray) -> None:
     assert sentences == [each["text"] for each in alternatives]
 
 
-def test_reset_ends_the_utterance_and_the_dialogue_goes_on(server: RunningServer, sample: np.ndarray) -> None:
+def test_reset_ends_the_utterance_but_not_the_dialogue(server: RunningServer, sample: np.ndarray) -> None:
     audio, reset = sample[:32000].tobytes(), '{"reset" : 1}'
     before, first, nothing, after, second = converse(server.ws_url, AT_16K, audio, reset, reset, audio, EOF)
     assert set(before) == set(after) == {"partial"}
@@ -171,7 +171,7 @@ def test_reset_ends_the_utterance_and_the_dialogue_goes_on(server: RunningServer
     assert second["result"][0]["start"] > first["result"][-1]["end"]
 
 
-def test_a_phrase_list_is_all_that_is_recognized_until_it_is_empty(server: RunningServer) -> None:
+def test_phrase_list_restricts_recognition_until_emptied(server: RunningServer) -> None:
     spoken = pieces(np.concatenate([speech("stop the music"), PAUSE]), 65536)
     listed = '{"config": {"sample_rate": 16000, "phrase_list": ["play some jazz", "stop the music", "[unk]"]}}'
     free = '{"config": {"phrase_list": []}}'
@@ -189,9 +189,7 @@ def test_a_phrase_list_is_all_that_is_recognized_until_it_is_empty(server: Runni
         ("--phrases", "turn on the light", "turn on the light"),
     ],
 )
-def test_a_list_of_the_server_holds_until_a_client_brings_one(
-    tmp_path: Path, option: str, line: str, said: str
-) -> None:
+def test_server_list_holds_until_a_client_sends_one(tmp_path: Path, option: str, line: str, said: str) -> None:
     (tmp_path / "list.txt").write_text(line)
     spoken = pieces(np.concatenate([speech(said), PAUSE]), 65536)
     listed, free = ('{"config": {"phrase_list": ["stop the music"]}}', '{"config": {"phrase_list": []}}')

@@ -110,7 +110,7 @@ def test_two_channels_at_44100_hz(port: int, sample: np.ndarray, recognizer: Rec
     connected(port, talk)
 
 
-def test_chunks_come_while_one_speaks_and_make_the_transcript(port: int) -> None:
+def test_chunks_come_during_speech_and_form_the_transcript(port: int) -> None:
     first, second = ((speech(text) * 32767).astype(np.int16) for text in ("the boy went home", "she walked to the sea"))
 
     async def talk(client: AsyncTcpClient) -> None:
@@ -153,9 +153,7 @@ def test_names_that_the_client_expects_are_recognized(port: int) -> None:
     connected(port, talk)
 
 
-def test_a_client_that_closes_its_side_gets_the_transcript(
-    port: int, sample: np.ndarray, recognizer: Recognizer
-) -> None:
+def test_half_closed_client_gets_the_transcript(port: int, sample: np.ndarray, recognizer: Recognizer) -> None:
     format = {"rate": 16000, "width": 2, "channels": 1}
     with socket.create_connection(("127.0.0.1", port), 60) as client:
         for begin in range(0, len(sample), 16000):

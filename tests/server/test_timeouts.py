@@ -33,7 +33,7 @@ class Talk:
         return self.timeouts.why_ended
 
 
-def test_messages_cost_no_tasks_and_a_client_that_leaves_has_no_reason() -> None:
+def test_messages_create_no_tasks() -> None:
     async def talk() -> Talk:
         client = Talk()
         for message in (*range(MESSAGES), None):
@@ -46,7 +46,7 @@ def test_messages_cost_no_tasks_and_a_client_that_leaves_has_no_reason() -> None
     assert len(client.num_tasks) == 1
 
 
-def test_a_client_that_pauses_is_told_why_but_not_one_whose_messages_take_long() -> None:
+def test_only_pausing_clients_reach_the_idle_limit() -> None:
     async def talk() -> Talk:
         client = Talk(handling_s=0.15, idle_s=0.1)  # each message takes longer than the client may pause
         for message in range(3):
@@ -57,7 +57,7 @@ def test_a_client_that_pauses_is_told_why_but_not_one_whose_messages_take_long()
     assert asyncio.run(talk()).read == [0, 1, 2]
 
 
-def test_a_client_that_never_pauses_ends_with_its_time() -> None:
+def test_client_without_pauses_ends_at_its_limit() -> None:
     async def talk() -> None:
         client = Talk(handling_s=0.01, max_session_s=0.1)
         for message in range(1000):  # reading never waits
@@ -97,7 +97,7 @@ def test_a_silent_client_ends_with_its_time() -> None:
 
 
 @pytest.mark.parametrize("queued", [0, 3])
-def test_a_server_that_stops_interrupts_the_wait_and_reads_no_more(queued: int) -> None:
+def test_stopping_server_interrupts_waiting_and_reads_no_more(queued: int) -> None:
     async def talk() -> None:
         client = Talk(handling_s=0.05)
         for message in range(queued):

@@ -351,7 +351,7 @@ def test_a_client_gone_in_mid_upload_leaves_nothing(server: RunningServer) -> No
     assert until(lambda: files_without_name(server) == 0 and open_sessions(server) == 0)
 
 
-def test_a_client_that_stops_in_mid_upload_gets_an_error(server: RunningServer) -> None:
+def test_client_that_stops_uploading_gets_an_error(server: RunningServer) -> None:
     with send_head(server, 1000) as connection:
         received = b""
         while b"nothing came for 2 s" not in received:
