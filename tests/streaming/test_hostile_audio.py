@@ -70,7 +70,7 @@ def heard_after_silence(bundled: Recognizer, speech: np.ndarray) -> list[str]:
         *("nan", "inf", "overflow", "noise-1e9"),
     ],
 )
-def test_the_cache_stays_finite_and_what_follows_is_understood(
+def test_cache_stays_finite_and_later_speech_is_understood(
     bundled: Recognizer,
     speech: np.ndarray,
     change: Callable[[np.ndarray], np.ndarray],
@@ -107,16 +107,14 @@ def after_silence(recognizer: Recognizer, seconds: int, speech: np.ndarray) -> l
     return shifted(stream.events(), -seconds)
 
 
-def test_after_five_minutes_of_digital_silence_speech_is_understood_as_after_a_second(
-    bundled: Recognizer, speech: np.ndarray
-) -> None:
+def test_long_digital_silence_does_not_harm_later_speech(bundled: Recognizer, speech: np.ndarray) -> None:
     """16 s are 25 chunks: the speech falls on chunks alike."""
     first, second = (after_silence(bundled, seconds, speech)[-1] for seconds in (1, 1 + 19 * 16))
     assert first["type"] == "final" and num_errors(str(first["text"])) <= MOST
     assert [first[key] for key in ("text", "start", "end")] == [second[key] for key in ("text", "start", "end")]
 
 
-def test_once_the_context_is_full_of_silence_its_length_does_not_show_at_all(speech: np.ndarray) -> None:
+def test_the_length_of_a_long_silence_changes_nothing(speech: np.ndarray) -> None:
     """After ten minutes nothing is left of before, in the running mean either; 80 s are whole chunks and whole empty
     utterances."""
     recognizer = Recognizer(search="greedy", second_pass=False)

@@ -35,7 +35,7 @@ def partials(events: list[Event]) -> str:
 
 
 @pytest.mark.parametrize("lm", ["auto", None])
-def test_a_word_in_no_vocabulary_is_recognized_as_a_hotword(recognizer: Recognizer, lm: str | None) -> None:
+def test_hotword_outside_the_vocabulary_is_recognized(recognizer: Recognizer, lm: str | None) -> None:
     """In partials, in the second pass, and by the decoder that picks the final."""
     town = "they went to the town of brankovik"
     plain = recognizer if lm == "auto" else recognizer.with_options(lm=lm)
@@ -64,7 +64,7 @@ def test_the_decoder_takes_no_hotword_away() -> None:
     assert rescore([plain, hypothesis(-16.0, 5.0)], [-5.0, -15.0], 0.5) == 0
 
 
-def test_commands_of_a_closed_list_and_unk_for_all_else(recognizer: Recognizer) -> None:
+def test_closed_list_gives_unk_for_everything_else(recognizer: Recognizer) -> None:
     closed = recognizer.with_options(phrases=COMMANDS)
     assert finals(events_of(closed, "turn off the light")) == "TURN OFF THE LIGHT"
     assert finals(events_of(closed, "turn off the light stop")) == "TURN OFF THE LIGHT STOP"
@@ -126,7 +126,7 @@ def test_what_is_wrong_is_named(recognizer: Recognizer, options: dict[str, objec
         recognizer.with_options(**options)
 
 
-def test_a_line_that_cannot_be_used_is_left_out_with_a_warning(
+def test_unusable_line_is_skipped_with_a_warning(
     recognizer: Recognizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hot = recognizer.with_options(hotwords=["Phronsie", "R2-D2", "Ann = b5, ben"])

@@ -95,7 +95,7 @@ def recognize(
 
 
 @pytest.mark.parametrize("second_pass", [True, False])
-def test_each_word_is_there_once_and_in_its_place(second_pass: bool) -> None:
+def test_each_word_occurs_once_in_its_place(second_pass: bool) -> None:
     ids, words = recording(np.random.default_rng(1), 25 * 600)  # ten minutes
     finals = recognize(ids, second_pass)
     assert {endpoint for endpoint, *_ in finals} >= {"max_utterance", "silence_after_speech"}

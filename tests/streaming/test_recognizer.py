@@ -65,9 +65,7 @@ def steps(onnx: OnnxModel, audio: np.ndarray) -> Iterator[tuple[np.ndarray, np.n
         yield log_probs[0, :num_frames], encoder_out[0, :num_frames]
 
 
-def test_rescoring_takes_the_hypothesis_that_search_and_decoder_like_best(
-    onnx: OnnxModel, conversation: np.ndarray
-) -> None:
+def test_rescoring_takes_the_best_of_search_and_decoder(onnx: OnnxModel, conversation: np.ndarray) -> None:
     audio = conversation[:80000]  # one utterance
     search, outputs = CtcPrefixBeamSearch(beam_size=8), []
     for log_probs, encoder_out in steps(onnx, audio):
@@ -135,7 +133,7 @@ def test_the_last_words_are_never_cut(onnx: OnnxModel, tiny_model: AsrModel, con
         assert finals(recognize(recognizer, conversation[:num_samples])) == detokenize(kept)
 
 
-def test_every_length_of_audio_gives_every_frame_it_has(onnx: OnnxModel) -> None:
+def test_audio_of_any_length_gives_all_frames(onnx: OnnxModel) -> None:
     """One encoder frame for every four feature frames, also where the last ones overflow a chunk."""
     recognizer = Recognizer(onnx, search="greedy", chunk_ms=80)
     for num_samples in range(0, 3 * 1280, 40):
@@ -146,16 +144,14 @@ def test_every_length_of_audio_gives_every_frame_it_has(onnx: OnnxModel) -> None
 
 
 @pytest.mark.parametrize("num_samples", [0, 1, 79, 80, 400, 559, 560, 561, 640])
-def test_very_short_audio_has_as_many_letters_as_frames_at_most(
+def test_letters_of_short_audio_do_not_exceed_frames(
     recognizer: Recognizer, conversation: np.ndarray, num_samples: int
 ) -> None:
     events = recognize(recognizer, conversation[8000 : 8000 + num_samples])
     assert len("".join(event.text for event in events)) <= num_frames(num_samples) // 4
 
 
-def test_text_is_there_before_the_audio_ends_and_independent_of_what_follows(
-    recognizer: Recognizer, conversation: np.ndarray
-) -> None:
+def test_text_comes_early_and_ignores_later_audio(recognizer: Recognizer, conversation: np.ndarray) -> None:
     whole = recognize(recognizer, conversation)
     for seconds in (1.0, 2.5, 6.0, 9.0):
         stream = recognizer.stream()
@@ -164,7 +160,7 @@ def test_text_is_there_before_the_audio_ends_and_independent_of_what_follows(
         assert early and early == whole[: len(early)]
 
 
-def test_a_second_pass_that_finds_nothing_takes_the_partial_back(recognizer: Recognizer) -> None:
+def test_empty_second_pass_takes_the_partial_back(recognizer: Recognizer) -> None:
     stream = _core.Stream(recognizer.with_options(text="plain", punctuation=None).segment_options)
     blanks, letter = (np.full((16, len(TOKENS)), -20, np.float32) for _ in range(2))
     blanks[:, 0] = letter[:, 0] = 0

@@ -25,7 +25,7 @@ def test_text_does_not_depend_on_200_random_splits(onnx: OnnxModel, conversation
         assert recognize(recognizer, audio, random_cuts(rng, len(audio))) == expected
 
 
-def test_text_does_not_depend_on_pushes_of_one_sample(recognizer: Recognizer, conversation: np.ndarray) -> None:
+def test_text_is_equal_for_pushes_of_a_sample(recognizer: Recognizer, conversation: np.ndarray) -> None:
     audio = conversation[4000:40000]
     assert recognize(recognizer, audio, list(range(1, len(audio)))) == recognize(recognizer, audio)
 
@@ -59,7 +59,7 @@ def test_the_resampler_keeps_nothing_back_at_the_end(recognizer: Recognizer, rat
     assert stream._core.num_samples == round(100 * (rate // 100) * 16000 / rate)
 
 
-def test_int16_and_float32_and_strided_arrays_give_the_same(recognizer: Recognizer, sample: np.ndarray) -> None:
+def test_int16_float32_and_strided_arrays_give_equal_text(recognizer: Recognizer, sample: np.ndarray) -> None:
     events = recognize(recognizer, sample)
     assert finals(events)
     assert events == recognize(recognizer, sample.astype(np.float32) / 32768)
@@ -82,9 +82,7 @@ def test_streams_in_threads_do_not_disturb_each_other(recognizer: Recognizer, co
     assert [found[i] for i in range(4)] == expected
 
 
-def test_a_gap_ends_the_utterance_and_what_follows_is_as_new_at_its_true_time(
-    recognizer: Recognizer, conversation: np.ndarray
-) -> None:
+def test_gap_ends_the_utterance_and_keeps_true_times(recognizer: Recognizer, conversation: np.ndarray) -> None:
     before, after = conversation[:37000], conversation[37000:90000]
     stream = recognizer.stream()
     stream.accept_waveform(before)
@@ -115,9 +113,7 @@ def test_times_stay_true_when_positions_pass_32_bits(
     assert [event.to_dict() for event in stream.events()[1:]] == expected and len(expected) > 5
 
 
-def test_gaps_and_changes_of_the_sample_rate_keep_the_clock_true(
-    recognizer: Recognizer, conversation: np.ndarray
-) -> None:
+def test_gaps_and_rate_changes_keep_the_clock_true(recognizer: Recognizer, conversation: np.ndarray) -> None:
     stream = recognizer.stream()
     stream.accept_waveform(soxr.resample(conversation[:44100], 16000, 44100), 44100)
     stream.gap(44100, 44100)
@@ -130,9 +126,7 @@ def test_gaps_and_changes_of_the_sample_rate_keep_the_clock_true(
     assert gaps[0].end == gaps[1].start == pytest.approx(gaps[0].start + 1)
 
 
-def test_samples_that_are_not_finite_are_silence_and_reported_once(
-    recognizer: Recognizer, conversation: np.ndarray
-) -> None:
+def test_nonfinite_samples_are_silence_and_reported_once(recognizer: Recognizer, conversation: np.ndarray) -> None:
     broken, silent = conversation.copy(), conversation.copy()
     broken[5000:5003] = np.nan, np.inf, -np.inf
     broken[90000:95000] = np.nan
@@ -169,7 +163,7 @@ def test_an_hour_of_silence_takes_no_memory(onnx: OnnxModel) -> None:
 
 
 @pytest.mark.parametrize("second_pass", [False, True])
-def test_what_is_kept_of_an_utterance_is_bounded_without_any_pause(
+def test_memory_of_an_utterance_is_bounded_without_pauses(
     onnx: OnnxModel, conversation: np.ndarray, second_pass: bool
 ) -> None:
     recognizer = Recognizer(onnx, max_utterance_s=3, silence_after_speech_s=float("inf"), second_pass=second_pass)

@@ -69,7 +69,7 @@ def test_a_model_with_other_features_is_refused(onnx: OnnxModel) -> None:
         Recognizer(other)
 
 
-def test_a_model_without_decoder_can_do_beam_search_only(onnx: OnnxModel) -> None:
+def test_model_without_decoder_allows_only_beam_search(onnx: OnnxModel) -> None:
     import copy
     import dataclasses
 
@@ -190,7 +190,7 @@ def state(make: Callable[[], Recognizer]) -> object:
 
 
 @pytest.mark.parametrize("former", [{}, {"search": "greedy"}, {"lm": None}, {"lm": "pairs", "chunk_ms": 160}])
-def test_a_variant_is_what_a_new_recognizer_with_all_options_is(
+def test_variant_equals_a_new_recognizer_with_those_options(
     former: dict[str, object], tiny_onnx: Path, pairs_lm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every pair of options, beginning with the bundled model, for which small files stand in."""
@@ -214,7 +214,7 @@ def test_a_variant_is_what_a_new_recognizer_with_all_options_is(
     assert (again.with_options(search="beam").language_model is None) == (former == {"lm": None})
 
 
-def test_the_bundled_language_model_is_for_english_in_capital_letters(onnx: OnnxModel) -> None:
+def test_bundled_language_model_is_for_english_capitals(onnx: OnnxModel) -> None:
     import copy
     import dataclasses
 
@@ -244,9 +244,7 @@ def test_a_source_folder_is_no_installation(tmp_path: Path) -> None:
     assert "make stream" in done.stderr
 
 
-def test_the_defaults_of_a_model_file_hold_where_no_option_is_given(
-    file_with_defaults: Path, conversation: np.ndarray
-) -> None:
+def test_defaults_of_a_model_file_hold_without_options(file_with_defaults: Path, conversation: np.ndarray) -> None:
     recognizer = Recognizer(file_with_defaults)
     assert (recognizer.chunk_ms, recognizer.left_context_ms) == (320, 640)
     events = recognize(recognizer, conversation)
@@ -257,7 +255,7 @@ def test_the_defaults_of_a_model_file_hold_where_no_option_is_given(
 
 
 @pytest.mark.parametrize(("provider", "name"), [("cpu", "tiny.int8.onnx"), ("cuda", "tiny.onnx")])
-def test_the_bundled_model_is_float32_on_a_gpu_alone(provider: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundled_model_is_float32_only_on_a_gpu(provider: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Opened:
         def __init__(self, path: Path, **_: object) -> None:
             raise RuntimeError(path.name)
@@ -267,7 +265,7 @@ def test_the_bundled_model_is_float32_on_a_gpu_alone(provider: str, name: str, m
         Recognizer(provider=provider)
 
 
-def test_a_variant_with_another_model_has_the_defaults_of_that_model(onnx: OnnxModel, file_with_defaults: Path) -> None:
+def test_variant_with_another_model_has_its_defaults(onnx: OnnxModel, file_with_defaults: Path) -> None:
     recognizer = Recognizer(onnx, beam_size=7)
     variant = recognizer.with_options(model=file_with_defaults)
     assert (recognizer.chunk_ms, recognizer.left_context_ms) == (640, 2560)

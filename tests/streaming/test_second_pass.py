@@ -75,7 +75,7 @@ def mean_of_views(
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam", "rescore"])
-def test_a_final_is_what_pytorch_makes_of_the_whole_utterance(
+def test_final_equals_pytorch_on_the_whole_utterance(
     onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray, search: str
 ) -> None:
     audio = conversation[:80000]  # one utterance
@@ -93,7 +93,7 @@ def test_a_final_is_what_pytorch_makes_of_the_whole_utterance(
     assert finals(events) != finals(recognize(recognizer.with_options(second_pass=False), audio))  # or it is no test
 
 
-def test_each_utterance_is_encoded_from_its_first_frame_to_its_last(onnx: OnnxModel, conversation: np.ndarray) -> None:
+def test_each_utterance_is_encoded_from_first_to_last(onnx: OnnxModel, conversation: np.ndarray) -> None:
     looks, num_finals = second_looks(Recognizer(onnx, search="greedy", text="plain", punctuation=None), conversation)
     assert len(looks) / 3 == num_finals == 3
     features, end = fbank(conversation).numpy(), 0
@@ -111,7 +111,7 @@ def test_each_utterance_is_encoded_from_its_first_frame_to_its_last(onnx: OnnxMo
     assert [len(seen) % 4 for seen in looks[:-3]] == [3] * 6
 
 
-def test_the_text_of_one_pass_is_a_partial_before_it(recognizer: Recognizer, conversation: np.ndarray) -> None:
+def test_text_of_one_pass_precedes_as_a_partial(recognizer: Recognizer, conversation: np.ndarray) -> None:
     def texts(recognizer: Recognizer, *types: type) -> list[str]:
         return [event.raw for event in recognize(recognizer, conversation) if isinstance(event, types)]
 
@@ -140,7 +140,7 @@ def test_long_utterances_are_taken_in_chunks(
     assert chunked == text(decode(log_probs, "greedy"), onnx.tokens) != whole
 
 
-def test_what_only_the_end_of_a_sentence_brings_up_gets_a_second_look() -> None:
+def test_words_found_at_sentence_end_get_second_pass() -> None:
     # The word under way counts as much as it does alone; finished, it is likely at the beginning of a sentence.
     tokens = ["", "<unk>", "", "▁A"]
     lm = NgramLm(np.frombuffer(packed(["-99 <s> 0", "-1 </s>", "-3 A 0"], ["-0.01 <s> A"]), np.uint8))
@@ -165,7 +165,7 @@ def test_what_only_the_end_of_a_sentence_brings_up_gets_a_second_look() -> None:
     assert [event[:2] for event in stream.take_events()] == [("partial", "A"), ("final", "A")]
 
 
-def test_its_cache_is_held_no_longer_than_it_runs(recognizer: Recognizer, conversation: np.ndarray) -> None:
+def test_cache_is_released_after_the_second_pass(recognizer: Recognizer, conversation: np.ndarray) -> None:
     """A device has room for so many of them."""
     stream = recognizer.stream()
     stream.accept_waveform(conversation)
@@ -202,7 +202,7 @@ def test_large_vocabulary_keeps_the_likeliest_tokens(search: str) -> None:
 
 
 @pytest.mark.parametrize("odd", range(4))
-def test_the_first_pass_and_each_view_count_the_same(odd: int) -> None:
+def test_first_pass_and_views_count_equally(odd: int) -> None:
     tokens = ["", "<unk>", "", "▁A", "▁B"]
     options = segment_options(tokens, search="greedy")
 

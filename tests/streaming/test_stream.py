@@ -99,7 +99,7 @@ def refused(stream: Stream) -> None:
         assert isinstance(failure.value.__cause__, OSError)
 
 
-def test_a_failure_within_accept_is_final_and_keeps_the_events_before_it(sample: np.ndarray) -> None:
+def test_failure_within_accept_keeps_earlier_events(sample: np.ndarray) -> None:
     recognizer = Recognizer(Unreliable(bundled_model("float32")), chunk_ms=320, search="greedy", second_pass=False)
     expected = recognize(recognizer, sample)
     recognizer.onnx.encoder_runs = 5
@@ -112,7 +112,7 @@ def test_a_failure_within_accept_is_final_and_keeps_the_events_before_it(sample:
     assert stream.events() == []
 
 
-def test_a_failure_within_finish_is_never_taken_for_the_end(sample: np.ndarray) -> None:
+def test_failure_within_finish_is_never_the_end(sample: np.ndarray) -> None:
     recognizer = Recognizer(Unreliable(bundled_model("float32")), chunk_ms=320)
     stream = recognizer.stream()
     stream.accept_waveform(sample)
@@ -123,9 +123,7 @@ def test_a_failure_within_finish_is_never_taken_for_the_end(sample: np.ndarray) 
     assert all(isinstance(event, Partial) for event in stream.events())
 
 
-def test_a_stream_whose_work_fails_in_a_batch_leaves_the_others_alone(
-    recognizer: Recognizer, sample: np.ndarray
-) -> None:
+def test_failing_stream_of_a_batch_spares_the_others(recognizer: Recognizer, sample: np.ndarray) -> None:
     streams = [Stream(recognizer, deferred=True) for _ in range(3)]
     for stream in streams:
         stream.accept_waveform(sample)

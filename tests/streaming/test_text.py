@@ -35,9 +35,7 @@ def texts(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("punctuation", [None, "auto"])
-def test_raw_text_is_what_plain_text_is_made_of(
-    plain: Recognizer, conversation: np.ndarray, punctuation: str | None
-) -> None:
+def test_plain_text_is_made_of_raw_text(plain: Recognizer, conversation: np.ndarray, punctuation: str | None) -> None:
     plain = plain.with_options(punctuation=punctuation)
     formatted = plain.with_options(text="formatted")
     for one, other in zip(recognize(plain, conversation), recognize(formatted, conversation), strict=True):
@@ -45,9 +43,7 @@ def test_raw_text_is_what_plain_text_is_made_of(
         assert one.raw == " ".join(word.word for word in one.raw_words)
 
 
-def test_formatted_text_without_a_model_for_punctuation_is_in_small_letters(
-    formatted: Recognizer, sample: np.ndarray
-) -> None:
+def test_formatted_text_without_punctuation_model_is_lower_case(formatted: Recognizer, sample: np.ndarray) -> None:
     events = recognize(formatted, sample)
     final = events[-1]
     assert isinstance(final, Final) and final.text == final.raw.lower()
@@ -63,9 +59,7 @@ def test_masked_words_are_not_shown(plain: Recognizer, sample: np.ndarray, tmp_p
     assert masked.text.upper() == expected.replace("OLD MAN", "*** ***")
 
 
-def test_a_stream_may_change_how_it_shows_its_text(
-    plain: Recognizer, formatted: Recognizer, sample: np.ndarray
-) -> None:
+def test_stream_may_change_its_text_options(plain: Recognizer, formatted: Recognizer, sample: np.ndarray) -> None:
     stream = plain.stream()
     stream.accept_waveform(sample)
     stream.change(formatted.with_options(mask=["old man"]))
@@ -75,9 +69,7 @@ def test_a_stream_may_change_how_it_shows_its_text(
     assert (first.text, second.text) == (first.raw.lower(), f"{second.raw.lower()}".replace("old man", "*** ***"))
 
 
-def test_punctuation_that_fails_leaves_the_words_and_warns_once(
-    plain: Recognizer, sample: np.ndarray, tmp_path: Path
-) -> None:
+def test_failing_punctuation_leaves_words_and_warns_once(plain: Recognizer, sample: np.ndarray, tmp_path: Path) -> None:
     class Broken(Punctuation):
         def answer_units(self, units: _core.PunctuationUnits) -> Answer:
             if num_calls.append(0) or len(num_calls) % 2:
@@ -93,7 +85,7 @@ def test_punctuation_that_fails_leaves_the_words_and_warns_once(
     assert events[-1].type == "final" and events[-1].text == events[-1].raw != ""
 
 
-def test_a_gap_has_no_raw_words_of_its_own() -> None:
+def test_gap_has_no_raw_words() -> None:
     gap = Gap("1.000 s of audio were lost", 1.0, 2.0)
     assert gap.raw == gap.text and gap.to_dict().keys() == {"type", "text", "start", "end", "words"}
 
@@ -124,7 +116,7 @@ def test_case_and_punctuation_come_from_their_model(plain: Recognizer, sample: n
     assert all(event.text.endswith(",") is False for event in partials if event.text)
 
 
-def test_a_text_under_way_is_shown_as_it_was_asked_for(plain: Recognizer, sample: np.ndarray, tmp_path: Path) -> None:
+def test_audio_before_a_change_keeps_its_text_options(plain: Recognizer, sample: np.ndarray, tmp_path: Path) -> None:
     formatted = plain.with_options(text="formatted", punctuation=write_punctuation(tmp_path / "commas.onnx"))
     stream = Stream(formatted, deferred=True)
     stream.accept_waveform(sample)
@@ -139,9 +131,7 @@ def test_a_text_under_way_is_shown_as_it_was_asked_for(plain: Recognizer, sample
     assert not [event for event in events if event.type == "error"]
 
 
-def test_an_utterance_cut_for_its_length_has_no_mark_at_its_end(
-    plain: Recognizer, conversation: np.ndarray, tmp_path: Path
-) -> None:
+def test_forced_cut_leaves_no_mark_at_the_end(plain: Recognizer, conversation: np.ndarray, tmp_path: Path) -> None:
     commas = write_punctuation(tmp_path / "commas.onnx")
     recognizer = plain.with_options(text="formatted", punctuation=commas, max_utterance_s=2.0)
     events = [event for event in recognize(recognizer, conversation) if isinstance(event, Final)]
@@ -151,7 +141,7 @@ def test_an_utterance_cut_for_its_length_has_no_mark_at_its_end(
         assert event.text.endswith("." if is_sentence else ",") == (event.endpoint != "max_utterance")
 
 
-def test_an_utterance_that_goes_on_begins_small_and_others_as_sentences(
+def test_only_continued_utterances_begin_in_lower_case(
     plain: Recognizer, conversation: np.ndarray, tmp_path: Path
 ) -> None:
     class Small(Punctuation):
@@ -180,7 +170,7 @@ def test_an_utterance_that_goes_on_begins_small_and_others_as_sentences(
     assert {sentence, continues} <= set(beginnings)
 
 
-def test_the_text_of_another_recognizer_becomes_readable_as_documented(capsys: pytest.CaptureFixture[str]) -> None:
+def test_documented_formatting_of_foreign_text_works(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "guides" / "sherpa.md").read_text()
     documented = page.split("```python\n")[2].split("```")[0]
     exec(documented, {"text": "SHE PAID TWENTY FIVE DOLLARS ON MAY THIRD AND I WENT TO LONDON"})
