@@ -31,7 +31,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
-def test_the_partial_changes_in_place_and_the_final_takes_its_place(width: int) -> None:
+def test_partial_changes_in_place_until_the_final(width: int) -> None:
     terminal = Terminal(width)
     with Captions(terminal, width) as captions:
         captions.show(partial("HELLO"))
@@ -47,7 +47,7 @@ def test_the_partial_changes_in_place_and_the_final_takes_its_place(width: int) 
     assert terminal.text == ["HELLO THERE YOU"]
 
 
-def test_the_partial_is_dimmed_and_the_final_is_not() -> None:
+def test_only_the_partial_is_dimmed() -> None:
     terminal = Terminal(80)
     with Captions(terminal, 80) as captions:
         captions.show(partial("SOFT"))
@@ -80,7 +80,7 @@ def test_no_color_means_no_attributes_at_all(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("width", [20, 80, 81, 120, 200])
 @pytest.mark.parametrize(("height", "most"), [(25, 3), (4, 2), (3, 1), (1, 1)])
-def test_a_long_partial_is_wrapped_and_shows_its_end(
+def test_long_partial_is_wrapped_and_shows_its_end(
     width: int, height: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LINES", str(height))
@@ -112,7 +112,7 @@ def test_each_source_has_rows_of_its_own() -> None:
         assert terminal.text == ["me: A QUESTION", "others: YES"]
 
 
-def test_a_word_longer_than_the_line_and_wide_characters() -> None:
+def test_wraps_overlong_words_and_wide_characters() -> None:
     terminal = Terminal(80)
     with Captions(terminal, 80) as captions:
         captions.show(partial("A" * 300 + "END"))
@@ -121,7 +121,7 @@ def test_a_word_longer_than_the_line_and_wide_characters() -> None:
         assert terminal.text == ["字" * 39, "字" * 39, "字" * 22]  # two columns each
 
 
-def test_nothing_is_drawn_between_events_and_no_screen_is_without_its_text() -> None:
+def test_text_never_flickers_between_events() -> None:
     """No flicker: the text is never taken away in one write to be put back by the next."""
     terminal = Terminal(80)
     with Captions(terminal, 80) as captions:
@@ -159,7 +159,7 @@ def test_the_narrowest_terminals(width: int) -> None:
     assert terminal.text == []
 
 
-def test_the_status_stands_below_the_partial_and_goes_at_the_end() -> None:
+def test_status_is_below_the_partial_until_the_end() -> None:
     terminal = Terminal(80)
     with Captions(terminal, 80) as captions:
         captions.status(Text("-20 dB", "green"))
@@ -189,9 +189,7 @@ def test_no_color_is_also_for_the_status(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("last", [partial("NEXT"), final("NEXT"), None])
-def test_a_terminal_that_becomes_narrower_keeps_no_stale_lines(
-    last: Event | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_narrower_terminal_keeps_no_stale_lines(last: Event | None, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal(60)
     monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((terminal.width, 24)))
     monkeypatch.delenv("XTERM_VERSION", raising=False)

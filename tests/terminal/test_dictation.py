@@ -29,7 +29,7 @@ COMMAND = [sys.executable, "-m", "asr.streaming.terminal.cli"]
 LEAD_IN, LEAD_OUT = np.zeros(36000, np.int16), np.zeros(8000, np.int16)
 
 
-def test_words_go_where_the_focus_is_and_the_microphone_is_closed_in_pauses(
+def test_types_into_focus_and_closes_microphone_in_pauses(
     virtual_microphone: VirtualMicrophone, sample: np.ndarray, tmp_path: Path
 ) -> None:
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample, LEAD_OUT]), 16000)
@@ -90,9 +90,7 @@ def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield switch
 
 
-def test_captions_go_on_where_typing_or_the_microphone_fails(
-    conversation: np.ndarray, switch: Switch, tmp_path: Path
-) -> None:
+def test_captions_go_on_if_typing_or_microphone_fails(conversation: np.ndarray, switch: Switch, tmp_path: Path) -> None:
     recognizer = Recognizer(second_pass=False)
     tool = TypingTool("xdotool", ("sh", "-c", "cat >/dev/null; echo 'no such display' >&2; exit 1"))
     typing = TypingThread(tool)
@@ -130,7 +128,7 @@ def test_captions_go_on_where_typing_or_the_microphone_fails(
     ]
 
 
-def test_another_dictation_or_no_display_is_reported_at_once(
+def test_second_dictation_or_missing_display_is_reported(
     switch: Switch, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, restore_signals: None
 ) -> None:
     from asr.streaming.terminal.cli import main

@@ -57,7 +57,7 @@ def test_finals_are_written_and_errors_are_reported(
     assert not output.failed and not output.wants_partials
 
 
-def test_json_has_every_event_and_the_name_of_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_every_event_and_its_file(capsys: pytest.CaptureFixture[str]) -> None:
     with Output("json") as output:
         assert output.wants_partials
         show(output, *EVENTS)
@@ -111,9 +111,7 @@ def test_the_name_of_the_output_chooses_its_format(path: str | None, format: str
 # ---- what takes no more ----
 
 
-def test_what_a_full_file_does_not_take_goes_to_standard_output(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_text_a_full_file_refuses_goes_to_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "notes.srt"
     blocks = [f"{block}\n\n" for block in CUES.rstrip().split("\n\n")]
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -175,7 +173,7 @@ def test_other_formats_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) 
     assert [line.rstrip() for line in terminal.lines[: len(expected)]] == expected
 
 
-def test_text_that_a_file_did_not_take_is_already_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_a_file_refused_is_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     with Output("text", "/dev/full") as output:
         show(output, final("A B"), final("C"))
@@ -190,7 +188,7 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> No
     assert terminal.raw == "A B\n"
 
 
-def test_progress_of_files_is_on_stderr_where_only_text_goes_elsewhere(
+def test_progress_is_on_stderr_if_text_is_redirected(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal(80))

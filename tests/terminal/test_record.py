@@ -35,7 +35,7 @@ def test_recordings_and_their_lines_make_a_manifest(tmp_path: Path) -> None:
     np.testing.assert_allclose(samples, 0.5 * TONE, atol=1e-4)
 
 
-def test_a_recording_that_lost_its_line_is_not_overwritten(tmp_path: Path) -> None:
+def test_recording_without_its_line_is_not_overwritten(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, "me")
     (tmp_path / "0001.flac").write_bytes(b"precious")
     assert recorder.keep(TONE, "ONE").name == "0002.flac"

@@ -177,7 +177,7 @@ def test_costs_come_after_the_status_line_is_gone(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(("is_terminal", "realtime"), [(True, True), (False, False)])
-def test_the_sample_is_played_to_people_and_read_by_programs(
+def test_sample_is_real_time_only_in_a_terminal(
     is_terminal: bool, realtime: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: dict[str, object] = {}

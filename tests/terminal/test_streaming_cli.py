@@ -53,7 +53,7 @@ def events(output: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.splitlines()]
 
 
-def test_ctrl_c_while_modules_are_imported_is_no_error() -> None:
+def test_ctrl_c_during_imports_is_not_an_error() -> None:
     program = """
 import importlib.abc, sys
 class Interrupted(importlib.abc.MetaPathFinder):
@@ -197,7 +197,7 @@ def damaged(kind: str, folder: Path, sample: np.ndarray) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "empty", "text", "no-samples", "raw", "cut", "header-only"])
-def test_broken_files_are_reported_and_the_others_are_read(
+def test_broken_files_are_reported_and_others_read(
     tiny_onnx: Path,
     recording: Path,
     text: str,
@@ -384,7 +384,7 @@ def test_an_interrupt_flushes_the_tail(tiny_onnx: Path, recording: Path, number:
     assert last["type"] == "final" and last["end"] < 5.6  # of the first utterance, which was cut off
 
 
-def test_a_reader_that_goes_away_ends_the_command_quietly(tiny_onnx: Path, recording: Path) -> None:
+def test_closed_reader_ends_the_command_quietly(tiny_onnx: Path, recording: Path) -> None:
     command = [*COMMAND, "--model", str(tiny_onnx), "--file", *[str(recording)] * 20, "--format", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None

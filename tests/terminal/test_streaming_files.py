@@ -122,7 +122,7 @@ def test_a_long_stream_takes_no_more_memory(sample: np.ndarray, monkeypatch: pyt
     assert max(kept) < 3 * audio_file._Pipe.KEPT
 
 
-def test_a_file_as_standard_input_and_a_named_pipe(
+def test_reads_standard_input_and_a_named_pipe(
     sample: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, fifo = tmp_path / "audio.mp3", tmp_path / "fifo"
@@ -234,7 +234,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory, conversation: np.ndarra
 
 
 @pytest.mark.parametrize("format", ["text", "json"])
-def test_the_text_does_not_depend_on_the_number_of_jobs(
+def test_text_does_not_depend_on_jobs(
     tiny_onnx: Path, recordings: list[str], format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outputs = []
@@ -261,7 +261,7 @@ def test_files_are_read_side_by_side(recognizer: Recognizer, monkeypatch: pytest
     assert [each.crash for each in transcriber.transcriptions] == [None, None]
 
 
-def test_the_first_final_is_shown_while_files_are_read(
+def test_first_final_is_shown_while_reading(
     tiny_onnx: Path, recordings: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     held = threading.Event()
@@ -300,7 +300,7 @@ def test_progress_is_shown_and_goes_away(
     assert rest[0].startswith("25.6 s of audio in ") and " finals" not in capsys.readouterr().out
 
 
-def test_an_interrupt_ends_all_files_and_begins_no_more(
+def test_interrupt_ends_all_files_and_begins_none(
     tiny_onnx: Path, recordings: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     original = files.read_blocks

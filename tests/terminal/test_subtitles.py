@@ -55,7 +55,7 @@ def test_cues_hold_to_their_limits_and_lose_nothing(finals: list[Final]) -> None
     assert "".join("".join(cue.lines) for cue in found).replace(" ", "") == spoken.replace(" ", "")
 
 
-def test_a_short_utterance_is_one_cue_that_can_be_read() -> None:
+def test_short_utterance_is_one_readable_cue() -> None:
     assert cues([final("YES", 2.0)]) == [Cue(2.0, 3.5, ("YES",))]
 
 
@@ -79,12 +79,12 @@ def test_a_long_utterance_is_cut_at_its_pauses() -> None:
     assert first.endswith("THE GREY HORSE")
 
 
-def test_without_pauses_it_is_cut_into_parts_of_like_length() -> None:
+def test_splits_without_pauses_into_parts_of_similar_length() -> None:
     lengths = [len(text) for text in texts(final(LONG))]
     assert len(lengths) == 2 and max(lengths) - min(lengths) < 8
 
 
-def test_a_pause_within_a_short_utterance_is_a_cut() -> None:
+def test_pause_within_a_short_utterance_splits_it() -> None:
     one = "I THOUGHT SO THEN BUT NOW I DO NOT"
     assert texts(final(one)) == [one]
     assert texts(final(one, pauses={"THEN": 0.8})) == ["I THOUGHT SO THEN", "BUT NOW I DO NOT"]
@@ -151,7 +151,7 @@ def test_a_cue_stands_longer_where_there_is_room() -> None:
     assert cue.end_s == 7.0
 
 
-def test_a_line_does_not_end_with_a_word_that_belongs_to_the_next() -> None:
+def test_line_does_not_end_with_a_leading_word() -> None:
     (cue,) = cues([final("HE TOLD US OF THE STORM AT THE END OF A LONG DAY ABROAD")])
     assert cue.lines == ("HE TOLD US OF THE STORM", "AT THE END OF A LONG DAY ABROAD")
     (cue,) = cues([final("Yesterday afternoon we met old Dr. Livingstone again.")])
@@ -159,7 +159,7 @@ def test_a_line_does_not_end_with_a_word_that_belongs_to_the_next() -> None:
 
 
 @pytest.mark.parametrize("num_before", range(8))
-def test_a_cue_does_not_end_with_a_word_that_belongs_to_the_next(num_before: int) -> None:
+def test_cue_does_not_end_with_a_leading_word(num_before: int) -> None:
     *whole, _ = texts(final(" ".join(["HORSES"] * num_before) + " " + LONG))
     assert whole and not any(text.endswith((" THE", " AND", " INTO", " AT")) for text in whole)
 
@@ -177,7 +177,7 @@ def test_labels_count_in_the_length_of_a_line() -> None:
     assert lines[0].startswith("everybody else: WE") and max(map(len, lines)) <= 42
 
 
-def test_a_cue_is_written_before_its_speaker_goes_on() -> None:
+def test_cue_is_written_before_its_speaker_continues() -> None:
     subtitles = Subtitles("srt")
     assert subtitles.add(final("YES", 0.5)) == ""
     assert subtitles.add(Partial("NO", 1.8, 2.0)) == "1\n00:00:00,500 --> 00:00:01,717\nYES\n\n"

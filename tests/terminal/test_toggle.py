@@ -47,7 +47,7 @@ def test_requests_and_signals_change_the_switch(folder: Path) -> None:
     assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
 
 
-def test_a_process_that_was_killed_leaves_nothing_in_the_way(folder: Path) -> None:
+def test_killed_process_does_not_prevent_a_new_one(folder: Path) -> None:
     code = (
         "import time; from asr.streaming.terminal.toggle import Switch; Switch(True); print(flush=True); time.sleep(60)"
     )

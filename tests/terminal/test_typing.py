@@ -48,13 +48,13 @@ def final(text: str) -> Event:
         ([partial("a b", 2), Error("hum", 0.0, 0.0), partial("", 0), final("c d e f")], ["a b", " e f "]),
     ],
 )  # fmt: skip
-def test_each_word_is_typed_once_when_it_is_stable(events: list[Event], typed: list[str]) -> None:
+def test_each_word_is_typed_once_stable(events: list[Event], typed: list[str]) -> None:
     stable_words = StableWords()
     assert [text for event in events if (text := stable_words.add(event).text)] == typed
 
 
 @pytest.mark.parametrize("text", ["plain", "formatted"])
-def test_what_is_typed_is_the_text_of_the_finals(conversation: np.ndarray, text: str) -> None:
+def test_types_the_text_of_the_finals(conversation: np.ndarray, text: str) -> None:
     """Of the bundled model, with one pass; much of it before the final."""
     stream = Recognizer(second_pass=False, text=text).stream()
     stable_words, early, typed, finals = StableWords(), 0, "", []
@@ -118,12 +118,12 @@ def spoken(text: str, start_s: float = 0.0, num_taken_back: int = 0) -> Event:
          [Change("call bob"), Change(), Change("ann ", 3, True)]),
     ],
 )  # fmt: skip
-def test_what_is_taken_back_is_erased_with_the_final(events: list[Event], changes: list[Change]) -> None:
+def test_withdrawn_text_is_erased_with_the_final(events: list[Event], changes: list[Change]) -> None:
     stable_words = StableWords()
     assert [stable_words.add(event) for event in events] == changes
 
 
-def test_scratch_that_erases_what_was_typed_into_the_window(window: Window) -> None:
+def test_scratch_that_erases_text_typed_into_the_window(window: Window) -> None:
     typing = TypingThread(find_tool())
     for event in (
         spoken("Hello"),
@@ -155,7 +155,7 @@ def test_nothing_is_erased_where_the_focus_has_moved(window: Window, display: XS
     assert (window.text, other.text) == ("mine ", "there ")
 
 
-def test_nothing_is_erased_where_the_focus_is_not_known(tmp_path: Path) -> None:
+def test_nothing_is_erased_in_an_unknown_focus(tmp_path: Path) -> None:
     typed = tmp_path / "typed"
     typing = TypingThread(TypingTool("wtype", ("sh", "-c", f"cat >> {typed}")))
     for event in (spoken("one"), spoken("two", 0, 1)):
@@ -165,13 +165,13 @@ def test_nothing_is_erased_where_the_focus_is_not_known(tmp_path: Path) -> None:
     assert typed.read_text() == "one two "
 
 
-def test_a_program_that_reads_lines_gets_a_key_for_each_line_break(tmp_path: Path) -> None:
+def test_line_reader_gets_a_key_per_line_break(tmp_path: Path) -> None:
     typed = tmp_path / "typed"
     TypingTool("dotool", ("sh", "-c", f"cat > {typed}"), before="type ", enter="key enter").type("one\n\ntwo\n")
     assert typed.read_text().split("\n") == ["type one", "key enter", "", "key enter", "type two", "key enter", ""]
 
 
-def test_a_process_that_is_killed_while_it_types_leaves_no_key_pressed(window: Window, display: XServer) -> None:
+def test_killed_typing_process_leaves_no_key_pressed(window: Window, display: XServer) -> None:
     """With its whole group, to which Ctrl-C goes as well."""
     code = "from asr.streaming.terminal.typing_tools import find_tool; find_tool().type('typing away ' * 5)"
     process = subprocess.Popen([sys.executable, "-c", code], env=display.env, start_new_session=True)
@@ -182,7 +182,7 @@ def test_a_process_that_is_killed_while_it_types_leaves_no_key_pressed(window: W
     wait_until(lambda: not display.num_keys_pressed)
 
 
-def test_a_tool_that_fails_stops_typing_and_nothing_else(tmp_path: Path) -> None:
+def test_failing_tool_stops_only_the_typing(tmp_path: Path) -> None:
     """Its failure is reported once, and tried again after `resume`."""
     ok, typed = tmp_path / "ok", tmp_path / "typed"
     tool = TypingTool("xdotool", ("sh", "-c", f'cat >> {typed}; test -e {ok} || {{ echo "Can\'t open" >&2; exit 1; }}'))
@@ -203,7 +203,7 @@ def test_a_tool_that_fails_stops_typing_and_nothing_else(tmp_path: Path) -> None
     assert (typing.new_error(), typed.read_text()) == ("", "one three ")
 
 
-def test_a_window_that_takes_no_keys_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_window_that_takes_no_keys_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asr.streaming.terminal.typing_tools.TIMEOUT_S", 0.05)
     typing = TypingThread(TypingTool("ydotool", ("sleep", "2")))
     typing.show(final("one"))
