@@ -145,7 +145,7 @@ def test_a_pause_makes_an_ambiguous_word_a_command() -> None:
     assert Dictation().final("go on | scratch that | stop") == "Stop"
 
 
-def test_scratch_that_takes_back_what_was_said_before_it_or_the_former_utterance() -> None:
+def test_scratch_that_takes_back_the_previous_words() -> None:
     said = Dictation()
     assert (said.final("call the office"), said.taken_back) == ("Call the office", 0)
     assert (said.final("scratch that"), said.taken_back) == ("", 1)
@@ -153,7 +153,7 @@ def test_scratch_that_takes_back_what_was_said_before_it_or_the_former_utterance
     assert (said.final("call bob | scratch that | undo that | call ann"), said.taken_back) == ("Call ann", 1)
 
 
-def test_a_sentence_goes_on_behind_a_spoken_comma_however_long_the_pause() -> None:
+def test_spoken_comma_continues_a_sentence_over_any_pause() -> None:
     said = Dictation({})
     assert said.final("hello comma") == "Hello,"
     assert said.final("how are you question mark") == "how are you?"
@@ -175,7 +175,7 @@ def test_stable_words_stay_whatever_command_follows(spoken: str, marks: dict[str
     assert final.replace("\n", " \n ").split()[: len(before)] == " ".join(before).replace("\n", " \n ").split()
 
 
-def test_plain_text_obeys_commands_and_adds_nothing_of_its_own() -> None:
+def test_plain_text_obeys_commands_and_adds_nothing() -> None:
     assert Dictation(formatted=False).final("hello comma twenty five period yes") == "hello, twenty five. yes"
 
 
@@ -205,7 +205,7 @@ def test_a_list_adds_commands_and_takes_some_away() -> None:
         ([f"{'x' * n} -> y" for n in range(1, 1002)], "the list of commands has 1001 lines; it may have 1000"),
     ],
 )
-def test_a_list_that_is_amiss_is_refused_by_line(lines: list[str], message: str) -> None:
+def test_invalid_list_is_refused_by_line(lines: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace(".", r"\.").replace("'", "'")):
         Dictation(command_list=lines)
 

@@ -89,13 +89,13 @@ def text(words: Words) -> str:
     return " ".join(word[0] for word in words)
 
 
-def test_a_word_that_stands_for_several_has_their_times_and_least_confidence() -> None:
+def test_merged_words_have_joint_times_and_least_confidence() -> None:
     shown, num_stable = Shown().final(words_of("I'M HERE AT NINE THIRTY"))
     assert shown[-1] == pytest.approx(("9:30", 3.0, 4.5, 1 - 4 / 1000))
     assert (text(shown), num_stable) == ("I'm here at 9:30", 0)
 
 
-def test_without_numbers_to_come_a_partial_is_as_stable_as_its_words() -> None:
+def test_partial_without_numbers_is_stable_as_its_words() -> None:
     formatter = Shown()
     shown, num_stable = formatter.partial(words_of("THE CAT SAT TWENTY FIVE"), 5)
     assert (text(shown), num_stable) == ("the cat sat 25", 2)
@@ -127,7 +127,7 @@ def test_what_was_shown_as_stable_stays(network: Network | None) -> None:
     assert num_stood > 1200
 
 
-def test_what_was_shown_as_stable_stays_even_if_the_network_changes_its_mind() -> None:
+def test_stable_text_stays_when_the_network_changes() -> None:
     chance = random.Random(5)
 
     def moody(run: PunctuationRun) -> Labels:
@@ -146,7 +146,7 @@ def test_what_was_shown_as_stable_stays_even_if_the_network_changes_its_mind() -
             assert all(b[0].isupper() for a, b in itertools.pairwise(found) if a.endswith("."))
 
 
-def test_a_word_is_stable_as_soon_as_the_network_is_sure_of_it() -> None:
+def test_word_is_stable_once_the_network_is_sure() -> None:
     words = words_of("cat house cat house cat")
     for sure, num_stable in ((False, 2), (True, 4)):
         assert Shown(network=marked, sure=sure).partial(words, 4)[1] == num_stable
@@ -189,7 +189,7 @@ def test_words_that_were_taken_back_are_shown_anew() -> None:
     assert formatter.partial([], 0) == ([], 0)
 
 
-def test_punctuation_of_a_partial_is_computed_for_what_is_new() -> None:
+def test_punctuation_is_computed_only_for_new_words() -> None:
     sizes = []
 
     def network(run: PunctuationRun) -> Labels:
@@ -219,7 +219,7 @@ def test_the_pauses_before_words_are_given() -> None:
     assert pauses[0] != pauses[0] and pauses[1:] == [1.0, 4.0, 0.0]
 
 
-def test_after_a_forced_cut_the_sentence_goes_on_and_nothing_else_is_carried() -> None:
+def test_forced_cut_carries_on_only_the_sentence() -> None:
     continues = []
 
     def network(run: PunctuationRun) -> Labels:
@@ -240,7 +240,7 @@ def test_after_a_forced_cut_the_sentence_goes_on_and_nothing_else_is_carried() -
     assert text(formatter.final(words_of("FIVE DOLLARS"))[0]) == "$5."
 
 
-def test_a_sentence_does_not_go_on_after_a_silence() -> None:
+def test_silence_ends_a_sentence() -> None:
     formatter = Shown(network=lambda run: ([0] * len(run.words), [0] * len(run.words)))
     words = words_of("HE WENT TO TOWN")
     for silence_s, shown in ((0.4, "to town"), (0.6, "To town")):
@@ -250,7 +250,7 @@ def test_a_sentence_does_not_go_on_after_a_silence() -> None:
         assert text(formatter.final(later)[0]) == shown
 
 
-def test_the_length_of_a_sentence_counts_words_that_are_shown_for_good() -> None:
+def test_length_of_a_sentence_counts_final_words() -> None:
     spoken = "one cat two cat one cat two cat house cat dog cat dog cat dog"
 
     def network(run: PunctuationRun) -> Labels:
@@ -264,7 +264,7 @@ def test_the_length_of_a_sentence_counts_words_that_are_shown_for_good() -> None
     assert "house. Cat" in text(shown)
 
 
-def test_a_name_has_its_capital_whenever_its_title_was_shown() -> None:
+def test_name_has_its_capital_after_a_shown_title() -> None:
     def network(run: PunctuationRun) -> Labels:
         return [0] * len(run.words), [int(word == "doctor") for word in run.words]
 
@@ -295,14 +295,14 @@ def test_probabilities_of_other_words_are_refused() -> None:
             formatter.shown([1.0] * marks * NUM_MARKS, [1.0] * cases * NUM_CASES)
 
 
-def test_masked_words_and_phrases_are_stars_in_formatted_and_plain_text() -> None:
+def test_masked_words_are_stars_in_all_text() -> None:
     mask = "Damn\nholy  cow \n\nnine\n"
     words = words_of("DAMN HOLY COW HOLY NINE THIRTY")
     assert text(Shown(mask).final(words)[0]) == "**** **** *** holy **** 30"
     assert text(Shown(mask, formatted=False).final(words)[0]) == "**** **** *** holy **** thirty"
 
 
-def test_a_phrase_that_may_be_masked_is_not_stable() -> None:
+def test_phrase_that_may_be_masked_is_unstable() -> None:
     formatter = Shown("cat dog house")
     assert formatter.partial(words_of("dog dog cat dog"), 4)[1] == 2
     shown, _ = formatter.partial(words_of("dog dog cat dog house"), 5)

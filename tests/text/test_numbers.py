@@ -74,13 +74,13 @@ def test_plain_prose_stays() -> None:
     assert shown(prose) == prose.replace("mister", "Mr.")
 
 
-def test_words_in_upper_case_and_of_other_languages_stay() -> None:
+def test_upper_case_and_foreign_words_stay() -> None:
     words = ["TWENTY", "FIVE", "zwanzig", "été", "", "\u2581", "漢字", "42", "a\x00b", "x" * 5000]
     assert format_numbers(words) == [(word, index, index) for index, word in enumerate(words)]
     assert format_numbers([]) == []
 
 
-def test_a_token_names_the_words_that_it_stands_for() -> None:
+def test_token_names_the_words_it_represents() -> None:
     tokens = format_numbers(["at", "nine", "thirty", "she", "paid", "two", "point", "five", "million", "dollars"])
     assert tokens == [
         ("at", 0, 0),
@@ -93,7 +93,7 @@ def test_a_token_names_the_words_that_it_stands_for() -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_every_word_is_shown_once_in_order_whatever_comes(language: str) -> None:
+def test_every_word_is_shown_once_in_order(language: str) -> None:
     chance = random.Random(1)
     words = [*spoken_words(language), "cat", "dog", "THE", "é", ""]
     for _ in range(4000):

@@ -47,11 +47,11 @@ def final(text: str, replace: list[str] = LIST, **options: object) -> list[tuple
         ("my old address", ["my", "old", "address"]),
     ],
 )
-def test_a_phrase_is_replaced_as_it_is_spoken_or_shown(spoken: str, shown: list[str]) -> None:
+def test_phrase_is_replaced_as_spoken_or_as_shown(spoken: str, shown: list[str]) -> None:
     assert [word for word, *_ in final(spoken)] == shown
 
 
-def test_marks_around_a_phrase_stay_and_marks_within_prevent_it() -> None:
+def test_marks_stay_around_and_prevent_within_a_phrase() -> None:
     said = {"commands": True}
     quoted = final("open quote my address close quote comma yes", **said)
     assert quoted[0][0] == '"12 Main Street",'
@@ -59,14 +59,14 @@ def test_marks_around_a_phrase_stay_and_marks_within_prevent_it() -> None:
     assert [word for word, *_ in final("inc period", ["inc -> Inc."], **said)] == ["Inc."]
 
 
-def test_a_replaced_word_has_the_times_of_its_words_and_their_least_confidence() -> None:
+def test_replacement_has_joint_times_and_least_confidence() -> None:
     assert final("to my address") == [
         ("to", 0.0, 0.9, pytest.approx(0.9)),
         ("12 Main Street", 1.0, 2.9, pytest.approx(0.88)),
     ]
 
 
-def test_a_word_that_may_begin_a_phrase_is_not_stable() -> None:
+def test_word_that_may_begin_a_phrase_is_unstable() -> None:
     made = formatter(LIST)
     num_stable = []
     for count in range(1, 7):
@@ -75,7 +75,7 @@ def test_a_word_that_may_begin_a_phrase_is_not_stable() -> None:
     assert num_stable == [0, 1, 1, 1, 1, 2]
 
 
-def test_it_works_in_every_language_and_in_plain_text() -> None:
+def test_replaces_in_every_language_and_in_plain_text() -> None:
     assert [word for word, *_ in final("ÄRGER MIT ANN", ["ann -> Änne"], tokens=[*ENGLISH, "Ä"])][2] == "Änne"
     made = text_options("plain", ENGLISH, replace=["ann -> Anne"])
     assert made is not None
@@ -96,6 +96,6 @@ def test_it_works_in_every_language_and_in_plain_text() -> None:
         ([f"w{n} -> x" for n in range(10001)], "has 10001 lines; it may have 10000"),
     ],
 )
-def test_a_list_that_is_amiss_is_refused_by_line(lines: list[str], message: str) -> None:
+def test_invalid_list_is_refused_by_line(lines: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         formatter(lines)

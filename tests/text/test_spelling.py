@@ -44,7 +44,7 @@ def test_hotwords_and_replacements_keep_their_spelling() -> None:
     assert respelled("my colour", "american", replace="colour -> colour!") == "my colour!"
 
 
-def test_each_word_of_the_table_becomes_another_one_that_stays() -> None:
+def test_spelling_of_each_table_word_is_stable() -> None:
     assert len(PAIRS) > 1200
     british, american = zip(*PAIRS, strict=True)
     assert len(set(british)) == len(british) and not set(british) & set(american)
