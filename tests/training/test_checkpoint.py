@@ -132,7 +132,7 @@ def test_a_full_disk_keeps_the_old_checkpoint(run: Path) -> None:
     assert_step_1_is_left(run)
 
 
-def test_a_file_cut_off_in_its_middle_keeps_the_old_checkpoint(run: Path) -> None:
+def test_truncated_write_keeps_the_old_checkpoint(run: Path) -> None:
     size = checkpoint_path(run, 1).stat().st_size
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, hard))

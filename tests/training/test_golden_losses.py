@@ -25,7 +25,7 @@ def test_losses_are_those_that_are_recorded(recipe: str, precision: str) -> None
     assert found[recipe][-1] < 0.99 * found[recipe][0], "the optimizer counts"
 
 
-def test_the_step_from_which_on_losses_differ_is_named() -> None:
+def test_first_step_with_another_loss_is_named() -> None:
     recorded = {"tiny": [2.0] * golden.STEPS, "other": []}
     found = {"tiny": [2.0] * 7 + [2.1] * (golden.STEPS - 7)}
     assert golden.differences(found, recorded, 0.06) == ["other: only on one side"]

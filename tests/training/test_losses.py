@@ -222,7 +222,7 @@ def test_both_heads_are_to_be_consistent(model: AsrModel, features: Tensor) -> N
 
 
 @torch.no_grad()
-def test_an_utterance_too_short_for_its_transcript_has_no_ctc_loss(model: AsrModel, features: Tensor) -> None:
+def test_utterance_too_short_for_its_text_lacks_ctc(model: AsrModel, features: Tensor) -> None:
     targets, lengths = torch.tensor([[3, 4, 4], [4, 4, 4]]), torch.tensor([3, 3])
     num_frames = torch.tensor([NUM_FRAMES[0], 19])  # 4 encoder frames; three times the same token takes 5
     found = model.losses(features, num_frames, targets, lengths, LossConfig())
@@ -266,7 +266,7 @@ def test_consistency_loss_is_zero_for_equal_views_only() -> None:
 
 
 @torch.no_grad()
-def test_views_of_an_utterance_have_chunks_of_their_own() -> None:
+def test_views_have_chunks_of_their_own() -> None:
     torch.manual_seed(0)
     model = AsrModel(
         ModelConfig(dim=32, num_heads=2, encoder_layers=2, encoder_ff_dim=64, decoder_ff_dim=64, vocab_size=10)

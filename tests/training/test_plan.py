@@ -45,7 +45,7 @@ def test_memory_is_that_of_a_real_step() -> None:
     assert calculated.state_bytes == pytest.approx(20 * calculated.num_parameters, rel=0.01)
 
 
-def test_operations_are_those_of_the_batches_of_a_step() -> None:
+def test_operations_are_those_of_a_steps_batches() -> None:
     one = cost(load_config("tiny", SMALL), ROWS, fused=False)
     three = cost(load_config("tiny", [*SMALL, "train.batches_per_step=3"]), ROWS, fused=False)
     longer = cost(load_config("tiny", SMALL), Rows(4, 20.0), fused=False)
@@ -73,7 +73,7 @@ def test_a_plan_counts_the_prepared_data(arguments: list[str], capsys: pytest.Ca
     assert not (Path(arguments[-1].partition("=")[2])).exists(), "nothing is trained"
 
 
-def test_what_does_not_fit_is_refused_with_a_batch_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
+def test_oversized_batch_is_refused_with_one_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
     large = [*SMALL, "data.max_batch_s=20000", "augment.concat_probability=0", "augment.silence_probability=0"]
     assert main(["train", "tiny", "--dry-run", "--on", "l4", *large]) == 1
     error = capsys.readouterr().err
@@ -86,12 +86,12 @@ def test_what_does_not_fit_is_refused_with_a_batch_that_fits(capsys: pytest.Capt
     assert peak_gb(load_config("tiny", [*large, *once_larger]), fused=True) > room_gb("l4")
 
 
-def test_an_utterance_that_is_too_long_for_a_device_fits_in_no_batch() -> None:
+def test_utterance_too_long_for_a_device_is_refused() -> None:
     config = load_config("tiny", [*SMALL, "data.max_batch_s=4000", "data.max_utterance_s=3000"])
     assert batch_that_fits(config, 0.1, fused=True) is None
 
 
-def test_the_batch_that_counts_is_the_one_that_augmentation_makes_longest() -> None:
+def test_plan_counts_the_longest_augmented_batch() -> None:
     config = load_config("tiny", ["data.max_batch_s=100", "data.max_utterance_s=20"])
     assert shapes(config) == [Rows(5, 20.0), Rows(1, 62.0)]
     assert shapes(load_config("tiny", ["data.max_batch_s=45"])) == [Rows(2, 20.0), Rows(1, 45.0)]

@@ -149,7 +149,7 @@ def test_the_bundled_files_hold_the_same_weights() -> None:
 @pytest.mark.parametrize(
     ("part", "reason"), [("weight", "not finite numbers, in ctc.bias"), ("shape", "another network")]
 )
-def test_weights_of_another_network_or_that_are_no_numbers_are_refused(
+def test_weights_of_other_shapes_or_nan_are_refused(
     pretrained: Pretrained, tmp_path: Path, part: str, reason: str
 ) -> None:
     path = tmp_path / "odd.safetensors"
@@ -162,7 +162,7 @@ def test_weights_of_another_network_or_that_are_no_numbers_are_refused(
         load_pretrained(path)
 
 
-def test_a_checkpoint_with_a_weight_that_is_no_number_is_neither_exported_nor_trained_further(
+def test_checkpoint_with_nan_is_not_used(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*arguments, "train.max_steps=1"]) == 0
@@ -195,7 +195,7 @@ def relabeled(manifest: Path, folder: Path, letter: str, other: str) -> Path:
     return copied
 
 
-def test_letters_that_the_model_lacks_are_refused_or_become_units(
+def test_letters_unknown_to_the_model_need_new_units(
     arguments: list[str], tones: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*arguments, "train.max_steps=2"]) == 0
@@ -261,7 +261,7 @@ def test_new_layers_change_nothing_until_they_are_trained(num_layers: int) -> No
     assert all(layer.feed_forward.down.weight.grad.any() for layer in deeper.encoder.layers)
 
 
-def test_a_run_from_a_shallower_model_grows_its_encoder(
+def test_shallower_model_grows_its_encoder(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*arguments, "train.max_steps=1"]) == 0

@@ -15,9 +15,7 @@ from asr.model.model import Losses
 from asr.training.progress import StepStats, TrainingProgress
 
 
-def test_time_left_is_estimated_from_steps_and_not_from_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_left_ignores_the_time_of_starting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
     with TrainingProgress(tmp_path, 1000, 0, Console(), 50, visible=True) as progress:

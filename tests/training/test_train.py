@@ -130,7 +130,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_two_machines_train_the_model_of_one_though_a_process_is_killed(arguments: list[str], tmp_path: Path) -> None:
+def test_two_machines_train_as_one_despite_a_kill(arguments: list[str], tmp_path: Path) -> None:
     """The same batches and losses at every step; torchrun begins again at the newest checkpoint; one process
     can go on where two stopped."""
     arguments = [*arguments, "train.batches_per_step=2", "train.log_every=1", "optim.schedule=noam"]
@@ -178,7 +178,7 @@ def test_two_machines_train_the_model_of_one_though_a_process_is_killed(argument
     assert hours[0] == pytest.approx(hours[1], rel=0.25)
 
 
-def test_processes_must_share_the_batches_of_a_step_evenly(
+def test_processes_must_share_a_steps_batches_evenly(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -213,7 +213,7 @@ def test_a_step_never_waits_for_the_device(
         monkeypatch.undo()
 
 
-def test_a_step_whose_gradient_is_not_finite_changes_nothing(arguments: list[str], tmp_path: Path) -> None:
+def test_step_with_nonfinite_gradient_changes_nothing(arguments: list[str], tmp_path: Path) -> None:
     trainer = new_trainer(arguments)
     (batch,) = first_batches(trainer, 1)
     trainer._train_step([batch])
@@ -240,7 +240,7 @@ def first_batches(trainer: Trainer, count: int) -> list[Batch]:
     return list(itertools.islice(batches(sampler, dataset, 0), count))
 
 
-def test_a_batch_without_a_readable_utterance_gives_no_gradient(arguments: list[str]) -> None:
+def test_unreadable_batch_gives_no_gradient(arguments: list[str]) -> None:
     trainer = new_trainer([*arguments, "train.batches_per_step=2", "optim.lr=1e-12"])
     (batch,) = first_batches(trainer, 1)
     silence = SpeechDataset(trainer.tokenizer)[BatchPlan([], 0, False, 1000)]
@@ -249,7 +249,7 @@ def test_a_batch_without_a_readable_utterance_gives_no_gradient(arguments: list[
     assert together.losses.total.item() == pytest.approx(alone.losses.total.item(), rel=1e-5), "a sum over the batches"
 
 
-def test_training_ends_when_more_than_a_twentieth_cannot_be_read() -> None:
+def test_training_ends_if_over_a_twentieth_is_unreadable() -> None:
     trainer = Trainer.__new__(Trainer)
     trainer.console, trainer.num_views = Console(quiet=True), 2
     trainer._unreadable, trainer._num_seen, trainer._num_unreadable = set(), 0, 0
@@ -277,7 +277,7 @@ def test_interruption_saves_and_prints_how_to_go_on(arguments: list[str], tmp_pa
     assert Checkpoint.load(saved).training["step"] > 0
 
 
-def test_steps_have_the_rate_of_the_schedule_and_clipped_gradients(arguments: list[str]) -> None:
+def test_steps_have_scheduled_rates_and_clipped_gradients(arguments: list[str]) -> None:
     options = ["optim.max_grad_norm=0.01", "optim.warmup_steps=4", "optim.schedule=noam", "optim.lr=0.01"]
     trainer = new_trainer([*arguments, *options])
     before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
@@ -362,7 +362,7 @@ def test_what_cannot_work_is_one_clear_line(
     assert message in error and error.count("\n") == 1
 
 
-def test_chunks_are_drawn_by_seed_and_cover_the_choices() -> None:
+def test_seed_draws_chunks_that_cover_all_choices() -> None:
     config = ChunkConfig(full_probability=0.25, sizes=(4, 8), left_contexts=(16, -1))
     draws = [draw_chunk(config, f"1 {step}") for step in range(200)]
     assert set(draws) == {(0, -1), (4, 16), (4, -1), (8, 16), (8, -1)}
@@ -370,7 +370,7 @@ def test_chunks_are_drawn_by_seed_and_cover_the_choices() -> None:
     assert 25 < draws.count((0, -1)) < 75
 
 
-def test_every_view_of_every_step_draws_its_own_chunk(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_view_of_a_step_draws_its_chunk(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = []
     monkeypatch.setattr("asr.training.step.draw_chunk", lambda _, seed: seeds.append(seed) or (0, -1))
     assert main([*arguments, "loss.cr_ctc_weight=0.2", "train.max_steps=3", "train.valid_every=100"]) == 0

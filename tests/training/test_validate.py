@@ -16,9 +16,7 @@ from asr.tokenizer import BLANK_ID, Tokenizer
 from asr.training.validate import LEFT_CONTEXT, VALIDATION_CHUNKS, validate
 
 
-def test_errors_are_those_of_the_best_path_of_each_utterance_alone(
-    tiny_model: AsrModel, conversation: np.ndarray
-) -> None:
+def test_errors_are_of_each_best_path_alone(tiny_model: AsrModel, conversation: np.ndarray) -> None:
     tokenizer = Tokenizer("char", TOKENS)
     expected = {name: WordErrors() for name, _ in VALIDATION_CHUNKS}
     cuts = []
