@@ -91,7 +91,7 @@ def test_no_circles_of_imports() -> None:
         pytest.fail(f"modules import each other: {' <- '.join(error.args[1])}")
 
 
-def test_the_core_includes_no_python_and_only_its_api_onnxruntime() -> None:
+def test_only_the_api_of_the_core_includes_onnxruntime() -> None:
     sources = [p for p in (ROOT / "csrc").rglob("*.*") if "python" not in p.relative_to(ROOT / "csrc").parts]
     assert sources
     for path in sources:
@@ -135,3 +135,11 @@ def test_lines_are_as_wide_as_those_of_python() -> None:
             if path.suffix in (".h", ".c", ".cc", ".js", ".mjs", ".ts"):
                 for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                     assert len(line) <= 120, f"{path}:{number} has {len(line)} columns"
+
+
+def test_names_of_tests_have_at_most_eight_words() -> None:
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                num_words = len(node.name.removeprefix("test_").split("_"))
+                assert num_words <= 8, f"{path}:{node.lineno} {node.name} has {num_words} words"

@@ -15,7 +15,7 @@ from asr import cli, cores
 PYPROJECT = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
 
 
-def test_the_packages_that_the_message_is_about_are_those_of_the_extras() -> None:
+def test_packages_of_the_message_are_the_extras() -> None:
     named = set()
     for extra in ("train", "export"):
         block = re.search(rf"^{extra} = \[(.*?)\]$", PYPROJECT, re.DOTALL | re.MULTILINE)
@@ -38,7 +38,7 @@ def test_a_package_of_an_extra_that_is_missing(
 
 
 @pytest.mark.parametrize("name", ["asr.data.shards", "numpy.nonsense", None])
-def test_another_module_that_is_missing_is_a_fault_of_ours(name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_missing_modules_raise_their_error(name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(module: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
@@ -49,7 +49,7 @@ def test_another_module_that_is_missing_is_a_fault_of_ours(name: str | None, mon
 
 @pytest.mark.parametrize("command", ["train", "neural-lm", "text", "evaluate"])
 @pytest.mark.parametrize(("given", "policy"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")])
-def test_threads_sleep_while_they_wait_before_pytorch_is_imported(
+def test_threads_sleep_while_waiting_before_pytorch_is_imported(
     command: str, given: dict[str, str], policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spinning ones make a training beside another program ten times as slow."""
@@ -76,7 +76,7 @@ def test_threads_sleep_while_they_wait_before_pytorch_is_imported(
         ({}, None),
     ],
 )
-def test_a_container_has_as_many_threads_as_its_quota(
+def test_container_has_as_many_threads_as_quota(
     files: dict[str, str], threads: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name, text in files.items():

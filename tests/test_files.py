@@ -18,7 +18,7 @@ def test_a_file_is_replaced_at_the_end(tmp_path: Path) -> None:
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
 
 
-def test_a_full_disk_is_an_error_with_the_name_of_the_file(tmp_path: Path) -> None:
+def test_full_disk_is_an_error_naming_the_file(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     with pytest.raises(OSError, match="No space left") as caught, replacing(path) as part:
         part.write_text("half")
@@ -27,7 +27,7 @@ def test_a_full_disk_is_an_error_with_the_name_of_the_file(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_a_file_that_is_not_finished_leaves_the_former_one(tmp_path: Path, error: type[BaseException]) -> None:
+def test_unfinished_file_leaves_the_former_one(tmp_path: Path, error: type[BaseException]) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("former")
     with pytest.raises(error), replacing(path) as part:

@@ -78,7 +78,7 @@ def test_the_command_line_takes_an_option(name: str, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_the_c_library_takes_an_option_by_its_name(name: str) -> None:
+def test_c_library_takes_options_by_name(name: str) -> None:
     c_library = load_benchmark("c_library")
     library = c_library.CLibrary(build() / "libasr_stream.so")
     option, value = OPTIONS[name], other_value(name)
@@ -105,7 +105,7 @@ def test_the_types_of_javascript_have_an_option(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_what_is_written_from_the_table_is_up_to_date(name: str) -> None:
+def test_files_written_from_the_table_are_current(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     assert WRITTEN[name](text) == text, f"run {COMMAND}"
 
@@ -118,7 +118,7 @@ def test_what_is_written_depends_on_the_table(monkeypatch: pytest.MonkeyPatch) -
         assert update(text) != text, name
 
 
-def test_the_defaults_of_a_file_without_are_those_of_the_table() -> None:
+def test_file_without_defaults_has_those_of_the_table() -> None:
     of_file = {field.name: field.default for field in fields(metadata.ModelMetadata)}
     assert of_file["default_chunk_size"] * _core.ENCODER_FRAME_MS == OPTIONS["chunk_ms"].default
     assert of_file["default_left_context"] * _core.ENCODER_FRAME_MS == OPTIONS["left_context_ms"].default
@@ -151,7 +151,7 @@ def test_the_sample_rates_are_the_same_everywhere() -> None:
     assert f"#define ASR_SAMPLE_RATE {_core.SAMPLE_RATE}\n" in header
 
 
-def test_what_python_states_before_the_core_is_loaded_is_the_same() -> None:
+def test_constants_of_python_equal_those_of_the_core() -> None:
     for name in ("SAMPLE_RATE", "NUM_MEL_BINS", "SUBSAMPLING", "FEATURE_OVERLAP", "ENCODER_FRAME_MS"):
         assert getattr(features, name) == getattr(_core, name), name
     assert metadata.FORMAT_VERSION == _core.FORMAT_VERSION

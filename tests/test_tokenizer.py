@@ -36,7 +36,7 @@ def test_decode_returns_what_encode_was_given(tokenizers, kind, text):
     assert not {BLANK_ID, UNK_ID, SOS_EOS_ID} & set(ids)
 
 
-def test_characters_have_a_boundary_between_words_and_none_first(tokenizers):
+def test_characters_have_boundaries_only_between_words(tokenizers):
     tokenizer = tokenizers["char"]
     assert tokenizer.tokens[:4] == ("<blk>", "<unk>", "<sos/eos>", "▁")
     assert [tokenizer.tokens[id] for id in tokenizer.encode(" A  DOG ")] == ["A", "▁", "D", "O", "G"]
@@ -52,7 +52,7 @@ def test_what_cannot_be_spelled_is_unknown(tokenizers, kind):
     assert tokenizer.unknown_letters(["THE É DOG", "É ▁ "]) == {"É": 2, "▁": 1}
 
 
-def test_decode_leaves_out_special_tokens_and_refuses_strange_ids(tokenizers):
+def test_decode_omits_special_tokens_and_refuses_unknown_ids(tokenizers):
     tokenizer = tokenizers["char"]
     a = tokenizer.tokens.index("A")
     assert tokenizer.decode([SOS_EOS_ID, a, BLANK_ID, a, UNK_ID, SOS_EOS_ID]) == "AA"
@@ -153,7 +153,7 @@ def test_training_refuses(arguments, message):
         Tokenizer.train(*arguments)
 
 
-def test_wordpiece_spells_words_that_begin_with_its_usual_prefix():
+def test_wordpiece_spells_words_beginning_with_its_prefix():
     tokenizer = Tokenizer.train("wordpiece", ["##A B#A"], 20)
     assert tokenizer.decode(tokenizer.encode("##A #B A#")) == "##A #B A#"
 
@@ -191,7 +191,7 @@ def test_characters_outside_are_counted():
 
 
 @given(st.text(max_size=60), st.sampled_from(["upper", "lower", "keep"]))
-def test_normalized_text_stays_in_the_alphabet_and_stays_the_same(text, case):
+def test_normalized_text_is_in_the_alphabet_and_stable(text, case):
     normalizer = TextNormalizer(case)
     once = normalizer(text).text
     assert set(once) <= (parse_alphabet("A-Za-z'") or set())
@@ -213,7 +213,7 @@ def test_strange_normalizers_are_refused(arguments, message):
         TextNormalizer(*arguments)
 
 
-def test_run_time_needs_neither_pytorch_nor_a_tokenizer_library(tokenizers, tmp_path):
+def test_run_time_needs_no_pytorch_or_tokenizer_library(tokenizers, tmp_path):
     tokenizers["bpe"].save(tmp_path / "tokenizer.json")
     code = (
         "import sys, asr.text, asr.features, asr.data.manifests, asr.tokenizer as t\n"
