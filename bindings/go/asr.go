@@ -16,9 +16,9 @@ type ModelOptions struct {
 
 // Settings are what a stream recognizes with: options by name, and lists of words and phrases, if any.
 type Settings struct {
-	Options                 map[string]string // such as "chunk_ms": "320"
-	Hotwords, Phrases, Mask []string
-	WithoutLM               bool
+	Options                                       map[string]string // such as "chunk_ms": "320"
+	Hotwords, Phrases, Mask, Replace, CommandList []string
+	WithoutLM                                     bool
 }
 
 // Model is a model file, opened. Goroutines and streams share it, and it may be closed before its streams.
@@ -155,10 +155,11 @@ type Event struct {
 	Text       string
 	Start, End float64
 	Words      []Word
-	NumStable  int    // of a Partial: leading words that stay
-	Endpoint   string // of a Final: what ended it
-	Raw        string
-	RawWords   []Word
+	// Of a Partial, the leading words that stay; of a Final, how many Finals before it are taken back ("scratch that").
+	NumStable, NumTakenBack int
+	Endpoint                string // of a Final: what ended it
+	Raw                     string
+	RawWords                []Word
 	// Of a Final, with the option max_alternatives.
 	Alternatives []Alternative
 }
@@ -167,7 +168,7 @@ func newEvent(e *C.asr_event) Event {
 	event := Event{
 		Kind: Kind(e._type), Text: C.GoString(e.text), Start: float64(e.start_s), End: float64(e.end_s),
 		Words: newWords(e.words, e.num_words), NumStable: int(e.num_stable), Endpoint: C.GoString(e.endpoint),
-		Raw: C.GoString(e.raw), RawWords: newWords(e.raw_words, e.num_raw_words),
+		Raw: C.GoString(e.raw), RawWords: newWords(e.raw_words, e.num_raw_words), NumTakenBack: int(e.num_taken_back),
 	}
 	for _, a := range unsafe.Slice(e.alternatives, e.num_alternatives) {
 		other := Alternative{C.GoString(a.text), float32(a.confidence), newWords(a.words, a.num_words)}

@@ -122,9 +122,10 @@ func (s Settings) use(call func(*C.asr_options, *C.asr_assets) error) error {
 	}
 	var assets C.asr_assets
 	C.asr_assets_init(&assets, C.sizeof_asr_assets)
-	assets.hotwords = m.text(strings.Join(s.Hotwords, "\n"))
-	assets.phrases = m.text(strings.Join(s.Phrases, "\n"))
-	assets.mask = m.text(strings.Join(s.Mask, "\n"))
+	for member, lines := range map[**C.char][]string{&assets.hotwords: s.Hotwords, &assets.phrases: s.Phrases,
+		&assets.mask: s.Mask, &assets.replace: s.Replace, &assets.command_list: s.CommandList} {
+		*member = m.text(strings.Join(lines, "\n"))
+	}
 	if s.WithoutLM {
 		assets.use_lm = 0
 	}

@@ -99,7 +99,9 @@ def _line(clip: int, event: Event) -> str:
     raw = event.raw if isinstance(event, Partial | Final) else ""
     alternatives = event.alternatives if isinstance(event, Final) else ()
     others = [f"{o.text}:{_bits(o.confidence, 'f')}:{_words(o.words)}" for o in alternatives]
-    return "\t".join((*shown, str(num_stable), endpoint, raw, _words(event.raw_words), "|".join(others)))
+    num_taken_back = event.num_taken_back if isinstance(event, Final) else 0
+    end = (str(num_stable), endpoint, raw, _words(event.raw_words), "|".join(others), str(num_taken_back))
+    return "\t".join((*shown, *end))
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +109,11 @@ def expected(clips: list[np.ndarray]) -> list[str]:
     """What Python recognizes where the programs of this folder do the same to the same clips."""
     recognizer, lines = Recognizer(), []
     given = {
-        4: recognizer.with_options(hotwords=["theodolite", "lorry"]),
+        4: recognizer.with_options(
+            hotwords=["theodolite", "lorry"],
+            replace=["children -> kids"],
+            command_list=["old man walked slowly down the road -> scratch that"],
+        ),
         5: recognizer.with_options(phrases=["old", "man", "road"], chunk_ms=320),
         6: recognizer.with_options(lm=None, search="beam"),
         9: recognizer.with_options(chunk_ms=320, max_alternatives=3),
@@ -142,6 +148,7 @@ def test_every_event_is_pythons(
     assert {line.split("\t")[1] for line in expected} >= {"partial", "final", "gap"}
     assert sum(line.count(":") for line in expected) > 1000 and any("***" in line for line in expected)
     assert any("|" in line for line in expected)  # alternatives
+    assert any("kids" in line for line in expected) and any(line.endswith("\t1") for line in expected)  # taken back
     errors = [line.split("\t")[1:] for line in output if line.startswith("error")]
     for (status, text), wanted in zip(
         errors,
@@ -166,7 +173,8 @@ def test_every_event_is_pythons(
 @pytest.mark.parametrize(
     ("name", "num_bytes", "is_refused"),
     [
-        ("asr_event.words", -1, LANGUAGES),
+        ("asr_event.num_taken_back", -1, LANGUAGES),
+        ("asr_assets.command_list", -1, LANGUAGES),
         ("asr_event.raw", 96, ("rust", "go")),  # Java asks for offsets
         ("asr_word", 40, ("rust", "go")),
         ("asr_event", 72, ("rust", "go")),

@@ -1,8 +1,6 @@
 //! Values of Rust as the C header has them, and back.
 use super::*;
 
-const ADVICE: &str = "build this program with the header of its version";
-
 fn invalid(text: String) -> Error {
     Error { status: ASR_INVALID_ARGUMENT, text }
 }
@@ -15,8 +13,14 @@ pub fn path_text(path: &Path) -> Result<CString, Error> {
     c_string(path.to_str().ok_or_else(|| invalid(format!("{:?} is not UTF-8", path)))?)
 }
 
-pub fn pointer(text: &Option<CString>) -> *const c_char {
-    text.as_ref().map_or(ptr::null(), |text| text.as_ptr())
+/// Sets members of a C struct to texts, which are to be kept as long as the struct is in use.
+pub fn point_at<const N: usize>(
+    members: [&mut *const c_char; N],
+    texts: [Option<Result<CString, Error>>; N],
+) -> Result<Vec<Option<CString>>, Error> {
+    let texts = texts.into_iter().map(Option::transpose).collect::<Result<Vec<_>, _>>()?;
+    members.into_iter().zip(&texts).for_each(|(m, text)| *m = text.as_ref().map_or(ptr::null(), |t| t.as_ptr()));
+    Ok(texts)
 }
 
 pub fn string(text: *const c_char) -> String {
@@ -43,15 +47,13 @@ where
         let (name, value) = (c_string(name)?, c_string(value)?);
         with_error(|e| unsafe { sys::asr_options_set(options, name.as_ptr(), value.as_ptr(), e, ERROR) })?;
     }
-    let lines = |list: &Option<Vec<String>>| list.as_ref().map(|list| c_string(&list.join("\n"))).transpose();
-    let (hotwords, phrases, mask) = (lines(&given.hotwords)?, lines(&given.phrases)?, lines(&given.mask)?);
-    let mut assets: sys::asr_assets = unsafe { mem::zeroed() };
-    unsafe { sys::asr_assets_init(&mut assets, mem::size_of_val(&assets)) };
-    assets.hotwords = pointer(&hotwords);
-    assets.phrases = pointer(&phrases);
-    assets.mask = pointer(&mask);
-    assets.use_lm = !given.without_lm as i32;
-    Ok(call(options, &assets))
+    let mut a: sys::asr_assets = unsafe { mem::zeroed() };
+    unsafe { sys::asr_assets_init(&mut a, mem::size_of_val(&a)) };
+    a.use_lm = !given.without_lm as i32;
+    let members = [&mut a.hotwords, &mut a.phrases, &mut a.mask, &mut a.replace, &mut a.command_list];
+    let lists = [&given.hotwords, &given.phrases, &given.mask, &given.replace, &given.command_list];
+    let _texts = point_at(members, lists.map(|list| list.as_ref().map(|list| c_string(&list.join("\n")))))?;
+    Ok(call(options, &a))
 }
 
 /// `count` C values, each as `convert` makes it.
@@ -60,7 +62,6 @@ fn list<C, T>(first: *const C, count: usize, convert: impl Fn(&C) -> T) -> Vec<T
 }
 
 pub fn event(event: &sys::asr_event) -> Event {
-    let kinds = [EventKind::Partial, EventKind::Final, EventKind::Gap, EventKind::Error];
     let word = |w: &sys::asr_word| {
         let (start_s, end_s, confidence) = (w.start_s, w.end_s, w.confidence);
         Word { text: string(w.text), start_s, end_s, confidence }
@@ -70,7 +71,7 @@ pub fn event(event: &sys::asr_event) -> Event {
         Alternative { text: string(a.text), confidence: a.confidence, words }
     };
     Event {
-        kind: *kinds.get(event.type_ as usize).unwrap_or(&EventKind::Error),
+        kind: [EventKind::Partial, EventKind::Final, EventKind::Gap, EventKind::Error][event.type_.min(3) as usize],
         text: string(event.text),
         start_s: event.start_s,
         end_s: event.end_s,
@@ -80,6 +81,7 @@ pub fn event(event: &sys::asr_event) -> Event {
         raw: string(event.raw),
         raw_words: list(event.raw_words, event.num_raw_words, word),
         alternatives: list(event.alternatives, event.num_alternatives, alternative),
+        num_taken_back: event.num_taken_back,
     }
 }
 
@@ -95,21 +97,20 @@ pub fn check_layout() -> Result<(), Error> {
             }),)*
         )*] };
     }
-    let here = rows! {
+    for (name, bytes) in rows! {
         asr_model_options { struct_size, onnxruntime_path, lm_path, num_threads, punctuation_path, neural_lm_path }
-        asr_assets { struct_size, hotwords, phrases, mask, use_lm }
+        asr_assets { struct_size, hotwords, phrases, mask, use_lm, replace, command_list }
         asr_word { text, start_s, end_s, confidence }
         asr_alternative { text, confidence, words, num_words }
         asr_event {
             type_, text, start_s, end_s, words, num_words, num_stable, endpoint, raw, raw_words, num_raw_words,
-            alternatives, num_alternatives
+            alternatives, num_alternatives, num_taken_back
         }
-    };
-    for (name, bytes) in here {
+    } {
         let loaded = unsafe { sys::asr_layout(c_string(&name)?.as_ptr()) } as isize;
         let may_grow = !name.contains('.') && name != "asr_word" && name != "asr_alternative";
         if loaded < bytes as isize || (loaded > bytes as isize && !may_grow) {
-            let text = format!("{name} is {bytes} bytes here, {loaded} in the loaded libasr_stream: {ADVICE}");
+            let text = format!("{name} is {bytes} bytes here, {loaded} in the loaded libasr_stream: build with its header");
             return Err(invalid(text));
         }
     }

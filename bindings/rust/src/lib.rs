@@ -44,6 +44,8 @@ pub struct Settings {
     pub hotwords: Option<Vec<String>>,
     pub phrases: Option<Vec<String>>,
     pub mask: Option<Vec<String>>,
+    pub replace: Option<Vec<String>>,
+    pub command_list: Option<Vec<String>>,
     pub without_lm: bool,
 }
 
@@ -76,18 +78,14 @@ impl Model {
         F: FnOnce(*const sys::asr_model_options, *mut *mut sys::asr_model, *mut c_char) -> sys::asr_status,
     {
         check_layout()?;
-        let text = |path: &Option<PathBuf>| path.as_deref().map(path_text).transpose();
-        let (onnxruntime, lm) = (text(&given.onnxruntime)?, text(&given.lm)?);
-        let (punctuation, neural_lm) = (text(&given.punctuation)?, text(&given.neural_lm)?);
-        let mut options: sys::asr_model_options = unsafe { mem::zeroed() };
-        unsafe { sys::asr_model_options_init(&mut options, mem::size_of_val(&options)) };
-        options.onnxruntime_path = pointer(&onnxruntime);
-        options.lm_path = pointer(&lm);
-        options.punctuation_path = pointer(&punctuation);
-        options.neural_lm_path = pointer(&neural_lm);
-        options.num_threads = given.num_threads.unwrap_or(options.num_threads);
+        let mut o: sys::asr_model_options = unsafe { mem::zeroed() };
+        unsafe { sys::asr_model_options_init(&mut o, mem::size_of_val(&o)) };
+        o.num_threads = given.num_threads.unwrap_or(o.num_threads);
+        let members = [&mut o.onnxruntime_path, &mut o.lm_path, &mut o.punctuation_path, &mut o.neural_lm_path];
+        let paths = [&given.onnxruntime, &given.lm, &given.punctuation, &given.neural_lm];
+        let _texts = point_at(members, paths.map(|path| path.as_deref().map(path_text)))?;
         let mut model = ptr::null_mut();
-        with_error(|error| call(&options, &mut model, error))?;
+        with_error(|error| call(&o, &mut model, error))?;
         Ok(Model(model))
     }
 
@@ -154,6 +152,7 @@ pub struct Event {
     pub raw: String,
     pub raw_words: Vec<Word>,
     pub alternatives: Vec<Alternative>, // with the option max_alternatives
+    pub num_taken_back: usize, // of a final: so many finals before it are taken back ("scratch that")
 }
 
 /// One source of audio. Calls do their work in the calling thread.
@@ -211,4 +210,4 @@ impl Drop for Stream {
 }
 
 mod convert;
-use convert::{check_layout, path_text, pointer, string, with_error, with_settings};
+use convert::{check_layout, path_text, point_at, string, with_error, with_settings};

@@ -28,9 +28,9 @@ func show(clip int, stream *asr.Stream) {
 		for _, o := range e.Alternatives {
 			others = append(others, fmt.Sprintf("%s:%x:%s", o.Text, math.Float32bits(o.Confidence), words(o.Words)))
 		}
-		fmt.Printf("%d\t%s\t%s\t%x\t%x\t%s\t%d\t%s\t%s\t%s\t%s\n", clip, e.Kind, e.Text, math.Float64bits(e.Start),
+		fmt.Printf("%d\t%s\t%s\t%x\t%x\t%s\t%d\t%s\t%s\t%s\t%s\t%d\n", clip, e.Kind, e.Text, math.Float64bits(e.Start),
 			math.Float64bits(e.End), words(e.Words), e.NumStable, e.Endpoint, e.Raw, words(e.RawWords),
-			strings.Join(others, "|"))
+			strings.Join(others, "|"), e.NumTakenBack)
 	}
 }
 
@@ -57,6 +57,8 @@ func run(clip int, model *asr.Model, samples []int16) {
 		rate = 8000
 	case 4:
 		settings.Hotwords = []string{"theodolite", "lorry"}
+		settings.Replace = []string{"children -> kids"}
+		settings.CommandList = []string{"old man walked slowly down the road -> scratch that"}
 	case 5:
 		settings.Phrases = []string{"old", "man", "road"}
 	case 6:

@@ -29,7 +29,7 @@ public final class Dump {
       System.out.println(String.join("\t", "" + clip, e.type().toString(), e.text(), bits(e.start()),
           bits(e.end()), words(e.words()), "" + e.numStable(), e.endpoint(), e.raw(), words(e.rawWords()),
           e.alternatives().stream().map(o -> o.text() + ":" + Integer.toHexString(Float.floatToRawIntBits(o.confidence()))
-              + ":" + words(o.words())).collect(Collectors.joining("|"))));
+              + ":" + words(o.words())).collect(Collectors.joining("|")), "" + e.numTakenBack()));
     }
   }
 
@@ -44,7 +44,10 @@ public final class Dump {
   private static void run(int clip, Model model, short[] samples) {
     Settings settings = new Settings();
     if (clip % 2 == 1) settings.set("chunk_ms", 320);
-    if (clip == 4) settings.hotwords(List.of("theodolite", "lorry"));
+    if (clip == 4) {
+      settings.hotwords(List.of("theodolite", "lorry")).replace(List.of("children -> kids"));
+      settings.commandList(List.of("old man walked slowly down the road -> scratch that"));
+    }
     if (clip == 5) settings.phrases(List.of("old", "man", "road"));
     if (clip == 6) settings.withoutLm().set("search", "beam");
     if (clip == 9) settings.set("max_alternatives", 3);

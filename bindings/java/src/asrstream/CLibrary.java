@@ -39,25 +39,24 @@ interface CLibrary extends Library {
 
   /** The library that is loaded, and where it has the members of its structs. */
   final class Loaded {
-    private static final List<String> USED = List.of("asr_model_options", "asr_model_options.onnxruntime_path",
-        "asr_model_options.lm_path", "asr_model_options.punctuation_path", "asr_model_options.neural_lm_path",
-        "asr_model_options.num_threads", "asr_options", "asr_assets", "asr_assets.hotwords", "asr_assets.phrases",
-        "asr_assets.mask", "asr_assets.use_lm", "asr_word", "asr_word.text", "asr_word.start_s", "asr_word.end_s",
-        "asr_word.confidence", "asr_event", "asr_event.type", "asr_event.text", "asr_event.start_s", "asr_event.end_s",
-        "asr_event.words", "asr_event.num_words", "asr_event.num_stable", "asr_event.endpoint", "asr_event.raw",
-        "asr_event.raw_words", "asr_event.num_raw_words", "asr_event.alternatives", "asr_event.num_alternatives",
-        "asr_alternative", "asr_alternative.text", "asr_alternative.confidence", "asr_alternative.words",
-        "asr_alternative.num_words");
+    /** Structs, each followed by its members. */
+    private static final List<String> USED = List.of("asr_options",
+        "asr_model_options onnxruntime_path lm_path punctuation_path neural_lm_path num_threads",
+        "asr_assets hotwords phrases mask replace command_list use_lm", "asr_word text start_s end_s confidence",
+        "asr_event type text start_s end_s words num_words num_stable endpoint raw raw_words num_raw_words alternatives"
+            + " num_alternatives num_taken_back", "asr_alternative text confidence words num_words");
     private static final Map<String, Long> LAYOUT = new HashMap<>();
     private static CLibrary library;
 
     static synchronized CLibrary library() {
       if (library == null) {
         CLibrary found = Native.load("asr_stream", CLibrary.class);
-        for (String name : USED) {
-          LAYOUT.put(name, found.asr_layout(name));
-          if (LAYOUT.get(name) < 0) {
-            throw new AsrException(1, "the loaded libasr_stream has no " + name + ": take one of this version");
+        for (String row : USED) {
+          for (String name : row.replace(" ", " " + row.split(" ")[0] + ".").split(" ")) {
+            LAYOUT.put(name, found.asr_layout(name));
+            if (LAYOUT.get(name) < 0) {
+              throw new AsrException(1, "the loaded libasr_stream has no " + name + ": take one of this version");
+            }
           }
         }
         library = found;

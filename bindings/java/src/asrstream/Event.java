@@ -8,9 +8,10 @@ import java.util.List;
 import java.util.function.Function;
 
 /** What was recognized or happened; times are in seconds. numStable: of a PARTIAL, the leading words that stay;
- * endpoint: of a FINAL, what ended it; alternatives: what else it may have been, with the option max_alternatives. */
+ * endpoint: of a FINAL, what ended it; alternatives: what else it may have been, with the option max_alternatives;
+ * numTakenBack: so many FINALs before it are taken back ("scratch that"). */
 public record Event(Type type, String text, double start, double end, List<Word> words, int numStable, String endpoint,
-    String raw, List<Word> rawWords, List<Alternative> alternatives) {
+    String raw, List<Word> rawWords, List<Alternative> alternatives, int numTakenBack) {
   public enum Type {
     PARTIAL, FINAL, GAP, ERROR;
 
@@ -29,7 +30,7 @@ public record Event(Type type, String text, double start, double end, List<Word>
         text(event, "asr_event.endpoint"), text(event, "asr_event.raw"), words(event, "asr_event.", "raw_"),
         list(event, "asr_event.", "alternatives", "asr_alternative", other -> new Alternative(
             text(other, "asr_alternative.text"), other.getFloat(layout("asr_alternative.confidence")),
-            words(other, "asr_alternative.", ""))));
+            words(other, "asr_alternative.", ""))), (int) event.getLong(layout("asr_event.num_taken_back")));
   }
 
   private static String text(Pointer struct, String member) {

@@ -19,6 +19,8 @@ public final class Settings {
   public Settings hotwords(List<String> words) { lists.put("hotwords", String.join("\n", words)); return this; }
   public Settings phrases(List<String> phrases) { lists.put("phrases", String.join("\n", phrases)); return this; }
   public Settings mask(List<String> words) { lists.put("mask", String.join("\n", words)); return this; }
+  public Settings replace(List<String> lines) { lists.put("replace", String.join("\n", lines)); return this; }
+  public Settings commandList(List<String> lines) { lists.put("command_list", String.join("\n", lines)); return this; }
   public Settings withoutLm() { useLm = false; return this; }
 
   /** What `call` returns for these settings as C has them. */

@@ -16,8 +16,8 @@ fn print(clip: usize, stream: &mut Stream) {
         let other = |o: &Alternative| format!("{}:{:x}:{}", o.text, o.confidence.to_bits(), words(&o.words));
         let others = e.alternatives.iter().map(other).collect::<Vec<_>>().join("|");
         println!(
-            "{clip}\t{kind}\t{}\t{start:x}\t{end:x}\t{shown}\t{}\t{}\t{}\t{raw}\t{others}",
-            e.text, e.num_stable, e.endpoint, e.raw
+            "{clip}\t{kind}\t{}\t{start:x}\t{end:x}\t{shown}\t{}\t{}\t{}\t{raw}\t{others}\t{}",
+            e.text, e.num_stable, e.endpoint, e.raw, e.num_taken_back
         );
     }
 }
@@ -34,7 +34,11 @@ fn run(clip: usize, model: &Model, samples: &[i16]) -> Result<(), Error> {
         settings = settings.set("chunk_ms", 320);
     }
     match clip {
-        4 => settings.hotwords = list("theodolite lorry"),
+        4 => {
+            settings.hotwords = list("theodolite lorry");
+            settings.replace = Some(vec!["children -> kids".into()]);
+            settings.command_list = Some(vec!["old man walked slowly down the road -> scratch that".into()]);
+        }
         5 => settings.phrases = list("old man road"),
         6 => {
             settings.without_lm = true;
