@@ -90,6 +90,9 @@ js:
 
 dist: dist-sdist dist-wheels dist-npm dist-c
 
+# The same commit gives the same bytes: all files of an archive have the time of the commit.
+dist%: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+
 # SDIST_OPTIONS are more options of `python -m build`.
 dist-sdist: $(VENV)/dist.stamp
 	$(BIN)/python -m build --sdist $(SDIST_OPTIONS) --outdir $(DIST) .
