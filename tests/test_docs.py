@@ -23,7 +23,7 @@ from asr.streaming.terminal import arguments
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SOURCES = [path for folder in ("asr", "export", "streaming") for path in sorted((ROOT / folder).rglob("*.py"))]
-FOLDERS = "asr|benchmarks|csrc|docs|examples|export|js|streaming|tests|web"
+FOLDERS = "asr|benchmarks|csrc|docs|examples|export|js|scripts|streaming|tests|web"
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]\b")
 OF_OTHERS = {
     *(
@@ -55,7 +55,7 @@ def options_of(parser: argparse.ArgumentParser) -> set[str]:
 
 @functools.cache
 def options_of_command(name: str) -> set[str]:
-    """name: `asr-stream`, `asr-stream serve`, `asr COMMAND`, or the path of a benchmark."""
+    """name: `asr-stream`, `asr-stream serve`, `asr COMMAND`, or the path of a benchmark or script."""
     if name == "asr-stream":
         return options_of(arguments.new_parser())
     if name == "asr-stream serve":
@@ -123,7 +123,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
                 assert "=" in target or target in targets or rest[0] in ("-C", "js"), words
             continue
         if program == "python":
-            if not rest or not rest[0].startswith("benchmarks/"):
+            if not rest or not rest[0].startswith(("benchmarks/", "scripts/")):
                 continue
             name = rest[0]
         elif program == "asr":

@@ -5,35 +5,38 @@ That of the C library is the one that tests/capi/test_c_consumers.py uses.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import urllib.request
-import venv
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pytest
+import release
 from support.c_build import ROOT, lock, run
 from support.recognition import recognize
 from support.server import serving
 
+import asr
 from asr import Recognizer
-from asr.lm.packed import BUNDLED
-from asr.runtime.onnx_model import bundled_model
 from asr.streaming import Final
-from asr.streaming.terminal.cli import SAMPLE
+
+# With this environment's tools; the stamp, so that make does not install them.
+TOOLS = (f"VENV={sys.prefix}", "-o", str(Path(sys.prefix, "dist.stamp")))
+# Outside of a temporary environment, so that what `make test` has compiled need not be compiled again.
+WHEEL = (f"PYTHONS={sys.executable}", "WHEEL_OPTIONS=--no-build-isolation")
 
 
 def make(target: str, folder: Path, *variables: str) -> None:
-    """Runs a target of `make dist` with this environment's tools."""
-    # The stamp, so that make does not install them.
-    stamp = Path(sys.prefix, "dist.stamp")
-    run("make", "-C", str(ROOT), target, f"VENV={sys.prefix}", f"DIST={folder}", *variables, "-o", str(stamp))
+    """Runs a target of `make dist`."""
+    run("make", "-C", str(ROOT), target, f"DIST={folder}", *TOOLS, *variables)
 
 
 def tracked(*folders: str) -> set[str]:
@@ -52,8 +55,7 @@ def expected(sample: np.ndarray) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     with lock("wheel"):
-        # Outside of a temporary environment, so that what `make test` has compiled need not be compiled again.
-        make("dist-wheels", folder, f"PYTHONS={sys.executable}", "WHEEL_OPTIONS=--no-build-isolation")
+        make("dist-wheels", folder, *WHEEL)
     (path,) = folder.iterdir()
     return path
 
@@ -61,17 +63,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment with nothing but the wheel and what it needs, installed without a compiler."""
-    folder = tmp_path_factory.mktemp("empty")
-    venv.create(folder, symlinks=True)
-    programs = folder / "bin"
-    pip = [sys.executable, "-m", "pip", "--python", str(programs / "python")]
-    run(*pip, "install", "--quiet", f"{wheel}[server]", env=without_compiler(programs))
-    return programs
-
-
-def without_compiler(programs: Path) -> dict[str, str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CMAKE_"))}
-    return environment | {"PATH": str(programs), "CC": "/nowhere/cc", "CXX": "/nowhere/c++"}
+    return release.environment(f"{wheel}[server]", tmp_path_factory.mktemp("empty"))
 
 
 def test_wheel_names_its_glibc_and_has_every_file(wheel: Path) -> None:
@@ -85,17 +77,46 @@ def test_wheel_names_its_glibc_and_has_every_file(wheel: Path) -> None:
     assert any(re.fullmatch(r"asr/_core\.\S+\.so", name) for name in names)
 
 
+def test_the_wheel_has_a_bill_of_materials(wheel: Path) -> None:
+    """PEP 770 says where; CycloneDX says how."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if re.search(r"\.dist-info/sboms/.+", name))
+        bill = json.loads(archive.read(name))
+        models = [name for name in archive.namelist() if re.fullmatch(r"asr/models/(?!LICENSE).+", name)]
+        hashes = {Path(name).name: hashlib.sha256(archive.read(name)).hexdigest() for name in models}
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["component"]["purl"] == f"pkg:pypi/asr-stream@{asr.__version__}"
+    libraries = {part["purl"] for part in bill["components"] if part["type"] == "library"}
+    assert libraries == {f"pkg:pypi/pybind11@{version('pybind11')}"}
+    stated = {part["name"]: part["hashes"][0]["content"] for part in bill["components"] if "hashes" in part}
+    assert stated == hashes and len(hashes) > 4
+
+
+@pytest.fixture(scope="module")
+def without_npm(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All that `make dist` writes but the npm package."""
+    folder = tmp_path_factory.mktemp("dist")
+    shutil.copy(wheel, folder)
+    make("dist-sdist", folder, "SDIST_OPTIONS=--no-isolation")  # what it needs is here
+    with lock("c_library"):
+        make("dist-c", folder)
+    return folder
+
+
+def test_another_folder_gives_the_same_bytes(without_npm: Path, tmp_path: Path) -> None:
+    targets = ("dist-sdist", "dist-wheels", "dist-c", "SDIST_OPTIONS=--no-isolation")
+    release.make_again(tmp_path / "a" / "b", *targets, "DIST=dist", *TOOLS, *WHEEL)
+    assert len(list(without_npm.iterdir())) == 3
+    assert list(release.other_bytes(without_npm, tmp_path / "a" / "b" / "dist")) == []
+
+
+def test_the_gate_captions_each_file(without_npm: Path) -> None:
+    (problem,) = release.wrong_files(without_npm, asr.__version__)
+    assert f"has no asr-stream-{asr.__version__}.tgz: make dist" in problem
+
+
 def test_the_wheel_captions_without_a_compiler(environment: Path, expected: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [environment / "asr-stream", "--sample", "--text", "plain"],
-        cwd=tmp_path,
-        env=without_compiler(environment),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert expected in done.stdout
+    assert expected in release.caption_in(environment, tmp_path)
 
 
 def test_the_wheel_serves_the_page(environment: Path) -> None:
@@ -109,16 +130,15 @@ def test_the_wheel_serves_the_page(environment: Path) -> None:
         assert scripts and all(map(get, scripts))
 
 
-def test_the_sources_are_complete(tmp_path: Path) -> None:
-    make("dist-sdist", tmp_path, "SDIST_OPTIONS=--no-isolation")  # what it needs is here
-    (path,) = tmp_path.iterdir()
+def test_the_sources_are_complete(without_npm: Path) -> None:
+    (path,) = without_npm.glob("asr_stream-*.tar.gz")
     with tarfile.open(path) as archive:
         names = {member.name.partition("/")[2] for member in archive}
     sources = tracked(
         "asr", "export", "streaming", "web", "csrc", "cmake", "CMakeLists.txt", "pyproject.toml", "LICENSE"
     )
     assert len(sources) > 150 and not sources - names
-    assert not {name for name in names if re.match(r"tests/|docs/|js/|build/|\.venv", name)}
+    assert not {name for name in names if re.match(r"tests/|docs/|js/|scripts/|build/|\.venv|\.github", name)}
 
 
 def test_the_npm_package_captions(expected: str, tmp_path: Path) -> None:
@@ -127,8 +147,4 @@ def test_the_npm_package_captions(expected: str, tmp_path: Path) -> None:
     (package,) = tmp_path.iterdir()
     app = tmp_path / "app"
     app.mkdir()
-    run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefer-offline", str(package), cwd=app)
-    shutil.copy(ROOT / "js" / "examples" / "transcribe.mjs", app)
-    options = ["--model", str(bundled_model()), "--lm", str(BUNDLED), "--text", "plain"]
-    output = run("node", "transcribe.mjs", *options, str(SAMPLE), cwd=app)
-    assert output == expected + "\n"
+    assert release.caption_npm(package, app) == expected + "\n"

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import release
+
 import asr
 
 ROOT = Path(__file__).parents[2]
@@ -16,15 +18,15 @@ def test_the_c_library_has_it(library: Any) -> None:
     assert library.c.asr_version().decode() == asr.__version__
 
 
-def test_the_npm_package_has_it() -> None:
+def test_all_files_that_state_it_agree() -> None:
+    assert release.versions(ROOT) == dict.fromkeys(release.VERSIONS, asr.__version__)
     lock = json.loads((ROOT / "js" / "package-lock.json").read_text())
-    package = json.loads((ROOT / "js" / "package.json").read_text())
-    assert {package["version"], lock["version"], lock["packages"][""]["version"]} == {asr.__version__}
+    assert lock["packages"][""]["version"] == asr.__version__
 
 
-def test_the_changelog_begins_with_it() -> None:
-    versions = re.findall(r"^## (\S+), (not yet released|20\d\d-\d\d-\d\d)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
-    assert versions[0][0] == asr.__version__
+def test_the_changelog_begins_with_its_date() -> None:
+    first = re.search(r"^## .*", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert first and re.fullmatch(r"## \S+, (not yet released|20\d\d-\d\d-\d\d)", first[0])
 
 
 def test_cmake_projects_get_an_error_naming_the_option() -> None:
