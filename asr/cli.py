@@ -17,6 +17,7 @@ COMMANDS = {
     "synthesize": ("asr.data.synthesize", "synthesize speech for training with free synthesizers"),
     "shard": ("asr.data.shards", "split data sets into shards, for sets larger than a disk"),
     "train": ("asr.training.train", "train or fine-tune a model"),
+    "adapt": ("asr.export.adapt", "adapt a model to a voice, by a few minutes of recordings"),
     "average": ("asr.training.average", "average the weights of several training runs"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
     "transcribe": ("asr.streaming.corpus.cli", "text for the recordings of a corpus, on all cores or on Ray"),
@@ -55,6 +56,7 @@ EXAMPLES = """examples:
   asr prepare manifest recordings.tsv --out data
   asr prepare noise sounds --out data --name noise_alone
   asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz
+  asr adapt recordings -o mine.onnx
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
   asr transcribe podcasts/ --out texts
   asr lm adapt sentences.txt -o mine.lm
@@ -88,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             except ModuleNotFoundError as error:
                 if (error.name or "").split(".")[0] not in EXTRAS:
                     raise  # a module of this package, or one that another package lacks: the traceback tells
-                extra = "export" if name in ("export", "calibrate") else "train"
+                extra = "export" if name in ("adapt", "export", "calibrate") else "train"
                 print(
                     f"asr {name}: {error}. Install what it needs: pip install 'asr-stream[{extra}]'",
                     file=sys.stderr,

@@ -20,6 +20,8 @@ AUDIO_COLUMNS = ("path", "audio", "audio_path", "audio_filepath", "wav", "file",
 SPEAKER_COLUMNS = ("speaker", "speaker_id", "client_id")
 DURATION_COLUMNS = ("duration", "duration_s")
 OFFSET_COLUMNS = ("offset", "start")
+RECORDED = "manifest.tsv"
+"""The table in a folder of `asr record`."""
 TABLE_SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
 
 

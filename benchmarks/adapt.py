@@ -1,95 +1,93 @@
-"""What a few minutes of your own voice are worth: the bundled model, fine-tuned on one speaker of a data set.
+"""Errors before and after `asr adapt`, by speaker: python benchmarks/adapt.py --data data/dev.jsonl.gz
 
-Takes `--minutes` of one speaker to train on, and measures word errors before and after on that speaker's other
-utterances and on those of all others (how much the model forgets). Everything runs through the commands.
-
-    python benchmarks/finetune.py data/dev.jsonl.gz
-    python benchmarks/finetune.py data/dev.jsonl.gz --speaker 2035 --old-data data/train.jsonl.gz
+Half of a speaker's utterances, `--minutes` at most, adapt the model. Phone errors at 640 ms are measured on the other
+half, and on `--num-others` utterances of all others: what the model forgets.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
-import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from lhotse import CutSet
+from rich.console import Console
 
-from asr.cli import main as asr
-from asr.runtime.onnx_model import bundled_model
-
-
-def speakers(cuts: list[Any]) -> dict[str, list[Any]]:
-    """Utterances of each speaker, in an order that depends on their names alone."""
-    out: dict[str, list[Any]] = defaultdict(list)
-    for cut in sorted(cuts, key=lambda c: c.id):
-        out[str(cut.supervisions[0].speaker)].append(cut)
-    return out
+from asr.data.cuts import evenly_spread, load_cuts
+from asr.evaluation.wer import WordErrors
+from asr.export.adapt import SHARE, learn, mixture, phone_errors, split
+from asr.training.checkpoint import load_pretrained
 
 
-def split(cuts: list[Any], seconds: float) -> tuple[list[Any], list[Any]]:
-    """Utterances that make up `seconds`, taken evenly, and the rest."""
-    total = sum(cut.duration for cut in cuts)
-    taken: list[Any] = []
-    rest: list[Any] = []
-    due = 0.0
-    for cut in cuts:
-        due += cut.duration * seconds / total
-        (taken if due >= sum(c.duration for c in taken) + cut.duration / 2 else rest).append(cut)
-    return taken, rest
-
-
-def evaluate(model: Path, sets: list[Path], folder: Path, lm: str) -> dict[tuple[str, str], float]:
-    report = folder / "report.json"
-    arguments = ["--lm", lm, "--search", "greedy,rescore+lm", "--chunk-ms", "640", "--json", str(report)]
-    assert asr(["evaluate", str(model), "--data", *map(str, sets), *arguments]) == 0
-    return {(r["data"], r["search"]): r["wer"] for r in json.loads(report.read_text())["results"]}
+def halves(cuts: list[Any], minutes: float) -> tuple[list[Any], list[Any]]:
+    """Utterances to adapt with, of at most `minutes`, and those to measure on."""
+    ordered = sorted(cuts, key=lambda cut: cut.id)
+    kept: list[Any] = []
+    for cut in ordered[::2]:
+        if sum(c.duration for c in kept) + cut.duration <= 60 * minutes:
+            kept.append(cut)
+    return kept, ordered[1::2]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="a prepared data set with speakers")
-    parser.add_argument("--init", default="bundled", help="the weights to start from (default bundled), as train.init")
-    parser.add_argument("--speaker", help="default: the one with the most speech")
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--num-others", type=int, default=100, help="utterances of other speakers (default 100)")
-    parser.add_argument("--old-data", help="mix this in, half and half: less is forgotten")
-    parser.add_argument("--lm", default="bundled")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="for asr train")
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="prepared data sets with speakers")
+    parser.add_argument("--init", default="bundled", help="the weights to start from (bundled)")
+    parser.add_argument(
+        "--num-speakers", type=int, default=10, help="of each data set, those with the most speech (10)"
+    )
+    parser.add_argument("--minutes", type=float, default=5.0, help="speech to adapt with, at most (5)")
+    parser.add_argument("--num-others", type=int, default=40, help="utterances of other speakers (40)")
+    parser.add_argument("--shares", default=str(SHARE), metavar="S,...", help="of what was learned, in the mean")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="of the recipe adapt")
     args = parser.parse_intermixed_args()
 
-    by_speaker = speakers(list(CutSet.from_jsonl_lazy(args.data)))  # features relative to the data set
-    speaker = args.speaker or max(by_speaker, key=lambda s: sum(c.duration for c in by_speaker[s]))
-    mine, held_out = split(by_speaker[speaker], 60 * args.minutes)
-    others = [cut for name, cuts in by_speaker.items() if name != speaker for cut in cuts]
-    others = others[:: max(1, len(others) // args.num_others)]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for features in args.data.resolve().parent.glob("*.features"):
-            (folder / features.name).symlink_to(features)
-        sets = {"mine": mine, "same-speaker": held_out, "others": others}
-        for label, cuts in sets.items():
-            print(f"{label}: {len(cuts)} utterances, {sum(c.duration for c in cuts) / 60:.1f} minutes")
-            CutSet.from_cuts(cuts).to_file(folder / f"{label}.jsonl.gz")
-        measured = [folder / "same-speaker.jsonl.gz", folder / "others.jsonl.gz"]
-        before = evaluate(bundled_model() if args.init == "bundled" else Path(args.init), measured, folder, args.lm)
-        old = [f"{args.old_data}"] if args.old_data else []
-        train = json.dumps([str(folder / "mine.jsonl.gz"), *old])
-        started = time.monotonic()
-        output = folder / "run"
-        settings = [f"data.train={train}", f"train.init={args.init}", f"train.output={output}", *args.overrides]
-        assert asr(["train", "finetune", *settings]) == 0
-        minutes = (time.monotonic() - started) / 60
-        assert asr(["export", str(output), "-o", str(folder / "mine.onnx"), "--int8"]) == 0
-        after = evaluate(folder / "mine.onnx", measured, folder, args.lm)
-    print(f"\nspeaker {speaker}, {args.minutes:g} minutes, {minutes:.1f} minutes of training")
-    for (data, search), wer in before.items():
-        now = after[data, search]
-        print(f"{data:>13} {search:>10}: {100 * wer:.1f} % -> {100 * now:.1f} % ({100 * (now / wer - 1):+.1f} %)")
+    start = load_pretrained(args.init)
+    shares = [float(share) for share in args.shares.split(",")]
+    print("speaker\tminutes\terrors of the same speaker\terrors of others\tboth with each share", flush=True)
+    rows: list[list[tuple[WordErrors, WordErrors]]] = []
+    for path in args.data:
+        speakers: dict[str, list[Any]] = defaultdict(list)
+        for cut in CutSet.from_jsonl_lazy(path):  # with features relative to the data set
+            speakers[str(cut.supervisions[0].speaker)].append(cut)
+        longest = sorted(speakers, key=lambda s: -sum(cut.duration for cut in speakers[s]))
+        for speaker in longest[: args.num_speakers]:
+            mine, rest = halves(speakers[speaker], args.minutes)
+            try:
+                parts = split(mine)
+            except ValueError:  # too short
+                continue
+            others = [cut for name, cuts in speakers.items() if name != speaker for cut in cuts]
+            measured = (rest, evenly_spread(others, args.num_others))
+            with tempfile.TemporaryDirectory() as name:
+                folder = Path(name)
+                for features in path.resolve().parent.glob("*.features"):
+                    (folder / features.name).symlink_to(features)
+                files = [folder / f"{name}.jsonl.gz" for name in ("own", "held_out", "rest", "others")]
+                for file, cuts in zip(files, (*parts, *measured), strict=True):
+                    CutSet.from_cuts(cuts).to_file(file)
+                measured = [list(load_cuts(file)) for file in files[2:]]
+                row = [tuple(phone_errors(start, cuts) for cuts in measured)]
+                learn(args.init, *files[:2], folder / "run", Console(quiet=True), args.overrides)
+                for share in shares:
+                    mixed = mixture(args.init, folder / "run", share)
+                    row.append(tuple(phone_errors(mixed, cuts) for cuts in measured))
+            rows.append(row)
+            rates = "\t".join(f"{100 * mine.rate:.1f} {100 * other.rate:.1f}" for mine, other in row)
+            print(f"{speaker}\t{sum(cut.duration for cut in mine) / 60:.1f}\t{rates}", flush=True)
+    for number, share in enumerate(shares, 1):
+        better = sum(row[number][0].rate <= 0.9 * row[0][0].rate for row in rows)
+        changes = [
+            sum((row[number][which] for row in rows), WordErrors()).rate
+            / sum((row[0][which] for row in rows), WordErrors()).rate
+            for which in (0, 1)
+        ]
+        print(
+            f"share {share:g}: {100 * changes[0] - 100:+.1f} % errors of the same speaker, at least a tenth fewer for "
+            f"{better} of {len(rows)}; {100 * changes[1] - 100:+.1f} % of others"
+        )
 
 
 if __name__ == "__main__":

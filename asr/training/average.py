@@ -35,7 +35,7 @@ def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
         check_same_network(other, first, path, sources[0][0])
         total += share
         for name in ("steps", "audio_hours"):
-            training[name] += other.training[name]
+            training[name] = training.get(name, 0) + other.training.get(name, 0)
         for name, value in mean.items():
             value.lerp_(other.weights.get(name, torch.zeros_like(value)), share / total)
     return dataclasses.replace(first, weights=mean, training=training)

@@ -65,7 +65,7 @@ class Trainer:
         previous = self._find_previous(resume)
 
         self.parts, left_out = load_training_cuts(config.data)
-        self._print(f"{sum(len(c) for c, _ in self.parts)} training utterances; {len(left_out)} left out")
+        self.print(f"{sum(len(c) for c, _ in self.parts)} training utterances; {len(left_out)} left out")
         self._name_left_out(left_out)
         self.valid_cuts = self._load_valid_cuts()
 
@@ -81,10 +81,10 @@ class Trainer:
         phones = start.phones if start else ()
         lexicon = config.data.lexicon
         if lexicon == "bundled" and start and not phones:  # fine-tuning data is too little to train a new phone head
-            self._print("the weights to start from have no phone head: the model goes on with letters alone")
+            self.print("the weights to start from have no phone head: the model goes on with letters alone")
             lexicon = ""
         elif phones and not lexicon:
-            self._print("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
+            self.print("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
         self.phone_tokenizer = load_phones(lexicon, transcripts, phones) if lexicon else None
         phones = self.phone_tokenizer.phones if self.phone_tokenizer else ()
         self.config = config = dataclasses.replace(config, model=dataclasses.replace(config.model, phones=phones))
@@ -110,11 +110,11 @@ class Trainer:
         self._num_seen = self._num_unreadable = 0
         self._stop = self._stalled = False
 
-    def run(self) -> None:
-        """Trains until `train.max_steps` or an interruption; saves at the end either way."""
+    def run(self) -> bool:
+        """Trains until `train.max_steps` or an interruption, and saves; returns whether it was not interrupted."""
         config = self.config.train
         parameters = sum(p.numel() for p in self.model.parameters())
-        self._print(
+        self.print(
             f"{parameters / 1e6:.2f} M parameters, {self.tokenizer.vocab_size} {self.tokenizer.kind} units, "
             f"{self.world_size} x {self.device.type}, {config.precision}, {self.batches_per_step} batches a step"
         )
@@ -130,9 +130,8 @@ class Trainer:
                 signal.signal(number, handler)
         self.save()
         if self._stalled:
-            self._print(f"no better for {config.patience} validations: done; the best weights are in best.pt")
-        if self._stop:
-            self._print(f"interrupted at step {self.step}, saved; the same command with --resume goes on")
+            self.print(f"no better for {config.patience} validations: done; the best weights are in best.pt")
+        return not self._stop
 
     def _run_epoch(self, progress: TrainingProgress) -> None:
         config = self.config
@@ -225,7 +224,7 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.audio_hours, self.history = state["step"], state["audio_hours"], state["history"]
         self.position = Position(state["epoch"], state["batch"])
-        self._print(f"resuming at step {self.step}, {self.audio_hours:.1f} hours of audio seen")
+        self.print(f"resuming at step {self.step}, {self.audio_hours:.1f} hours of audio seen")
 
     def _find_previous(self, resume: bool) -> Checkpoint | None:
         found = checkpoints(self.folder)
@@ -252,7 +251,7 @@ class Trainer:
             found = [r for r in refusals if r.reason == reason]
             names = "; ".join(f"{r.id} ({r.detail})" for r in found[:NUM_NAMED])
             more = f"; and {len(found) - NUM_NAMED} more" if len(found) > NUM_NAMED else ""
-            self._print(f"left out {where}for {reason}: {names}{more}")
+            self.print(f"left out {where}for {reason}: {names}{more}")
 
     def _note_unreadable(self, batches: Sequence[Batch]) -> None:
         """Names the utterances that batches left out; ValueError when there are too many of them."""
@@ -283,18 +282,18 @@ class Trainer:
         `train.new_units` is set."""
         had, wanted = pretrained.config.model.encoder_layers, self.config.model.encoder_layers
         if wanted > had:
-            self._print(f"the encoder grows from {had} to {wanted} layers")
+            self.print(f"the encoder grows from {had} to {wanted} layers")
             pretrained = with_new_layers(pretrained, wanted)
         letters = pretrained.tokenizer.unknown_letters(self._texts()) if self.config.train.new_units else None
         if letters:
-            self._print(f"new units: {' '.join(sorted(letters))}")
+            self.print(f"new units: {' '.join(sorted(letters))}")
             torch.manual_seed(self.config.train.seed)
             pretrained = with_new_units(pretrained, sorted(letters))
         return pretrained
 
     def _request_stop(self, *_: object) -> None:
         if not self._stop:
-            self._print("stopping: this step is finished, then a checkpoint is saved")
+            self.print("stopping: this step is finished, then a checkpoint is saved")
         self._stop = True
 
     def _agreed_to_stop(self) -> bool:
@@ -305,7 +304,8 @@ class Trainer:
             self._stop = bool(flag)
         return self._stop
 
-    def _print(self, text: str) -> None:
+    def print(self, text: str) -> None:
+        """Prints on the first process alone."""
         if self.rank == 0:
             self.console.print(text, markup=False, soft_wrap=True)
 
@@ -342,7 +342,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     trainer = Trainer(config, args.resume, Console())
     try:
-        trainer.run()
+        if not trainer.run():
+            trainer.print(f"interrupted at step {trainer.step}, saved; the same command with --resume goes on")
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()

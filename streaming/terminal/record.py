@@ -23,10 +23,10 @@ import asr
 from asr.files import replacing
 from asr.streaming.audio.microphone import Microphone, MicrophoneError
 from asr.streaming.resampler import SAMPLE_RATE, Resampler
+from asr.tables import RECORDED
 
 PROMPTS = Path(asr.__file__).parent / "samples" / "prompts.txt"
 """Sentences that come with the package, about five minutes of reading."""
-MANIFEST = "manifest.tsv"
 COLUMNS = ("path", "text", "speaker")
 MAX_RECORDING_S = 30.0
 MIN_RECORDING_S = 0.5
@@ -45,7 +45,7 @@ class Recorder:
         self.folder = folder
         self.speaker = speaker
         folder.mkdir(parents=True, exist_ok=True)
-        self.manifest = folder / MANIFEST
+        self.manifest = folder / RECORDED
         self.texts: list[str] = []
         if self.manifest.exists():
             with self.manifest.open(encoding="utf-8", newline="") as file:

@@ -8,13 +8,12 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from support.benchmark_module import BENCHMARKS, load_benchmark
 
-from asr.model.model import AsrModel
+from asr.export import adapt
 
 
 def run_here(name: str, *arguments: str) -> str:
@@ -41,7 +40,7 @@ def run(name: str, *arguments: str) -> str:
             ["--rounds", "1", "--steps", "1", "--batch-s", "15"],
             r"(?s)fp32: ours.*ratio \d.*bf16: ours.*ratio \d",
         ),
-        ("golden_losses", [], "4 recipes: the same losses"),
+        ("golden_losses", [], "5 recipes: the same losses"),
     ],
 )
 def test_a_benchmark_prints_its_numbers(name: str, arguments: list[str], printed: str) -> None:
@@ -54,15 +53,15 @@ def test_training_is_measured_beside_a_busy_core() -> None:
     assert re.search(r"waiting passive: .* beside 1 busy; \d+\.\d\d times the fair share", output), output
 
 
-def test_fine_tuning_is_measured_on_speaker_and_others(
-    tones: tuple[Path, Path], tiny_onnx: Path, tiny_model: AsrModel
+def test_adaptation_is_measured_on_speakers_and_others(
+    tones: tuple[Path, Path], tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = ["--minutes", "0.1", "--num-others", "2", "--init", str(tiny_onnx.with_suffix(".safetensors"))]
-    shape = asdict(replace(tiny_model.config, vocab_size=0))
-    overrides = [f"model.{key}={json.dumps(value)}" for key, value in shape.items()]
-    output = run_here("finetune", str(tones[1]), *options, *overrides, "train.max_steps=1", "data.min_utterance_s=0.1")
-    rows = re.findall(r"(same-speaker|others) +(greedy|rescore\+lm): [\d.]+ % -> [\d.]+ %", output)
-    assert len(set(rows)) == 4, output
+    monkeypatch.setattr(adapt, "MIN_SECONDS", 0.5)
+    options = ["--num-speakers", "2", "--num-others", "2", "--init", str(tiny_onnx.with_suffix(".safetensors"))]
+    overrides = ["train.max_steps=1", "train.valid_every=1", "data.min_utterance_s=0.1"]
+    output = run_here("adapt", "--data", str(tones[1]), *options, *overrides)
+    assert len(re.findall(r"(?m)^sine-\d\t[\d.]+(\t[\d.]+ [\d.]+)+$", output)) == 2, output
+    assert re.search(r"[-+][\d.]+ % errors of the same speaker, .* of 2; [-+][\d.]+ % of others", output), output
 
 
 def test_live_recognition_is_measured_with_both_passes(tones: tuple[Path, Path]) -> None:

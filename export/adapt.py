@@ -1,0 +1,164 @@
+"""`asr adapt`: a model for one voice, from a few minutes of recordings with their texts.
+
+The result is the mean of the weights that learned and those that they began with (Wortsman et al. 2022, "Robust
+fine-tuning of zero-shot models"): it has most of what was learned, and forgets little of other voices.
+Every fourth recording is kept out. It tells when to stop, and whether the new model is better.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from lhotse import CutSet
+from rich.console import Console
+
+from asr.config import load_config
+from asr.data.cuts import load_cuts
+from asr.data.manifests import read_table
+from asr.data.prepare import prepare
+from asr.data.utterance import PrepareOptions
+from asr.evaluation.engine import open_engine
+from asr.evaluation.evaluate import evaluate
+from asr.evaluation.wer import WordErrors
+from asr.export.write import export_model
+from asr.files import require_folder
+from asr.lm.packed import load_lm
+from asr.runtime.search import LmWeights
+from asr.tables import RECORDED
+from asr.training.average import average
+from asr.training.checkpoint import load_pretrained
+from asr.training.inputs import load_phones
+from asr.training.pretrained import Pretrained
+from asr.training.train import Trainer
+from asr.training.validate import VALIDATION_CHUNKS, validate
+
+HELD_OUT = 4
+"""One of so many recordings is kept out of the training."""
+MIN_SECONDS = 60.0
+"""Least speech to learn from."""
+SHARE = 0.5
+"""Of what was learned, in the mean with the model to start from."""
+MAX_BATCH_S = 60.0
+WORTH = 0.03
+"""A new model is recommended where it makes fewer errors by at least this part."""
+
+
+def split(cuts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Recordings to learn from and those kept out. ValueError where there are too few."""
+    own = [cut for number, cut in enumerate(cuts, 1) if number % HELD_OUT]
+    seconds = sum(cut.duration for cut in own)
+    if seconds < MIN_SECONDS:
+        raise ValueError(
+            f"{len(cuts)} recordings leave {seconds:.0f} s to learn from, besides every {HELD_OUT}th, kept out; "
+            f"at least {MIN_SECONDS:g} s are needed: `asr record` reads five minutes of prompts with you"
+        )
+    return own, [cut for number, cut in enumerate(cuts, 1) if not number % HELD_OUT]
+
+
+def learn(start: str, own: Path, held_out: Path, folder: Path, console: Console, overrides: Sequence[str] = ()) -> bool:
+    """Trains on the data set `own`, as `asr prepare` writes them, and keeps the weights that do best on `held_out`.
+
+    start: as `load_pretrained` takes it. folder: of the run; it must be empty. overrides: of the recipe.
+    Returns False where Ctrl-C ended it.
+    """
+    data = [f"data.train={json.dumps([str(own)])}", f"data.valid={json.dumps([str(held_out)])}"]
+    config = load_config("adapt", [*data, f"train.init={start}", f"train.output={folder}", *overrides])
+    shape = load_pretrained(start).config.model
+    return Trainer(replace(config, model=shape), False, console).run()
+
+
+def mixture(start: str, learned: Path, share: float = SHARE) -> Pretrained:
+    """The mean of the best weights of the run `learned`, with `share` in (0, 1], and of those that it began with."""
+    return average([(str(learned), share), (start, 1 - share)] if share < 1 else [(str(learned), share)])
+
+
+def phone_errors(pretrained: Pretrained, cuts: Sequence[Any]) -> WordErrors:
+    """Phone errors at 640 ms, greedy; word errors of a model without phones."""
+    texts = [cut.supervisions[0].text for cut in cuts]
+    phones = load_phones("bundled", texts, pretrained.phones) if pretrained.phones else None
+    errors = validate(pretrained.model(), pretrained.tokenizer, cuts, MAX_BATCH_S, torch.device("cpu"), phones)
+    return errors[VALIDATION_CHUNKS[1][0]]
+
+
+def word_errors(weights: str, cuts: Sequence[Any], lm: str) -> WordErrors:
+    """Word errors at 640 ms in one pass, with the n-grams of `lm`."""
+    engine = open_engine(weights)
+    fusion = LmWeights(*engine.lm_weights).fusion(load_lm(lm), engine.tokens, phones=engine.phones)
+    return evaluate(engine, cuts, "", [640], 2560, ["beam+lm"], fusion=fusion)[0].errors
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = __doc__
+    parser.epilog = (
+        "example:\n  asr record --out recordings\n  asr adapt recordings -o mine.onnx\n"
+        "  asr-stream --model mine.onnx --lm bundled"
+    )
+    parser.add_argument(
+        "recordings",
+        type=Path,
+        help="the folder of `asr record`, or a table of paths and texts as for `asr prepare manifest`",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="MODEL.onnx", help="the new model, in 8 bits"
+    )
+    parser.add_argument(
+        "--init",
+        default="bundled",
+        metavar="WEIGHTS",
+        help="a .safetensors file or a checkpoint to start from (bundled)",
+    )
+    parser.add_argument("--language", metavar="CODE", help="what the model writes (bundled: en; else not stated)")
+    parser.add_argument(
+        "--lm", default="bundled", metavar="FILE", help="language model of the measured words (bundled)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr adapt`."""
+    require_folder(args.output)
+    console = Console()
+    table = args.recordings / RECORDED if args.recordings.is_dir() else args.recordings
+    start = load_pretrained(args.init)
+    with TemporaryDirectory(prefix="asr-adapt-") as name:
+        folder = Path(name)
+        result = prepare(read_table(table), folder, "recordings", PrepareOptions(num_jobs=1))
+        for refusal in result.refusals:
+            console.print(f"left out for {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False)
+        sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # with features relative to the folder
+        own, held_out = (folder / f"{name}.jsonl.gz" for name in ("own", "held_out"))
+        for path, cuts in zip((own, held_out), sets, strict=True):
+            CutSet.from_cuts(cuts).to_file(path)
+        if not learn(args.init, own, held_out, folder / "run", console):
+            return 130
+        adapted = mixture(args.init, folder / "run")
+        adapted.save(folder / "adapted.safetensors")
+        cuts = list(load_cuts(held_out))
+        phones = [phone_errors(weights, cuts).rate for weights in (start, adapted)]
+        words = [word_errors(str(path), cuts, args.lm).rate for path in (args.init, folder / "adapted.safetensors")]
+    language = args.language or ("en" if args.init == "bundled" else "")
+    export_model(adapted, args.output, int8=True, language=language)
+    unit = "phone" if start.phones else "word"
+    console.print(
+        f"{len(cuts)} recordings that were kept out: {_change(unit, phones)}, {_change('word', words)}\n"
+        + (
+            f"{args.output}: better for this voice; asr-stream --model {args.output} --lm bundled"
+            if phones[1] <= (1 - WORTH) * phones[0]
+            else f"{args.output}: not better than {args.init}, which you better keep; more recordings may help"
+        ),
+        markup=False,
+        soft_wrap=True,
+    )
+    return 0
+
+
+def _change(unit: str, rates: Sequence[float]) -> str:
+    before, after = rates
+    return f"{unit} errors {100 * before:.1f} % -> {100 * after:.1f} %"

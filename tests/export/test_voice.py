@@ -1,0 +1,123 @@
+"""`asr adapt`: recordings of a voice become a model for it, or the reason why not."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+from support.synth import write_audio
+from support.tones import say, sentence
+
+from asr.cli import main
+from asr.config import load_config
+from asr.export import adapt
+from asr.runtime.onnx_model import OnnxModel
+from asr.training.checkpoint import load_pretrained
+from asr.training.train import Trainer
+
+pytestmark = pytest.mark.usefixtures("restore_signals")
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Path:
+    """As `asr record` leaves them."""
+    folder = tmp_path / "recordings"
+    lines = ["path\ttext\tspeaker\n"]
+    for number in range(8):
+        text = sentence(number)
+        write_audio(folder / f"{number:04d}.flac", say(text))
+        lines.append(f"{number:04d}.flac\t{text}\tme\n")
+    (folder / "manifest.tsv").write_text("".join(lines))
+    return folder
+
+
+def test_the_mean_of_old_and_new_is_written(
+    recordings: Path,
+    tiny_onnx: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
+    start, mine = tiny_onnx.with_suffix(".safetensors"), tmp_path / "mine.onnx"
+    kept = {}
+    short = ["train.max_steps=2", "train.valid_every=1"]
+    monkeypatch.setattr(adapt, "load_config", lambda name, overrides: load_config(name, [*overrides, *short]))
+    monkeypatch.setattr(adapt, "export_model", lambda weights, *_, **__: kept.update(weights=weights))
+    learn = adapt.learn
+
+    def learn_and_keep(start: str, own: Path, held_out: Path, folder: Path, console: Console) -> bool:
+        done = learn(start, own, held_out, folder, console)
+        kept["learned"] = load_pretrained(folder)
+        return done
+
+    monkeypatch.setattr(adapt, "learn", learn_and_keep)
+    assert main(["adapt", str(recordings), "-o", str(mine), "--init", str(start)]) == 0
+    before, learned, after = (found.weights for found in (load_pretrained(start), kept["learned"], kept["weights"]))
+    moved = [name for name, value in learned.items() if not value.allclose(before[name], atol=1e-7)]
+    assert moved and all(after[name].allclose((before[name] + learned[name]) / 2, atol=1e-6) for name in moved)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "2 recordings that were kept out: word errors" in out and str(mine) in out
+
+
+def test_the_written_model_is_in_8_bits(
+    recordings: Path, tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
+    monkeypatch.setattr(adapt, "learn", lambda *_: True)
+    monkeypatch.setattr(adapt, "mixture", lambda start, *_: load_pretrained(start))
+    start, mine = str(tiny_onnx.with_suffix(".safetensors")), tmp_path / "mine.onnx"
+    assert main(["adapt", str(recordings / "manifest.tsv"), "-o", str(mine), "--init", start, "--language", "de"]) == 0
+    metadata = OnnxModel(mine).metadata
+    assert (metadata.quantization, metadata.language) == ("int8", "de")
+
+
+def test_half_a_minute_is_too_little(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["adapt", str(recordings), "-o", str(tmp_path / "mine.onnx")]) == 1
+    assert "8 recordings leave" in capsys.readouterr().err
+    assert not (tmp_path / "mine.onnx").exists()
+
+
+def test_interrupted_adaptation_writes_nothing(
+    recordings: Path, tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
+    step = Trainer._train_step
+
+    def interrupted(trainer: Trainer, batches: object) -> object:
+        signal.raise_signal(signal.SIGINT)
+        return step(trainer, batches)
+
+    monkeypatch.setattr(Trainer, "_train_step", interrupted)
+    mine = tmp_path / "mine.onnx"
+    assert (
+        main(["adapt", str(recordings), "-o", str(mine), "--init", str(tiny_onnx.with_suffix(".safetensors"))]) == 130
+    )
+    assert not mine.exists()
+
+
+def test_the_advice_follows_the_measured_errors(
+    recordings: Path,
+    tiny_onnx: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
+    monkeypatch.setattr(adapt, "learn", lambda *_: True)
+    monkeypatch.setattr(adapt, "mixture", lambda start, *_: load_pretrained(start))
+    monkeypatch.setattr(adapt, "export_model", lambda *_, **__: None)
+    start = str(tiny_onnx.with_suffix(".safetensors"))
+    for after, advice in (
+        (0.2, "better for this voice"),
+        (0.24, "better for this voice"),
+        (0.245, "keep"),
+        (0.3, "keep"),
+    ):
+        rates = iter((0.25, after))
+        monkeypatch.setattr(adapt, "phone_errors", lambda *_, rates=rates: SimpleNamespace(rate=next(rates)))
+        assert main(["adapt", str(recordings), "-o", str(tmp_path / "mine.onnx"), "--init", start]) == 0
+        assert advice in " ".join(capsys.readouterr().out.split())
