@@ -4,6 +4,7 @@
 #   make serve                      a server for other programs, and a page for browsers: http://127.0.0.1:8000
 #   make docs                       the documentation as a site, in build/docs
 #   make train-tools                PyTorch and the other packages for training and export
+#   make check                      ruff, mypy and the fast unit tests: two minutes at most, for each commit
 #   make test                       all tests, C++ and Python; it names the Debian packages that they need
 #   make lint                       ruff and mypy
 #   make js                         the npm package and its page, in js/ (emscripten and npm are needed)
@@ -29,7 +30,7 @@ ifeq ($(origin CXX),default)
 endif
 export CXX
 
-.PHONY: stream serve train-tools help test packages test-cpp test-fuzz test-python js dist dist-sdist dist-wheels dist-npm \
+.PHONY: stream serve train-tools help check test packages test-cpp test-fuzz test-python js dist dist-sdist dist-wheels dist-npm \
   dist-c lint docs clean
 
 stream: $(VENV)/stream.stamp
@@ -82,8 +83,17 @@ test-fuzz: $(VENV)/test.stamp
 	fuzz wav 7; fuzz files 13; \
 	wait $$api
 
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+# Folders whose tests take milliseconds; those that take more than some seconds are marked `slow`, by conftest.py where
+# their fixtures show it.
+UNIT_TESTS := $(wildcard tests/test_*.py) $(addprefix tests/,evaluation frontend lexicon lm model punctuation runtime search \
+  streaming text)
+
+check: lint
+	$(PYTEST) --quiet -m 'not slow' --durations 5 $(UNIT_TESTS)
+
 test-python: $(VENV)/test.stamp
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+	$(PYTEST)
 
 js:
 	$(MAKE) -C js
@@ -117,8 +127,7 @@ dist-c: $(VENV)/dist.stamp
 	  cpack --config build/c_library/CPackConfig.cmake -B $(abspath $(DIST))
 	rm -r $(DIST)/_CPack_Packages
 
-lint: $(VENV)/test.stamp
-	$(BIN)/pip install --quiet ruff mypy types-PyYAML
+lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy asr export streaming web
 
 # Warnings are errors: links and headings that do not exist, docstrings that cannot be read.
@@ -170,6 +179,10 @@ $(VENV)/train.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
 $(VENV)/test.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
 	$(INSTALL) '.[test]' --no-compile
 	@touch $@ $(VENV)/stream.stamp $(VENV)/serve.stamp $(VENV)/train.stamp $(VENV)/dist.stamp
+
+$(VENV)/lint.stamp: $(VENV)/test.stamp
+	$(BIN)/pip install --quiet ruff mypy types-PyYAML
+	@touch $@
 
 # The API comes from the installed package; compiled where the tests compile it.
 $(VENV)/docs.stamp: $(VENV)/build.stamp $(CPP_SOURCES)

@@ -32,6 +32,18 @@ SAMPLE = Path(__file__).parent.parent / "asr" / "samples" / "sample.wav"
 CONVERSATION = Path(__file__).parent / "support" / "conversation.wav"
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "'")
 
+SLOW_FIXTURES = {
+    *("exported", "exported_int8", "library", "phone_model", "prefix", "tiny_onnx", "tones", "traced"),
+    "virtual_microphone",
+}
+"""They export, compile or prepare data: `make check` leaves out the tests that use them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and not SLOW_FIXTURES.isdisjoint(item.fixturenames):
+            item.add_marker("slow")
+
 
 @pytest.fixture
 def restore_signals() -> Iterator[None]:

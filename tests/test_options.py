@@ -78,6 +78,7 @@ def test_the_command_line_takes_an_option(name: str, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.slow
 def test_c_library_takes_options_by_name(name: str) -> None:
     c_library = load_benchmark("c_library")
     library = c_library.CLibrary(build() / "libasr_stream.so")

@@ -114,6 +114,7 @@ def lexicon(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_training_with_a_lexicon_learns_phones_and_resumes(
     arguments: list[str], lexicon: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,6 +172,7 @@ def test_bundled_language_model_pronounces_unknown_words() -> None:
     assert unknown[:3] == ("B", "R", "AE") and unknown[-1] == "K"
 
 
+@pytest.mark.slow
 def test_fine_tuning_keeps_or_reports_the_phone_head(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

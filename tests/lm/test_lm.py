@@ -59,7 +59,7 @@ def log_prob(arpa: Arpa, history: tuple[str, ...], word: str) -> float:
     return backoff + log_prob(arpa, history[1:], word)
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4, 5, 9])
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5, pytest.param(9, marks=pytest.mark.slow)])
 def test_the_packed_model_scores_as_the_arpa_file(order: int) -> None:
     arpa = random_arpa(order)
     lm = packed(arpa)

@@ -110,6 +110,7 @@ def test_texts_are_drawn_by_weight_at_utterance_starts(text_file: Path, tokenize
 
 
 @pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.slow
 def test_exported_file_scores_as_pytorch_does(
     text_file: Path, tokenizer: Tokenizer, tmp_path: Path, int8: bool
 ) -> None:
@@ -125,6 +126,7 @@ def test_exported_file_scores_as_pytorch_does(
     assert np.abs(file.log_probs(*tree) - expected)[1:].max() < (0.5 if int8 else 2e-3)
 
 
+@pytest.mark.slow
 def test_commands_train_export_and_refuse_to_begin_anew(
     text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,24 @@ def test_help_lists_the_targets() -> None:
     command = ["make", "--no-print-directory", "-C", str(ROOT), "help"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert all(line.startswith("make ") and len(line) <= 110 for line in lines)
-    assert {"stream", "serve", "train-tools", "docs", "test", "lint", "js", "dist", "clean", "help"} == {
+    assert {"stream", "serve", "train-tools", "docs", "check", "test", "lint", "js", "dist", "clean", "help"} == {
         line.split()[1] for line in lines
     }
+
+
+def test_check_leaves_out_slow_tests() -> None:
+    command = ["make", "--dry-run", "--no-print-directory", "-C", str(ROOT), "check"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.replace("\\\n", " ")
+    lint, tests = (next(line for line in printed.splitlines() if name in line) for name in ("mypy asr", "pytest"))
+    assert "ruff check" in lint and "-m 'not slow'" in tests
+    folders = [word for word in shlex.split(tests) if word.startswith("tests/")]
+    assert "tests/search" in folders and all((ROOT / folder).exists() for folder in folders)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not slow"]
+    files = ["tests/streaming/test_second_pass.py", "tests/lm/test_neural_lm.py"]
+    collected = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "test_large_vocabulary_keeps_the_likeliest_tokens" in collected
+    assert "test_silence_is_encoded_once" not in collected  # its fixture exports a model
+    assert "test_commands_train_export" not in collected  # it is marked
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,7 @@ def test_pause_before_a_word_matters_unless_unknown(files: dict[bool, Punctuatio
         files[False](words, [-1.0] * 5)
 
 
+@pytest.mark.slow
 def test_a_damaged_graph_is_not_written(
     checkpoint: PunctuationCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,6 +303,7 @@ def test_files_of_the_ted_benchmark(tmp_path: Path) -> None:
         read_iwslt(path)
 
 
+@pytest.mark.slow
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asr.punctuation.cli.PunctuatorConfig", lambda: SMALL)
     parts: list[tuple[float, float]] = []

@@ -107,6 +107,7 @@ def after_silence(recognizer: Recognizer, seconds: int, speech: np.ndarray) -> l
     return shifted(stream.events(), -seconds)
 
 
+@pytest.mark.slow
 def test_long_digital_silence_does_not_harm_later_speech(bundled: Recognizer, speech: np.ndarray) -> None:
     """16 s are 25 chunks: the speech falls on chunks alike."""
     first, second = (after_silence(bundled, seconds, speech)[-1] for seconds in (1, 1 + 19 * 16))

@@ -108,6 +108,7 @@ def test_each_word_occurs_once_in_its_place(second_pass: bool) -> None:
     assert len(after_pause) > 20 and max(abs(late[i]) for i in after_pause) < 1e-6
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_recording() -> None:
     in_use: list[int] = []
     recognize(recording(np.random.default_rng(1), 25 * 3600)[0], True, in_use)
