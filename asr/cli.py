@@ -14,7 +14,6 @@ from asr.cores import share_cores
 COMMANDS = {
     "record": ("asr.streaming.terminal.record", "record yourself reading prompts, for training"),
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
-    "synthesize": ("asr.data.synthesize", "synthesize speech for training with free synthesizers"),
     "shard": ("asr.data.shards", "split data sets into shards, for sets larger than a disk"),
     "train": ("asr.training.train", "train or fine-tune a model"),
     "adapt": ("asr.export.adapt", "adapt a model to a voice, by a few minutes of recordings"),

@@ -34,7 +34,6 @@ OF_OTHERS = {
         "--nnodes",
         "--no-deps",
         "--rdzv-conf",
-        "--setf",
     ),
     *("--use-fake-ui-for-media-stream", "--write"),
     "--workers",  # a page says that it does not exist
