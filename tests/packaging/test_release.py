@@ -58,7 +58,7 @@ def test_a_release_has_a_date_and_nothing_uncommitted(checkout: Path) -> None:
     assert wrong(checkout, rehearsal=True) == [changed]
 
 
-def test_files_that_are_missing_or_do_not_run_are_named(tmp_path: Path) -> None:
+def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
     package = tmp_path / f"asr-stream-{asr.__version__}.tgz"
     package.write_bytes(b"no package")
     problems = list(release.wrong_files(tmp_path, asr.__version__))
