@@ -32,7 +32,8 @@ class Pauses {
   void end(const Hypothesis& hypothesis, const EndpointCues& cues) {
     if (hypothesis.tokens.empty()) return clear();
     expected_ = cues.longest_pause_frames / 2;
-    was_finished_ = cues.end_log_prob >= EndpointCues::kUsualEndLogProb;
+    was_finished_ =
+        cues.end_log_odds ? *cues.end_log_odds > 0.0 : cues.end_log_prob >= EndpointCues::kUsualEndLogProb;
     speech_end_ = hypothesis.end_frames.back();
   }
 

@@ -4,8 +4,11 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <utility>
+
+#include "search/pauses.h"
 
 namespace asr_stream {
 namespace {
@@ -24,6 +27,29 @@ TEST(Endpointer, ASpeakerWhoPausesIsGivenHalfAsLongAgain) {
   for (const auto& [longest, silence] : {std::pair(11, 17), {12, 18}, {20, 30}, {33, 49}, {34, 50}, {60, 50}}) {
     cues.longest_pause_frames = longest;
     EXPECT_EQ(endpointer.silence_frames(cues), silence);
+  }
+}
+
+TEST(Pauses, GapCountsWhereTheSentenceGoesOn) {
+  struct Case {
+    std::optional<double> end_log_odds;
+    double end_log_prob;
+    std::int64_t longest;
+  };
+  for (const Case& each : {Case{2.0, -9.0, 0}, Case{-2.0, -1.0, 40}, Case{std::nullopt, -1.0, 0},
+                           Case{std::nullopt, -9.0, 40}}) {
+    Hypothesis hypothesis;
+    hypothesis.tokens = {1};
+    hypothesis.start_frames = {0};
+    hypothesis.end_frames = {10};
+    EndpointCues cues;
+    cues.end_log_odds = each.end_log_odds;
+    cues.end_log_prob = each.end_log_prob;
+    Pauses pauses;
+    pauses.end(hypothesis, cues);
+    hypothesis.start_frames = {50};
+    hypothesis.end_frames = {52};
+    EXPECT_EQ(pauses.longest(hypothesis), each.longest);
   }
 }
 
