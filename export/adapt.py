@@ -25,10 +25,11 @@ from asr.data.manifests import read_table
 from asr.data.prepare import prepare
 from asr.data.utterance import PrepareOptions
 from asr.evaluation.engine import open_engine
-from asr.evaluation.evaluate import evaluate
+from asr.evaluation.evaluate import MAX_BATCH_S, evaluate
 from asr.evaluation.wer import WordErrors
+from asr.export.cli import stated_language
+from asr.export.graph import output_path
 from asr.export.write import export_model
-from asr.files import require_folder
 from asr.lm.packed import load_lm
 from asr.runtime.search import LmWeights
 from asr.tables import RECORDED
@@ -45,7 +46,6 @@ MIN_SECONDS = 60.0
 """Least speech to learn from."""
 SHARE = 0.5
 """Of what was learned, in the mean with the model to start from."""
-MAX_BATCH_S = 60.0
 WORTH = 0.03
 """A new model is recommended where it makes fewer errors by at least this part."""
 
@@ -123,7 +123,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr adapt`."""
-    require_folder(args.output)
+    output_path(args.output)  # before minutes of work, not after
+    language = stated_language(args.language, args.init)
     console = Console()
     table = args.recordings / RECORDED if args.recordings.is_dir() else args.recordings
     start = load_pretrained(args.init)
@@ -143,7 +144,6 @@ def run(args: argparse.Namespace) -> int:
         cuts = list(load_cuts(held_out))
         phones = [phone_errors(weights, cuts).rate for weights in (start, adapted)]
         words = [word_errors(str(path), cuts, args.lm).rate for path in (args.init, folder / "adapted.safetensors")]
-    language = args.language or ("en" if args.init == "bundled" else "")
     export_model(adapted, args.output, int8=True, language=language)
     unit = "phone" if start.phones else "word"
     console.print(

@@ -130,19 +130,20 @@ def run(args: argparse.Namespace) -> int:
         left_context=_frames("--left-context-ms", args.left_context_ms, 0),
         rescore_ctc_weight=args.rescore_ctc_weight,
         license=args.license,
-        language=_language(args),
+        language=stated_language(args.language, args.checkpoint),
         on_progress=_report_stage,
     )
     print(summary(report, source, args.int8))
     return 0
 
 
-def _language(args: argparse.Namespace) -> str:
-    if args.language is None:
-        return "en" if args.checkpoint == "bundled" else ""
-    if not is_language(args.language):
-        raise ValueError(f"--language {args.language} must be a BCP 47 code, such as en or de-CH")
-    return args.language
+def stated_language(given: str | None, source: str) -> str:
+    """What a model made from the weights `source` writes, by --language; empty: not stated. ValueError for no code."""
+    if given is None:
+        return "en" if source == "bundled" else ""
+    if not is_language(given):
+        raise ValueError(f"--language {given} must be a BCP 47 code, such as en or de-CH")
+    return given
 
 
 def _report_stage(stage: str) -> None:

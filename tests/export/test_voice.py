@@ -22,6 +22,13 @@ pytestmark = pytest.mark.usefixtures("restore_signals")
 
 
 @pytest.fixture
+def start(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Small weights to start from; a second of speech is enough for them."""
+    monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
+    return str(tiny_onnx.with_suffix(".safetensors"))
+
+
+@pytest.fixture
 def recordings(tmp_path: Path) -> Path:
     """As `asr record` leaves them."""
     folder = tmp_path / "recordings"
@@ -36,13 +43,12 @@ def recordings(tmp_path: Path) -> Path:
 
 def test_the_mean_of_old_and_new_is_written(
     recordings: Path,
-    tiny_onnx: Path,
+    start: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
-    start, mine = tiny_onnx.with_suffix(".safetensors"), tmp_path / "mine.onnx"
+    mine = tmp_path / "mine.onnx"
     kept = {}
     short = ["train.max_steps=2", "train.valid_every=1"]
     monkeypatch.setattr(adapt, "load_config", lambda name, overrides: load_config(name, [*overrides, *short]))
@@ -55,7 +61,7 @@ def test_the_mean_of_old_and_new_is_written(
         return done
 
     monkeypatch.setattr(adapt, "learn", learn_and_keep)
-    assert main(["adapt", str(recordings), "-o", str(mine), "--init", str(start)]) == 0
+    assert main(["adapt", str(recordings), "-o", str(mine), "--init", start]) == 0
     before, learned, after = (found.weights for found in (load_pretrained(start), kept["learned"], kept["weights"]))
     moved = [name for name, value in learned.items() if not value.allclose(before[name], atol=1e-7)]
     assert moved and all(after[name].allclose((before[name] + learned[name]) / 2, atol=1e-6) for name in moved)
@@ -64,12 +70,11 @@ def test_the_mean_of_old_and_new_is_written(
 
 
 def test_the_written_model_is_in_8_bits(
-    recordings: Path, tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recordings: Path, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
     monkeypatch.setattr(adapt, "learn", lambda *_: True)
     monkeypatch.setattr(adapt, "mixture", lambda start, *_: load_pretrained(start))
-    start, mine = str(tiny_onnx.with_suffix(".safetensors")), tmp_path / "mine.onnx"
+    mine = tmp_path / "mine.onnx"
     assert main(["adapt", str(recordings / "manifest.tsv"), "-o", str(mine), "--init", start, "--language", "de"]) == 0
     metadata = OnnxModel(mine).metadata
     assert (metadata.quantization, metadata.language) == ("int8", "de")
@@ -82,9 +87,8 @@ def test_half_a_minute_is_too_little(recordings: Path, tmp_path: Path, capsys: p
 
 
 def test_interrupted_adaptation_writes_nothing(
-    recordings: Path, tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recordings: Path, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
     step = Trainer._train_step
 
     def interrupted(trainer: Trainer, batches: object) -> object:
@@ -93,24 +97,20 @@ def test_interrupted_adaptation_writes_nothing(
 
     monkeypatch.setattr(Trainer, "_train_step", interrupted)
     mine = tmp_path / "mine.onnx"
-    assert (
-        main(["adapt", str(recordings), "-o", str(mine), "--init", str(tiny_onnx.with_suffix(".safetensors"))]) == 130
-    )
+    assert main(["adapt", str(recordings), "-o", str(mine), "--init", start]) == 130
     assert not mine.exists()
 
 
 def test_the_advice_follows_the_measured_errors(
     recordings: Path,
-    tiny_onnx: Path,
+    start: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
     monkeypatch.setattr(adapt, "learn", lambda *_: True)
     monkeypatch.setattr(adapt, "mixture", lambda start, *_: load_pretrained(start))
     monkeypatch.setattr(adapt, "export_model", lambda *_, **__: None)
-    start = str(tiny_onnx.with_suffix(".safetensors"))
     for after, advice in (
         (0.2, "better for this voice"),
         (0.24, "better for this voice"),
@@ -121,3 +121,15 @@ def test_the_advice_follows_the_measured_errors(
         monkeypatch.setattr(adapt, "phone_errors", lambda *_, rates=rates: SimpleNamespace(rate=next(rates)))
         assert main(["adapt", str(recordings), "-o", str(tmp_path / "mine.onnx"), "--init", start]) == 0
         assert advice in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [(["-o", "mine.bin"], "must end in .onnx"), (["-o", "mine.onnx", "--language", "?"], "BCP 47")],
+)
+def test_bad_arguments_are_refused_before_the_work(
+    options: list[str], refusal: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(adapt, "load_pretrained", lambda _: pytest.fail("work has begun"))
+    assert main(["adapt", "recordings", *options]) == 1
+    assert refusal in capsys.readouterr().err
