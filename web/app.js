@@ -129,12 +129,13 @@ async function start() {
 }
 
 function begin(sampleRate) {
+  const now = performance.now();
   if (captions.empty) {
     captions.forgetCleared(); // its times would not go with those from now on
-    beganAt = performance.now();
+    beganAt = now;
   }
-  // A file is captioned in less time than it lasts: what follows it begins behind it.
-  startS = Math.max(captions.endS, reading ? 0 : (performance.now() - beganAt) / 1000);
+  // A file is captioned in less time than it lasts: what comes next begins after it.
+  startS = Math.max(captions.endS, reading ? 0 : (now - beganAt) / 1000);
   latencies = [];
   engine.begin(sampleRate);
   setListening(true);
