@@ -422,7 +422,7 @@ class SegmentOptions:
         fusion: LmFusion | None = None,
         phrases: Phrases | None = None,
         text: TextOptions | None = None,
-        max_full_context: int = 750,
+        second_pass_window: int = 125,
         neural_lm: NeuralLmMetadata | None = None,
         calibration: Calibration = ...,
     ) -> None: ...
@@ -452,9 +452,11 @@ class PieceTree:
 @final
 class EncoderStep:
     @property
-    def second_pass(self) -> bool: ...
+    def view(self) -> int: ...
     @property
     def begins(self) -> bool: ...
+    @property
+    def ends(self) -> bool: ...
     @property
     def features(self) -> npt.NDArray[np.float32]: ...
     @property

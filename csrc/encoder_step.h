@@ -1,15 +1,19 @@
 // A run of the encoder: what a segment asks for, and what it gets.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace asr_stream {
 
+inline constexpr std::size_t kNumViews = 3;  // of an utterance in its second pass
+
 // One run of the encoder over (1, num_frames, 80) features, with a cache of the owner's.
 struct EncoderStep {
-  bool second_pass;  // which cache: that of the stream, or that of the utterance's second pass
+  std::size_t view;  // which cache: 0, that of the stream; 1 to kNumViews, that of a view in the second pass
   bool begins;       // with a new cache
+  bool ends;         // the cache is not needed after it
   std::vector<float> features;  // (num_frames, 80): 4c + 3 frames, which give c encoder frames
   std::int64_t num_frames;
   std::int64_t num_valid;  // feature frames that are real; num_valid / 4 encoder frames of the result are valid

@@ -55,7 +55,7 @@ inline constexpr Option kOptions[] = {
      "hypotheses)",
      "greedy, beam, rescore"},
     {"second_pass", &asr_options::second_pass, OptionType::kFlag, '[', 0, 1, 1,
-     "encode an utterance that has ended again, with full context, and take its final from that"},
+     "encode each utterance again, 5 s at a time and in three views, and take its final from that"},
     {"beam_size", &asr_options::beam_size, OptionType::kInteger, '[', 1, 1024, 256,
      "hypotheses kept by the beam search"},
     {"num_rescored", &asr_options::num_rescored, OptionType::kInteger, '[', 1, 1024, 4,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <utility>
 
 #include "contract.h"
 #include "frontend/mel_filters.h"
@@ -16,8 +15,7 @@ struct View {
   double warp;         // what was at the frequency f * warp is at f
   std::int64_t shift;  // feature frames of 10 ms
 };
-constexpr View kViews[] = {{1.0, 0}, {1.04, 0}, {1.0, 2}};
-constexpr std::int64_t kNumViews = std::size(kViews);
+constexpr View kViews[kNumViews] = {{1.0, 0}, {1.04, 0}, {1.0, 2}};
 constexpr double kWarpBoundary = 4800.0;  // Hz; above it the scale returns to the identity, formants lie below
 
 // Where between two bins the features of each bin are: the integer and the fraction.
@@ -60,50 +58,41 @@ std::vector<float> mean(const LogProbSums& sums, std::int64_t frame) {
 
 }  // namespace
 
-SecondPass::SecondPass(std::int64_t first_frame, std::int64_t num_context, std::int64_t num_frames,
-                       std::int64_t max_window, HeadSums first_pass)
-    : first_frame_(first_frame),
-      num_context_(num_context),
-      num_frames_(num_frames),
-      max_window_(max_window),
-      sums_(std::move(first_pass)) {}
+void SecondPass::append(const float* letters, std::int64_t num_letters, const float* phones, std::int64_t num_phones) {
+  letters_.append(letters, num_letters);
+  if (phones) phones_.append(phones, num_phones);
+  ++num_frames_;
+}
 
-std::optional<EncoderStep> SecondPass::next(const Fbank& fbank) {
-  if (window_end_ == num_context_ + num_frames_) {
-    if (view_ + 1 == std::size(kViews)) return std::nullopt;
-    ++view_;
-    num_context_ = window_end_ = 0;
-  }
-  const std::int64_t num_encoded = num_context_ + num_frames_;
+std::optional<EncoderStep> SecondPass::next(const Fbank& fbank, std::int64_t num_context, bool is_over) {
+  if (is_over ? num_done_ == num_frames_ : !is_due()) return std::nullopt;
   const View& view = kViews[view_];
-  const std::int64_t first = kSubsampling * (first_frame_ - num_context_);
-  const std::int64_t num_features =
-      std::min(kSubsampling * num_encoded + kFeatureOverlap, fbank.num_frames_ready() - first + view.shift);
-  window_start_ = window_end_;
-  const std::int64_t begin = kSubsampling * window_start_;
-  const std::int64_t num_window = kSubsampling * std::min(num_encoded, max_window_) + kFeatureOverlap;
-  window_end_ = std::min(window_start_ + max_window_, num_encoded);
-  EncoderStep step{true, begin == 0, {}, num_window, std::min(num_window, num_features - begin)};
-  step.features.resize(static_cast<std::size_t>(num_window * kNumBins));
-  // What is before the first frame may be gone: that one is repeated.
+  const std::int64_t begin = kSubsampling * num_done_;
+  window_end_ = std::min(num_done_ + window_, num_frames_);
+  num_context_ = has_begun() ? 0 : num_context;
+  const std::int64_t first = kSubsampling * (first_frame_ + num_done_ - num_context_) - view.shift;
+  const std::int64_t num_features = kSubsampling * (window_end_ - num_done_ + num_context_) + kFeatureOverlap;
+  EncoderStep step{static_cast<std::size_t>(1 + view_), begin == 0, is_over && window_end_ == num_frames_, {},
+                   num_features, std::min(num_features, fbank.num_frames_ready() - first)};
+  step.features.resize(static_cast<std::size_t>(num_features * kNumBins));
+  // The features before the utterance may have been discarded: its first ones are repeated.
   const std::int64_t repeated = std::max<std::int64_t>(view.shift - begin, 0);
   float* row = step.features.data() + repeated * kNumBins;
-  fbank.get_frames(first + begin + repeated - view.shift, step.num_valid - repeated, row);
+  fbank.get_frames(first + repeated, step.num_valid - repeated, row);
   for (std::int64_t i = 0; i < repeated; ++i) std::copy_n(row, kNumBins, step.features.data() + i * kNumBins);
   if (view.warp != 1.0) warp_frequencies(step.features, view.warp);
   return step;
 }
 
 std::int64_t SecondPass::add(const Rows& letters, const Rows& phones, std::int64_t num_valid) {
-  const std::int64_t skipped = std::clamp<std::int64_t>(num_context_ - window_start_, 0, num_valid);
-  const std::int64_t to = window_start_ + skipped - num_context_;
-  add_rows(sums_.letters, letters, skipped, to, num_valid - skipped);
-  add_rows(sums_.phones, phones, skipped, to, num_valid - skipped);
+  const std::int64_t skipped = std::min(num_context_, num_valid);
+  add_rows(letters_, letters, skipped, num_done_, num_valid - skipped);
+  add_rows(phones_, phones, skipped, num_done_, num_valid - skipped);
+  view_ = (view_ + 1) % kNumViews;
+  if (view_ == 0) num_done_ = window_end_;
   return skipped;
 }
 
-HeadLogProbs SecondPass::mean_of(std::int64_t frame) const {
-  return {mean(sums_.letters, frame), mean(sums_.phones, frame)};
-}
+HeadLogProbs SecondPass::mean_of(std::int64_t frame) const { return {mean(letters_, frame), mean(phones_, frame)}; }
 
 }  // namespace asr_stream

@@ -35,7 +35,9 @@ Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
       endpoints_(options_),
       start_s_(start_s),
       fbank_(FbankOptions{}),
-      searcher_(options_, !options_->second_pass) {}
+      searcher_(options_, !options_->second_pass) {
+  begin_utterance();
+}
 
 template <typename Sample>
 std::size_t Segment::accept(const Sample* samples, std::size_t count) {
@@ -53,8 +55,8 @@ template std::size_t Segment::accept(const std::int16_t* samples, std::size_t co
 
 std::int64_t Segment::num_wanted() const noexcept {
   const std::int64_t window = kSubsampling * options_->chunk_size + kFeatureOverlap;
-  const std::int64_t chunk_end = (next_feature_ + window - 1) * kFrameShift + kFrameReach;
-  return chunk_end - fbank_.num_samples();
+  const std::int64_t last_feature = next_feature_ + (window_due_ ? window / 2 : window) - 1;
+  return last_feature * kFrameShift + kFrameReach - fbank_.num_samples();
 }
 
 void Segment::finish() {
@@ -82,9 +84,10 @@ void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows
   LogProbChecker().check(log_probs.data, num_valid, vocab_size);  // before anything changes
   if (searcher_.over_phones()) LogProbChecker().check(phone_log_probs.data, num_valid, options_->num_phone_tokens());
   const auto from = [](const Rows& rows, std::int64_t frame) { return rows.data + frame * rows.num_columns; };
-  if (step.second_pass) {
+  if (step.view) {
     const std::int64_t skipped = second_pass_->add(log_probs, phone_log_probs, num_valid);
-    if (second_pass_->is_plain()) append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
+    if (step.view == 1) append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
+    search_mean();
   } else {
     chunk_log_probs_.assign(log_probs.data, from(log_probs, num_valid));
     if (searcher_.over_phones()) chunk_phone_log_probs_.assign(phone_log_probs.data, from(phone_log_probs, num_valid));
@@ -120,6 +123,7 @@ void Segment::proceed() {
   while (!work_) {
     switch (stage_) {
       case Stage::kWaiting:
+        if (request_window()) return;
         if (request_chunk()) return;
         if (!input_finished_) return;
         end_utterance();
@@ -128,8 +132,7 @@ void Segment::proceed() {
         search_chunk();
         break;
       case Stage::kSecondPass:
-        if (request_second_pass()) return;
-        search_mean();
+        if (request_second_pass(true)) return;
         stage_ = Stage::kRescoring;
         break;
       case Stage::kRescoring:
@@ -141,13 +144,20 @@ void Segment::proceed() {
   }
 }
 
+// A window of the second pass before the utterance has ended.
+bool Segment::request_window() {
+  if (!window_due_ || (num_wanted() > 0 && !input_finished_)) return false;
+  window_due_ = request_second_pass(false);
+  return window_due_;
+}
+
 bool Segment::request_chunk() {
   const std::int64_t window = kSubsampling * options_->chunk_size + kFeatureOverlap;
   const std::int64_t num_left = fbank_.num_frames_ready() - next_feature_;
   if (num_left < (input_finished_ ? kSubsampling : window)) return false;
   // After the end the last feature frames come at once: together they may be a little more than a chunk.
   const std::int64_t num_new = std::min(num_left / kSubsampling, options_->chunk_size);
-  EncoderStep step{false, !begun_, {}, kSubsampling * num_new + kFeatureOverlap, 0};
+  EncoderStep step{0, !begun_, false, {}, kSubsampling * num_new + kFeatureOverlap, 0};
   step.num_valid = std::min(num_left, step.num_frames);
   step.features.resize(static_cast<std::size_t>(step.num_frames * kNumBins));
   fbank_.get_frames(next_feature_, step.num_valid, step.features.data());
@@ -178,9 +188,8 @@ void Segment::search_chunk() {
                               ? chunk_phone_log_probs_.data() + chunk_searched_ * options_->num_phone_tokens()
                               : nullptr;
     searcher_.advance(letters, phones, 1);
-    if (options_->second_pass) {
-      first_pass_.letters.append(letters, vocab_size);
-      if (phones) first_pass_.phones.append(phones, options_->num_phone_tokens());
+    if (second_pass_) {
+      second_pass_->append(letters, vocab_size, phones, options_->num_phone_tokens());
     } else {
       append(encoder_out_, chunk_encoder_out_.data() + chunk_searched_ * dim_, dim_);
     }
@@ -191,6 +200,7 @@ void Segment::search_chunk() {
     report_partial();
     report_nonfinite();
   }
+  window_due_ = second_pass_ && second_pass_->is_due() && !searcher_.hypotheses().front().tokens.empty();
   stage_ = Stage::kWaiting;
 }
 
@@ -203,36 +213,38 @@ std::int64_t Segment::likeliest_token() const {
 }
 
 void Segment::end_utterance() {
+  window_due_ = false;
   // Silence needs no second pass. The final must be silent too: at its end a language model may prefer more words.
-  const Hypothesis best = searcher_.hypotheses(1, true).front();
-  if (!options_->second_pass || best.tokens.empty()) {
+  if (!second_pass_ || searcher_.hypotheses(1, true).front().tokens.empty()) {
+    second_searcher_.reset();
     stage_ = Stage::kRescoring;
     return;
   }
   report_partial(true);  // what the last chunk adds need not wait for the second pass
-  const std::int64_t room = options_->max_full_context - (num_frames_ - utterance_start_);
-  const std::int64_t available = utterance_start_ - (fbank_.first_frame() + kSubsampling - 1) / kSubsampling;
-  const std::int64_t num_context = endpoints_.follows(best) ? std::max<std::int64_t>(std::min(room, available), 0) : 0;
-  second_pass_.emplace(utterance_start_, num_context, num_frames_ - utterance_start_, options_->max_full_context,
-                       std::move(first_pass_));
   stage_ = Stage::kSecondPass;
 }
 
-bool Segment::request_second_pass() {
-  std::optional<EncoderStep> step = second_pass_->next(fbank_);
+bool Segment::request_second_pass(bool is_over) {
+  std::int64_t num_context = 0;
+  if (!second_pass_->has_begun() && endpoints_.follows(searcher_.hypotheses(1, is_over).front())) {
+    num_context = utterance_start_ - (fbank_.first_frame() + kSubsampling - 1) / kSubsampling;
+  }
+  std::optional<EncoderStep> step = second_pass_->next(fbank_, num_context, is_over);
   if (!step) return false;
   work_ = std::make_unique<const Work>(std::move(*step));
   return true;
 }
 
+// In the frames that all views have.
 void Segment::search_mean() {
-  second_searcher_ = std::make_unique<Searcher>(options_, true);
-  second_searcher_->begin_utterance(context());
-  for (std::int64_t frame = 0; frame < num_frames_ - utterance_start_; ++frame) {
-    const HeadLogProbs mean = second_pass_->mean_of(frame);
+  if (!second_searcher_) {
+    second_searcher_ = std::make_unique<Searcher>(options_, true);
+    second_searcher_->begin_utterance(context());
+  }
+  for (; second_searched_ < second_pass_->num_done(); ++second_searched_) {
+    const HeadLogProbs mean = second_pass_->mean_of(second_searched_);
     second_searcher_->advance(mean.letters.data(), mean.phones.data(), 1);
   }
-  second_pass_.reset();
 }
 
 void Segment::rescore() {
@@ -309,13 +321,14 @@ void Segment::report_final(std::vector<Hypothesis> sentences) {
 
 void Segment::begin_utterance() {
   second_searcher_.reset();
+  second_searched_ = 0;
   searcher_.begin_utterance(context());
   encoder_out_.clear();
-  first_pass_ = {};
   nbest_.clear();
   partial_.clear();
   num_stable_ = 0;
   utterance_start_ = num_frames_;
+  if (options_->second_pass) second_pass_.emplace(utterance_start_, options_->second_pass_window);
 }
 
 void Segment::report_partial(bool finished) {

@@ -11,8 +11,9 @@
 //   the same; the language model keeps its context, because a pause may be inside a sentence. For the same reason the
 //   second pass attends to the end of the utterance before.
 // - Endpoints are detected at every encoder frame, so they do not depend on the chunk size.
-// - Partials come from chunks, the last one when the utterance has ended. The final comes from the second pass over the
-//   ended utterance, see second_pass.h.
+// - Partials come from chunks, the last one when the utterance has ended. The final comes from the second pass, see
+//   second_pass.h. A window that is due before the end is run when half of the next chunk is there, so that it delays no
+//   partial.
 #pragma once
 
 #include <cstddef>
@@ -99,8 +100,8 @@ class Segment {
   // start_s: seconds of the stream before this segment's first sample. Checks the options.
   Segment(std::shared_ptr<const SegmentOptions> options, double start_s = 0.0);
 
-  // Takes `samples` of 16 kHz, up to the end of a chunk. Returns how many were used: all, or as many as completed a
-  // chunk, whose work is then to be done. int16 is scaled by 1/32768.
+  // Takes `samples` of 16 kHz, up to `num_wanted`. Returns how many were used: all, or as many as led to work, which is
+  // then to be done. int16 is scaled by 1/32768.
   template <typename Sample>  // float or std::int16_t
   std::size_t accept(const Sample* samples, std::size_t count);
 
@@ -131,7 +132,9 @@ class Segment {
 
   bool finished() const noexcept { return stage_ == Stage::kFinished; }
   std::int64_t num_samples() const noexcept { return fbank_.num_samples(); }  // taken so far
-  std::int64_t num_wanted() const noexcept;  // samples that complete a chunk; of no meaning while there is work
+  // Samples that complete a chunk, or half of one where a window of the second pass is due; of no meaning while there is
+  // work.
+  std::int64_t num_wanted() const noexcept;
   std::int64_t num_frames() const noexcept { return num_frames_; }            // encoder frames searched so far
   // The current utterance: feature frames, and encoder frames for the decoder.
   std::int64_t num_features_kept() const noexcept { return fbank_.num_frames_ready() - fbank_.first_frame(); }
@@ -139,9 +142,7 @@ class Segment {
     return dim_ ? static_cast<std::int64_t>(encoder_out_.size()) / dim_ : 0;
   }
   // Of its log-probabilities, for the second pass.
-  std::int64_t num_bytes_kept() const noexcept {
-    return first_pass_.letters.num_bytes() + first_pass_.phones.num_bytes();
-  }
+  std::int64_t num_bytes_kept() const noexcept { return second_pass_ ? second_pass_->num_bytes() : 0; }
 
  private:
   enum class Stage { kWaiting, kSearching, kSecondPass, kRescoring, kFinished };
@@ -154,7 +155,8 @@ class Segment {
   bool request_chunk();
   void search_chunk();
   void end_utterance();
-  bool request_second_pass();
+  bool request_window();
+  bool request_second_pass(bool is_over);  // is_over: the utterance has ended
   void search_mean();
   void rescore();
   void rescore_sentences(std::vector<Hypothesis> sentences);
@@ -188,7 +190,6 @@ class Segment {
   std::size_t num_stable_ = 0;        // of it
   EndpointRule endpoint_ = EndpointRule::kNone;
   std::vector<float> encoder_out_;  // (num_frames, dim) of the utterance, for the decoder: of the pass that is last
-  HeadSums first_pass_;             // of the utterance, for the second pass
   std::int64_t dim_ = 0;
 
   // The chunk that was stepped, and how many of its frames have been searched.
@@ -199,8 +200,10 @@ class Segment {
   std::int64_t chunk_searched_ = 0;
   std::int64_t last_token_ = 0;  // the likeliest of the frame that was searched last
 
-  std::optional<SecondPass> second_pass_;  // over the utterance that has ended
-  std::unique_ptr<Searcher> second_searcher_;
+  std::optional<SecondPass> second_pass_;  // over the utterance
+  bool window_due_ = false;                // of it, before the utterance has ended
+  std::unique_ptr<Searcher> second_searcher_;  // in what it has
+  std::int64_t second_searched_ = 0;           // frames of the utterance
   std::vector<Hypothesis> nbest_;
   std::optional<SentenceRescoring> rescoring_;
   std::vector<std::string> previous_words_;  // of the utterance before, for the neural language model

@@ -82,7 +82,7 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
     throw std::invalid_argument(std::string(name) + " must be at least 1, got " + std::to_string(value));
   };
   require(options->chunk_size >= 1, "chunk_size", options->chunk_size);
-  require(options->max_full_context >= 1, "max_full_context", options->max_full_context);
+  require(options->second_pass_window >= 1, "second_pass_window", options->second_pass_window);
   require(options->num_rescored >= 1, "num_rescored", options->num_rescored);
   if (options->search == SegmentOptions::Search::kGreedy && (options->fusion || options->phrases)) {
     throw std::invalid_argument(

@@ -18,8 +18,9 @@
 
 namespace asr_stream {
 
-// Encoder frames, 30 s: the second pass takes longer utterances in chunks of this, which bounds its memory.
-inline constexpr std::int64_t kMaxFullContext = 750;
+// Encoder frames, 5 s, that a run of the second pass encodes at most. With longer windows finals have no fewer errors
+// (docs/lab/ablations.md), come later and take more memory.
+inline constexpr std::int64_t kSecondPassWindow = 125;
 
 struct PunctuationMetadata;
 struct TextOptions;
@@ -37,8 +38,8 @@ struct SegmentOptions {
   // (see `LmFusion`), and there is no rescoring.
   std::vector<std::string> phones;
   std::int64_t chunk_size;  // encoder frames per step
-  bool second_pass;         // finals come from encoding the whole utterance once more
-  std::int64_t max_full_context = kMaxFullContext;
+  bool second_pass;         // finals come from encoding the utterance once more, see second_pass.h
+  std::int64_t second_pass_window = kSecondPassWindow;
   Search search;
   CtcPrefixBeamSearchOptions beam;
   std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or none

@@ -42,8 +42,8 @@ class Stream:
         self._deferred = deferred
         self._events: list[Event] = []
         self._cause: Exception | None = None
-        self.caches: dict[bool, Cache] = {}
-        """Of the encoder: of the stream, and (True) of the second pass over an utterance."""
+        self.caches: dict[int, Cache] = {}
+        """Of the encoder: of the stream (0), and of the views of the second pass."""
 
     @property
     def sample_offset(self) -> int:
@@ -120,7 +120,6 @@ class Stream:
         except StreamFailed as failure:
             raise failure from self._cause
         if work is None:
-            self.caches.pop(True, None)
             return None
         while self._num_changes < self._core.num_changes:
             self._recognizers.popleft()

@@ -44,7 +44,7 @@ class Work:
         passes are filled up to a common length."""
         step, model = self.work, self.recognizer.onnx
         assert isinstance(step, _core.EncoderStep)
-        if not (step.second_pass and model.provider != "cpu" and model.metadata.batch_invariant):
+        if not (step.view and model.provider != "cpu" and model.metadata.batch_invariant):
             return step.num_frames
         return -(-(step.num_frames - FEATURE_OVERLAP) // COMMON_FRAMES) * COMMON_FRAMES + FEATURE_OVERLAP
 
@@ -87,7 +87,7 @@ def _compute_steps(batch: Sequence[tuple[Work, _core.EncoderStep]]) -> None:
     first = batch[0][0]
     onnx = first.recognizer.onnx
     caches = [
-        onnx.init_cache(1, work.recognizer.left_context) if step.begins else work.stream.caches[step.second_pass]
+        onnx.init_cache(1, work.recognizer.left_context) if step.begins else work.stream.caches[step.view]
         for work, step in batch
     ]
     features = np.zeros((len(batch), first.num_frames, onnx.metadata.num_mel_bins), np.float32)
@@ -100,5 +100,7 @@ def _compute_steps(batch: Sequence[tuple[Work, _core.EncoderStep]]) -> None:
     for index, (work, step) in enumerate(batch):
         length = step.num_frames // SUBSAMPLING
         result = [None if head is None else head[index, :length] for head in heads]
-        work.stream.caches[step.second_pass] = caches[index]
+        work.stream.caches[step.view] = caches[index]
+        if step.ends:
+            del work.stream.caches[step.view]
         work.stream.answer(_core.Stream.stepped, *result)

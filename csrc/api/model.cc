@@ -87,7 +87,7 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
   fusion(Options(), true, std::nullopt);  // its lexicon takes most of a second
   // The first run of a graph takes several times as long: better now than with the first words.
   Cache cache = new_cache(1);
-  const EncoderStep silence{false, true, std::vector<float>(7 * kNumBins), 7, 7};
+  const EncoderStep silence{0, true, true, std::vector<float>(7 * kNumBins), 7, 7};
   undamaged<std::runtime_error>(name + " is damaged: its graph cannot be run", [&] { step(silence, cache); });
   if (!lm_ && !metadata_.phones.empty()) log(false, name + " " + kNoLanguageModel);
   log(false, name + " opened with " + runtime_.description());

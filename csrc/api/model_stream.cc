@@ -99,7 +99,6 @@ void ModelStream::run(Action action) {
 
 void ModelStream::work() {
   while (const Work* work = stream_.work()) answer(*work);
-  caches_[1] = Cache();
 }
 
 void ModelStream::answer(const Work& work) {
@@ -108,11 +107,12 @@ void ModelStream::answer(const Work& work) {
       num_changes_ = stream_.num_changes();
       left_context_ms_ = next_left_context_ms_;
     }
-    Cache& cache = caches_[step->second_pass];
+    Cache& cache = caches_[step->view];
     Model::Step result;
     run([&] {
       if (step->begins) cache = model_->new_cache(left_context_ms_ / kEncoderFrameMs);
       result = model_->step(*step, cache);
+      if (step->ends) cache = Cache();
     });
     stream_.stepped(result.log_probs, result.encoder_out, result.phone_log_probs);
   } else if (const auto* units = std::get_if<PunctuationUnits>(&work)) {

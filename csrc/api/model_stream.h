@@ -51,7 +51,7 @@ class ModelStream {
   std::int64_t num_changes_ = 0;
   std::shared_ptr<const SegmentOptions> options_;  // as last given
   Stream stream_;
-  std::array<Cache, 2> caches_;  // of the stream, and of the second pass over an utterance
+  std::array<Cache, 1 + kNumViews> caches_;  // of the stream, and of the views of the utterance in the second pass
   std::deque<Event> events_;
 };
 

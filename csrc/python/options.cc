@@ -135,7 +135,7 @@ void bind_options(py::module_& m) {
   py::class_<SegmentOptions, std::shared_ptr<SegmentOptions>>(m, "SegmentOptions")
       .def(py::init([](const Options& options, std::vector<std::string> tokens, std::vector<std::string> phones,
                        std::shared_ptr<const LmFusion> fusion, std::shared_ptr<const Phrases> phrases,
-                       std::shared_ptr<TextOptions> text, std::int64_t max_full_context,
+                       std::shared_ptr<TextOptions> text, std::int64_t second_pass_window,
                        std::shared_ptr<const NeuralLmMetadata> neural_lm, const Calibration& calibration) {
              auto segment = std::make_shared<SegmentOptions>(options);
              segment->calibrate(calibration);
@@ -144,13 +144,13 @@ void bind_options(py::module_& m) {
              segment->fusion = std::move(fusion);
              segment->phrases = std::move(phrases);
              segment->text = std::move(text);
-             segment->max_full_context = max_full_context;
+             segment->second_pass_window = second_pass_window;
              segment->neural_lm = std::move(neural_lm);
              const Segment check(segment);
              return segment;
            }),
            "options"_a, py::kw_only(), "tokens"_a, "phones"_a = std::vector<std::string>(), "fusion"_a = nullptr,
-           "phrases"_a = nullptr, "text"_a = nullptr, "max_full_context"_a = kMaxFullContext,
+           "phrases"_a = nullptr, "text"_a = nullptr, "second_pass_window"_a = kSecondPassWindow,
            "neural_lm"_a = nullptr, "calibration"_a = Calibration())
       .def_property_readonly("rescores", &SegmentOptions::rescores);
 }

@@ -110,8 +110,9 @@ void bind_segment(py::module_& m) {
   m.def("best_rescored", &best_rescored, "hypotheses"_a, "decoder_scores"_a, "ctc_weight"_a);
 
   py::class_<EncoderStep>(m, "EncoderStep")
-      .def_readonly("second_pass", &EncoderStep::second_pass)
+      .def_readonly("view", &EncoderStep::view)
       .def_readonly("begins", &EncoderStep::begins)
+      .def_readonly("ends", &EncoderStep::ends)
       .def_readonly("num_valid", &EncoderStep::num_valid)
       .def_readonly("num_frames", &EncoderStep::num_frames)
       .def_property_readonly("features", [](const EncoderStep& s) { return to_array(s.features, s.num_frames); });

@@ -135,7 +135,7 @@ void finish(Stream& self) {
 
 void fail(Stream& self, const std::string& reason) { self.fail(reason); }
 
-// null, or a step {features, numFrames, numValid, begins, secondPass}, or a scoring {tokens, encoderOut, numFrames}, or
+// null, or a step {features, numFrames, numValid, begins, ends, view}, or a scoring {tokens, encoderOut, numFrames}, or
 // units of the network for punctuation {units, pauses}, or a tree of word pieces {pieces, parents, depths, ends}.
 val work(const Stream& self) {
   const Work* work = guarded([&] { return self.work(); });
@@ -149,7 +149,8 @@ val work(const Stream& self) {
     object.set("numFrames", static_cast<int>(step->num_frames));
     object.set("numValid", static_cast<int>(step->num_valid));
     object.set("begins", step->begins);
-    object.set("secondPass", step->second_pass);
+    object.set("view", static_cast<int>(step->view));
+    object.set("ends", step->ends);
   } else if (const auto* units = std::get_if<PunctuationUnits>(work)) {
     object.set("units", small(units->features));
     object.set("pauses", small(units->pauses));

@@ -70,7 +70,7 @@ export interface Options {
   /** greedy, beam (CTC prefix beam search), or rescore (beam; at the endpoint the attention decoder picks among its
    * hypotheses); default: rescore */
   search?: "greedy" | "beam" | "rescore";
-  /** encode an utterance that has ended again, with full context, and take its final from that; default: true */
+  /** encode each utterance again, 5 s at a time and in three views, and take its final from that; default: true */
   secondPass?: boolean;
   /** hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */
   beamSize?: number;

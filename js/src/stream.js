@@ -18,7 +18,7 @@ export class Stream {
   #core;
   #recognizers; // the one in use, and those that were changed to since
   #numChanges = 0;
-  #caches = new Map(); // of the stream (false), and of the second pass over an utterance (true)
+  #caches = new Map(); // by view: 0 is the stream, the others are those of the second pass
   #closed = false; // no audio comes any more
   #failure = null;
   #finished = null; // what the first `finish` resolves to
@@ -117,9 +117,10 @@ export class Stream {
       for (; this.#numChanges < this.#core.numChanges; ++this.#numChanges) this.#recognizers.shift();
       const [{ model, punctuation, neuralLm, leftContext }] = this.#recognizers;
       if (work.features) {
-        const cache = work.begins ? model.initCache(leftContext) : this.#caches.get(work.secondPass);
+        const cache = work.begins ? model.initCache(leftContext) : this.#caches.get(work.view);
         const step = await model.step(work.features, work.numFrames, work.numValid, cache);
-        this.#caches.set(work.secondPass, step.cache);
+        if (work.ends) this.#caches.delete(work.view);
+        else this.#caches.set(work.view, step.cache);
         this.#core.stepped(step.logProbs, step.encoderOut, step.numFrames, step.phoneLogProbs);
       } else if (work.units) {
         let answer;
@@ -136,7 +137,6 @@ export class Stream {
         this.#core.scored(await model.score(work.tokens, work.encoderOut, work.numFrames));
       }
     }
-    this.#caches.delete(true);
   }
 
   #checkSampleRate(sampleRate) {

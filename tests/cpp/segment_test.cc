@@ -66,6 +66,7 @@ TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
     for (const auto search : {SegmentOptions::Search::kGreedy, SegmentOptions::Search::kRescore}) {
       const auto how = options(search);
       how->second_pass = second_pass;
+      how->second_pass_window = 20;  // several in an utterance
       std::int64_t num_scored = 0;
       const std::vector<Event> whole = recognize(how, samples, samples.size(), &num_scored);
       EXPECT_EQ(finals(whole), std::vector<std::string>(4, "AB"));
@@ -273,7 +274,7 @@ TEST(Segment, TimesCountFromTheStartOfTheStream) {
 
 TEST(Segment, ALongUtteranceIsEncodedInWindows) {
   const auto how = options(SegmentOptions::Search::kGreedy);
-  how->max_full_context = 10;
+  how->second_pass_window = 10;
   how->endpointer.silence_after_speech_s = 10;
   EXPECT_EQ(finals(recognize(how, audio(50000), 50000)), std::vector<std::string>{"AB"});
 }
@@ -319,7 +320,7 @@ TEST(Segment, BadOptionsAreRefused) {
     EXPECT_THROW(Segment{how}, std::invalid_argument);
   };
   refused([](SegmentOptions& o) { o.chunk_size = 0; });
-  refused([](SegmentOptions& o) { o.max_full_context = 0; });
+  refused([](SegmentOptions& o) { o.second_pass_window = 0; });
   refused([](SegmentOptions& o) { o.num_rescored = 0; });
   refused([](SegmentOptions& o) { o.rescore_ctc_weight = std::nan(""); });
   refused([](SegmentOptions& o) { o.beam.beam_size = 0; });

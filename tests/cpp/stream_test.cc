@@ -237,7 +237,7 @@ TEST(Stream, TheOptionsOfAChangeHoldFromThereOn) {
   std::vector<std::int64_t> lengths;
   while (const Work* work = stream.work()) {
     if (const auto* step = std::get_if<EncoderStep>(work)) {
-      if (!step->second_pass && step->begins) lengths.push_back(step->num_frames);
+      if (!step->view && step->begins) lengths.push_back(step->num_frames);
     }
     run_network(stream, *work);
   }

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from support.frame_positions import FramePositions
 
 from asr import _core
 from asr._core import (
@@ -79,26 +80,22 @@ class StreamRun:
                 text=_core.text_options(formatted=formatted, tokens=list(SPEECH), punctuation=network),
             )
         )
-        # The level of the audio of a frame says which one it is.
-        self.levels: list[float] = []
-        num_frames = 0
+        self.positions = FramePositions()
         noise = np.random.default_rng(0).standard_normal(640 * len(ids)).astype(np.float32) * 0.01
         for begin in range(0, len(noise), 640):
             self.stream.accept(noise[begin : begin + 640])
-            num_frames = self._work(num_frames)
+            self._work()
 
-    def _work(self, num_frames: int) -> int:
+    def _work(self) -> None:
         while (step := self.stream.work()) is not None:
             if isinstance(step, PunctuationUnits):
                 self._punctuate(step)
             else:
                 assert isinstance(step, EncoderStep)
                 count = (step.num_frames - 3) // 4
-                start = self.stream.num_frames - count if step.second_pass else num_frames
-                if step.second_pass:
-                    self.second_passes.append((start, self.stream.num_frames))
-                else:
-                    num_frames += count
+                start = self.positions.start(step)
+                if step.view:
+                    self.second_passes.append((start, start + count))
                 log_probs = np.full((count, len(TOKENS)), -12.0, np.float32)
                 log_probs[np.arange(count), self.ids[start : start + count]] = 0.0
                 self.stream.stepped(log_probs, np.zeros((count, 2), np.float32))
@@ -106,7 +103,6 @@ class StreamRun:
                 if type == "final":
                     self.finals.append((text, self.stream.num_frames))
                     self.words.append(words)
-        return num_frames
 
     def _punctuate(self, units: PunctuationUnits) -> None:
         self.asked.append(units)
@@ -239,10 +235,10 @@ def test_second_pass_attends_to_the_previous_speech(pause: int, context: bool) -
     assert abs(starts[0] - len(first) - pause) <= 3
 
 
-def test_the_context_of_the_second_pass_is_bounded() -> None:
+def test_long_utterances_are_encoded_in_windows() -> None:
     run = StreamRun(frames("A" * 70, 30, "A" * 70, 60), second_pass=True)
-    (_, end), (begin, _) = run.second_passes[::3]
-    assert end - begin == 125  # 5 s
-    run = StreamRun(frames("A" * 70, 30, "A" * 230, 60), second_pass=True, max_utterance_s=40.0)
-    _, (begin, end) = run.second_passes[::3]
-    assert end - begin == 750  # 30 s with the utterance
+    (_, first_end), (_, second_end) = run.finals
+    windows = [(0, 125), (125, first_end), (first_end, first_end + 125), (first_end + 125, second_end)]
+    expected = [window for window in windows for _ in range(3)]
+    expected[6] = (first_end - 125, first_end + 125)  # the context, 5 s, of the first view
+    assert run.second_passes == expected

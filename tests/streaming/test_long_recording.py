@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from support.frame_positions import FramePositions
 
 from asr import _core
 from asr._core import EncoderStep
@@ -73,18 +74,16 @@ def recognize(
     log_probs = np.full((len(ids) + 750, len(TOKENS)), -12.0, np.float32)
     log_probs[np.arange(len(log_probs)), np.pad(ids, (0, 750))] = 0.0
     finals = []
-    num_stepped = 0
-    noise = np.random.default_rng(0).standard_normal(640 * 25).astype(np.float32) * 0.01
-    pushes = [noise] * (len(ids) // 25)
-    for number in range(len(pushes) + 1):
-        if number < len(pushes):
-            stream.accept(pushes[number])
+    positions, rng = FramePositions(), np.random.default_rng(0)
+    num_pushes = len(ids) // 25
+    for number in range(num_pushes + 1):
+        if number < num_pushes:
+            stream.accept(rng.standard_normal(640 * 25).astype(np.float32) * 0.01)
         else:
             stream.finish()
         while isinstance(step := stream.work(), EncoderStep):
             count = (step.num_frames - 3) // 4
-            start = stream.num_frames - count if step.second_pass else num_stepped
-            num_stepped += 0 if step.second_pass else count
+            start = positions.start(step)
             stream.stepped(log_probs[start : start + count], np.zeros((count, 2), np.float32))
         for type, text, _, _, words, _, endpoint, *_ in stream.take_events():
             if type == "final":

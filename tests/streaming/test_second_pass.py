@@ -22,19 +22,23 @@ from asr.streaming import Final, Partial
 
 
 def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.ndarray], int]:
-    """The features of every run of a second pass over `audio`, without padding; and the number of finals."""
+    """The features of every view of an utterance in `audio`, of all windows together; and the number of finals."""
     stream, cache = Stream(recognizer.segment_options), {}
     found: list[np.ndarray] = []
+    windows: dict[int, list[np.ndarray]] = {}
 
     def work() -> None:
         while (step := stream.work()) is not None:
             assert isinstance(step, EncoderStep)
             if step.begins:
-                cache[step.second_pass] = recognizer.onnx.init_cache(1, recognizer.left_context)
-            if step.second_pass:
-                found.append(step.features[: step.num_valid])
-            log_probs, encoder_out, cache[step.second_pass], _ = recognizer.onnx.step(
-                step.features[None], np.array([step.num_valid]), cache[step.second_pass]
+                cache[step.view] = recognizer.onnx.init_cache(1, recognizer.left_context)
+            if step.view:
+                windows.setdefault(step.view, []).append(step.features[: step.num_valid])
+            if step.ends:  # the last three features of a window are the first ones of the next
+                *before, last = windows.pop(step.view)
+                found.append(np.concatenate([*(window[:-3] for window in before), last]))
+            log_probs, encoder_out, cache[step.view], _ = recognizer.onnx.step(
+                step.features[None], np.array([step.num_valid]), cache[step.view]
             )
             stream.stepped(log_probs[0], encoder_out[0])
 
@@ -133,7 +137,7 @@ def test_long_utterances_are_taken_in_chunks(
     audio = conversation[:80000]
     recognizer = Recognizer(onnx, search="greedy", left_context_ms=400)
     whole = finals(recognize(recognizer, audio))
-    shorter = partial(_core.SegmentOptions, max_full_context=50)
+    shorter = partial(_core.SegmentOptions, second_pass_window=50)
     monkeypatch.setattr("asr.streaming.recognizer.SegmentOptions", shorter)
     log_probs, _ = mean_of_views(tiny_model, fbank(audio), 16, 10, 50, 10)
     chunked = finals(recognize(recognizer.with_options(), audio))
@@ -152,13 +156,13 @@ def test_words_found_at_sentence_end_get_second_pass() -> None:
     stream.finish()
     steps = []
     while isinstance(work := stream.work(), EncoderStep):
-        steps.append(work.second_pass)
+        steps.append((work.view, work.begins, work.ends))
         num_frames = (len(work.features) - 3) // 4
         log_probs = np.full((num_frames, 4), -20.0, np.float32)
         log_probs[:, 0] = 0.0
         log_probs[0] = np.log([0.6, 1e-9, 1e-9, 0.4])
         stream.stepped(log_probs, np.ones((num_frames, 5), np.float32))
-    assert steps == [False, True, True, True]
+    assert steps == [(0, True, False), (1, True, True), (2, True, True), (3, True, True)]
     assert sorted(work.tokens) == [[], [3]]
     assert work.encoder_out.shape == (12, 5)
     stream.scored([0.0] * len(work.tokens))
@@ -169,7 +173,30 @@ def test_cache_is_released_after_the_second_pass(recognizer: Recognizer, convers
     """A device has room for so many of them."""
     stream = recognizer.stream()
     stream.accept_waveform(conversation)
-    assert finals(stream.events()) and set(stream.caches) == {False}
+    assert finals(stream.events()) and set(stream.caches) == {0}
+
+
+@pytest.mark.parametrize("push", [160, 5000, 160000])
+def test_early_windows_run_between_chunks(push: int) -> None:
+    """They would otherwise delay the partial of the chunk."""
+    stream = Stream(segment_options(["", "<unk>", "", "▁A"], search="greedy"))
+    audio = np.random.default_rng(0).normal(0, 0.01, 160000).astype(np.float32)  # 10 s
+    last_chunk, runs = 0, []
+    for begin in range(0, len(audio), push):
+        wanted = stream.num_wanted
+        stream.accept(audio[begin : begin + push])
+        while (step := stream.work()) is not None:
+            assert isinstance(step, EncoderStep)
+            num_frames = (step.num_frames - 3) // 4
+            if step.view == 0:
+                last_chunk = begin
+            else:
+                runs.append((step.view, step.begins, num_frames))
+                assert push > 160 or (0.45 < (begin - last_chunk) / 10240 < 0.55 and 0 < wanted <= push)
+            log_probs = np.full((num_frames, 4), -20.0, np.float32)
+            log_probs[::3, 3] = log_probs[1::3, 0] = log_probs[2::3, 0] = 0.0
+            stream.stepped(log_probs, np.zeros((num_frames, 2), np.float32))
+    assert runs == [(view, True, 125) for view in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam"])
@@ -184,7 +211,7 @@ def test_large_vocabulary_keeps_the_likeliest_tokens(search: str) -> None:
         assert isinstance(step, EncoderStep)
         count = (step.num_frames - 3) // 4
         scores = rng.normal(0, 1, (count, len(tokens))).astype(np.float32)
-        if step.second_pass:
+        if step.view:
             passes.append([])
             num_frames = 0
         scores[np.arange(count), spoken[num_frames : num_frames + count]] += rng.normal(11, 2, count)
@@ -192,7 +219,7 @@ def test_large_vocabulary_keeps_the_likeliest_tokens(search: str) -> None:
         stream.stepped(log_probs.numpy(), np.zeros((count, 2), np.float32))
         num_frames += count
         passes[-1].append(log_probs[: step.num_valid // 4])
-        if not step.second_pass:
+        if not step.view:
             assert stream.num_bytes_kept <= num_frames * 513 * 4
     assert len(passes) == 4
     mean = torch.stack([torch.cat(each) for each in passes]).mean(0).log_softmax(-1).numpy()

@@ -24,7 +24,7 @@ typedef struct asr_options {
   /* greedy, beam (CTC prefix beam search), or rescore (beam; at the endpoint the attention decoder picks among its
    * hypotheses); default: rescore; asr_search */
   int32_t search;
-  /* encode an utterance that has ended again, with full context, and take its final from that; default: true */
+  /* encode each utterance again, 5 s at a time and in three views, and take its final from that; default: true */
   int32_t second_pass;
   /* hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */
   int32_t beam_size;
