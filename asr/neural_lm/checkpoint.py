@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from asr.neural_lm.model import NeuralLm, NeuralLmConfig
@@ -35,6 +37,40 @@ class NeuralLmCheckpoint:
         """Writes atomically. Raises OSError if it cannot."""
         fields = vars(self) | {"config": self.config.to_dict(), "tokenizer": self.tokenizer.to_dict()}
         write_values(path, {"kind": KIND, "format_version": FORMAT_VERSION, **fields})
+
+    @staticmethod
+    def from_onnx(path: Path) -> NeuralLmCheckpoint:
+        """The weights of a file of `asr export`, int8 ones rounded as they are, to train further from step 0.
+
+        Raises CheckpointError, naming the file, where it is not one.
+        """
+        try:
+            import onnx
+            from onnx.numpy_helper import to_array
+        except ImportError:
+            raise CheckpointError(f'to read {path} install onnx: pip install "asr-stream[export]"') from None
+        try:
+            graph = onnx.load(path)
+            properties = {entry.key: entry.value for entry in graph.metadata_props}
+            tensors = {tensor.name: torch.from_numpy(to_array(tensor).copy()) for tensor in graph.graph.initializer}
+            config = NeuralLmConfig.from_dict(json.loads(properties["config"]))
+            weights = NeuralLm(config).state_dict()
+            for name in weights:
+                whole = tensors.get(f"model.{name}")
+                if whole is None:  # a matrix in int8, transposed, with a scale for each of its columns
+                    quantized, scale = (tensors[f"model.{name}.T_{part}"].float() for part in ("quantized", "scale"))
+                    whole = (quantized * scale).T
+                weights[name] = whole.float().contiguous()
+            tokenizer = Tokenizer("wordpiece", tuple(properties["pieces"].split("\n")))
+            summary = {"pieces": int(json.loads(properties["training"])["pieces"])}
+            checkpoint = NeuralLmCheckpoint(config, tokenizer, weights, summary=summary)
+            checkpoint.model()
+        except OSError:
+            raise
+        except Exception as error:  # of protobuf, of a name that is missing, of a shape
+            reason = str(error).splitlines()[0]
+            raise CheckpointError(f"{path} is not a neural language model in int8 of asr export: {reason}") from error
+        return checkpoint
 
     @staticmethod
     def load(path: Path) -> NeuralLmCheckpoint:

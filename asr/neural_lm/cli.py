@@ -15,7 +15,8 @@ from asr.lm.packed import LmError
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 from asr.neural_lm.model import NeuralLmConfig
 from asr.neural_lm.text import learn_pieces, read
-from asr.neural_lm.train import DEFAULTS, train
+from asr.neural_lm.train import COOLDOWN, DEFAULTS, train
+from asr.runtime.neural_lm import bundled_neural_lm
 from asr.training.short import TrainBar
 
 DESCRIPTION = """\
@@ -28,6 +29,7 @@ examples:
   asr lm utterances books.txt talks.txt -o lines.txt
   asr neural-lm lines.txt*0.8 sentences.txt*0.2 -o lm.pt
   asr neural-lm lines.txt*0.8 sentences.txt*0.2 -o lm.pt --resume
+  asr neural-lm domain.txt -o lm.pt --init bundled --lr 0.001 --steps 500
   asr export lm.pt -o lm.onnx --int8
 """
 
@@ -43,8 +45,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=int, default=DEFAULTS.steps, metavar="N", help="steps of the whole training (%(default)s)"
     )
+    parser.add_argument(
+        "--init",
+        metavar="FILE",
+        help="start with the weights of an .onnx file of `asr export`, or of the bundled one: bundled",
+    )
+    parser.add_argument("--lr", type=float, default=DEFAULTS.lr, metavar="RATE", help="highest rate (%(default)s)")
+    parser.add_argument(
+        "--cooldown",
+        type=float,
+        default=COOLDOWN,
+        metavar="SHARE",
+        help="last share of the steps, over which the rate falls to zero (%(default)s)",
+    )
     parser.add_argument("--pieces", type=int, default=4096, metavar="N", help="number of word pieces (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (%(default)s)")
+
+
+def _initial(name: str | None) -> NeuralLmCheckpoint | None:
+    if name is None:
+        return None
+    path = bundled_neural_lm() if name == "bundled" else Path(name)
+    if path is None:
+        raise LmError("asr-stream was installed without its neural language model: --init takes a file")
+    return NeuralLmCheckpoint.from_onnx(path)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,7 +78,11 @@ def run(args: argparse.Namespace) -> int:
     require_folder(args.output)
     if args.output.exists() and not args.resume:
         raise LmError(f"{args.output} exists: go on with its training with --resume, or give another name")
-    resume = NeuralLmCheckpoint.load(args.output) if args.resume else None
+    if args.resume and args.init:
+        raise LmError("--resume goes on with the weights of --output, so --init cannot be given with it")
+    if not args.lr > 0 or not 0 <= args.cooldown <= 1:
+        raise LmError(f"--lr {args.lr} must be above 0, --cooldown {args.cooldown} in [0, 1]")
+    resume = NeuralLmCheckpoint.load(args.output) if args.resume else _initial(args.init)
     console = Console(stderr=True)
     paths, weights = zip(*(split_weight(name, "weight") for name in args.text), strict=True)
     if resume is None:
@@ -68,14 +96,24 @@ def run(args: argparse.Namespace) -> int:
             texts.append(read(Path(path), weight, tokenizer))
         console.print(f"{path}: {len(texts[-1].pieces) / 1e6:.2f} M pieces, weight {weight:g}", highlight=False)
     config = NeuralLmConfig(tokenizer.vocab_size) if resume is None else resume.config
-    options = replace(DEFAULTS, steps=args.steps, seed=args.seed)
+    options = replace(DEFAULTS, steps=args.steps, seed=args.seed, lr=args.lr)
     with TrainBar(console, "pieces", resume.step / args.steps if resume else 0.0) as bar:
 
         def on_scores(step: int, name: str, perplexity: float) -> None:
             bar.scores(step, name, f"perplexity {perplexity:.2f} a piece")
 
         try:
-            train(texts, args.output, tokenizer, options, config, resume=resume, on_step=bar.step, on_scores=on_scores)
+            train(
+                texts,
+                args.output,
+                tokenizer,
+                options,
+                config,
+                resume=resume,
+                cooldown=args.cooldown,
+                on_step=bar.step,
+                on_scores=on_scores,
+            )
         except KeyboardInterrupt:
             print(f"asr neural-lm: stopped; {args.output} is saved, go on with --resume", file=sys.stderr)
             return 130

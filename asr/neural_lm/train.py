@@ -28,14 +28,14 @@ COMPILED_FROM = 200
 REPORT_EVERY = 20
 """Steps between two reports, after the first of them."""
 COOLDOWN = 0.3
-"""The last share of the steps, over which the rate falls linearly to zero. Before it the rate is constant, so that a
-training can go on with more steps than were planned (Hägele et al. 2024)."""
+"""Default: the last share of the steps, over which the rate falls linearly to zero. Before it the rate is constant, so
+that a training can go on with more steps than were planned (Hägele et al. 2024)."""
 DEFAULTS = TrainOptions(steps=6000, rows=96, length=128, lr=2e-3, save_every=250)
 
 
-def rate(options: TrainOptions, step: int) -> float:
+def rate(options: TrainOptions, step: int, cooldown: float = COOLDOWN) -> float:
     """The learning rate of `step`, counted from 0."""
-    left = (options.steps - step) / max(1.0, COOLDOWN * options.steps)
+    left = (options.steps - step) / max(1.0, cooldown * options.steps)
     return options.lr * min((step + 1) / WARMUP_STEPS, left, 1.0)
 
 
@@ -47,23 +47,28 @@ def train(
     config: NeuralLmConfig,
     *,
     resume: NeuralLmCheckpoint | None = None,
+    cooldown: float = COOLDOWN,
     on_step: Callable[[Report], object] = lambda report: None,
     on_scores: Callable[[int, str, float], object] = lambda step, name, perplexity: None,
 ) -> NeuralLmCheckpoint:
     """Trains, or goes on with `resume`, and writes the checkpoint to `path`: every so often, at the end, on Ctrl-C.
+
+    cooldown: the last share of the steps, over which the rate falls linearly to zero.
 
     Raises KeyboardInterrupt after Ctrl-C, when the checkpoint is written.
     """
     torch.manual_seed(options.seed)
     model = NeuralLm(config)
     optimizer = build_optimizer(model, OptimConfig(kind="muon", lr=options.lr, betas=(0.9, 0.95), weight_decay=0.05))
-    step, minutes = 0, 0.0
+    step, minutes, pieces_before = 0, 0.0, 0
     if resume is not None:
         if resume.config != config:
             raise CheckpointError(f"{path} is of another network, {resume.config}, than {config}")
         model.load_state_dict(resume.weights)
-        optimizer.load_state_dict(resume.optimizer)
-        step, minutes = resume.step, float(resume.summary["minutes"])
+        if resume.optimizer:
+            optimizer.load_state_dict(resume.optimizer)
+        step, minutes = resume.step, float(resume.summary.get("minutes", 0.0))
+        pieces_before = int(resume.summary["pieces"]) - step * options.rows * options.length
     # A step takes two thirds of the time then, the first one a minute more.
     loss_of = torch.compile(_Loss(model)) if options.steps - step >= COMPILED_FROM else _Loss(model)
     depth, mask = causal(options.length)
@@ -73,7 +78,7 @@ def train(
         summary = {
             "steps": step,
             "minutes": (time.monotonic() - began) / 60,
-            "pieces": step * options.rows * options.length,
+            "pieces": pieces_before + step * options.rows * options.length,
             "torch": torch.__version__.split("+")[0],
         }
         return NeuralLmCheckpoint(config, tokenizer, model.state_dict(), step, optimizer.state_dict(), summary)
@@ -87,7 +92,7 @@ def train(
                 batch = torch.from_numpy(following.result())
                 following = pool.submit(rows, texts, options.rows, options.length, (options.seed, step + 1))
                 for group in optimizer.param_groups:
-                    group["lr"] = rate(options, step)
+                    group["lr"] = rate(options, step, cooldown)
                 with torch.autocast("cpu", torch.bfloat16):
                     loss = loss_of(batch, depth, mask)
                 optimizer.zero_grad()

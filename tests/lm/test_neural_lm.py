@@ -124,14 +124,20 @@ def test_exported_file_scores_as_pytorch_does(
     with torch.no_grad():
         expected = NeuralLmGraph(checkpoint.model())(*(torch.from_numpy(each) for each in tree)).numpy()
     assert np.abs(file.log_probs(*tree) - expected)[1:].max() < (0.5 if int8 else 2e-3)
+    if int8:  # its weights can be trained further
+        again = NeuralLmCheckpoint.from_onnx(report.path)
+        assert again.tokenizer.tokens == tokenizer.tokens and again.config == checkpoint.config
+        with torch.no_grad():
+            found = NeuralLmGraph(again.model())(*(torch.from_numpy(each) for each in tree)).numpy()
+        assert np.abs(found - expected)[1:].max() < 0.2
 
 
 @pytest.mark.slow
-def test_commands_train_export_and_refuse_to_begin_anew(
+def test_commands_train_export_and_train_further(
     text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "lm.pt"
-    command = ["neural-lm", f"{text_file}*2", "-o", str(output), "--pieces", "40"]
+    command = ["neural-lm", f"{text_file}*2", "-o", str(output), "--pieces", "40", "--lr", "1"]
     assert main([*command, "--steps", "1"]) == 0
     assert main([*command, "--steps", "1"]) == 1
     assert "--resume" in capsys.readouterr().err
@@ -139,6 +145,15 @@ def test_commands_train_export_and_refuse_to_begin_anew(
     assert NeuralLmCheckpoint.load(output).step == 2
     assert main(["export", str(output), "-o", str(tmp_path / "lm.onnx"), "--int8"]) == 0
     assert "int8" in capsys.readouterr().out
+    further = [*command[:3], str(tmp_path / "further.pt"), "--init", str(tmp_path / "lm.onnx")]
+    assert main([*further, "--steps", "1"]) == 0
+    assert NeuralLmCheckpoint.load(tmp_path / "further.pt").summary["pieces"] == 3 * 96 * 128
+    assert main([*further[:3], str(tmp_path / "other.pt"), "--init", str(output)]) == 1
+    assert f"{output} is not a neural language model in int8 of asr export" in capsys.readouterr().err
+    assert main([*further, "--resume"]) == 1
+    assert "--init cannot be given with it" in capsys.readouterr().err
+    assert main([*command[:3], str(tmp_path / "other.pt"), "--lr", "0"]) == 1
+    assert "--lr 0.0 must be above 0" in capsys.readouterr().err
 
 
 def test_what_is_not_a_language_model_is_refused(tmp_path: Path) -> None:
