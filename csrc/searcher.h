@@ -38,7 +38,7 @@ class Searcher {
   // Up to `num_best` hypotheses, best first, at least one. finished: the utterance has ended.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
   bool has_lattice() const noexcept;
-  // Of the lattice, see `CtcPrefixBeamSearch::sentences`.
+  // The best sentences of the lattice, see `CtcPrefixBeamSearch::sentences`.
   std::vector<Hypothesis> sentences(std::int64_t num_best) const;
 
   // The words of each of these hypotheses. start_s: when the search began.

@@ -34,9 +34,9 @@ class SecondPass {
   // More than a window waits.
   bool is_due() const noexcept { return num_frames_ - num_done_ > window_; }
   bool has_begun() const noexcept { return num_done_ > 0 || view_ > 0; }
-  // The next run of the encoder; none: all views have the frames so far, but for less than a window unless the utterance
-  // is over. num_context: frames before the utterance that the first window of the first view has as context; the other
-  // views do without, which saves time.
+  // The next run of the encoder; none: all views have the frames so far, but for less than a window unless the
+  // utterance is over. num_context: frames before the utterance that the first window of the first view has as context;
+  // the other views do without, which saves time.
   std::optional<EncoderStep> next(const Fbank& fbank, std::int64_t num_context, bool is_over);
   // Adds the result of the run, of which `num_valid` frames count. Returns how many of these are before the utterance.
   std::int64_t add(const Rows& letters, const Rows& phones, std::int64_t num_valid);

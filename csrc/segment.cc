@@ -204,7 +204,7 @@ void Segment::search_chunk() {
   stage_ = Stage::kWaiting;
 }
 
-// Of the next frame of the chunk.
+// The likeliest token of the next frame of the chunk.
 std::int64_t Segment::likeliest_token() const {
   const auto num_tokens = static_cast<std::int64_t>(searcher_.tokens().size());
   const std::vector<float>& log_probs = searcher_.over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_;
@@ -287,7 +287,7 @@ void Segment::report_final(std::vector<Hypothesis> sentences) {
     previous_words_.clear();
     if (!partial_.empty()) report(Event::Type::kPartial, {});  // withdraws the partial
   } else {
-    // Cut in a silence of which nobody will say that the sentence went on.
+    // A cut in a silence this long is the end of the sentence.
     const bool in_silence = now() - best.back().end_s >= kSentencePauseS;
     if (endpoint_ == EndpointRule::kMaxUtterance && in_silence) endpoint_ = EndpointRule::kSilenceAfterSpeech;
     endpoints_.end_utterance(searcher_, endpoint_ == EndpointRule::kMaxUtterance);
@@ -343,7 +343,7 @@ void Segment::report_partial(bool finished) {
   for (std::size_t i = 1; i < words.size(); ++i) stable = std::min(stable, num_alike(found, words[i]));
   stable = std::max(stable, std::min(num_stable_, num_alike(found, partial_)));
   if (!finished && stable < found.size() && is_rare(likely.front())) found.pop_back();
-  // Nobody is to read an obscenity that was not said: it may be the beginning of another word.
+  // An obscene fragment may be the beginning of another word, so it is not shown before it is stable.
   if (const Language* language = options_->text ? options_->text->language : nullptr) {
     const auto first = found.begin() + static_cast<std::ptrdiff_t>(std::min(stable, found.size()));
     const auto is_obscene = [&](const Word& word) { return language->is_obscene(to_lower(word.text)); };
@@ -356,8 +356,7 @@ void Segment::report_partial(bool finished) {
   report(Event::Type::kPartial, std::move(found), stable);
 }
 
-// Whether the last word, which may be incomplete, is one that hardly anybody says: it is then mostly the beginning of
-// another one.
+// Whether the last word, which may be incomplete, is very rare: it is then mostly the beginning of another word.
 bool Segment::is_rare(const Hypothesis& hypothesis) const {
   if (!searcher_.over_phones() || hypothesis.words.empty()) return false;
   const std::int32_t last = hypothesis.words.back();

@@ -1,19 +1,20 @@
-// A segment: audio without a gap, on its way from samples over feature and encoder frames to words.
+// A segment: audio without a gap, from samples over feature frames and encoder frames to words.
 //
-// It does everything but run the network. Its owner gets `work()`, computes it (ONNX Runtime in Python, C++ or a
-// browser; alone, or in a batch of many streams) and returns the results by `stepped` or `scored`:
+// It does everything but run the networks. Its owner calls `work()`, computes the answer (ONNX Runtime in Python, C++
+// or a browser; alone, or in a batch of many streams) and passes it to `stepped`, `scored`, `lm_scored` or
+// `punctuated`:
 //
 //     for (used = segment.accept(samples, n); const Work* work = segment.work();) { ... segment.stepped(...); }
 //
 // - The chunk grid starts with the segment, and audio is taken up to exactly the next chunk's end: the
 //   result does not depend on how the audio was cut into pushes.
-// - An endpoint ends an utterance: the search starts anew. The encoder keeps its cache, because speaker and room stay
+// - An endpoint ends an utterance: the search starts again. The encoder keeps its cache, because speaker and room stay
 //   the same; the language model keeps its context, because a pause may be inside a sentence. For the same reason the
 //   second pass attends to the end of the utterance before.
 // - Endpoints are detected at every encoder frame, so they do not depend on the chunk size.
 // - Partials come from chunks, the last one when the utterance has ended. The final comes from the second pass, see
-//   second_pass.h. A window that is due before the end is run when half of the next chunk is there, so that it delays no
-//   partial.
+//   second_pass.h. A window that is due before the end is run when half of the next chunk is there, so that it delays
+//   no partial.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +49,7 @@ inline constexpr std::int64_t kNumCompared = 24;  // of these hypotheses, at mos
 // Encoder frames, 5 s: left context of the second pass from the previous utterance.
 inline constexpr std::int64_t kSecondPassContext = 125;
 
-// One run of the decoder: what it gives to whole sentences.
+// One run of the decoder, which scores whole sentences.
 struct DecoderScoring {
   std::vector<std::vector<std::int32_t>> tokens;  // of N hypotheses, without sentence marks
   std::vector<float> encoder_out;                 // (num_frames, dim); num_frames may be 0
@@ -59,15 +60,15 @@ struct DecoderScoring {
 // stream for the text that it shows (stream.h). PieceTree: one run of the neural language model.
 using Work = std::variant<EncoderStep, DecoderScoring, PunctuationUnits, PieceTree>;
 
-// `work`, which must be of this kind. std::logic_error: nothing was asked for, or something else.
+// `work` as this kind. std::logic_error: it is null or of another kind.
 template <typename Kind>
 const Kind& asked_for(const Work* work) {
   const Kind* found = std::get_if<Kind>(work);
-  if (!found) throw std::logic_error("an answer to what was not asked for");
+  if (!found) throw std::logic_error("this kind of work is not pending");
   return *found;
 }
 
-// Another sentence that an utterance may have been.
+// Another reading of an utterance.
 struct Alternative {
   std::string text;  // words with a space between them: of a segment as recognized, of a stream as shown, without marks
   std::vector<Word> words;
@@ -114,14 +115,14 @@ class Segment {
   // Answers an EncoderStep: log_probs (c, vocab_size), encoder_out (c, dim) and, where the options have phones,
   // phone_log_probs (c, num_phone_tokens), of all c frames.
   void stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs = {});
-  // Answers a DecoderScoring: log-probabilities (N,).
+  // Answers a DecoderScoring: log-probabilities (N,), one per hypothesis.
   void scored(const std::vector<float>& scores);
-  // Answers a PieceTree: log-probabilities (num_nodes,) of each piece after those before it; that of the root is of no
-  // meaning.
+  // Answers a PieceTree: log-probability of each piece after those before it, (num_nodes,); that of the root is
+  // ignored.
   void lm_scored(const std::vector<float>& log_probs);
 
-  // Answers PunctuationUnits: (num_units, kNumMarks) probabilities. Another number, such as none, leaves open whether
-  // the sentence is over.
+  // Answers PunctuationUnits: (num_units, kNumMarks) probabilities. An answer of another size, such as an empty one,
+  // leaves open whether the sentence is over.
   void punctuated(const std::vector<float>& mark_probs);
 
   // The events since the last call, oldest first.
@@ -132,8 +133,8 @@ class Segment {
 
   bool finished() const noexcept { return stage_ == Stage::kFinished; }
   std::int64_t num_samples() const noexcept { return fbank_.num_samples(); }  // taken so far
-  // Samples that complete a chunk, or half of one where a window of the second pass is due; of no meaning while there is
-  // work.
+  // Samples that complete a chunk, or half of one where a window of the second pass is due; of no meaning while there
+  // is work.
   std::int64_t num_wanted() const noexcept;
   std::int64_t num_frames() const noexcept { return num_frames_; }            // encoder frames searched so far
   // The current utterance: feature frames, and encoder frames for the decoder.
@@ -141,13 +142,13 @@ class Segment {
   std::int64_t num_frames_kept() const noexcept {
     return dim_ ? static_cast<std::int64_t>(encoder_out_.size()) / dim_ : 0;
   }
-  // Of its log-probabilities, for the second pass.
+  // Bytes of its log-probabilities, which the second pass needs.
   std::int64_t num_bytes_kept() const noexcept { return second_pass_ ? second_pass_->num_bytes() : 0; }
 
  private:
   enum class Stage { kWaiting, kSearching, kSecondPass, kRescoring, kFinished };
 
-  // That the final comes from.
+  // The searcher that the final comes from.
   const Searcher& last_searcher() const { return second_searcher_ ? *second_searcher_ : searcher_; }
   double last_start_s() const { return start_s_ + (second_searcher_ ? seconds(utterance_start_) : 0.0); }
   const NgramLm::State* context() const { return context_ ? &*context_ : nullptr; }
@@ -160,7 +161,7 @@ class Segment {
   void search_mean();
   void rescore();
   void rescore_sentences(std::vector<Hypothesis> sentences);
-  // sentences: the one that was chosen, and others, the likeliest first.
+  // sentences: the chosen one, then the others, the likeliest first.
   void report_final(std::vector<Hypothesis> sentences);
   void begin_utterance();
   void report_partial(bool finished = false);  // finished: the utterance is over, so its last word is complete

@@ -25,8 +25,8 @@ inline constexpr std::int64_t kSecondPassWindow = 125;
 struct PunctuationMetadata;
 struct TextOptions;
 
-// Options of recognition, as a segment uses them, and what it recognizes with. Immutable once a segment has them;
-// shared by any number.
+// Options of recognition, as a segment uses them, and the models that it recognizes with. Immutable once a segment has
+// them; shared by any number.
 struct SegmentOptions {
   enum class Search { kGreedy = ASR_SEARCH_GREEDY, kBeam = ASR_SEARCH_BEAM, kRescore = ASR_SEARCH_RESCORE };
 
@@ -34,17 +34,17 @@ struct SegmentOptions {
   explicit SegmentOptions(const Options& options = Options());
 
   std::vector<std::string> tokens;  // UTF-8 spelling of every token id, as `words` takes them; id 0 is the CTC blank
-  // Names of the phones of the model's second head, or none. With a fusion over phones the search is over its tokens
-  // (see `LmFusion`), and there is no rescoring.
+  // Names of the phones of the model's second head; empty: it has none. With a fusion over phones the search is over
+  // its tokens (see `LmFusion`), and the decoder does not rescore.
   std::vector<std::string> phones;
   std::int64_t chunk_size;  // encoder frames per step
   bool second_pass;         // finals come from encoding the utterance once more, see second_pass.h
   std::int64_t second_pass_window = kSecondPassWindow;
   Search search;
   CtcPrefixBeamSearchOptions beam;
-  std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or none
-  std::shared_ptr<const NeuralLmMetadata> neural_lm;  // which rescores finals of a search over phones, or none
-  // A grammar in place of free speech, or none: it has a search of its own, without fusion, beam and decoder.
+  std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or null
+  std::shared_ptr<const NeuralLmMetadata> neural_lm;  // rescores finals of a search over phones; or null
+  // A grammar in place of free speech, or null. It has a search of its own, without fusion, beam and decoder.
   std::shared_ptr<const Phrases> phrases;
   std::int64_t num_rescored;
   std::int64_t max_alternatives;

@@ -300,7 +300,7 @@ void Stream::show(Alternative& alternative) const {
   alternative.text = join(alternative.words);
 }
 
-// Of the events on their way.
+// The first of the events that are not formatted yet.
 void Stream::report_first() {
   events_.push_back(std::move(unshown_.front()));
   unshown_.pop_front();

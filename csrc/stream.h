@@ -50,7 +50,7 @@ class Clock {
   std::int64_t rest_ = 0, divisor_ = 1;  // rest_ / divisor_ of a sample, in [0, 1)
 };
 
-// For one thread at a time. Errors: std::invalid_argument; std::logic_error for an answer to what was not asked;
+// For one thread at a time. Errors: std::invalid_argument; std::logic_error for an answer to work that is not pending;
 // StreamFinished after `finish`; StreamFailed.
 class Stream {
  public:
@@ -63,7 +63,7 @@ class Stream {
   // as silence; an event reports it, once in a segment.
   template <typename Sample>
   void accept(const Sample* samples, std::size_t count, std::int32_t sample_rate = kSampleRate);
-  // So many samples of audio were lost here: ends the utterance. 0 does nothing.
+  // `num_samples` of audio were lost here: ends the utterance. 0 does nothing.
   void gap(std::int64_t num_samples, std::int32_t sample_rate = kSampleRate);
   void end_utterance();  // whatever the endpoint rules say
   // Ends the utterance; what follows is recognized with other options.
@@ -88,7 +88,7 @@ class Stream {
   const std::string& failure() const noexcept { return failure_; }  // "": it has not failed
   // Position of the next sample, in samples of 16 kHz, gaps included.
   std::int64_t sample_offset() const noexcept { return clock_.position(); }
-  // Audio, in samples of 16 kHz, that completes a chunk; of no meaning while there is work.
+  // Audio, in samples of 16 kHz, that leads to work, see Segment; meaningless while there is work.
   std::int64_t num_wanted() const noexcept;
   std::int64_t num_changes() const noexcept { return num_changes_; }  // of options, that have taken effect
   const Segment& segment() const noexcept { return *segment_; }
@@ -106,7 +106,7 @@ class Stream {
     enum class Kind { kSampleRate, kSegment, kEnd };
     Kind kind;
     std::int64_t position;       // samples of 16 kHz: of the audio's end
-    std::int64_t next_position;  // and where it goes on
+    std::int64_t next_position;  // of the audio after it
     double lost_s = 0.0;
     std::shared_ptr<const SegmentOptions> options = nullptr;  // of the next segment, or as before
   };
@@ -131,12 +131,12 @@ class Stream {
   std::unique_ptr<Segment> segment_;
   std::optional<TextFormatter> formatter_;  // none: words are shown as they are
   bool formatting_failed_ = false;
-  std::deque<Event> unshown_;               // of the segment, on their way to `events_`
-  std::unique_ptr<const Work> punctuation_;  // that the first of them waits for
+  std::deque<Event> unshown_;               // events of the segment that are not formatted yet
+  std::unique_ptr<const Work> punctuation_;  // which the first of them waits for
   std::int64_t segment_start_ = 0;  // samples of 16 kHz
   std::int64_t position_ = 0;       // where the last mark that was done left off
   std::unique_ptr<Resampler> resampler_;
-  std::vector<float> resampled_;  // of which `num_used_` are in the segment
+  std::vector<float> resampled_;  // the first `num_used_` are in the segment
   std::size_t num_used_ = 0;
   std::deque<Item> queue_;
   std::vector<Event> events_;
