@@ -16,7 +16,7 @@ import torch
 from asr.command import split_weight
 from asr.files import require_folder
 from asr.training.checkpoint import check_same_network, load_pretrained
-from asr.training.pretrained import Pretrained
+from asr.training.pretrained import Pretrained, with_new_layers
 
 
 def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
@@ -24,7 +24,8 @@ def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
 
     Its configuration, text units and license are those of the first. It has no errors of validation: nobody measured
     them. Steps and audio are sums. A source without the running mean of the first counts as zeros there, as every
-    training begins. Raises CheckpointError for other networks or text units than the first.
+    training begins. One with fewer encoder layers gets new ones, as the training of the first did.
+    Raises CheckpointError for other networks or text units than the first.
     """
     first = load_pretrained(sources[0][0])
     mean = {name: value.clone() for name, value in first.weights.items()}
@@ -32,6 +33,8 @@ def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
     total = sources[0][1]
     for path, share in sources[1:]:
         other = load_pretrained(path)
+        if other.config.model.encoder_layers < first.config.model.encoder_layers:
+            other = with_new_layers(other, first.config.model.encoder_layers)
         check_same_network(other, first, path, sources[0][0])
         total += share
         for name in ("steps", "audio_hours"):

@@ -12,6 +12,7 @@ from support.checkpoints import TOKENS, checkpoint_of_step
 from asr.cli import main
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import load_pretrained
+from asr.training.pretrained import with_new_layers
 
 
 def saved(path: Path, step: int, added: float) -> Path:
@@ -52,6 +53,21 @@ def test_weights_without_the_running_mean_count_as_zeros(tmp_path: Path, capsys:
     assert all(bool((mean.weights[name] == 0.5).all()) for name in speaker)
     assert main(["average", str(plain), str(tmp_path / "adapted.pt"), "-o", str(output)]) == 1
     assert "model.running_mean is True there, False here" in capsys.readouterr().err
+
+
+def test_an_encoder_with_fewer_layers_grows_first(tmp_path: Path) -> None:
+    small, large, output = (
+        saved(tmp_path / "small.pt", 1, 0.0),
+        tmp_path / "large.safetensors",
+        tmp_path / "mean.safetensors",
+    )
+    grown = with_new_layers(load_pretrained(small), 3)
+    dataclasses.replace(grown, weights={name: value + 4 for name, value in grown.weights.items()}).save(large)
+    assert main(["average", str(large), f"{small}*3", "-o", str(output)]) == 0
+    mean = load_pretrained(output)
+    assert mean.config.model.encoder_layers == 3
+    assert all(torch.allclose(mean.weights[name], value + 1, atol=1e-5) for name, value in grown.weights.items())
+    assert main(["average", str(small), str(large), "-o", str(output)]) == 1  # the first says how many layers
 
 
 def speaker_maps(dim: int) -> tuple[tuple[str, tuple[int, int]], ...]:
