@@ -8,7 +8,8 @@ import sys
 import zlib
 from collections.abc import Sequence
 
-from asr.command import Parser, prepare_output
+from asr import __version__
+from asr.command import Parser, discard_output, prepare_output
 from asr.cores import share_cores
 
 COMMANDS = {
@@ -79,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"asr {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     # Only the module of the command at hand is imported: PyTorch takes seconds.
     for name, (module, summary) in COMMANDS.items():
@@ -103,7 +105,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if overrides:  # given after an option, where argparse does not look for them
         args.overrides += overrides
     try:
-        return command.run(args)
+        status: int = command.run(args)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # of `asr ... | head`
+        discard_output()
+        return 0
     except (ValueError, OSError, EOFError, zlib.error) as error:  # the last two: of a .gz file that is damaged
         print(f"asr {args.command}: {error}", file=sys.stderr)
         return 1

@@ -37,6 +37,11 @@ def prepare_output() -> None:
             getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
+def discard_output() -> None:
+    """Points standard output, whose reader has ended, to /dev/null, so that Python's flush at exit does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def split_weight(text: str, name: str, most: float = sys.float_info.max) -> tuple[str, float]:
     """ "PATH*WEIGHT" -> path and weight; 1 where there is none. ValueError, which calls it `name`, unless it is above 0
     and at most `most`."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from asr import cli, cores
+from asr import __version__, cli, cores
 
 PYPROJECT = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
 
@@ -95,3 +97,20 @@ def test_errors_are_one_line(arguments: list[str], capsys: pytest.CaptureFixture
         cli.main(arguments)
     error = capsys.readouterr().err
     assert exit.value.code == 2 and error.count("\n") == 1 and error.startswith("asr") and "--help" in error
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit:
+        cli.main(["--version"])
+    assert exit.value.code == 0 and capsys.readouterr().out == f"asr {__version__}\n"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_whose_reader_has_ended(unbuffered: str) -> None:
+    """As of `asr inspect | head`: no error."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command, env = [sys.executable, "-m", "asr.cli", "inspect"], os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, env=env)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import asr
-from asr.command import Parser, prepare_output, silence_libraries
+from asr.command import Parser, discard_output, prepare_output, silence_libraries
 from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.options import print_error, recognizer_or_error
 
@@ -52,12 +52,12 @@ def _command(argv: Sequence[str]) -> int:
         return toggle(argv[1:])
     parser = new_parser()
     args = parse(parser, argv)
-    from asr.streaming.terminal.output import OutputError, discard_output
+    from asr.streaming.terminal.output import OutputError
 
     try:
         return _run(args, parser)
     except BrokenPipeError:
-        discard_output()  # its reader has ended
+        discard_output()
         return 0
     except OutputError as error:
         print_error(error)

@@ -173,11 +173,6 @@ class TextFile:
         self._file.close()
 
 
-def discard_output() -> None:
-    """Points standard output to /dev/null, so that Python's flush at exit does not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _is_terminal(file: TextIO) -> bool:
     """One that can move its cursor."""
     return file.isatty() and os.environ.get("TERM") != "dumb"
