@@ -163,6 +163,8 @@ def _open(
             os.set_blocking(file.fileno(), True)
         elif Path(path).is_file():
             file = stack.enter_context(open(path, "rb"))
+        elif Path(path).is_dir():
+            raise AudioFileError(f"{name_of(path)} is a folder: name its files, or use `asr transcribe`")
         else:
             raise AudioFileError(f"there is no audio file {name_of(path)}")
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -182,7 +184,11 @@ def _open(
         if raw:
             yield [(file.fileno(), False)], True
             return
-        kind = kind_of(file.read(_HEAD))
+        head = file.read(_HEAD)
+        if not head:
+            hint = "; send audio into it: ffmpeg -i FILE -f wav - | ..." if path == STDIN else ""
+            raise AudioFileError(f"{name_of(path)} is empty{hint}")
+        kind = kind_of(head)
         if kind in FFMPEG_KINDS:
             from asr.streaming.audio.ffmpeg import Ffmpeg
 

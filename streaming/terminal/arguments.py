@@ -62,9 +62,7 @@ def new_parser() -> Parser:
     )
     source = sources.add_mutually_exclusive_group()
     source.add_argument("--device", metavar="ID", help="microphone: a number or part of a name from --list-devices")
-    parser.add_argument(
-        "--channel", type=int, default=1, metavar="N", help="channel of the microphone to recognize (default 1)"
-    )
+    sources.add_argument("--channel", type=int, metavar="N", help="channel of the microphone to recognize (default 1)")
     source.add_argument("-f", "--file", nargs="+", metavar="FILE", help="the same as FILE without --file")
     source.add_argument(
         "--sample",
@@ -183,6 +181,8 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
     """Sets what follows from other options."""
     sources = {"the files": args.file, "--sample": args.sample, "--list-devices": args.list_devices}
     not_live = next((option for option, given in sources.items() if given), "")
+    if args.channel is not None and not_live:
+        parser.error(f"--channel is for the microphone: leave out {not_live}; the channels of a file are mixed")
     if args.system_audio and not_live:
         parser.error(f"--system-audio is a source, and so is {not_live}: give one of the two")
     if args.microphone and not args.system_audio:

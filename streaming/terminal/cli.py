@@ -135,7 +135,7 @@ def _microphone(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt)
             print_error(error)
         except MicrophoneError as error:
             print_error(error)
-            if args.device is None and not args.system_audio:
+            if args.device is None and args.channel is None and not args.system_audio:
                 print("Without a microphone, try the bundled recording:  asr-stream --sample", file=sys.stderr)
     return 1
 
@@ -192,7 +192,7 @@ def _open_microphone(args: argparse.Namespace) -> Microphone:
     from asr.streaming.audio.microphone import Microphone
 
     device = int(args.device) if args.device and args.device.isdigit() else args.device
-    return Microphone(device, rescan=True, channel=args.channel)
+    return Microphone(device, rescan=True, channel=1 if args.channel is None else args.channel)
 
 
 def _live(new_live: Callable[[Output], Live], args: argparse.Namespace, interrupt: _Interrupt) -> int:

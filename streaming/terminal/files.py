@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from asr.streaming.audio.audio_file import read_blocks
+from asr.streaming.audio.audio_file import name_of, read_blocks
 from asr.streaming.resampler import SAMPLE_RATE
 from asr.streaming.terminal.stats import Stats
 
@@ -36,6 +36,9 @@ class Transcription:
         self.events: queue.SimpleQueue[Event | Literal["begin", "end"]] = queue.SimpleQueue()
         self.error = ""
         """Why the file could not be read to its end."""
+        self.num_finals = 0
+        self.complete = False
+        """Whether the file was read to its end."""
         self.crash: BaseException | None = None
         """An unexpected exception; for the thread that shows the events."""
         self.stats = Stats()
@@ -57,6 +60,7 @@ class Transcription:
             events = stream.events()
             self.stats.add(audio_s, time.monotonic() - begun_s, events)
             for event in events:
+                self.num_finals += event.type == "final"
                 if wants_partials or event.type != "partial":
                     self.events.put(event)
 
@@ -69,6 +73,7 @@ class Transcription:
                     time.sleep(max(0.0, started + stream.sample_offset / SAMPLE_RATE - time.monotonic()))
                 if stopped():
                     break
+            self.complete = not stopped()
         except ValueError as error:  # the file's, or a sample rate that the stream refuses
             self.error = str(error)
         begun_s = time.monotonic()
@@ -153,6 +158,8 @@ def show_files(transcriber: Transcriber, output: Output, total_s: float | None, 
                     output.show(event)
         if transcription.crash:
             raise transcription.crash
+        if transcription.complete and not transcription.num_finals:
+            output.warn(f"{name_of(transcription.path)}: no speech was recognized")
         stats.merge(transcription.stats)
     return stats
 

@@ -211,6 +211,7 @@ def test_broken_files_are_reported_and_others_read(
     out, err = capsys.readouterr()
     assert out.endswith(f"== {recording} ==\n{text}")
     assert err.startswith("asr-stream: ") and str(path) in err and err.count("\n") == 1
+    assert {"empty": "is empty", "folder": "is a folder: name its files"}.get(kind, "") in err
     assert main(["--model", str(tiny_onnx), "--file", str(path), "--format", "json"]) == 1
     found = events(capsys.readouterr().out)
     assert [event["type"] for event in found].count("error") == 1 and found[-1]["type"] == "error"
@@ -303,6 +304,7 @@ def test_files_need_no_option(arguments: list[str], files: list[str] | None) -> 
         (["a.wav", "--device", "3"], "so is --device"),
         (["a.wav", "--list-devices"], "so is --list-devices"),
         (["a.wav", "--type"], "leave out the files"),
+        (["a.wav", "--channel", "1"], "--channel is for the microphone: leave out the files"),
         (["help"], "help is neither a command (serve, toggle) nor a file"),
     ],
 )
@@ -311,6 +313,11 @@ def test_a_file_and_another_source(arguments: list[str], message: str, capsys: p
         main(arguments)
     error = capsys.readouterr().err
     assert exit.value.code == 2 and message in error and error.count("\n") == 1
+
+
+def test_a_channel_that_no_microphone_has(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--channel", "0"]) == 1
+    assert capsys.readouterr().err == "asr-stream: channel is 0; it must be a whole number in [1, 1024]\n"
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,13 @@ def test_reads_standard_input_and_a_named_pipe(
     assert np.array_equal(np.concatenate([block for block, _ in read_blocks(fifo)]), expected)
 
 
-@pytest.mark.parametrize("content", [b"", b"RIFF", b"no audio at all", endless(b"data....")])
+def test_nothing_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    Sender(monkeypatch, b"")
+    with pytest.raises(AudioFileError, match=r"^standard input is empty; send audio into it: ffmpeg "):
+        list(read_blocks("-"))
+
+
+@pytest.mark.parametrize("content", [b"RIFF", b"no audio at all", endless(b"data....")])
 def test_no_audio_on_standard_input(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     Sender(monkeypatch, content)
     with pytest.raises(AudioFileError, match=r"cannot read standard input: .*ffmpeg -i FILE -f wav -"):
@@ -298,6 +304,16 @@ def test_progress_is_shown_and_goes_away(
     first, *rest = terminal.text
     assert first == "there is no audio file missing.wav"
     assert rest[0].startswith("25.6 s of audio in ") and " finals" not in capsys.readouterr().out
+
+
+def test_files_without_speech_are_named(
+    recordings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the bundled model, which writes nothing in silence."""
+    silent = str(tmp_path / "silent.wav")
+    soundfile.write(silent, np.zeros(16000, np.int16), 16000)
+    assert main(["--search", "greedy", recordings[0], silent]) == 0
+    assert capsys.readouterr().err == f"asr-stream: {silent}: no speech was recognized\n"
 
 
 def test_interrupt_ends_all_files_and_begins_none(
