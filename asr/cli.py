@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Sequence
 
 from asr import __version__
-from asr.command import Parser, discard_output, prepare_output
+from asr.command import Parser, discard_output, explained, prepare_output
 from asr.cores import share_cores
 
 COMMANDS = {
@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         discard_output()
         return 0
     except (ValueError, OSError, EOFError, zlib.error) as error:  # the last two: of a .gz file that is damaged
-        print(f"asr {args.command}: {error}", file=sys.stderr)
+        print(f"asr {args.command}: {explained(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"asr {args.command}: interrupted", file=sys.stderr)

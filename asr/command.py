@@ -42,6 +42,13 @@ def discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def explained(error: Exception) -> str:
+    """An error for people: one of the system names its file, without the system's number."""
+    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def split_weight(text: str, name: str, most: float = sys.float_info.max) -> tuple[str, float]:
     """ "PATH*WEIGHT" -> path and weight; 1 where there is none. ValueError, which calls it `name`, unless it is above 0
     and at most `most`."""

@@ -329,7 +329,7 @@ def from_dict(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     for key, value in values.items():
         name = f"{where}.{key}" if where else str(key)
         if key not in known:
-            raise ConfigError(f"unknown key {name!r}{_nearest(str(key), known)}")
+            raise ConfigError(f"unknown key {name!r}{_nearest(str(key), known, where)}")
         hint = hints[key]
         is_section = isinstance(hint, type) and dataclasses.is_dataclass(hint)
         kwargs[key] = from_dict(hint, value, name) if is_section else _convert(name, value, hint)
@@ -368,9 +368,11 @@ def _set(values: dict[str, Any], keys: list[str], value: Any, name: str) -> None
     values[keys[-1]] = value
 
 
-def _nearest(key: str, known: set[str]) -> str:
+def _nearest(key: str, known: set[str], where: str) -> str:
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
-    return f"; did you mean {close[0]!r}?" if close else f"; known keys: {', '.join(sorted(known))}"
+    if not close:
+        return f"; known keys: {', '.join(sorted(known))}"
+    return f"; did you mean {(f'{where}.{close[0]}' if where else close[0])!r}?"
 
 
 def _convert(name: str, value: Any, hint: Any) -> Any:

@@ -96,7 +96,10 @@ def word_errors(weights: str, cuts: Sequence[Any], lm: str) -> WordErrors:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = __doc__
+    parser.description = (
+        "Adapts a model to one voice, with a few minutes of recordings and their texts. Every fourth recording is\n"
+        "kept out of the training: those decide when it stops, and whether the new model is better than the old one."
+    )
     parser.epilog = (
         "example:\n  asr record --out recordings\n  asr adapt recordings -o mine.onnx\n"
         "  asr-stream --model mine.onnx --lm bundled"

@@ -114,3 +114,9 @@ def test_output_whose_reader_has_ended(unbuffered: str) -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, env=env)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_file_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "none.txt"
+    assert cli.main(["lm", "adapt", str(missing), "-o", str(tmp_path / "mine.lm")]) == 1
+    assert capsys.readouterr().err == f"asr lm: {missing}: No such file or directory\n"

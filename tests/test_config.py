@@ -26,7 +26,7 @@ def test_overrides_take_the_type_of_the_field() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("model.dimm=3", r"unknown key 'model\.dimm'; did you mean 'dim'"),
+        ("model.dimm=3", r"unknown key 'model\.dimm'; did you mean 'model\.dim'"),
         ("modell.dim=3", r"unknown key 'modell'; did you mean 'model'"),
         ("model.dim=190", r"model\.dim = 190 .*multiple of 16"),
         ("model.dim=big", r"model\.dim = 'big' must be of type int"),

@@ -145,7 +145,8 @@ def load_cuts(path: str | Path) -> CutSet:
         raise ValueError(f"{manifest} is not a prepared data set; expected a file `<name>{MANIFEST_SUFFIX}`")
     if not manifest.is_file():
         others = sorted(p.name for p in manifest.parent.glob(f"*{MANIFEST_SUFFIX}"))
-        raise ValueError(f"{manifest} does not exist; run `asr prepare` first (there: {others or 'none'})")
+        there = f"; {manifest.parent} has {', '.join(others)}" if others else ""
+        raise ValueError(f"{manifest} does not exist; run `asr prepare` first{there}")
     return CutSet.from_jsonl_lazy(manifest).with_features_path_prefix(manifest.parent)
 
 

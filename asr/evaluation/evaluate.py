@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -280,6 +281,8 @@ def run(args: argparse.Namespace) -> int:
     names = name_data_sets(args.data)
     data = [(name, _select(path, args.num_utterances)) for name, path in zip(names, args.data, strict=True)]
     engine = open_engine(args.model, args.device)
+    if engine.phones and args.lm is None:
+        print("asr evaluate: without --lm words are spelled; --lm bundled finds them by their phones", file=sys.stderr)
     if set(searches) & set(DECODER_SEARCHES):
         engine.step_decoder()  # fails now rather than later
     fusion = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from string import ascii_lowercase, ascii_uppercase
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from asr.lexicon.phones import PhoneTokenizer
 from asr.lm.packed import load_lm
 from asr.model.denominator import Denominator
 from asr.tables import Refusal
-from asr.tokenizer import Tokenizer
+from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 CMVN_UTTERANCES = 2000
 NUM_NAMED = 10
@@ -42,6 +43,16 @@ def check_letters(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
             "Prepare the text with the model's letters (`asr prepare` has --upper, --lower and --alphabet), start "
             "a new run from it with train.new_units=true, which adds them, or train from nothing with train.init="
         )
+
+
+def absent_letters(tokenizer: Tokenizer) -> str:
+    """Letters of an alphabet of which the units have most, or "": new units have those of the transcripts."""
+    letters = set("".join(tokenizer.tokens[len(SPECIAL_TOKENS) :]))
+    for alphabet in (ascii_uppercase, ascii_lowercase):
+        absent = [letter for letter in alphabet if letter not in letters]
+        if len(absent) < len(alphabet) / 2:
+            return ", ".join(absent)
+    return ""
 
 
 def load_phones(lexicon: str, texts: Sequence[str], phones: Sequence[str] = ()) -> PhoneTokenizer:

@@ -31,7 +31,14 @@ from asr.evaluation.wer import WordErrors
 from asr.model.model import AsrModel, with_vocab
 from asr.tables import Refusal
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints, load_pretrained
-from asr.training.inputs import check_letters, estimate_cmvn, load_phones, phone_denominator, train_tokenizer
+from asr.training.inputs import (
+    absent_letters,
+    check_letters,
+    estimate_cmvn,
+    load_phones,
+    phone_denominator,
+    train_tokenizer,
+)
 from asr.training.pretrained import Pretrained, with_new_layers, with_new_units
 from asr.training.progress import StepStats, TrainingProgress
 from asr.training.step import Learner, autocast, num_views
@@ -74,6 +81,8 @@ class Trainer:
             pretrained = self._grown(pretrained)
         start = previous or pretrained
         self.tokenizer = start.tokenizer if start else train_tokenizer(config.tokenizer, self._texts())
+        if not start and (absent := absent_letters(self.tokenizer)):
+            self.print(f"no transcript has {absent}: this model will never write them; add utterances that have them")
         if start:
             check_shape(start.config, config, str(self.folder) if previous else config.train.init)
         check_letters(self.tokenizer, self._texts())

@@ -146,7 +146,7 @@ def test_manifest_without_its_features_is_an_error(tmp_path):
 
 def test_load_cuts_names_what_is_there(tmp_path):
     prepare(utterances(tmp_path), tmp_path, "dev")
-    with pytest.raises(ValueError, match=r"does not exist.*dev\.jsonl\.gz"):
+    with pytest.raises(ValueError, match=r"does not exist; run `asr prepare` first; .* has dev\.jsonl\.gz"):
         load_cuts(tmp_path / "train.jsonl.gz")
     with pytest.raises(ValueError, match="holds no shards"):
         load_cuts(tmp_path / "dev.features")

@@ -386,3 +386,12 @@ def test_names_arguments_that_are_no_model_or_data(
     ):
         assert main(["evaluate", *arguments]) == 1
         assert message in capsys.readouterr().err
+
+
+def test_phones_without_a_language_model_are_told(
+    data: Path, tiny_onnx: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--data", str(data), "--num-utterances", "1", "--chunk-ms", "640", "--search", "greedy"]
+    for model, told in (("bundled", True), (str(tiny_onnx), False)):
+        assert main(["evaluate", model, *options]) == 0
+        assert ("without --lm words are spelled; --lm bundled" in capsys.readouterr().err) == told

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from asr.data.cuts import load_cuts
-from asr.training.inputs import estimate_cmvn
+from asr.tokenizer import Tokenizer
+from asr.training.inputs import absent_letters, estimate_cmvn
 
 
 def test_normalization_has_mean_and_deviation_of_all_frames(tones: tuple[Path, Path]) -> None:
@@ -16,3 +18,16 @@ def test_normalization_has_mean_and_deviation_of_all_frames(tones: tuple[Path, P
     mean, std = estimate_cmvn(parts, seed=0)
     np.testing.assert_allclose(mean, frames.mean(0), rtol=1e-5)
     np.testing.assert_allclose(std, frames.std(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [
+        ("the quick brown fox ups over the lazy dog", "j, m"),
+        ("THE QUICK BROWN FOX UPS OVER THE LAZY DOG", "J, M"),
+        ("THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG", ""),
+        ("слово", ""),
+    ],
+)
+def test_letters_that_no_transcript_has(text: str, absent: str) -> None:
+    assert absent_letters(Tokenizer.train("char", [text])) == absent
