@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Sequence
 
 from asr import __version__
-from asr.command import Parser, discard_output, explained, prepare_output
+from asr.command import Parser, discard_output, explained, how_to_install, prepare_output
 from asr.cores import share_cores
 
 COMMANDS = {
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     raise  # a module of this package, or one that another package lacks: the traceback tells
                 extra = "export" if name in ("adapt", "export", "calibrate") else "train"
                 print(
-                    f"asr {name}: {error}. Install what it needs: pip install 'asr-stream[{extra}]'",
+                    f"asr {name}: {error}. Install what it needs: {how_to_install(extra)}",
                     file=sys.stderr,
                 )
                 return 1

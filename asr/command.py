@@ -49,6 +49,13 @@ def explained(error: Exception) -> str:
     return str(error)
 
 
+def how_to_install(extra: str) -> str:
+    """An extra of the package: the recommended way differs between a clone and a wheel."""
+    targets = {"train": "make train-tools", "export": "make train-tools", "server": "make serve"}
+    in_a_clone = targets.get(extra, f"pip install -e '.[{extra}]'")
+    return f"in a clone {in_a_clone}, elsewhere pip install 'asr-stream[{extra}]'"
+
+
 def split_weight(text: str, name: str, most: float = sys.float_info.max) -> tuple[str, float]:
     """ "PATH*WEIGHT" -> path and weight; 1 where there is none. ValueError, which calls it `name`, unless it is above 0
     and at most `most`."""

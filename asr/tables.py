@@ -55,9 +55,9 @@ def read_recordings(
     Raises ValueError when the table is missing, of unknown format, empty or lacks a column.
     """
     kind = TABLE_SUFFIXES.get(table.suffix.lower())
-    if kind is None:
+    if kind is None and table.exists():
         raise ValueError(f"{table} is none of {', '.join(TABLE_SUFFIXES)}; rename or convert the manifest")
-    if not table.is_file():
+    if kind is None or not table.is_file():
         raise ValueError(f"{table} does not exist or is not a file")
     root = table.parent if audio_root is None else Path(audio_root)
     if not root.is_dir():

@@ -35,7 +35,8 @@ def test_a_package_of_an_extra_that_is_missing(
     monkeypatch.setattr(importlib, "import_module", fail)
     assert cli.main(["shard"]) == 1
     assert capsys.readouterr().err == (
-        "asr shard: No module named 'lhotse'. Install what it needs: pip install 'asr-stream[train]'\n"
+        "asr shard: No module named 'lhotse'. Install what it needs: "
+        "in a clone make train-tools, elsewhere pip install 'asr-stream[train]'\n"
     )
 
 

@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from asr.command import interrupts_ignored
+from asr.command import how_to_install, interrupts_ignored
 from asr.cores import num_cores
 from asr.data.manifests import Utterance, find_librispeech_parts, read_librispeech, read_table
 from asr.data.report import PrepareResult, Summary, print_report
@@ -306,7 +306,7 @@ def run(args: argparse.Namespace) -> int:
 
     missing = [name for name in ("lhotse", "torchaudio") if importlib.util.find_spec(name) is None]
     if missing:
-        raise ValueError(f"{' and '.join(missing)} not installed: pip install 'asr-stream[train]'")
+        raise ValueError(f"{' and '.join(missing)} not installed: {how_to_install('train')}")
     console = Console()
     options = PrepareOptions(num_jobs=args.jobs) if args.kind == "noise" else _options(args)
     sets: dict[str, list[Item]] = {}

@@ -12,6 +12,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
+from asr.command import how_to_install
 from asr.streaming.corpus.texts import Task
 from asr.streaming.corpus.workers import Outcome, error_line
 from asr.tables import Recording
@@ -32,7 +33,7 @@ def run_on_ray(
         import ray
         import ray.data
     except ImportError as error:
-        raise ValueError(f"--ray: {error}. Install what it needs: pip install 'asr-stream[ray]'") from error
+        raise ValueError(f"--ray: {error}. Install what it needs: {how_to_install('ray')}") from error
     if not recordings:
         return
     task.recognizer()  # wrong options are reported once, not by every worker

@@ -15,6 +15,7 @@ from dataclasses import fields
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from asr.command import how_to_install
 from asr.streaming.server.security.descriptors import BACKLOG, provide
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.security.log import set_up_logging
@@ -47,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        print_error("the server needs more packages: pip install 'asr-stream[server]'")
+        print_error(f"the server needs more packages: {how_to_install('server')}")
         return 1
     try:
         limits = limits_of(args)

@@ -92,8 +92,9 @@ def test_tables_that_are_wrong_as_a_whole(tmp_path, name, content, message):
 
 
 def test_missing_tables_and_folders(tmp_path):
-    with pytest.raises(ValueError, match="does not exist"):
-        read_table(tmp_path / "t.tsv")
+    for name in ("t.tsv", "recordings"):
+        with pytest.raises(ValueError, match=f"{name} does not exist"):
+            read_table(tmp_path / name)
     (tmp_path / "t.tsv").write_text("path\ttext\n")
     with pytest.raises(ValueError, match="is not a folder"):
         read_table(tmp_path / "t.tsv", tmp_path / "gone")
