@@ -161,7 +161,10 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   const std::vector<double> all_pauses = pauses(draft_.words, draft_.tokens, draft_.first);
   for (std::size_t i = draft_.first; i < draft_.tokens.size(); ++i) {
     if (draft_tokens().is_command(i)) continue;
-    run.words.push_back(draft_.tokens[i].text);
+    // Stars would change the case of the words beside them.
+    const ShownToken& token = draft_.tokens[i];
+    const bool masked = token.first == token.last && texts[token.first] != unmasked[token.first];
+    run.words.push_back(masked ? unmasked[token.first] : token.text);
     run.pauses_s.push_back(all_pauses[i - draft_.first]);
   }
   if (run.words.empty()) return nullptr;
@@ -240,7 +243,8 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
   const auto rest = [skipped](const std::vector<float>& probs, std::size_t width) {
     return std::vector<float>(probs.begin() + static_cast<std::ptrdiff_t>(skipped * width), probs.end());
   };
-  const std::vector<std::string> words(run_->words.begin() + static_cast<std::ptrdiff_t>(skipped), run_->words.end());
+  std::vector<std::string> words;  // of the run, but with stars
+  for (const std::size_t place : places) words.push_back(draft.tokens[place].text);
   std::vector<float> marks = rest(mark_probs, kNumMarks);
   const std::vector<float> cases = rest(case_probs, kNumCases);
   std::vector<const SpokenCommand*> spoken;  // after each word

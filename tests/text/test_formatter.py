@@ -302,6 +302,19 @@ def test_masked_words_are_stars_in_all_text() -> None:
     assert text(Shown(mask, formatted=False).final(words)[0]) == "**** **** *** holy **** thirty"
 
 
+def test_network_reads_masked_words() -> None:
+    """Stars would change the case of the words beside them."""
+    read = []
+
+    def network(run: PunctuationRun) -> Labels:
+        read.append(" ".join(run.words))
+        return [0] * len(run.words), [int(word == "cow") for word in run.words]
+
+    formatter = Shown("holy cow\nnine", network)
+    assert text(formatter.final(words_of("DAMN HOLY COW NINE THIRTY"))[0]) == "Damn **** *** **** 30."
+    assert read == ["damn holy cow nine 30"]
+
+
 def test_phrase_that_may_be_masked_is_unstable() -> None:
     formatter = Shown("cat dog house")
     assert formatter.partial(words_of("dog dog cat dog"), 4)[1] == 2
