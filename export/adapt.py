@@ -1,8 +1,8 @@
 """`asr adapt`: a model for one voice, from a few minutes of recordings with their texts.
 
-The result is the mean of the weights that learned and those that they began with (Wortsman et al. 2022, "Robust
-fine-tuning of zero-shot models"): it has most of what was learned, and forgets little of other voices.
-Every fourth recording is kept out. It tells when to stop, and whether the new model is better.
+The result is the mean of the fine-tuned weights and the original weights (Wortsman et al. 2022, "Robust fine-tuning of
+zero-shot models"): it keeps most of the gain and stays accurate for other voices.
+Every fourth recording is held out. These recordings decide when training stops and whether the new model is better.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ from asr.training.train import Trainer
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
 HELD_OUT = 4
-"""One of so many recordings is kept out of the training."""
+"""Every HELD_OUT-th recording is held out of the training."""
 MIN_SECONDS = 60.0
-"""Least speech to learn from."""
+"""Minimum duration of the training recordings."""
 SHARE = 0.5
-"""Of what was learned, in the mean with the model to start from."""
+"""Weight of the fine-tuned model in the mean with the original model."""
 WORTH = 0.03
-"""A new model is recommended where it makes fewer errors by at least this part."""
+"""Relative reduction of errors from which the new model is recommended."""
 
 
 def split(cuts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Recordings to learn from and those kept out. ValueError where there are too few."""
+    """Splits recordings into training and held-out ones. Raises ValueError if there are too few."""
     own = [cut for number, cut in enumerate(cuts, 1) if number % HELD_OUT]
     seconds = sum(cut.duration for cut in own)
     if seconds < MIN_SECONDS:
         raise ValueError(
-            f"{len(cuts)} recordings leave {seconds:.0f} s to learn from, besides every {HELD_OUT}th, kept out; "
+            f"{len(cuts)} recordings leave {seconds:.0f} s of training audio after holding out every {HELD_OUT}th; "
             f"at least {MIN_SECONDS:g} s are needed: `asr record` reads five minutes of prompts with you"
         )
     return own, [cut for number, cut in enumerate(cuts, 1) if not number % HELD_OUT]
 
 
 def learn(start: str, own: Path, held_out: Path, folder: Path, console: Console, overrides: Sequence[str] = ()) -> bool:
-    """Trains on the data set `own`, as `asr prepare` writes them, and keeps the weights that do best on `held_out`.
+    """Trains on the data set `own` (of `asr prepare`) and keeps the weights with the fewest errors on `held_out`.
 
-    start: as `load_pretrained` takes it. folder: of the run; it must be empty. overrides: of the recipe.
-    Returns False where Ctrl-C ended it.
+    start: see `load_pretrained`. folder: an empty folder for the run. overrides: changes of the recipe.
+    Returns False if Ctrl-C ended the training.
     """
     data = [f"data.train={json.dumps([str(own)])}", f"data.valid={json.dumps([str(held_out)])}"]
     config = load_config("adapt", [*data, f"train.init={start}", f"train.output={folder}", *overrides])
@@ -75,12 +75,12 @@ def learn(start: str, own: Path, held_out: Path, folder: Path, console: Console,
 
 
 def mixture(start: str, learned: Path, share: float = SHARE) -> Pretrained:
-    """The mean of the best weights of the run `learned`, with `share` in (0, 1], and of those that it began with."""
+    """Averages the best weights of the run `learned`, with weight `share` in (0, 1], and the weights `start`."""
     return average([(str(learned), share), (start, 1 - share)] if share < 1 else [(str(learned), share)])
 
 
 def phone_errors(pretrained: Pretrained, cuts: Sequence[Any]) -> WordErrors:
-    """Phone errors at 640 ms, greedy; word errors of a model without phones."""
+    """Phone errors at 640 ms with greedy search; word errors if the model has no phones."""
     texts = [cut.supervisions[0].text for cut in cuts]
     phones = load_phones("bundled", texts, pretrained.phones) if pretrained.phones else None
     errors = validate(pretrained.model(), pretrained.tokenizer, cuts, MAX_BATCH_S, torch.device("cpu"), phones)
@@ -88,7 +88,7 @@ def phone_errors(pretrained: Pretrained, cuts: Sequence[Any]) -> WordErrors:
 
 
 def word_errors(weights: str, cuts: Sequence[Any], lm: str) -> WordErrors:
-    """Word errors at 640 ms in one pass, with the n-grams of `lm`."""
+    """Word errors at 640 ms after the first pass, with the n-grams of `lm`."""
     engine = open_engine(weights)
     fusion = LmWeights(*engine.lm_weights).fusion(load_lm(lm), engine.tokens, phones=engine.phones)
     return evaluate(engine, cuts, "", [640], 2560, ["beam+lm"], fusion=fusion)[0].errors
@@ -109,24 +109,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the folder of `asr record`, or a table of paths and texts as for `asr prepare manifest`",
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="MODEL.onnx", help="the new model, in 8 bits"
-    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="MODEL.onnx", help="the new model, in int8")
     parser.add_argument(
         "--init",
         default="bundled",
         metavar="WEIGHTS",
         help="a .safetensors file or a checkpoint to start from (bundled)",
     )
-    parser.add_argument("--language", metavar="CODE", help="what the model writes (bundled: en; else not stated)")
+    parser.add_argument("--language", metavar="CODE", help="language of the model (bundled: en; otherwise not stated)")
     parser.add_argument(
-        "--lm", default="bundled", metavar="FILE", help="language model of the measured words (bundled)"
+        "--lm", default="bundled", metavar="FILE", help="language model for measuring word errors (bundled)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr adapt`."""
-    output_path(args.output)  # before minutes of work, not after
+    output_path(args.output)  # fail before the training, not after it
     language = stated_language(args.language, args.init)
     console = Console()
     table = args.recordings / RECORDED if args.recordings.is_dir() else args.recordings
@@ -136,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
         result = prepare(read_table(table), folder, "recordings", PrepareOptions(num_jobs=1))
         for refusal in result.refusals:
             console.print(f"left out for {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False)
-        sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # with features relative to the folder
+        sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # paths of features stay relative to the folder
         own, held_out = (folder / f"{name}.jsonl.gz" for name in ("own", "held_out"))
         for path, cuts in zip((own, held_out), sets, strict=True):
             CutSet.from_cuts(cuts).to_file(path)
@@ -150,11 +148,11 @@ def run(args: argparse.Namespace) -> int:
     export_model(adapted, args.output, int8=True, language=language)
     unit = "phone" if start.phones else "word"
     console.print(
-        f"{len(cuts)} recordings that were kept out: {_change(unit, phones)}, {_change('word', words)}\n"
+        f"{len(cuts)} held-out recordings: {_change(unit, phones)}, {_change('word', words)}\n"
         + (
             f"{args.output}: better for this voice; asr-stream --model {args.output} --lm bundled"
             if phones[1] <= (1 - WORTH) * phones[0]
-            else f"{args.output}: not better than {args.init}, which you better keep; more recordings may help"
+            else f"{args.output}: not better than {args.init}; keep {args.init}, or record more"
         ),
         markup=False,
         soft_wrap=True,

@@ -1,6 +1,6 @@
-"""`asr calibrate`: writes what was measured of a model into its file, in place of what it was exported with.
+"""`asr calibrate`: replaces the calibration and the language in a model file.
 
-benchmarks/confidence.py and benchmarks/search_weights.py fit the numbers; csrc/calibration.h says what each is.
+benchmarks/confidence.py and benchmarks/search_weights.py fit the numbers; csrc/calibration.h defines them.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from asr.runtime.onnx_model import ModelError, OnnxModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, help="a file of `asr export`, which is replaced")
-    parser.add_argument("--language", metavar="CODE", help="what the model writes: en, de, de-CH, ...")
+    parser.add_argument("model", type=Path, help="a file of `asr export`; it is replaced")
+    parser.add_argument("--language", metavar="CODE", help="language of the model: en, de, de-CH, ...")
     for key, numbers in CALIBRATION.items():
         example = ",".join(f"{number:g}" for number in numbers.values())
         parser.add_argument(
             f"--{key.replace('_', '-')}",
             type=_numbers,
             metavar="NUMBERS",
-            help=f"{', '.join(numbers)}; of the bundled models {example}",
+            help=f"{', '.join(numbers)}; bundled models: {example}",
         )
 
 
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Entry of `asr calibrate`."""
     given = {key: value for key in CALIBRATION if (value := getattr(args, key)) is not None}
     if not given and args.language is None:
-        raise ValueError("give what is to be written: --language, --confidence-with-lm, ...; see asr calibrate --help")
+        raise ValueError("nothing to write: give --language, --confidence-with-lm, ...; see asr calibrate --help")
     calibrate(args.model, given, args.language)
     named = ", ".join([*given, *(["language"] if args.language is not None else [])])
     print(f"{args.model}: wrote {named}")
@@ -44,16 +44,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def calibrate(path: str | Path, numbers: Mapping[str, Sequence[float]], language: str | None = None) -> None:
-    """Replaces these rows of the metadata of the model file at `path`, atomically.
+    """Atomically replaces these rows of the metadata of the model file at `path`.
 
     Args:
-        numbers: by keys of `CALIBRATION`. language: a BCP 47 code, or empty; None leaves it as it is.
-    Raises ValueError for a file that is not usable or of an older format, and for values that are not allowed.
+        numbers: keyed as in `CALIBRATION`. language: a BCP 47 code, or empty; None keeps the present one.
+    Raises ValueError for an unusable file, an older format, or values out of range.
     """
     model = OnnxModel(path)
     if int(model.format_version) < FORMAT_VERSION:
         raise ModelError(
-            f"{path} is of format {model.format_version}, which has no calibration (since {FORMAT_VERSION}): write it "
+            f"{path} has format {model.format_version}, which has no calibration (since {FORMAT_VERSION}): write it "
             "again with `asr export`"
         )
     changes: dict[str, object] = {key: tuple(map(float, row)) for key, row in numbers.items()}
@@ -74,4 +74,4 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} must be numbers with commas between them") from None
+        raise argparse.ArgumentTypeError(f"{text!r} must be numbers separated by commas") from None

@@ -1,4 +1,4 @@
-"""`asr export`: trained weights become the one .onnx file that apps embed, or the files of sherpa-onnx."""
+"""`asr export`: converts trained weights into one .onnx file for apps, or into files for sherpa-onnx."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "checkpoint",
         help="the folder of a training run (its best checkpoint), a checkpoint, a .safetensors file, or bundled; a "
-        'checkpoint of "asr text train" becomes the file for punctuation, one of "asr neural-lm" a language model',
+        'checkpoint of "asr text train" gives a punctuation file, one of "asr neural-lm" a neural language model',
     )
     parser.add_argument(
         "--target",
         choices=("native", "sherpa-onnx"),
         default="native",
-        help="native: one file for asr-stream; sherpa-onnx: its zipformer2_ctc files, and with --lm a decoding graph",
+        help="native: one file for asr-stream; sherpa-onnx: its zipformer2_ctc files, with --lm also a decoding graph",
     )
     parser.add_argument(
         "-o",
@@ -54,53 +54,61 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--average",
         type=int,
         metavar="K",
-        help="the mean of the weights of the run's newest K checkpoints, in place of the best one's moving average",
+        help="average the weights of the run's newest K checkpoints; default: the best checkpoint's moving average",
     )
     parser.add_argument("--int8", action="store_true", help="8-bit weights: a quarter of the size, faster on CPUs")
     parser.add_argument(
         "--chunk-ms",
         default="640",
         metavar="MS",
-        help="default chunk; any other works at run time (640). For sherpa-onnx: a file for each of MS,...",
+        help="default chunk; any chunk works at run time (640). sherpa-onnx: one file for each of MS,...",
     )
     parser.add_argument(
         "--left-context-ms",
         type=int,
         default=2560,
         metavar="MS",
-        help="default past that a chunk sees (2560)",
+        help="default left context of a chunk (2560)",
     )
     parser.add_argument(
         "--rescore-ctc-weight",
         type=float,
         default=ModelMetadata.rescore_ctc_weight,
         metavar="W",
-        help="weight of CTC against the decoder (%(default)s)",
+        help="weight of CTC relative to the decoder when rescoring (%(default)s)",
     )
     parser.add_argument(
         "--language",
         metavar="CODE",
-        help="what the model writes: en, de, de-CH, ... (bundled: en; else not stated, and numbers stay words)",
+        help="language of the model: en, de, de-CH, ... (bundled: en; if not stated, numbers stay words)",
     )
     parser.add_argument(
-        "--share", type=float, default=0.5, metavar="S", help="of a neural language model, beside n-grams (%(default)s)"
+        "--share",
+        type=float,
+        default=0.5,
+        metavar="S",
+        help="share of a neural language model when combined with n-grams (%(default)s)",
     )
     parser.add_argument(
-        "--weight", type=float, default=1.1, metavar="W", help="of both together, over that of n-grams (%(default)s)"
+        "--weight",
+        type=float,
+        default=1.1,
+        metavar="W",
+        help="weight of both models together, relative to the weight of n-grams alone (%(default)s)",
     )
     parser.add_argument(
         "--lm",
         metavar="PATH",
-        help="for sherpa-onnx: the file of asr lm, or bundled, whose words are found by their pronunciations",
+        help="sherpa-onnx: a file of asr lm, or bundled; words are found by its pronunciations",
     )
     parser.add_argument(
         "--megabytes",
         type=float,
         default=5.0,
         metavar="M",
-        help="size to which the n-grams of --lm are pruned before they become a graph (%(default)g)",
+        help="size to which the n-grams of --lm are pruned before the graph is built (%(default)g)",
     )
-    parser.add_argument("--license", default="", help="of the weights, as an SPDX identifier: CC-BY-4.0, ...")
+    parser.add_argument("--license", default="", help="license of the weights, an SPDX identifier: CC-BY-4.0, ...")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -112,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         return _run_neural_lm(args)
     chunk_sizes = [_frames("--chunk-ms", ms, 1) for ms in args.chunk_ms.split(",")]
     if len(chunk_sizes) > 1 and args.target != "sherpa-onnx":
-        raise ValueError(f"--chunk-ms {args.chunk_ms}: give one; a native file takes any at run time")
+        raise ValueError(f"--chunk-ms {args.chunk_ms}: give one value; a native file takes any chunk at run time")
     if args.lm is not None and args.target != "sherpa-onnx":
         raise ValueError(f"--lm {args.lm} is for --target sherpa-onnx; asr-stream takes a language model when it runs")
     if not args.megabytes > 0:
@@ -138,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def stated_language(given: str | None, source: str) -> str:
-    """What a model made from the weights `source` writes, by --language; empty: not stated. ValueError for no code."""
+    """The language of a model made from the weights `source`; empty: not stated. Raises ValueError for a bad code."""
     if given is None:
         return "en" if source == "bundled" else ""
     if not is_language(given):
@@ -147,14 +155,14 @@ def stated_language(given: str | None, source: str) -> str:
 
 
 def _report_stage(stage: str) -> None:
-    """An export takes half a minute, and several on a busy machine."""
+    """Prints what is done next: an export takes half a minute, longer on a busy machine."""
     print(f"asr export: {stage} ...", file=sys.stderr, flush=True)
 
 
 def _run_punctuation(args: argparse.Namespace) -> int:
     if args.target != "native" or args.average is not None:
-        raise ValueError(f"{args.checkpoint} is of `asr text train`: it takes -o, --int8 and --license alone")
-    _report_stage("tracing the network for punctuation")
+        raise ValueError(f"{args.checkpoint} is of `asr text train`: it takes only -o, --int8 and --license")
+    _report_stage("tracing the punctuation network")
     report = export_punctuation(
         PunctuationCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, license=args.license
     )
@@ -167,7 +175,7 @@ def _run_neural_lm(args: argparse.Namespace) -> int:
         raise ValueError(
             f"{args.checkpoint} is of `asr neural-lm`: it takes -o, --int8, --share, --weight and --license"
         )
-    _report_stage("tracing the language model, and comparing it with PyTorch")
+    _report_stage("tracing the language model and comparing it with PyTorch")
     report = export_neural_lm(
         NeuralLmCheckpoint.load(Path(args.checkpoint)),
         args.output,
@@ -185,9 +193,9 @@ def _run_neural_lm(args: argparse.Namespace) -> int:
 
 
 def punctuation_summary(report: PunctuationReport, source: str, int8: bool) -> str:
-    """A few lines on what was written."""
+    """Describes the written file in a few lines."""
     closeness = (
-        f"KL divergence {report.divergence:.2g} nats, same mark and case of {report.agreement:.2%} of them"
+        f"KL divergence {report.divergence:.2g} nats, same mark and case for {report.agreement:.2%}"
         if int8
         else f"largest error {report.max_error:.1e}"
     )
@@ -202,7 +210,7 @@ def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) 
     if args.int8:
         raise ValueError("--int8 is for inference: weights for further training are not quantized")
     require_folder(args.output)
-    rounded = in_half_precision(pretrained.model()).state_dict()  # what a graph of the same weights computes with
+    rounded = in_half_precision(pretrained.model()).state_dict()  # the same values as an exported graph
     replace(pretrained, weights=rounded, license=args.license or pretrained.license).save(args.output)
     print(f"{source} -> {args.output}\n  {args.output.stat().st_size / 1e6:.1f} MB, matrices in half precision")
     return 0
@@ -211,7 +219,7 @@ def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) 
 def _run_sherpa(args: argparse.Namespace, pretrained: Pretrained, source: str, chunk_sizes: list[int]) -> int:
     model = pretrained.model()
     words = None if args.lm is None else _decoding_graph(args, model.config.phones)
-    _report_stage(f"tracing {len(chunk_sizes)} graphs, and comparing each with PyTorch")
+    _report_stage(f"tracing {len(chunk_sizes)} graphs and comparing each with PyTorch")
     files = export_sherpa(
         model,
         pretrained.tokenizer.tokens,
@@ -225,7 +233,7 @@ def _run_sherpa(args: argparse.Namespace, pretrained: Pretrained, source: str, c
     print(f"{source} -> {args.output}, with tokens.txt")
     if words is not None:
         size = (args.output / "HLG.fst").stat().st_size
-        print(f"  HLG.fst: {size / 1e6:.1f} MB, {len(words.words) - 1} words, which words.txt spells")
+        print(f"  HLG.fst: {size / 1e6:.1f} MB, {len(words.words) - 1} words, spelled in words.txt")
     for file in files:
         print(file_summary(file, args.int8))
     return 0
@@ -240,18 +248,18 @@ def _decoding_graph(args: argparse.Namespace, phones: Sequence[str]) -> Decoding
     check_phones(lm, phones)
     _report_stage(f"pruning the n-grams of {args.lm} to {args.megabytes:g} MB")
     words, levels = pruned(words, levels, 1e6 * args.megabytes)
-    _report_stage("building the decoding graph, which takes minutes")
+    _report_stage("building the decoding graph (minutes)")
     return DecodingGraph(lm, words, levels, phones)
 
 
 def file_summary(file: ExportedFile, int8: bool) -> str:
-    """A line on what was written."""
-    closeness = f"KL divergence {file.divergence:.2g} nats a frame" if int8 else f"largest error {file.max_error:.1e}"
+    """Describes a written file in one line."""
+    closeness = f"KL divergence {file.divergence:.2g} nats per frame" if int8 else f"largest error {file.max_error:.1e}"
     return f"  {file.path.name}: {file.size / 1e6:.1f} MB; against PyTorch over {file.num_chunks} chunks: {closeness}"
 
 
 def _weights(args: argparse.Namespace) -> tuple[Pretrained, str]:
-    """The weights, and where they come from."""
+    """The weights and a description of their source."""
     if args.average is None:
         source = args.checkpoint
         return load_pretrained(source), source if source == "bundled" else str(resolve(source))
@@ -261,11 +269,11 @@ def _weights(args: argparse.Namespace) -> tuple[Pretrained, str]:
 
 
 def summary(report: ExportReport, source: str, int8: bool) -> str:
-    """A few lines on what was written."""
+    """Describes the written file in a few lines."""
     parity = report.parity
     if int8:
         closeness = (
-            f"KL divergence {parity.divergence:.2g} nats a frame, "
+            f"KL divergence {parity.divergence:.2g} nats per frame, "
             f"same best token in {parity.agreement:.2%} of frames, relative error {parity.relative_error:.2g}"
         )
     else:
@@ -274,7 +282,7 @@ def summary(report: ExportReport, source: str, int8: bool) -> str:
         f"{source} -> {report.path}\n"
         f"  {report.size / 1e6:.1f} MB, {report.num_nodes} nodes, {'int8' if int8 else 'float32'}\n"
         f"  against PyTorch over {parity.num_chunks} chunks in {len(CASES)} settings: {closeness}; "
-        f"decoder {max(parity.score_error, parity.step_error):.1e} a token"
+        f"decoder {max(parity.score_error, parity.step_error):.1e} per token"
     )
 
 

@@ -1,16 +1,16 @@
-"""The decoding graph HLG of our search for words: frames of the phone head in, words out (Mohri, Pereira and Riley
-2002, "Weighted finite-state transducers in speech recognition").
+"""The decoding graph HLG of our word search: frames of the phone head in, words out (Mohri, Pereira and Riley 2002,
+"Weighted finite-state transducers in speech recognition").
 
-G is the language model (asr.export.grammar), L the pronunciations of its words, H the frames of a token as CTC has
-them. A decoder on a graph has no weights of its own, so those of our search (csrc/search/lm_fusion.h) are on the arcs.
-The prior of a phone depends on the phone before it in the same word alone, and so has its place in L.
+G is the language model (asr.export.grammar), L the pronunciations of its words, H the CTC topology of the tokens. A
+graph decoder has no weights of its own, so the weights of our search (csrc/search/lm_fusion.h) are on the arcs. The
+prior of a phone depends only on the previous phone of the same word, so it is part of L.
 
-kaldifst composes L and G, determinizes and minimizes the result. H is applied here: a composition would copy the words
-that may follow a context for each phone that the context may end in. Instead each state of LG becomes one in which
-blanks are read, and for each token that leads to it one in which that token lasts. From there an epsilon arc leads to
-the former. Only where the same token may come next, which takes a blank between, the latter has arcs of its own. Most
-states are entered by one token. There the two are one, which also lets the token last beyond a blank: that CTC reads
-two such tokens makes no difference where no word has two.
+kaldifst composes L and G, then determinizes and minimizes the result. H is applied here, because a composition would
+copy the words that may follow a context for each final phone of the context. Instead, each state of LG becomes a state
+that reads blanks, plus one state for each token that leads to it, in which that token repeats. An epsilon arc leads
+from the latter to the former. The latter has arcs of its own only if the same token may follow after a blank. Most
+states are entered by a single token. There the two states are merged, which also lets the token repeat after a blank.
+CTC would read that as two tokens, but this makes no difference unless a word has the token twice.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from asr.runtime.search import LmWeights
 
 NUM_WORDS = 100_000
 COST_STEP = 1 / 16
-"""Nats. Costs of LG are rounded to multiples of it, so that more of its states are equal."""
+"""Costs of LG are rounded to multiples of this (in nats), which makes more of its states equal."""
 MAX_EXTRA_ARCS = 2
-"""Of a state of LG and the tokens that lead to it: arcs that may be copied to save a state and its two arcs."""
+"""Arcs that may be copied to save a state and its two arcs, for a state of LG and the tokens that lead to it."""
 BLANK_LABEL = 1
-"""Input labels of the graph are token ids + 1, because 0 is epsilon."""
+"""Input labels of the graph are token ids + 1; 0 is epsilon."""
 NOT_FINAL = np.float32(np.inf)
 
 
 class DecodingGraph:
-    """A graph and the tables of its labels."""
+    """A graph and its symbol tables."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class DecodingGraph:
     ) -> None:
         """
         Args:
-            lm: has the pronunciations, in `phones`.
+            lm: a language model with pronunciations, in `phones`.
             words, levels: the n-grams, as asr.lm.packed.unpack returns them.
-            phones: of the model, in its order.
-            num_words: the likeliest words, which the graph is to have.
-        Raises ExportError for a language model whose words have no pronunciations in these phones.
+            phones: the phones of the model, in its order.
+            num_words: the graph has this many words, the most likely ones.
+        Raises ExportError for a language model without pronunciations in these phones.
         """
         weights = weights or LmWeights()
         fusion = check_phones(lm, phones, weights)
@@ -85,14 +85,14 @@ class DecodingGraph:
 
 
 def check_phones(lm: NgramLm, phones: Sequence[str], weights: LmWeights | None = None) -> LmFusion:
-    """Our search over the phones of a model. ExportError where the language model does not have the same."""
+    """Our search over the phones of a model. Raises ExportError if the language model has other phones."""
     if not phones:
         raise ExportError(
-            "the model writes no phones, by which a decoding graph finds words: train it with data.lexicon"
+            "the model writes no phones, which a decoding graph needs to find words: train it with data.lexicon"
         )
     if not lm.phones:
         raise ExportError(
-            "the language model has no pronunciations, by which a decoding graph finds words: asr lm ... --lexicon"
+            "the language model has no pronunciations, which a decoding graph needs to find words: asr lm ... --lexicon"
         )
     try:
         fusion = (weights or LmWeights()).fusion(lm, ["<blk>"], phones=phones)
@@ -103,11 +103,11 @@ def check_phones(lm: NgramLm, phones: Sequence[str], weights: LmWeights | None =
 
 
 def lexicon(pronunciations: Sequence[tuple[int, list[int]]], fusion: LmFusion, word_bonus: float, mark: int) -> Fst:
-    """The transducer L of any number of words.
+    """The transducer L for sequences of words.
 
-    pronunciations: label of a word, and its tokens. `mark` goes through, for G to back off. Each word ends in a mark,
-    the n-th that is pronounced alike in `mark` + n: otherwise neither homophones nor a word that begins as another one
-    could be told apart, and LG could not be made deterministic.
+    pronunciations: the label and the tokens of each word. `mark` passes through; G needs it to back off. Each word ends
+    in a mark: `mark` + n for the n-th word with the same pronunciation. Without these marks, LG could not be made
+    deterministic, because of homophones and words that are prefixes of others.
     """
     num_tokens = len(fusion.tokens)
     gains = [[fusion.prior_gain(before, token) for token in range(num_tokens)] for before in range(num_tokens)]
@@ -131,11 +131,11 @@ def lexicon(pronunciations: Sequence[tuple[int, list[int]]], fusion: LmFusion, w
 
 
 def determinized(left: Fst, right: Fst) -> Fst:
-    """The composition, deterministic and minimal."""
+    """The composition, determinized and minimized."""
     try:
         import kaldifst
     except ModuleNotFoundError:
-        raise ExportError("a decoding graph is built with kaldifst, which is missing: pip install kaldifst") from None
+        raise ExportError("building a decoding graph needs kaldifst: pip install kaldifst") from None
     with tempfile.TemporaryDirectory() as folder:
         parts = []
         for name, part in (("left", left), ("right", right)):
@@ -152,7 +152,7 @@ def determinized(left: Fst, right: Fst) -> Fst:
 
 
 def without_marks(graph: Fst, num_tokens: int) -> Fst:
-    """LG with epsilons for the labels that are not tokens, joined to the arcs before where that takes no more arcs."""
+    """LG with epsilons for labels that are not tokens, merged into the arcs before if that does not add arcs."""
     reads = np.where(graph.reads < num_tokens, graph.reads, EPSILON)
     writes, cost, target = graph.writes.copy(), graph.cost.copy(), graph.target.copy()
     alone = np.bincount(graph.source, minlength=graph.num_states) == 1
@@ -172,7 +172,7 @@ def without_marks(graph: Fst, num_tokens: int) -> Fst:
 
 
 def with_frames(graph: Fst, num_tokens: int) -> Fst:
-    """HLG of an LG whose arcs are sorted by their source."""
+    """HLG for an LG whose arcs are sorted by source."""
     silent = graph.reads == EPSILON
     steps, skips = np.flatnonzero(~silent), np.flatnonzero(silent)
     first = np.searchsorted(graph.source, np.arange(graph.num_states + 1))
@@ -180,18 +180,18 @@ def with_frames(graph: Fst, num_tokens: int) -> Fst:
     ends_word = np.bincount(graph.source[skips], minlength=graph.num_states) > 0
 
     def again(pairs: Ints) -> Ints:
-        """Those of the pairs whose token may come again: in the word, or as the only phone of the next one."""
+        """The pairs whose token may follow itself: within the word, or as the only phone of the next word."""
         state, token = np.divmod(pairs, num_tokens)
         return pairs[np.isin(pairs, read_here) | ((token % 2 == 1) & ends_word[state])]
 
     def arcs_of(pairs: Ints) -> tuple[Ints, Ints]:
-        """Of each arc of the states of the pairs: the pair, and the arc."""
+        """The arcs of the states of the pairs, as two arrays: the pair and the arc."""
         state = pairs // num_tokens
         count = first[state + 1] - first[state]
         of = np.repeat(np.arange(len(pairs)), count)
         return pairs[of], np.arange(len(of)) + (first[state] - np.cumsum(count) + count)[of]
 
-    # A pair is a state and a token that lasts in it, because it led there or to a state that skips to it.
+    # A pair is a state and a token that repeats in it; the token led to it, or to a state that skips to it.
     pairs = new = np.unique(graph.target[steps] * num_tokens + graph.reads[steps])
     while len(new):
         before, arcs = arcs_of(again(new))

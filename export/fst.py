@@ -1,4 +1,4 @@
-"""Weighted transducers as arrays, in the `const` format of OpenFst: tropical weights, 16 bytes an arc, 20 a state."""
+"""Weighted transducers as arrays, in OpenFst's `const` format: tropical weights, 16 bytes per arc, 20 per state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARC = np.dtype([("reads", "<i4"), ("writes", "<i4"), ("cost", "<f4"), ("target"
 
 @dataclass(frozen=True)
 class Fst:
-    """Costs are natural logarithms of probabilities, negated."""
+    """A transducer whose costs are negative natural logarithms of probabilities."""
 
     source: Ints
     """(A,): the state that each arc leaves."""
@@ -36,7 +36,7 @@ class Fst:
     target: Ints
     """(A,): the state that each arc leads to."""
     final: Costs
-    """(S,): cost of ending in each state, inf: it is not final."""
+    """(S,): cost of ending in each state; inf if the state is not final."""
     start: int = 0
 
     @property
@@ -68,7 +68,7 @@ class Fst:
 
     @classmethod
     def read(cls, path: Path) -> Fst:
-        """A file of this format without symbol tables, as `write` and kaldifst make it."""
+        """Reads a file of this format without symbol tables, as written by `write` and kaldifst."""
         data = path.read_bytes()
         at = 4
         for _ in range(2):
@@ -82,7 +82,7 @@ class Fst:
         return cls(source, reads, writes, arcs["cost"].copy(), target, states["final"].copy(), start)
 
     def trimmed(self) -> Fst:
-        """Without the states that cannot be reached."""
+        """A copy without unreachable states."""
         reached = np.zeros(self.num_states, bool)
         reached[self.start] = True
         while not reached[new := self.target[reached[self.source]]].all():

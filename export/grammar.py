@@ -1,6 +1,6 @@
 """G of a decoding graph: the n-grams of a back-off language model (Katz 1987) as a transducer of words.
 
-A state is the longest known context of the words so far. It has an arc for each n-gram that continues it, and one that
+A state is the longest known context of the words so far. It has an arc for each n-gram that extends it, and an arc that
 backs off to a shorter context. Every state is final, because a speaker may pause after any word.
 """
 
@@ -18,7 +18,7 @@ from asr.runtime.search import LmWeights
 
 
 class Contexts:
-    """N-grams in ascending order, and which of them are states. State 0 is that of no words before."""
+    """N-grams in ascending order, and their states. State 0 is the empty context."""
 
     def __init__(self, levels: Sequence[Ngrams]) -> None:
         """levels: as asr.lm.packed.unpack returns them."""
@@ -26,9 +26,9 @@ class Contexts:
         self.keys: list[Ints] = []
         self.levels: list[Ngrams] = []
         self.beginnings: list[Ints] = []
-        """Of each order, the place of each n-gram's first words among the n-grams one shorter."""
+        """For each order: the position of each n-gram's prefix among the n-grams one word shorter."""
         self.states: list[Ints] = []
-        """Of each order but the last, the state of each n-gram, -1 where nothing continues it."""
+        """For each order but the last: the state of each n-gram; -1 if no n-gram extends it."""
         self.num_states = 1
         for level in levels:
             beginning = self.find(level.words[:, :-1])
@@ -44,7 +44,7 @@ class Contexts:
             self.beginnings.append(beginning[sort])
 
     def find(self, words: Ints) -> Ints:
-        """N-grams (count, n) -> their places (count,), -1 for an unknown one."""
+        """Positions (count,) of the n-grams `words` (count, n); -1 for unknown ones."""
         found = np.zeros(len(words), np.int64)
         for column, keys in zip(words.T, self.keys, strict=False):
             wanted = found * self.base + column
@@ -53,7 +53,7 @@ class Contexts:
         return found
 
     def after(self, words: Ints) -> tuple[Ints, Costs]:
-        """Words (count, n) -> the state after them, and the cost of what they back off by to be there."""
+        """The state after the words (count, n), and the cost of backing off to it."""
         state, log_backoff = np.full(len(words), -1), np.zeros(len(words), np.float32)
         for n in range(min(words.shape[1], len(self.states)), 0, -1):
             place = self.find(words[:, words.shape[1] - n :])
@@ -67,7 +67,7 @@ class Contexts:
 def grammar(
     words: Sequence[str], levels: Sequence[Ngrams], labels: Ints, backoff_label: int, weights: LmWeights
 ) -> Fst:
-    """The transducer G. labels: (num_words,) of each word, 0 of one that is left out."""
+    """The transducer G. labels: (num_words,) label of each word; 0 leaves the word out."""
     contexts = Contexts(levels)
     places = {word: place for place, word in enumerate(words)}
     final = np.zeros(contexts.num_states, np.float32)

@@ -1,7 +1,7 @@
-"""ONNX graphs of PyTorch modules: the step of the encoder and that of the decoder.
+"""ONNX graphs of PyTorch modules: the encoder's step and the decoder's step.
 
-Both are AsrModel's own code, traced. This module names the dynamic dimensions and removes traces of the machine that
-exported. It uses standard operators only.
+Both trace AsrModel's own code. This module names the dynamic axes and removes traces of the exporting machine. Only
+standard operators are used.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ExportError(ValueError):
 
 
 def output_path(path: str | Path) -> Path:
-    """`path`, where a file can be written; ValueError otherwise."""
+    """`path` as a Path. Raises ExportError if no .onnx file can be written there."""
     path = Path(path)
     if path.suffix != ".onnx":
         raise ExportError(f"output {path} must end in .onnx")
@@ -55,7 +55,7 @@ def output_path(path: str | Path) -> Path:
 
 
 class Product(nn.Linear):
-    """nn.Linear as a product and a sum: of rows, the exporter would make one operator, which no pass here knows."""
+    """nn.Linear as a product and a sum; the exporter would make a Gemm, which no pass here handles."""
 
     def forward(self, x: Tensor) -> Tensor:
         product = x @ self.weight.t()
@@ -63,7 +63,7 @@ class Product(nn.Linear):
 
 
 def with_products(model: AsrModel) -> AsrModel:
-    """A copy whose linear layers are `Product`s, as `AsrModel.step` wants it for an export."""
+    """A copy whose linear layers are `Product`s, as `AsrModel.step` needs for an export."""
     model = copy.deepcopy(model)
     for module in model.modules():
         if type(module) is nn.Linear:
@@ -72,10 +72,10 @@ def with_products(model: AsrModel) -> AsrModel:
 
 
 def state_rows(model: AsrModel) -> tuple[str, ...]:
-    """The fields of the encoder's cache as rows of `ModelMetadata.states`, in their order.
+    """The fields of the encoder's cache as rows of `ModelMetadata.states`, in order.
 
-    Which axes are the batch and the left context shows in caches of other sizes. ExportError for a cache that is not a
-    named tuple of float32 and int64 tensors, each with one axis for the batch.
+    The batch axis and the left-context axis are found by creating caches of other sizes. Raises ExportError unless the
+    cache is a named tuple of float32 and int64 tensors with one batch axis each.
     """
     cache = model.encoder.init_cache(2, 8)
     more_streams, longer = model.encoder.init_cache(3, 8), model.encoder.init_cache(2, 9)
@@ -110,7 +110,7 @@ class StepGraph(nn.Module):
 
 
 class DecoderGraph(nn.Module):
-    """`Decoder.step` of N hypotheses of one utterance, and the scores of the sentences that it is given."""
+    """`Decoder.step` of N hypotheses of one utterance, and the scores of the given sentences."""
 
     def __init__(self, model: AsrModel) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class DecoderGraph(nn.Module):
         self, tokens: Tensor, token_lengths: Tensor, encoder_out: Tensor, previous: Tensor, *cache: Tensor
     ) -> tuple[Tensor, ...]:
         """Inputs and outputs as in asr.runtime.onnx_decoder.decoder_signature."""
-        # The beginning of a sentence, the default of these inputs, is one row for all.
+        # By default, these inputs begin a sentence and have one row, which is expanded to all hypotheses.
         num_rows = token_lengths.shape[0]
         keys, values = (tensor.expand(num_rows, -1, -1, -1) for tensor in cache[:2])
         past = self.decoder.extend(DecoderCache(keys, values, *cache[2:]), encoder_out)
@@ -131,7 +131,7 @@ class DecoderGraph(nn.Module):
 
 
 def step_graph(model: AsrModel) -> onnx.ModelProto:
-    """The native step graph; batch, chunk and left context are dynamic. ExportError for absolute positions."""
+    """The native step graph; batch, chunk and left context are dynamic. Raises ExportError for absolute positions."""
     require_relative(model)
     num_frames = SUBSAMPLING * 4 + FEATURE_OVERLAP
     num_valid = torch.full((2,), num_frames)
@@ -148,19 +148,19 @@ def step_graph(model: AsrModel) -> onnx.ModelProto:
 
 
 def require_relative(model: AsrModel) -> None:
-    """ExportError for absolute positions: a graph would need the stream's offset and end with the table."""
+    """Raises ExportError for absolute positions: the graph would need the stream's offset, and the table is finite."""
     if model.encoder.positions.is_absolute:
         raise ExportError(
-            f"model.position = {model.config.position!r} cannot be exported: an absolute position grows "
-            "without end in a live stream; train with position rope, relative or none"
+            f"model.position = {model.config.position!r} cannot be exported: absolute positions grow without bound "
+            "in a live stream; train with position rope, relative or none"
         )
 
 
 def decoder_graph(model: AsrModel) -> onnx.ModelProto:
-    """The decoder's graph. N, the lengths of tokens, of the utterance and of the cache are dynamic; a run that is given
-    no cache begins a sentence."""
+    """The decoder's graph; N and the lengths of tokens, utterance and cache are dynamic. Without a cache it begins a
+    sentence."""
     config = model.config
-    # The batch of the past has one row in the example, so that the graph expands it: N rows or the default's one.
+    # The cache has one row in the example, so that the graph expands it: it may have N rows, or the default's one.
     cache = [torch.zeros(1, config.decoder_layers, size, config.dim) for size in (2, 2, 4, 4)]
     sentence = (
         torch.full((3, 5), 3),
@@ -191,11 +191,11 @@ def trace(
     input_names: Sequence[str],
     output_names: Sequence[str],
 ) -> onnx.ModelProto:
-    """`module` over inputs like `example` as a graph; `*_dims` names the dynamic axes of each tensor."""
+    """Traces `module` over inputs like `example`; `*_dims` names the dynamic axes of each tensor."""
     shapes: tuple[object, ...] = tuple({axis: _DYNAMIC for axis in dims} for dims in input_dims)
     parameters = inspect.signature(module.forward).parameters.values()
     num_named = sum(parameter.kind is not parameter.VAR_POSITIONAL for parameter in parameters)
-    if num_named < len(parameters):  # the exporter wants those of `*tensors` in a tuple of their own
+    if num_named < len(parameters):  # the exporter wants the shapes of `*tensors` in a nested tuple
         shapes = (*shapes[:num_named], shapes[num_named:])
     with torch.no_grad(), _quiet():
         program = torch.onnx.export(
@@ -210,7 +210,7 @@ def trace(
         assert program is not None
         _name_transposed(program.model.graph)
         program.optimize()
-        # Named after the optimization, which gives an output that is an input a value of its own.
+        # Name them after the optimization, which gives an output that is also an input its own value.
         for values, names in ((program.model.graph.inputs, input_names), (program.model.graph.outputs, output_names)):
             for value, name in zip(values, names, strict=True):
                 value.name = name
@@ -223,17 +223,17 @@ def trace(
 
 
 def _name_transposed(graph: onnx_ir.Graph) -> None:
-    """Names the transpose of every parameter after it: "NAME.T".
+    """Names the transpose of every parameter "NAME.T".
 
-    The optimizer turns these transposes into constants that keep the names, by which a graph tells its weights. A
-    parameter that several products share is transposed once.
+    The optimizer turns these transposes into constants with the same names; later passes identify weights by name. A
+    parameter shared by several products is transposed once.
     """
     transposed: dict[str, onnx_ir.Value] = {}
     for node in list(graph):
         source = node.inputs[0] if node.op_type == "Transpose" else None
         if source is None or not source.is_initializer():
             continue
-        assert source.name is not None  # an initializer is known by its name
+        assert source.name is not None  # initializers have names
         (output,) = node.outputs
         if first := transposed.get(source.name):
             output.replace_all_uses_with(first)
@@ -244,7 +244,7 @@ def _name_transposed(graph: onnx_ir.Graph) -> None:
 
 
 def _clean(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """Drops what only a debugger reads: source lines and names of modules, and the inferred inner shapes."""
+    """Drops debug data: source lines, module names, and the inferred inner shapes."""
     for holder in (
         graph,
         graph.graph,
@@ -262,7 +262,7 @@ def _clean(graph: onnx.ModelProto) -> onnx.ModelProto:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # The exporter prints its progress on stdout, by warnings and by loggers.
+    # The exporter reports progress on stdout, by warnings and by loggers.
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

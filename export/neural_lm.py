@@ -1,4 +1,4 @@
-"""The neural language model as an .onnx file: traced over trees of pieces, stored in 8 bits, compared with PyTorch."""
+"""The neural language model as an .onnx file: traced over trees of tokens, stored in int8, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from asr.neural_lm.model import NeuralLm
 from asr.runtime.neural_lm import NeuralLmFile
 
 MAX_ERROR = 2e-3
-"""float32, stored as float16: largest absolute difference of a log-probability."""
+"""float32 stored as float16: largest absolute difference of a log-probability."""
 MAX_INT8_ERROR = 0.1
-"""int8: mean absolute difference of a log-probability of likely pieces."""
+"""int8: mean absolute difference of a log-probability of likely tokens."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class NeuralLmReport:
     size: int
     """Bytes of the file."""
     error: float
-    """Difference of log-probabilities from PyTorch: the largest, or of int8 the mean."""
+    """Difference of log-probabilities from PyTorch: the largest; for int8 the mean."""
 
 
 class NeuralLmGraph(nn.Module):
-    """(T,) int64 pieces, parents, depths and ends -> (T,) log-probability of each piece after its parent."""
+    """(T,) int64 pieces, parents, depths and ends -> (T,) log-probability of each piece given its parent."""
 
     def __init__(self, model: NeuralLm) -> None:
         super().__init__()
@@ -61,10 +61,10 @@ def export_neural_lm(
     weight: float = 1.1,
     license: str = "",
 ) -> NeuralLmReport:
-    """Writes the weights of `checkpoint` as one file, replaced only by one that agrees with PyTorch.
+    """Writes the weights of `checkpoint` as one file; replaces a file only if the new one agrees with PyTorch.
 
-    share, weight: what the model counts in a search, see csrc/search/neural_lm.h.
-    Raises ExportError where it differs, ValueError for a share or weight out of its range, OSError from writing.
+    share, weight: see csrc/search/neural_lm.h.
+    Raises ExportError if the file differs, ValueError for a share or weight out of range, OSError from writing.
     """
     if not (0 <= share <= 1 and 0 <= weight <= 10):
         raise ValueError(f"share {share} must be in [0, 1], weight {weight} in [0, 10]")
@@ -101,13 +101,13 @@ def export_neural_lm(
 
 
 def example_tree(num_pieces: int, num_nodes: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A tree drawn by chance, the same every time: pieces, parents, depths, ends."""
+    """A fixed random tree: pieces, parents, depths, ends."""
     random = np.random.default_rng(0)
     pieces = random.integers(3, num_pieces, num_nodes)
     pieces[0] = 2
     parents, depths = np.zeros(num_nodes, np.int64), np.zeros(num_nodes, np.int64)
     ends = np.arange(1, num_nodes + 1)
-    path = [0]  # to the node before
+    path = [0]  # from the root to the previous node
     for node in range(1, num_nodes):
         del path[1 + int(random.integers(max(0, len(path) - 4), len(path))) :]
         parents[node], depths[node] = path[-1], len(path)
@@ -128,7 +128,7 @@ def _difference(model: NeuralLm, file: NeuralLmFile, int8: bool) -> float:
 
 
 def _transposed(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """The table that pieces are read from, and the same transposed as a constant of its own, which writes them."""
+    """Stores the embedding table once more, transposed, as a constant for the output layer."""
     tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
     added, nodes = [], []
     for node in graph.graph.node:
@@ -141,7 +141,7 @@ def _transposed(graph: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _gathered_from_int8(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """The table of pieces is read from the int8 matrix that writes them, so that the file has it once."""
+    """Reads embeddings from the int8 output matrix, so that the file stores the table once."""
     tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
     nodes = []
     for node in graph.graph.node:

@@ -1,15 +1,14 @@
-"""The parity gate: the exported file against PyTorch, as live streams see them.
+"""The parity gate: compares the exported file with PyTorch under streaming conditions.
 
-Both step through the same streams, each with its own cache carried for at least 50 chunks, in several batch
-sizes, chunks and left contexts, with tails that end at different frames, and streams that have ended beside
-streams that go on. Then both score sentences with the decoder, the file as a whole and token by token.
+Both step through the same streams, each with its own cache, for at least 50 chunks, with several batch sizes, chunks
+and left contexts. Streams of one batch end at different frames, and some end before others. Then both score sentences
+with the decoder, as a whole and token by token.
 
-float32 must agree number by number, with a model whose matrices have been rounded to what the file stores
-(float16). int8 cannot: its activations are rounded to 256 steps of a range. There the gate bounds
-what the rounding does to the posteriors (Kullback-Leibler divergence) and, because a model without training has
-near-uniform posteriors that hide damage, to the encoder's output (relative error). These bounds distinguish broken
-weights from rounding; the graph itself is checked in float32 before it is quantized. `asr evaluate` measures
-its cost in words.
+float32 must match number by number a model whose matrices are rounded to what the file stores (float16). int8 cannot,
+because its activations are rounded to 256 levels. For int8 the gate bounds the Kullback-Leibler divergence of the
+posteriors and the relative error of the encoder's output; the latter because an untrained model has near-uniform
+posteriors that hide damage. These bounds tell broken weights from rounding. The graph itself is checked in float32
+before it is quantized. `asr evaluate` measures the cost of int8 in word errors.
 """
 
 from __future__ import annotations
@@ -46,43 +45,43 @@ CASES = (
     Case(2, 1, 7, 60),
     Case(1, 40, 128, 50),
 )
-"""Chunks from 40 ms to 1.6 s, windows with and without a past; 128 frames of it fill after several chunks."""
+"""Chunks from 40 ms to 1.6 s, with and without left context; one of 128 frames fills after several chunks."""
 
 MAX_ERROR = 1e-3
 """float32: largest absolute difference of log-probabilities, encoder output and cache."""
 MAX_DIVERGENCE = 0.08
-"""int8: mean KL(PyTorch || file) of a frame in nats."""
+"""int8: mean KL(PyTorch || file) per frame, in nats."""
 MAX_RELATIVE_ERROR = 0.1
-"""int8: norm of the difference of the encoder's outputs over their norm."""
+"""int8: norm of the difference of the encoder's outputs, relative to their norm."""
 MAX_SCORE_ERROR = {"none": MAX_ERROR, "int8": 0.2}
-"""Difference of a sentence's score per token, in nats."""
+"""Difference of a sentence's score, in nats per token."""
 
 
 @dataclass(frozen=True)
 class ParityReport:
-    """Differences of a file from PyTorch."""
+    """Differences between a file and PyTorch."""
 
     num_chunks: int
     max_error: float
     """Largest absolute difference of log-probabilities, encoder output and cache."""
     divergence: float
-    """Mean KL divergence of a frame's posteriors in nats, of the head where it is larger."""
+    """Mean KL divergence of posteriors, in nats per frame, of the head with the larger one."""
     agreement: float
-    """Share of frames with the same best token, of the head where it is smaller."""
+    """Share of frames with the same best token, of the head with the smaller one."""
     relative_error: float
     """Largest relative error of the encoder's output."""
     score_error: float
     """Largest difference of a decoder score, per token."""
     step_error: float
-    """The same of scores that are the sum of the decoder's steps."""
+    """The same for scores summed over the decoder's steps."""
 
 
 def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
-    """Measures `onnx_model` against `model` on the CPU. ExportError where it is too far away."""
+    """Compares `onnx_model` with `model` on the CPU. Raises ExportError if they differ too much."""
     torch_streams, onnx_streams = [], []
     max_error = 0.0
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # steps are too short to share, and beside a training run sharing costs ten times as much
+    torch.set_num_threads(1)  # steps are too short to share; next to a training run, sharing is ten times slower
     try:
         for seed, case in enumerate(CASES):
             features, num_frames = speech_like(model, case, seed)
@@ -96,7 +95,7 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
             if not all(np.array_equal(*pair) for pair in counts):
                 raise ExportError("the exported graph counts differently from PyTorch; nothing was written")
         score_error, step_error = _score_errors(model, onnx_model, torch_streams[0][1])
-    except RuntimeError as error:  # and what ONNX Runtime raises derives from it
+    except RuntimeError as error:  # errors of ONNX Runtime derive from it, too
         raise ExportError(f"the exported graph does not run: {str(error).splitlines()[0]}") from error
     finally:
         torch.set_num_threads(threads)
@@ -134,7 +133,7 @@ def _check(report: ParityReport, quantization: str) -> None:
 
 
 def hold(bounds: Sequence[tuple[str, float, float]], int8: bool) -> None:
-    """ExportError for the first (name, value, bound) whose value is beyond its bound."""
+    """Raises ExportError for the first (name, value, bound) whose value exceeds its bound."""
     for name, value, bound in bounds:
         if not value <= bound:  # NaN fails too
             raise ExportError(
@@ -144,10 +143,10 @@ def hold(bounds: Sequence[tuple[str, float, float]], int8: bool) -> None:
 
 
 def speech_like(model: AsrModel, case: Case, seed: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Features (N, T, 80) float32 around the model's own mean, and the frames (N,) of each stream.
+    """Features (N, T, 80) float32 around the model's mean, and the number of frames (N,) of each stream.
 
-    Noise, smooth over 80 ms and 5 bins as speech is, with pauses. The first stream lasts to within the last
-    chunk; each further one is a third shorter and a few frames odd.
+    They are noise that is smooth over 80 ms and 5 bins, like speech, with pauses. The first stream ends in the last
+    chunk; each following stream is a third shorter, by a number of frames that is not a multiple of the chunk.
     """
     random = np.random.default_rng(seed)
     window = SUBSAMPLING * case.chunk_size
@@ -163,14 +162,14 @@ def speech_like(model: AsrModel, case: Case, seed: int) -> tuple[FloatArray, npt
 
 
 Stream = list[FloatArray]
-"""Log-probabilities (T', V), encoder output (T', dim), and log-probabilities of phones if any, of one stream."""
+"""Log-probabilities (T', V), encoder output (T', dim), and any phone log-probabilities of one stream."""
 
 
 @torch.no_grad()
 def step_torch(
     model: AsrModel, features: FloatArray, num_frames: npt.NDArray[np.int64], case: Case
 ) -> tuple[list[Stream], tuple[npt.NDArray, ...]]:
-    """Chunk by chunk through PyTorch: each stream's outputs, and the last cache."""
+    """Steps through PyTorch: the outputs of each stream, and the last cache."""
     cache = model.encoder.init_cache(case.batch_size, case.left_context)
     tensor = torch.from_numpy
     return step_through(lambda x, n, cache: model.step(tensor(x), tensor(n), cache), cache, features, num_frames, case)
@@ -179,7 +178,7 @@ def step_torch(
 def step_onnx(
     onnx_model: OnnxModel, features: FloatArray, num_frames: npt.NDArray[np.int64], case: Case
 ) -> tuple[list[Stream], tuple[npt.NDArray, ...]]:
-    """The same through the file."""
+    """Steps through the file: the outputs of each stream, and the last cache."""
     cache = onnx_model.init_cache(case.batch_size, case.left_context)
     return step_through(onnx_model.step, cache, features, num_frames, case)
 
@@ -187,7 +186,7 @@ def step_onnx(
 def step_through(
     step: Callable[..., Any], cache: Any, features: FloatArray, num_frames: npt.NDArray[np.int64], case: Case
 ) -> tuple[list[Stream], tuple[npt.NDArray, ...]]:
-    """The same with any `step(chunk, num_valid, cache)` that returns what AsrModel.step does."""
+    """The same for any `step(chunk, num_valid, cache)` that returns what AsrModel.step returns."""
     pieces = []
     for chunk, num_valid in chunks(features, num_frames, case):
         log_probs, encoder_out, cache, phones = step(chunk, num_valid, cache)
@@ -197,7 +196,7 @@ def step_through(
 
 
 def whole_lengths(features: FloatArray) -> npt.NDArray[np.int64]:
-    """Frames (N,) of streams that are as long as their features (N, T, 80)."""
+    """The number of frames (N,) of streams that are as long as their features (N, T, 80)."""
     return np.full(len(features), features.shape[1], np.int64)
 
 
@@ -224,7 +223,7 @@ def _flat(streams: list[Stream]) -> list[FloatArray]:
 
 @torch.no_grad()
 def _score_errors(model: AsrModel, onnx_model: OnnxModel, encoder_out: FloatArray) -> tuple[float, float]:
-    """Errors of the scores of whole sentences, and of sentences token by token."""
+    """Errors of the scores of sentences, as a whole and token by token."""
     random = np.random.default_rng(0)
     vocab_size = onnx_model.metadata.vocab_size
     worst = np.zeros(2)
@@ -233,7 +232,7 @@ def _score_errors(model: AsrModel, onnx_model: OnnxModel, encoder_out: FloatArra
         memory = encoder_out[:num_frames]
         found = np.stack([onnx_model.score(tokens, memory), step_scores(onnx_model.decoder, tokens, memory)], axis=1)
         for row, scores in zip(tokens, found, strict=True):
-            # One at a time: the file must not depend on the company a hypothesis keeps.
+            # PyTorch scores one at a time: a score must not depend on the other hypotheses of the batch.
             ids, count = torch.tensor([row or [0]]), torch.tensor([len(row)])
             frames = torch.from_numpy(memory)[None]
             expected = model.decoder.score(ids, count, frames, torch.tensor([len(memory)]))
@@ -242,7 +241,7 @@ def _score_errors(model: AsrModel, onnx_model: OnnxModel, encoder_out: FloatArra
 
 
 def step_scores(decoder: OnnxDecoder, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
-    """`OnnxDecoder.score` by steps: all sentences at once, in another order at each step, shorter ones to their end."""
+    """`OnnxDecoder.score` step by step: all sentences at once, reordered at each step; each stops at its own end."""
     scores = np.zeros(len(tokens), np.float32)
     rows = np.arange(len(tokens))
     cache = decoder.begin(encoder_out).select([0] * len(tokens))

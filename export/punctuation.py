@@ -1,4 +1,4 @@
-"""The network for case and punctuation as an .onnx file: traced, stored in 8 bits, compared with PyTorch."""
+"""The punctuation network as an .onnx file: traced, stored in int8, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class PunctuationReport:
     size: int
     """Bytes of the file."""
     num_words: int
-    """Compared with PyTorch."""
+    """Words that were compared with PyTorch."""
     max_error: float
     """Largest absolute difference of a probability."""
     divergence: float
-    """Mean KL divergence in nats a word, of marks or cases, where it is larger."""
+    """Mean KL divergence in nats per word, of marks or cases, whichever is larger."""
     agreement: float
     """Share of words with the same mark and the same case."""
 
@@ -52,9 +52,9 @@ class PunctuationReport:
 def export_punctuation(
     checkpoint: PunctuationCheckpoint, path: str | Path, *, int8: bool = False, license: str = ""
 ) -> PunctuationReport:
-    """Writes the averaged weights of `checkpoint` as one file, replaced only by one that agrees with PyTorch.
+    """Writes the averaged weights of `checkpoint` as one file; replaces a file only if the new one agrees with PyTorch.
 
-    Raises ExportError where it differs, OSError from writing.
+    Raises ExportError if the file differs, OSError from writing.
     """
     output: Path = output_path(path)
     model = checkpoint.model()
@@ -81,7 +81,7 @@ def export_punctuation(
 
 
 def punctuation_graph(model: Punctuator) -> onnx.ModelProto:
-    """float32; the number of texts and of units is dynamic."""
+    """The float32 graph; the number of texts and of units is dynamic."""
     units = punctuation_units(["so", "it", "is"], None, continues=False, complete=True)
     features, pauses = torch.from_numpy(units.features), torch.from_numpy(units.pauses)
     example = (features[None].repeat(2, 1, 1), pauses[None].repeat(2, 1), torch.tensor([len(pauses)] * 2))
@@ -91,7 +91,7 @@ def punctuation_graph(model: Punctuator) -> onnx.ModelProto:
 
 
 def check(model: Punctuator, runtime: Punctuation, path: Path, size: int, int8: bool) -> PunctuationReport:
-    """Compares the file with PyTorch over texts of 1 to 80 words. ExportError where it is too far away."""
+    """Compares the file with PyTorch over texts of 1 to 80 words. Raises ExportError if they differ too much."""
     found, expected = [], []
     for words, pauses_s, continues, complete in example_texts():
         found.append(runtime.answer(words, pauses_s, continues=continues, complete=complete))
@@ -135,10 +135,10 @@ Text = tuple[list[str], list[float] | None, bool, bool]
 
 
 def example_texts() -> list[Text]:
-    """Texts of sentences in an order drawn by chance, with and without pauses; the same every time.
+    """A fixed random sequence of sentences, with and without pauses.
 
-    One word in twenty is letters drawn by chance. Words in a senseless order would not do: their marks are a toss-up
-    even for PyTorch, and activations have other ranges.
+    One word in twenty consists of random letters. Words in random order would be a poor test: their marks are close to
+    a tie even in PyTorch, and their activations have other ranges.
     """
     random = np.random.default_rng(0)
     sentences = [line.split() for line in SENTENCES.replace("|", "\n").strip().splitlines()]

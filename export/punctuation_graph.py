@@ -1,9 +1,9 @@
-"""The network for case and punctuation in few operations, for its ONNX graph.
+"""The punctuation network in few operations, for its ONNX graph.
 
-A partial has some twenty words, so that a node takes about as long to be called as to be computed. Here all texts are
-rows of one matrix, the rotation of queries and keys is two products, for which the rows of their matrices stand there
-once more as the rotation exchanges them, and scales and offsets are in the weights. asr.punctuation.model has the
-same network as it is trained; an export compares the two.
+A partial has some twenty words, so calling a node takes about as long as computing it. Here all texts are rows of one
+matrix. The rotation of queries and keys is two products; to save the exchange of halves, the weights also contain the
+exchanged rows. Scales and offsets are folded into the weights. asr.punctuation.model has the network as it is trained;
+an export compares the two.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from asr.model.positions import rope_frequencies
 from asr.punctuation.model import Punctuator, PunctuatorLayer
 
 HIDDEN = -1e9
-"""Added to the score of a unit that is not seen. It is finite: the rows of padding, which see nothing, are no NaN."""
+"""Added to the scores of masked units. Finite, so that rows of padding, which attend to nothing, do not become NaN."""
 
 
 class PunctuatorGraph(nn.Module):
-    """`Punctuator.probabilities`, of the weights of `model`."""
+    """`Punctuator.probabilities` with the weights of `model`."""
 
     pauses: Tensor
     frequencies: Tensor
@@ -40,13 +40,13 @@ class PunctuatorGraph(nn.Module):
             self.register_buffer(f"bias_{look_ahead}", self._bias_of_distances(look_ahead))
 
     def _bias_of_distances(self, look_ahead: int) -> Tensor:
-        """(left_context + max(look_ahead) + 3,): of the distances of a unit from the one that sees it, clipped."""
+        """(left_context + max(look_ahead) + 3,): the bias for each clipped distance between two units."""
         distance = torch.arange(-self.config.left_context - 1, max(self.config.look_ahead) + 2)
         is_near = (distance >= -self.config.left_context) & (distance <= look_ahead)
         return torch.where(is_near, 0.0, HIDDEN)
 
     def forward(self, features: Tensor, pauses: Tensor, num_units: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and outputs as `Punctuator.probabilities` has them."""
+        """Has the inputs and outputs of `Punctuator.probabilities`."""
         num_texts, length = pauses.shape
         x = self.features(features).sum(2).flatten(0, 1)
         x = x @ self.project.T + F.embedding(pauses.flatten(), self.pauses)
@@ -79,7 +79,7 @@ class _Layer(nn.Module):
         )
 
     def _with_rotated(self, rows: Tensor) -> Tensor:
-        """Rows of queries, keys and values; of queries and keys once more, as `rotate` multiplies them by the sine."""
+        """Rows of queries, keys and values, and those of queries and keys that `rotate` multiplies by the sine."""
         by_head = rows.detach().unflatten(0, (3, self.num_heads, 2, -1)).clone()
         head_dim = 2 * by_head.shape[3]
         by_head[0] *= head_dim**-0.5
@@ -101,5 +101,5 @@ class _Layer(nn.Module):
 
 
 def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    """As a product and a sum: `quantize_statically` makes integers of products."""
+    """A linear layer as a product and a sum, because `quantize_statically` converts products."""
     return x @ layer.weight.T + layer.bias

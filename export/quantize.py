@@ -1,14 +1,14 @@
-"""Smaller weights: int8 matrix products for CPUs, and float16 storage of what stays float.
+"""Smaller weights: int8 matrix products for CPUs, and float16 storage for the rest.
 
-int8: weights are symmetric, one scale per output column. Each row of activations, one frame of one stream, becomes
-uint8 at run time by a scale of its own, so that a row's result is the same bits in any batch. Rows after a norm, whose
-ranges are known, share a constant scale, which takes a third of the operators. The convolutions stay float: they are
+int8: weights are symmetric, with one scale per output column. Each row of activations (one frame of one stream) is
+quantized to uint8 at run time with its own scale, so that its result is bit-identical in any batch. Rows after a norm
+have a known range and share a constant scale, which takes a third of the operators. Convolutions stay float: they are
 less than a hundredth of the weights.
 
-Two choices make the numbers the same on most processors. Weights use 7 of the 8 bits: ONNX Runtime's kernels for x86
-without VNNI instructions add two uint8 x int8 products in 16 bits, where 2 x 255 x 127 saturates and 2 x 255 x 64 does
-not. And scales of rows have 8 bits of precision (bfloat16): what float kernels of different processors disagree about,
-the last of 24 bits, is rounded away with the activations, instead of going through the network.
+Two choices make the numbers equal on most processors. Weights use 7 of the 8 bits: without VNNI, ONNX Runtime's x86
+kernels add two uint8 x int8 products in 16 bits, where 2 x 255 x 127 saturates and 2 x 255 x 64 does not. Scales of
+rows have 8 bits of precision (bfloat16): float kernels of different processors differ in the last of 24 bits, and
+rounding the scale keeps these differences from spreading through the network.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from asr.export.graph import ExportError
 MAX_WEIGHT = 64
 """Largest magnitude of an int8 weight."""
 MIN_SCALE = 1e-30
-"""Added to the scale of a row: one of zeros is not divided by zero."""
+"""Added to the scale of a row, so that a row of zeros is not divided by zero."""
 NON_NEGATIVE = ("Relu", "Softmax")
-"""Operators whose results need no sign: all 8 bits count up from zero."""
+"""Operators whose results need no sign: they use all 8 bits for the magnitude."""
 
 
 def quantize(graph: onnx.ModelProto, ranges: Mapping[str, float] = MappingProxyType({})) -> onnx.ModelProto:
-    """The same graph with its constant matrices in int8; what has none is returned as it is.
+    """The same graph with its constant matrices in int8; a graph without any is returned unchanged.
 
-    ranges: the largest magnitude of values whose rows all take steps of one size; others find one for each row.
+    ranges: the largest magnitude of values with one scale for all rows; other values get a scale per row at run time.
     """
     out = onnx.ModelProto()
     out.CopyFrom(graph)
@@ -58,12 +58,12 @@ def quantize(graph: onnx.ModelProto, ranges: Mapping[str, float] = MappingProxyT
 
 
 class _Rewriter:
-    """Nodes of the new graph in their order, and its new constants. A value that is there already is not made again."""
+    """The nodes of the new graph in order, and its new constants. Existing values are reused."""
 
     def __init__(
         self, any_input: str, operators: dict[str, str], two_axes: set[str], ranges: Mapping[str, float]
     ) -> None:
-        """operators: which one makes a value. two_axes: the values that are known to be matrices already."""
+        """operators: the operator that computes each value. two_axes: values known to be matrices."""
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, onnx.TensorProto] = {}
         self._input = any_input
@@ -73,7 +73,7 @@ class _Rewriter:
         self._made: set[str] = set()
 
     def multiply(self, rows: str, weight: str, matrix: np.ndarray, product: str) -> None:
-        """`product` = `rows` (..., K) float32 x `matrix` (K, M) float32, which is called `weight`."""
+        """Computes `product` = `rows` (..., K) float32 x `matrix` (K, M) float32; `weight` is the matrix's name."""
         depth, width = matrix.shape
         is_signed = self._operators.get(rows) not in NON_NEGATIVE
         zero = self._constant(f"zero_point_{128 * is_signed}", np.uint8(128 * is_signed))
@@ -115,11 +115,11 @@ class _Rewriter:
         lead = self._node("Shape", [rows], f"{rows}_lead", start=0, end=-1)
         sizes = [lead, self._constant(f"width_{width}", np.array([width]))]
         shape = self._node("Concat", sizes, f"{product}_shape", axis=0)
-        self._node("Reshape", [result, shape], product, allowzero=1)  # of an utterance there may be 0 new frames
+        self._node("Reshape", [result, shape], product, allowzero=1)  # an utterance may have 0 new frames
 
     def _one(self) -> str:
-        """The number 1, as the smaller one of 1 and the size of the first input. Where scales are multiplied in the
-        graph, ONNX Runtime joins a product, its scales and the bias to one operator; constants it multiplies before."""
+        """The number 1, computed as the minimum of 1 and the size of the first input. ONNX Runtime fuses a product, its
+        scales and the bias into one operator only if the graph multiplies the scales; it folds constants before."""
         size = self._node("Size", [self._input], "input_size")
         size = self._node("Cast", [size], "input_size_float", to=onnx.TensorProto.FLOAT)
         return self._node("Min", [size, self._constant("limit", np.float32(1))], "one")
@@ -136,14 +136,14 @@ class _Rewriter:
 
 
 def halve(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """The same graph, exactly, in fewer bytes: tensors whose values are all float16 are stored as such.
+    """The same graph, exactly, in fewer bytes: tensors whose values are all float16 are stored in float16.
 
-    They are cast to float32 when the file is opened. `asr.export.write` rounds the model that it exports for this.
+    They are cast to float32 when the file is opened. `asr.export.write` rounds the exported model for this.
     """
     out = onnx.ModelProto()
     out.CopyFrom(graph)
     casts, halves = [], []
-    inputs = {value.name for value in out.graph.input}  # of which some have defaults
+    inputs = {value.name for value in out.graph.input}  # some have defaults
     for tensor in out.graph.initializer:
         if tensor.data_type != onnx.TensorProto.FLOAT or len(tensor.dims) < 2 or tensor.name in inputs:
             continue
@@ -158,7 +158,7 @@ def halve(graph: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def replace_nodes(model: onnx.ModelProto, nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto]) -> None:
-    """Gives the graph other nodes and further constants. Constants that are made or not used any more leave it."""
+    """Replaces the nodes of the graph and adds constants. Constants that are computed or unused are removed."""
     graph = model.graph
     used = {name for node in nodes for name in node.input} - {name for node in nodes for name in node.output}
     used |= {value.name for value in graph.input}

@@ -1,5 +1,5 @@
-"""How large activations become after norms: an int8 product takes such rows in steps of one size (see
-asr.export.quantize). Their magnitudes vary little, by a factor of two between most rows and the largest one.
+"""The ranges of activations after norms, for int8 products with one scale for all rows (see asr.export.quantize).
+Their magnitudes vary little: the largest row is about twice most others.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from asr.runtime.onnx_session import open_session
 
 SAMPLE = Path(asr.__file__).parent / "samples" / "sample.wav"
 MARGIN = 1.25
-"""Range of an activation over the largest value that the examples have; what is beyond is clipped."""
+"""Range of an activation, relative to the largest value in the examples; larger values are clipped."""
 
 Array = npt.NDArray[Any]
 
 
-def ranges_behind_norms(
+def ranges_after_norms(
     graph: onnx.ModelProto, model: AsrModel, run: Callable[[Any, Array, Case], object], case: Case
 ) -> dict[str, float]:
-    """The range of each result of a norm that a constant matrix is multiplied with, by its name.
+    """The range of each norm's result that is multiplied by a constant matrix, keyed by name.
 
-    Products of the CTC heads are left out: rows that are not finite must show in the results.
+    Products of the CTC heads are left out, so that rows that are not finite show in the results.
 
-    run: steps a session of `graph` through features (1, T, 80) by the chunks of a case (`run_zipformer`).
-    case: its chunk and left context are used.
+    run: steps a session of `graph` through features (1, T, 80) with the chunks of a case (`run_zipformer`).
+    case: gives the chunk and the left context.
     """
     norms = {node.output[0] for node in graph.graph.node if node.op_type == "LayerNormalization"}
     constants = {tensor.name for tensor in graph.graph.initializer}
@@ -49,10 +49,10 @@ def ranges_behind_norms(
 
 
 class Recorder:
-    """A session of a graph, as ONNX Runtime's, which notes the largest magnitude of inner values."""
+    """An ONNX Runtime session that records the largest magnitude of inner values."""
 
     def __init__(self, graph: onnx.ModelProto, names: Sequence[str]) -> None:
-        """names: of the inner values."""
+        """names: names of the inner values."""
         self.largest = dict.fromkeys(names, 1e-12)
         probe = onnx.ModelProto()
         probe.CopyFrom(graph)
@@ -74,7 +74,7 @@ class Recorder:
 
 
 def _examples(model: AsrModel) -> Iterator[Array]:
-    """Features (T, 80) float32: the sample of speech that comes with the package, and noise as loud as the training."""
+    """Features (T, 80) float32 of the bundled speech sample, and of noise as loud as the training data."""
     with wave.open(str(SAMPLE)) as file:
         samples = np.frombuffer(file.readframes(file.getnframes()), np.int16)
     fbank = Fbank()

@@ -1,11 +1,10 @@
-"""Files for sherpa-onnx: the step function behind the interface that its streaming recognizer calls.
+"""Files for sherpa-onnx: the step function with the interface of its streaming recognizer.
 
-`zipformer2_ctc` has one file per latency and any batch. The runtime passes the states of a Zipformer by position: of
-each layer we use keys and the two halves of the values, the others are empty or go through unread.
+`zipformer2_ctc` has one file per latency and any batch size. The runtime passes the states of a Zipformer by position.
+For each layer we use the keys and the two halves of the values; the other states are empty or pass through.
 
-The file is AsrModel.step, traced: of letters alone, or of phones with a graph that finds words (see
-asr.export.decoding_graph). The runtime steps whole chunks only: a ragged tail is the business of its client, which
-sends some silence after the last sample.
+The file traces AsrModel.step, with the token head alone or with the phone head and a graph that finds words (see
+asr.export.decoding_graph). The runtime steps whole chunks only, so a client sends some silence after the last sample.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from asr.export.parity import (
     whole_lengths,
 )
 from asr.export.quantize import quantize
-from asr.export.ranges import ranges_behind_norms
+from asr.export.ranges import ranges_after_norms
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, LOG_FLOOR, NUM_MEL_BINS, SUBSAMPLING
 from asr.files import replacing
 from asr.model.encoder import Cache, EncoderCache, SpeakerCache
@@ -46,28 +45,28 @@ from asr.runtime.onnx_session import open_session
 
 STATES_OF_A_LAYER = ("cached_key", "cached_nonlin_attn", "cached_val1", "cached_val2", "cached_conv1", "cached_conv2")
 EMBED_STATES = (128, 3, 19)
-"""Per stream, as the runtime makes them. The first ones hold the sums of an encoder with a running mean."""
+"""Shapes per stream, as the runtime makes them. The first elements hold the sums of an encoder with a running mean."""
 NUM_CHUNKS = 50
 """Chunks of each case of the parity gate."""
 LETTERS, PHONES = 0, 2
-"""Places of the log-probabilities of a head in asr.export.parity.Stream."""
+"""Indexes of the heads in asr.export.parity.Stream."""
 README = """\
 # A streaming recognizer for sherpa-onnx
 
-`{model}` writes phones, and `HLG.fst` finds words by their pronunciations with a language model:
+`{model}` writes phones; `HLG.fst` finds words by their pronunciations with a language model:
 
     recognizer = sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(
         tokens="tokens.txt", model="{model}", ctc_graph="HLG.fst", num_threads=1)
     words = dict(line.split()[::-1] for line in open("words.txt", encoding="utf-8"))
     print(" ".join(words[str(id)] for id in recognizer.get_result_all(stream).words))
 
-The result's `text` is phones; its `words` are numbers, whose words are in `words.txt`.
+The result's `text` has phones; its `words` are numbers, which `words.txt` spells.
 """
 
 
 @dataclass(frozen=True)
 class ExportedFile:
-    """A file that was written, and how close it is to PyTorch."""
+    """A written file, and its difference from PyTorch."""
 
     path: Path
     size: int
@@ -76,11 +75,11 @@ class ExportedFile:
     max_error: float
     """Largest absolute difference of log-probabilities and of the last cache."""
     divergence: float
-    """Mean KL divergence of a frame's posteriors in nats."""
+    """Mean KL divergence of posteriors, in nats per frame."""
 
 
 class ZipformerGraph(nn.Module):
-    """`AsrModel.step` with its cache in the states of a Zipformer. phones: of which head the log_probs are."""
+    """`AsrModel.step` with its cache in the states of a Zipformer. phones: log_probs are those of the phone head."""
 
     def __init__(self, model: AsrModel, phones: bool = False) -> None:
         super().__init__()
@@ -90,8 +89,8 @@ class ZipformerGraph(nn.Module):
         """
         Args:
             x: (N, 4c + 3, 80) float32
-            states: of each layer `STATES_OF_A_LAYER`, (C, N, dim), (1, N, C, 0), (C, N, dim / 2) twice, (N, 1, 0)
-                twice; then embed_states (N, 128, 3, 19) and processed_lens (N,) int64, encoder frames so far.
+            states: for each layer `STATES_OF_A_LAYER`, (C, N, dim), (1, N, C, 0), (C, N, dim / 2) twice, (N, 1, 0)
+                twice; then embed_states (N, 128, 3, 19) and processed_lens (N,) int64, the encoder frames so far.
         Returns log_probs (N, c, V) and the next states.
         """
         layers = [states[index : index + 6] for index in range(0, len(states) - 2, 6)]
@@ -114,17 +113,17 @@ class ZipformerGraph(nn.Module):
 
 
 def require_known_states(model: AsrModel) -> None:
-    """ExportError for an encoder with a state that has no place in the contract."""
+    """Raises ExportError for an encoder with a state that the interface does not have."""
     cache = model.encoder.init_cache(1, 1)
     if type(cache) not in (EncoderCache, SpeakerCache):
         raise ExportError(
-            f"this model keeps the states {', '.join(cache._fields)}; sherpa-onnx carries "
-            f"{', '.join(SpeakerCache._fields)} only: export it as a native file"
+            f"this model has the states {', '.join(cache._fields)}; sherpa-onnx carries only "
+            f"{', '.join(SpeakerCache._fields)}: export it as a native file"
         )
 
 
 def zipformer_graph(model: AsrModel, chunk_size: int, left_context: int, phones: bool = False) -> onnx.ModelProto:
-    """The graph of one latency, with the metadata that the runtime reads; sizes in encoder frames."""
+    """The graph for one latency, with the metadata that the runtime reads; sizes are in encoder frames."""
     require_relative(model)
     require_known_states(model)
     config = model.config
@@ -170,17 +169,17 @@ def export_sherpa(
     license: str = "",
     words: DecodingGraph | None = None,
 ) -> list[ExportedFile]:
-    """Writes `zipformer2_ctc.<latency>ms.onnx` for each latency and `tokens.txt`; the names of int8 files say so.
+    """Writes `zipformer2_ctc.<latency>ms.onnx` (or `.int8.onnx`) for each latency, and `tokens.txt`.
 
-    With a decoding graph they are of the phone head, and `HLG.fst`, `words.txt` and `README.md` are beside them.
+    With a decoding graph the files use the phone head, and `HLG.fst`, `words.txt` and `README.md` are written, too.
 
     Args:
-        tokens: spelling of every token id.
-        folder: made where it is missing. All files are replaced at once, when all have passed the parity gate.
-        chunk_sizes: encoder frames of a chunk, each at least 1; one file for each.
-        left_context: encoder frames seen before a chunk, at least 1.
-        license: of the weights, SPDX; into the metadata.
-        words: the graph that finds words, of a model with these phones.
+            tokens: the spelling of each token id.
+            folder: created if missing. All files are replaced at once, after all have passed the parity gate.
+            chunk_sizes: encoder frames of a chunk, each at least 1; one file for each.
+            left_context: encoder frames before a chunk, at least 1.
+            license: of the weights, SPDX; written into the metadata.
+            words: the decoding graph, for a model with these phones.
     Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
     """
     if left_context < 1 or not chunk_sizes or min(chunk_sizes) < 1:
@@ -189,7 +188,7 @@ def export_sherpa(
         )
     folder = Path(folder)
     if folder.suffix == ".onnx":
-        raise ExportError(f"output {folder} must be a folder: there are several files")
+        raise ExportError(f"output {folder} must be a folder, because several files are written")
     suffix = ".int8.onnx" if int8 else ".onnx"
     written = []
     with Parts() as parts:
@@ -209,21 +208,21 @@ def export_sherpa(
 
 
 class Parts(ExitStack):
-    """Files of one export: none gets its name before all are good."""
+    """The files of one export; all get their names together, after all are written."""
 
     def of(self, path: Path) -> Path:
-        """Where `path` is to be written, in a folder that is made where it is missing."""
+        """The temporary path to write `path` to; its folder is created if missing."""
         path.parent.mkdir(parents=True, exist_ok=True)
         return self.enter_context(replacing(path, durable=True))
 
 
 def tokens_text(tokens: Sequence[str]) -> str:
-    """tokens.txt: the spelling and the number of every token."""
+    """The contents of tokens.txt: the spelling and the id of each token."""
     return "".join(f"{token} {id}\n" for id, token in enumerate(tokens))
 
 
 def run_zipformer(session: Any, features: FloatArray, case: Case) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Steps an opened file through features (N, T, 80), with states that start at zero and go round, as in the runtime.
+    """Steps a session through features (N, T, 80), with states that start at zero, like the runtime.
 
     Returns log_probs (N, T', V), last keys and values (N, L, C, dim).
     """
@@ -251,12 +250,12 @@ def write_gated(
     license: str,
     head: int,
 ) -> ExportedFile:
-    """Writes `part`, which is to become `path`, and holds what is on the disk to the bounds."""
+    """Writes `part`, which becomes `path`, and checks the written file against the bounds."""
     metadata = {p.key: p.value for p in graph.metadata_props} | ({"license": license} if license else {})
-    # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
+    # int8 rounding hides small faults of a graph, so the float graph is checked first.
     for rounded in (False, True) if int8 else (False,):
         if rounded:
-            graph = quantize(graph, ranges_behind_norms(graph, model, run_zipformer, cases[0]))
+            graph = quantize(graph, ranges_after_norms(graph, model, run_zipformer, cases[0]))
         graph = _with_metadata(graph, metadata)
         part.write_bytes(graph.SerializeToString(deterministic=True))
         max_error, divergence = _check(model, part, cases, rounded, path.name, head)
@@ -270,7 +269,7 @@ def _check(model: AsrModel, file: Path, cases: Sequence[Case], int8: bool, name:
         session = open_session(file.read_bytes(), name, "cpu", 1)
         for seed, case in enumerate(cases):
             features, _ = speech_like(model, case, seed)
-            features = np.maximum(features, np.float32(LOG_FLOOR))  # as every filterbank's are
+            features = np.maximum(features, np.float32(LOG_FLOOR))  # a filterbank gives no less
             features[:, 100:140] = LOG_FLOOR  # digital silence
             streams, (keys, values, *_) = step_torch(model, features, whole_lengths(features), case)
             expected = (np.stack([stream[head] for stream in streams]), keys, values)

@@ -1,9 +1,8 @@
-"""int8 matrix products with fixed scales, for the network for case and punctuation.
+"""int8 matrix products with fixed scales, for the punctuation network.
 
-A row of activations has the same bits in any batch, as in asr.export.quantize, which finds a scale for
-each row at run time. That is a dozen nodes a product, more than a product of twenty words costs. Here the scale of
-each operand is a constant: the network's activations after its norms hardly vary, so that example texts show their
-range.
+A row of activations gives the same bits in any batch, as in asr.export.quantize. That module computes a scale for each
+row at run time, which takes a dozen nodes per product and costs more than a product of twenty words. Here the scale of
+each operand is a constant: the network's activations after its norms hardly vary, so example texts show their range.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from asr.export.quantize import MAX_WEIGHT, NON_NEGATIVE, replace_nodes
 from asr.export.ranges import MARGIN, Recorder
 
 MIN_MATRIX = 4096
-"""Elements of a matrix that is worth storing in 8 bits."""
+"""Minimum number of elements for a matrix to be stored in int8."""
 
 Array = npt.NDArray[np.generic]
 
 
 def quantize_statically(graph: onnx.ModelProto, examples: Iterable[Mapping[str, Array]]) -> None:
-    """Makes integers of the constant matrices of `graph`: of those that are multiplied with, and of tables whose rows
-    are looked up, which become float32 row by row. examples: inputs of the graph."""
+    """Converts the constant matrices of `graph` to int8: those of products, and tables whose rows are looked up, which
+    are converted to float32 row by row. examples: inputs of the graph."""
     matrices = {
         tensor.name: to_array(tensor)
         for tensor in graph.graph.initializer
@@ -68,7 +67,7 @@ def quantize_statically(graph: onnx.ModelProto, examples: Iterable[Mapping[str, 
 
 
 def _by_column(matrix: Array, most: int) -> tuple[Array, Array]:
-    """Integers of a matrix up to `most`, and the scale of each column."""
+    """The matrix as integers up to `most`, and the scale of each column."""
     scale = np.maximum(np.abs(matrix).max(0) / most, 1e-12).astype(np.float32)
     return np.rint(matrix / scale).astype(np.int8), scale
 

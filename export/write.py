@@ -1,4 +1,4 @@
-"""One model file: graphs, metadata, the gate, and an atomic write."""
+"""Writes a model file: graphs, metadata, parity gate, and an atomic replacement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from asr._core import onnx_checksum
 from asr.export.graph import ExportError, decoder_graph, output_path, state_rows, step_graph
 from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, step_through, whole_lengths
 from asr.export.quantize import halve, quantize
-from asr.export.ranges import ranges_behind_norms
+from asr.export.ranges import ranges_after_norms
 from asr.files import replacing
 from asr.model.model import AsrModel
 from asr.runtime.metadata import ModelMetadata
@@ -27,7 +27,7 @@ from asr.training.pretrained import Pretrained
 
 @dataclass(frozen=True)
 class ExportReport:
-    """The written file, and its difference from PyTorch."""
+    """The written file and its difference from PyTorch."""
 
     path: Path
     size: int
@@ -49,17 +49,17 @@ def export_model(
     language: str = "",
     on_progress: Callable[[str], object] = lambda stage: None,
 ) -> ExportReport:
-    """Writes `pretrained` as one .onnx file that holds everything an app needs.
+    """Writes `pretrained` as one .onnx file with everything an app needs.
 
     Args:
-        path: replaced atomically, and only by a file that passed the parity gate.
+        path: replaced atomically, and only if the new file passes the parity gate.
         int8: quantize the matrix products (see asr.export.quantize).
-        chunk_size, left_context: defaults of the file in encoder frames; any others work at run time.
+        chunk_size, left_context: defaults of the file, in encoder frames; other values work at run time.
         rescore_ctc_weight: see asr.runtime.metadata.ModelMetadata.
         license: of the weights, SPDX; that of `pretrained` if empty.
-        language: what the model writes, a BCP 47 code such as "en"; empty: not stated.
-        on_progress: called with what is done next, for people.
-    Raises ExportError where the model cannot be exported or differs from PyTorch; OSError from writing.
+        language: language of the model, a BCP 47 code such as "en"; empty: not stated.
+        on_progress: called with a description of the next stage.
+    Raises ExportError if the model cannot be exported or differs from PyTorch; OSError from writing.
     """
     output: Path = output_path(path)
     model = in_half_precision(pretrained.model())
@@ -78,11 +78,11 @@ def export_model(
     decoder = decoder_graph(model)
     with replacing(output, durable=True) as part:
         on_progress("comparing the float32 file with PyTorch")
-        # The rounding of int8 hides small faults of a graph: the float graph is held to its own bounds first.
+        # int8 rounding hides small faults of a graph, so the float graph is checked first.
         parity = _write_and_check(model, graph, decoder, metadata, part)
         if int8:
             on_progress("quantizing, and comparing the int8 file with PyTorch")
-            ranges = ranges_behind_norms(graph, model, partial(_run, model), CASES[0])
+            ranges = ranges_after_norms(graph, model, partial(_run, model), CASES[0])
             graph, metadata = quantize(graph, ranges), replace(metadata, quantization="int8")
             parity = _write_and_check(model, graph, quantize(decoder), metadata, part)
         return ExportReport(output, part.stat().st_size, len(graph.graph.node), parity)
@@ -110,13 +110,13 @@ def _write_and_check(
     onnx.helper.set_model_props(halved, metadata.to_properties())
     path.write_bytes(with_checksum(halved))
     try:
-        return check_parity(model, OnnxModel(path))  # what is on the disk, opened as an app would
+        return check_parity(model, OnnxModel(path))  # the written file, opened as an app would
     except ModelError as error:
         raise ExportError(f"the exported file cannot be used: {error}") from error
 
 
 def with_checksum(model: onnx.ModelProto) -> bytes:
-    """The file of `model`: the checksum of what follows it, and the rest."""
+    """The bytes of the model file: the checksum first, then what it covers."""
     data = model.SerializeToString(deterministic=True)
     checksum = onnx.StringStringEntryProto(key="checksum", value=onnx_checksum(data))
     return onnx.ModelProto(metadata_props=[checksum]).SerializeToString() + data
@@ -124,7 +124,8 @@ def with_checksum(model: onnx.ModelProto) -> bytes:
 
 @torch.no_grad()
 def in_half_precision(model: AsrModel) -> AsrModel:
-    """Rounds the matrices of `model` to values of float16, so that a file of half the size is the same model."""
+    """Rounds the matrices of `model` to float16 values, so that storing them in float16 loses nothing."""
+
     for parameter in model.parameters():
         half = parameter.half().float()
         if parameter.dim() >= 2 and half.isfinite().all():

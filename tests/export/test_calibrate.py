@@ -56,7 +56,7 @@ def test_it_writes_rows_and_leaves_the_rest(copied: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "give what is to be written: --language"),
+        ([], "nothing to write: give --language"),
         (["--language", "German"], "language is 'German', it must be a BCP 47 code such as 'en' or 'de-CH', or empty"),
         (["--lm-weights", "0.5,0.5"], "lm_weights must be 4 finite numbers (lm_weight, lm_word_bonus, "),
         (["--lm-weights", "50,0,0,0"], "lm_weights: lm_weight must be in [0, 10]"),
@@ -77,8 +77,7 @@ def test_an_older_file_has_no_calibration(copied: Path, capsys: pytest.CaptureFi
     in_former_format(copied, copied, 3)
     assert main(["calibrate", str(copied), "--language", "en"]) == 1
     assert (
-        "is of format 3, which has no calibration (since 4): write it again with `asr export`"
-        in capsys.readouterr().err
+        "has format 3, which has no calibration (since 4): write it again with `asr export`" in capsys.readouterr().err
     )
 
 

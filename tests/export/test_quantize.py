@@ -15,7 +15,7 @@ from onnx.numpy_helper import from_array, to_array
 from asr._core import ONNX_OPSET
 from asr.export.parity import Case
 from asr.export.quantize import MAX_WEIGHT, halve, quantize
-from asr.export.ranges import ranges_behind_norms
+from asr.export.ranges import ranges_after_norms
 from asr.features import NUM_MEL_BINS
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 
@@ -99,7 +99,7 @@ def test_range_exceeds_the_largest_example_by_a_quarter() -> None:
         largest.append(float(abs(normed).max()))
 
     encoder = SimpleNamespace(mean=torch.zeros(NUM_MEL_BINS), inverse_std=torch.ones(NUM_MEL_BINS))
-    found = ranges_behind_norms(graph, SimpleNamespace(encoder=encoder), run_whole, Case(1, 16, 0, 1))
+    found = ranges_after_norms(graph, SimpleNamespace(encoder=encoder), run_whole, Case(1, 16, 0, 1))
     assert len(largest) > 1
     assert found == {"rows": pytest.approx(1.25 * max(largest))}
 

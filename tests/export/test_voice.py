@@ -66,7 +66,7 @@ def test_the_mean_of_old_and_new_is_written(
     moved = [name for name, value in learned.items() if not value.allclose(before[name], atol=1e-7)]
     assert moved and all(after[name].allclose((before[name] + learned[name]) / 2, atol=1e-6) for name in moved)
     out = " ".join(capsys.readouterr().out.split())
-    assert "2 recordings that were kept out: word errors" in out and str(mine) in out
+    assert "2 held-out recordings: word errors" in out and str(mine) in out
 
 
 def test_the_written_model_is_in_8_bits(
