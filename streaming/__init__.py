@@ -1,4 +1,4 @@
-"""Live recognition: audio in as it is spoken, words out a fraction of a second later. Never imports PyTorch.
+"""Live recognition: audio goes in as it is spoken, words come out a fraction of a second later. Never imports PyTorch.
 
 Importing this package is cheap: every name is loaded when it is first used.
 """

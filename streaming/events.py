@@ -1,6 +1,6 @@
-"""Events of a stream: partial and final text, as shown and as recognized, gaps in the audio, errors.
+"""Events of a stream: partial and final text, gaps in the audio, and errors.
 
-Times are seconds from the start of the stream; lost audio counts as time that passed.
+Times are in seconds from the start of the stream; lost audio counts as time.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from asr.runtime.search import Word
 class Event:
     """Base of all events.
 
-    text: words as they are shown, separated by spaces, but at a line break; for Gap and Error a sentence for people.
+    text: the words as shown, separated by spaces or line breaks; for Gap and Error a sentence for people.
     start, end: seconds from the start of the stream.
-    words: those of `text`; one that stands for several spoken words, such as "9:30", has their times and their least
-        confidence. Empty for Gap and Error.
-    raw, raw_words: the words as they are recognized; where none are given, `text` and `words`.
+    words: the words of `text`. A word that stands for several spoken words, such as "9:30", has their times and their
+        lowest confidence. Empty for Gap and Error.
+    raw, raw_words: the words as recognized; default: `text` and `words`.
     """
 
     type: ClassVar[str]
@@ -38,7 +38,7 @@ class Event:
             object.__setattr__(self, "raw_words", self.words)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: times to the millisecond, confidences to three digits; `raw` if it is not `text`."""
+        """Plain values for JSON: times to the millisecond, confidences to three digits; `raw` if it differs."""
         values = {
             "type": self.type,
             "text": self.text,
@@ -52,12 +52,12 @@ class Event:
 
 
 def to_words(rows: Iterable[tuple[str, float, float, float]]) -> tuple[Word, ...]:
-    """From the core's rows: text, start, end and confidence."""
+    """Words from the core's rows of text, start, end and confidence."""
     return tuple(Word(*row) for row in rows)
 
 
 def spaced(words: Iterable[str], before: str = "") -> list[str]:
-    """The words, each with the space before it, but where a line breaks. before: the text that they go on from."""
+    """The words, each after its space unless a line break separates them. before: the preceding text."""
     spelled = []
     for word in words:
         spelled.append(word if not before or before[-1] == "\n" or word[:1] == "\n" else f" {word}")
@@ -66,7 +66,7 @@ def spaced(words: Iterable[str], before: str = "") -> list[str]:
 
 
 def joined(words: Iterable[str]) -> str:
-    """Words with a space between them, but where a line breaks."""
+    """Words joined by spaces, or by their line breaks."""
     return "".join(spaced(words))
 
 
@@ -81,10 +81,10 @@ def _plain_values(words: tuple[Word, ...]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Partial(Event):
-    """The current utterance as recognized so far. The next Partial or Final replaces it; it may be empty.
+    """The current utterance as recognized so far; may be empty. The next Partial or Final replaces it.
 
-    num_stable: leading words of `text` of which fewer than 1 in 100 change in a later Partial. (A second pass
-    encodes the whole utterance, so its Final may still differ.)
+    num_stable: leading words of `text` that hardly change: fewer than 1 in 100 differ in a later Partial. (A second
+    pass encodes the whole utterance, so its Final may still differ.)
     """
 
     type: ClassVar[str] = "partial"
@@ -97,9 +97,9 @@ class Partial(Event):
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another sentence that an utterance may have been.
+    """An alternative hypothesis of an utterance.
 
-    text: words as they are shown, without punctuation, separated by spaces.
+    text: the words as shown, without punctuation, separated by spaces.
     confidence: the probability that this is what was said.
     """
 
@@ -108,21 +108,21 @@ class Alternative:
     confidence: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, as `Event.to_dict`."""
+        """Plain values for JSON, like `Event.to_dict`."""
         return {"text": self.text, "confidence": round(self.confidence, 3), "words": _plain_values(self.words)}
 
 
 @dataclass(frozen=True)
 class Final(Event):
-    """An utterance that has ended. It will not change.
+    """An utterance that has ended. It does not change.
 
-    It is empty only where it was nothing but spoken commands.
+    It is empty only if it consisted of spoken commands.
 
-    num_taken_back: so many finals before it are taken back, those that are not taken back already ("scratch that").
+    num_taken_back: this many earlier finals that are not yet taken back are taken back ("scratch that").
 
-    endpoint: what ended it: one of the rules, "silence_after_speech", "silence_without_speech" and "max_utterance", or
-        "end_of_audio", which a gap is too.
-    alternatives: up to `max_alternatives` other sentences, the likeliest first.
+    endpoint: what ended the utterance: the rule "silence_after_speech", "silence_without_speech" or "max_utterance", or
+        "end_of_audio", also at a gap.
+    alternatives: up to `max_alternatives` other hypotheses, most likely first.
     """
 
     type: ClassVar[str] = "final"
@@ -132,7 +132,7 @@ class Final(Event):
     num_taken_back: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """`alternatives` and `num_taken_back` only if there are any."""
+        """Includes `alternatives` and `num_taken_back` only if there are any."""
         values = super().to_dict() | {"endpoint": self.endpoint}
         if self.alternatives:
             values["alternatives"] = [other.to_dict() for other in self.alternatives]
@@ -140,12 +140,12 @@ class Final(Event):
 
 
 class Gap(Event):
-    """Audio between `start` and `end` never arrived. The utterance before it was ended by a Final."""
+    """Audio between `start` and `end` never arrived. A Final ended the utterance before it."""
 
     type = "gap"
 
 
 class Error(Event):
-    """Something is wrong with the audio or its source; the stream goes on."""
+    """A problem with the audio or its source; the stream continues."""
 
     type = "error"

@@ -1,4 +1,4 @@
-"""The recognizer: a model and how to run it. Immutable, shared by any number of streams and threads.
+"""The recognizer: a model and its options. Immutable, shared by any number of streams and threads.
 
 recognizer = Recognizer()                      # the bundled model
 stream = recognizer.stream()
@@ -41,34 +41,34 @@ class Recognizer:
     __doc__ = (
         """Assets (models and lists) and the options of recognition.
 
-    model: an exported `.onnx` file, an `OnnxModel` to share, or None for the bundled one: int8, or float32 on a GPU;
+    model: an exported `.onnx` file, an `OnnxModel` to share, or None for the bundled model: int8, or float32 on a GPU;
         CUDA has no int8 kernels.
-    lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` to share, None for none, or "auto":
-        the bundled one with the bundled model, none with another.
-    neural_lm: neural language model that rescores finals, a file of `asr export` or one to share, None for none, or
-        "auto": the bundled one with the bundled language model.
-    hotwords: words and phrases that are expected, for the beam searches: a list such as ["Abbey Road", "Leighton:2"],
-        or a file with one a line. Each of its letters counts `hotword_boost` nats, or the number after a colon or tab;
-        behind an equals sign may be what it sounds like, as in "Nguyen = win, new yen". Capitals, digits and signs are
-        written as they are given. A line that cannot be used is left out; `warnings` names it.
-    phrases: a grammar that replaces free speech, such as voice commands: a list, or a file with one phrase a line. Only
-        these are recognized, one after the other, and "[unk]" for other speech, without language model and decoder.
-    punctuation: model for case and punctuation, a file or one to share, None for none, or "auto": the bundled one with
-        an English model. Without one formatted text is in small letters. Endpoints depend on it, however text is shown.
-    mask: words and phrases that are not to be shown, a list, or a file with one a line: their letters become stars.
-    replace: what is written in place of words and phrases, applied last: a list such as
-        ["my address -> 12 Main Street"], or a file with one a line.
-    command_list: spoken commands of one's own, beside those of `commands`, which it turns on: a list such as
-        ["next item -> new line"], or a file with one a line.
-    provider: "cpu" | "cuda". num_threads: of ONNX Runtime, for each step.
+    lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` to share, None for none, or "auto": the
+        bundled one for the bundled model, none for another.
+    neural_lm: neural language model that rescores finals: a file of `asr export`, one to share, None for none, or
+        "auto": the bundled one for the bundled language model.
+    hotwords: expected words and phrases, for the beam searches: a list such as ["Abbey Road", "Leighton:2"], or a file
+        with one per line. Each letter adds `hotword_boost` nats, or the number after a colon or tab. An equals sign
+        introduces words that sound like it: "Nguyen = win, new yen". Capitals, digits and signs are written as given.
+        Lines that cannot be used are skipped; `warnings` names them.
+    phrases: a grammar that replaces free speech, such as voice commands: a list, or a file with one phrase per line.
+        Only sequences of these phrases are recognized, and "[unk]" for other speech, without language model and
+    decoder. punctuation: model for case and punctuation: a file, one to share, None for none, or "auto": the bundled
+        one for an English model. Without one, formatted text is in lower case. Endpoints use it even if text is not
+    formatted. mask: words and phrases to hide, a list, or a file with one per line: their letters become stars.
+    replace: replacements of words and phrases, applied last: a list such as ["my address -> 12 Main Street"], or a file
+        with one per line.
+    command_list: spoken commands in addition to those of `commands`, which it turns on: a list such as
+        ["next item -> new line"], or a file with one per line.
+    provider: "cpu" | "cuda". num_threads: threads of ONNX Runtime for each step.
 
-    Options, which are attributes too:
+    Options, which are also attributes:
 
     """
         + "\n    ".join(f"{name}: {described(option)}" for name, option in OPTIONS.items())
         + """
 
-    Raises ValueError for a value outside these, and for a model that cannot be used.
+    Raises ValueError for a value out of range, and for a model that cannot be used.
     """
     )
 
@@ -82,7 +82,7 @@ class Recognizer:
         "options",
         "punctuator",
         "segment_options",
-    )  # so that assigning to an option is an error
+    )  # options cannot be assigned
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Recognizer:
         _opened: dict[str, tuple[object, Any]] | None = None,
         **options: Unpack[OptionValues],
     ) -> None:
-        chosen = Options(**options)  # so that wrong ones raise before files are opened
+        chosen = Options(**options)  # raises for wrong options before files are opened
         hotwords, phrases, mask = _copied(hotwords), _copied(phrases), _copied(mask)
         replace, command_list = _copied(replace), _copied(command_list)
         self._given: dict[str, Any] = {
@@ -119,7 +119,7 @@ class Recognizer:
             **options,
         }
         self._opened = dict(_opened or {})
-        """Open assets, each with the key that it was made from: a variant takes those over whose keys are equal."""
+        """Open assets and the keys that they were made from; a variant takes over those with equal keys."""
 
         former = self._opened.get("model")
         self.onnx: OnnxModel = self._open(
@@ -134,7 +134,7 @@ class Recognizer:
         )
         if punctuation == "auto":
             punctuation = bundled_punctuation() if metadata.language.split("-")[0] == "en" else None
-        # Before the language model, whose opening returns the memory that is free by then.
+        # Before the language model: opening that returns free memory to the system.
         self.punctuator: Punctuation | None = self._open(
             "punctuation", (punctuation, num_threads), lambda: _open_punctuation(punctuation, num_threads)
         )
@@ -151,7 +151,7 @@ class Recognizer:
         if lm == "bundled":
             _check_bundled_lm(tokens)
         self.language_model: NgramLm | None = self._open("lm", lm, lambda: _open_lm(lm)) if lm else None
-        # It is of use where words come from the n-grams, and knows those of the bundled ones.
+        # Only useful if the words come from the n-grams; the bundled one knows the words of the bundled n-grams.
         if neural_lm == "auto":
             neural_lm = bundled_neural_lm() if phones and lm in ("bundled", BUNDLED, str(BUNDLED)) else None
         self.neural_model: NeuralLmFile | None = None
@@ -205,7 +205,7 @@ class Recognizer:
         return self._opened[what][1]
 
     def _warm_up(self) -> None:
-        """The first run of each graph takes several times as long: better now than with the first words."""
+        """Runs each graph once: the first run takes several times as long, and should not delay the first words."""
         num_frames = SUBSAMPLING * self.chunk_size + FEATURE_OVERLAP
         silence = np.zeros((num_frames, self.onnx.metadata.num_mel_bins), np.float32)
         self.onnx.encode(silence, self.chunk_size, self.left_context)
@@ -213,9 +213,9 @@ class Recognizer:
             self.onnx.score([[0]], np.zeros((1, self.onnx.metadata.dim), np.float32))
 
     def with_options(self, **changes: Any) -> Recognizer:
-        """This recognizer with `changes`; it shares all unchanged assets, so it is made at once.
+        """This recognizer with `changes`; it shares all unchanged assets, so this is fast.
 
-        Raises ValueError as the class itself does.
+        Raises ValueError like the constructor.
         """
         return type(self)(**{**self._given, **changes}, _opened=self._opened)
 
@@ -231,7 +231,7 @@ class Recognizer:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about lines of lists that are left out; each names its line."""
+        """Sentences about skipped lines of lists; each names its line."""
         return tuple(self.fusion.warnings) if self.fusion else ()
 
     @property
@@ -245,7 +245,7 @@ class Recognizer:
         return self.options.left_context_ms // ENCODER_FRAME_MS
 
     def stream(self) -> Stream:
-        """A new stream: it holds all state of one source of audio, and serves one thread at a time."""
+        """A new stream: it has the state of one audio source and is used by one thread at a time."""
         return Stream(self)
 
 
@@ -284,11 +284,11 @@ def _open_lm(lm: str | Path | NgramLm) -> NgramLm:
 
 
 def _check_bundled_lm(symbols: Sequence[str]) -> None:
-    """ValueError for a model with other letters than those of the bundled language model."""
+    """Raises ValueError for a model with other characters than those of the bundled language model."""
     letters = {letter for symbol in symbols for letter in symbol if letter.isalpha()}
     if other := "".join(sorted(letters - set(string.ascii_uppercase))):
         shown = other if len(other) <= 12 else f"{other[:12]}..."
         raise ValueError(
-            f"lm 'bundled' has English words in capital letters, and this model also writes {shown!r}: make a language "
+            f"lm 'bundled' has English words in capital letters, but this model also writes {shown!r}: make a language "
             "model of its words with `asr lm train`, or use none"
         )

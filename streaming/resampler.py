@@ -1,4 +1,4 @@
-"""Resampling of live audio to 16 kHz, and the checks that every push of audio passes."""
+"""Resampling of live audio to 16 kHz, and checks of pushed audio."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from asr._core import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, Resampler
 from asr.features import SAMPLE_RATE
 
 MAX_CHANNELS = 64
-"""Most channels of an array of samples: with more, its axes are probably swapped."""
+"""Maximum channels of an array of samples; with more, its axes are probably swapped."""
 
 __all__ = ["MAX_SAMPLE_RATE", "MIN_SAMPLE_RATE", "SAMPLE_RATE", "Resampler", "check_sample_rate", "check_samples"]
 
 
 def check_sample_rate(sample_rate: int) -> None:
-    """ValueError unless `sample_rate` is a whole number of Hz in [1000, 768000]."""
+    """Raises ValueError unless `sample_rate` is a whole number of Hz in [1000, 768000]."""
     whole = isinstance(sample_rate, (int, np.integer)) and not isinstance(sample_rate, bool)
     if not whole or not MIN_SAMPLE_RATE <= sample_rate <= MAX_SAMPLE_RATE:
         raise ValueError(
@@ -23,7 +23,7 @@ def check_sample_rate(sample_rate: int) -> None:
 
 
 def check_samples(samples: np.ndarray) -> None:
-    """ValueError unless `samples` is a one-dimensional array of float32 or int16."""
+    """Raises ValueError unless `samples` is a one-dimensional array of float32 or int16."""
     if not isinstance(samples, np.ndarray):
         raise ValueError(f"samples are a {type(samples).__name__}; expected a NumPy array of float32 or int16")
     if samples.dtype != np.float32 and samples.dtype != np.int16:
@@ -39,9 +39,10 @@ def check_samples(samples: np.ndarray) -> None:
 
 
 def mono(samples: np.ndarray) -> np.ndarray:
-    """(num_samples,), or (num_samples, num_channels) whose channels are averaged; float32 or int16 -> (num_samples,).
+    """(num_samples,), or (num_samples, num_channels) with channels to average; float32 or int16 -> (num_samples,).
 
-    ValueError for everything else.
+    Raises ValueError for anything else.
+
     """
     if isinstance(samples, np.ndarray) and samples.ndim == 2 and 1 <= samples.shape[1] <= MAX_CHANNELS:
         check_samples(samples[:, 0])

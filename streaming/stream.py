@@ -1,7 +1,7 @@
-"""A stream: one source of audio, of any sample rate, with a clock that lost audio cannot set wrong.
+"""A stream: one source of audio at any sample rate, with a clock that counts lost audio.
 
-All of recognition but the network is in C++ (csrc/stream.h). The owner of a stream runs the network where the stream
-waits for it (`pending`): a stream by itself does so at once; a server does so for many together (`work.compute`).
+Everything but the network is in C++ (csrc/stream.h). The owner of a stream runs the network when the stream waits for
+it (`pending`). A stream on its own does so immediately; a server does so for many streams at once (`work.compute`).
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """Takes audio, gives events. Made by `Recognizer.stream`; serves one thread at a time.
+    """Takes audio and returns events. Made by `Recognizer.stream`; used by one thread at a time.
 
-    The text depends on the audio only, not on how it was cut into calls.
+    The text depends only on the audio, not on how it is split into calls.
 
-    A network that cannot be run raises `StreamFailed`, whose cause is the network's error. Every later call but
-    `events` raises it again; events from before it can still be taken.
+    If the network fails, `StreamFailed` is raised, with the network's error as its cause. Every later call except
+    `events` raises it again; earlier events can still be read.
     """
 
     def __init__(self, recognizer: Recognizer, deferred: bool = False) -> None:
-        """deferred: only queue what is accepted; the owner calls `pending` and has what it gives computed."""
+        """deferred: audio is only queued; the owner calls `pending` and computes the work that it returns."""
         self._core = _core.Stream(recognizer.segment_options)
         self._recognizers = deque([recognizer])
-        """The one in use, and those that were changed to since."""
+        """The current recognizer, and the later ones of `change`."""
         self._num_changes = 0
         self._deferred = deferred
         self._events: list[Event] = []
         self._cause: Exception | None = None
         self.caches: dict[int, Cache] = {}
-        """Of the encoder: of the stream (0), and of the views of the second pass."""
+        """States of the encoder: of the stream (0), and of the views of the second pass."""
 
     @property
     def sample_offset(self) -> int:
-        """Position of the next sample in the stream, in samples of 16 kHz, gaps included."""
+        """Position of the next sample in the stream, in samples at 16 kHz, including gaps."""
         return self._core.sample_offset
 
     def accept_waveform(
@@ -55,23 +55,23 @@ class Stream:
     ) -> None:
         """Continue with `samples`, shape (num_samples,), float32 in ±1 or int16, of any length.
 
-        Shape (num_samples, num_channels), as soundfile.read gives it, is averaged over its channels.
+        The channels of shape (num_samples, num_channels), as from soundfile.read, are averaged.
 
-        `sample_rate` in Hz, in [1000, 768000]; anything but 16000 is resampled.
-        Samples that are not finite, or beyond 1e9, count as silence; an Error event says so, once until the next gap.
-        Loudness is not evened out: speech at a thousandth of full scale is silence, and clipped speech is understood
-        as far as it goes. A constant offset does not matter. Whatever comes, what follows it is understood.
+        `sample_rate` is in Hz, in [1000, 768000]; other rates than 16000 are resampled.
+        Samples that are not finite, or beyond 1e9, count as silence; an Error event reports them, once until the next
+        gap. Loudness is not normalized: speech at a thousandth of full scale is silence, and clipped speech is
+        recognized as well as possible. A constant offset does not matter. Bad audio does not affect the audio after it.
         Raises ValueError for another shape, dtype or rate, and after `finish`.
         """
         samples = mono(samples)
         check_sample_rate(sample_rate)
         audio: np.ndarray = np.ascontiguousarray(samples)
-        # In seconds, so that the core has to copy little of what waits.
+        # In seconds of 16 kHz audio, so that the core copies little of what it queues.
         for begin in range(0, len(audio) or 1, sample_rate):
             self._do(self._core.accept, audio[begin : begin + sample_rate], sample_rate)
 
     def gap(self, num_samples: int, sample_rate: int = SAMPLE_RATE) -> None:
-        """Report that `num_samples` of audio were lost here: ends the utterance, reports a Gap. 0 does nothing.
+        """Report that `num_samples` of audio were lost: ends the utterance and adds a Gap event. 0 does nothing.
 
         Raises ValueError for a number outside [0, 2**48], another rate, and after `finish`.
         """
@@ -81,28 +81,28 @@ class Stream:
         self._do(self._core.gap, num_samples, sample_rate)
 
     def end_utterance(self) -> None:
-        """End the utterance here, whatever the endpoint rules say; its Final follows. The audio goes on.
+        """End the utterance here, regardless of the endpoint rules; its Final follows. The audio continues.
 
         Raises ValueError after `finish`.
         """
         self._do(self._core.end_utterance)
 
     def change(self, recognizer: Recognizer) -> None:
-        """End the utterance here; what follows is recognized by `recognizer`. ValueError after `finish`."""
+        """End the utterance here; `recognizer` recognizes later audio. Raises ValueError after `finish`."""
         self._recognizers.append(recognizer)
         self._do(self._core.change, recognizer.segment_options)
 
     def finish(self) -> None:
-        """End the audio: the rest is decoded, the last utterance reported. A second call has no effect."""
+        """End the audio: decodes the rest and ends the last utterance. A second call has no effect."""
         self._do(self._core.finish)
 
     def report(self, event: Event) -> None:
-        """Put an event of the owner's own among the others."""
+        """Queue an event of the owner's."""
         self._take_events()
         self._events.append(event)
 
     def report_error(self, text: str) -> None:
-        """Put an Error event, a sentence about the source of the audio, among the others."""
+        """Queue an Error event, with a sentence about the source of the audio."""
         now = self.sample_offset / SAMPLE_RATE
         self.report(Error(text, now, now))
 
@@ -127,20 +127,20 @@ class Stream:
         return Work(self, self._recognizers[0], work)
 
     def answer(self, method: Callable[..., None], *answer: Any) -> None:
-        """Gives the core the answer to its work, by a method of `_core.Stream`; an invalid answer fails the stream."""
+        """Passes the answer of the work to a method of `_core.Stream`; an invalid answer fails the stream."""
         try:
             method(self._core, *answer)
         except Exception as error:
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """The network could not be run: the stream can no longer be used."""
+        """Report that the network failed: the stream can no longer be used."""
         self._cause = self._cause or error
         self._core.fail(f"{type(error).__name__}: {error}")
 
     @property
     def wanted_s(self) -> float:
-        """Seconds of audio that complete a chunk, when all is done: with less, nothing new will be recognized."""
+        """Seconds of audio missing for the next chunk, if all queued work is done."""
         return self._core.num_wanted / SAMPLE_RATE
 
     def _do(self, call: Callable[..., None], *arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""The network of a stream: what `asr._core.Stream` asks for, computed for one stream or for many in one run."""
+"""The network's work for streams: what `asr._core.Stream` asks for, computed for one or many streams in one run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from asr.streaming.stream import Stream
 
 COMMON_FRAMES = 200
-"""2 s. Longer second passes than 30 s go in steps of 30 s, a multiple of it: only the last step is ever filled up."""
+"""2 s. Second passes of more than 30 s run in steps of 30 s, a multiple of it, so only the last step is padded."""
 
 
 WorkOfCore = _core.EncoderStep | _core.DecoderScoring | _core.PunctuationUnits | _core.PieceTree
@@ -40,8 +40,8 @@ class Work:
 
     @property
     def num_frames(self) -> int:
-        """Feature frames that the step is run with: on a GPU, which takes as long for one utterance as for many, second
-        passes are filled up to a common length."""
+        """Feature frames of the step. On a GPU, which takes as long for one utterance as for many, second passes are
+        padded to a common length."""
         step, model = self.work, self.recognizer.onnx
         assert isinstance(step, _core.EncoderStep)
         if not (step.view and model.provider != "cpu" and model.metadata.batch_invariant):
@@ -52,7 +52,7 @@ class Work:
 def compute(batch: Sequence[Work]) -> None:
     """Does the work of `batch`, all of one `kind`, in one run of the network, and answers the streams.
 
-    Never raises: a stream whose work fails says so in the next call of it.
+    Never raises: a stream whose work failed raises in its next call.
     """
     first = batch[0]
     try:
@@ -72,7 +72,8 @@ def compute(batch: Sequence[Work]) -> None:
 
 
 def _punctuate(work: Work, units: _core.PunctuationUnits) -> None:
-    """Failure costs case and punctuation, not the words."""
+    """If this fails, case and punctuation are missing but not the words."""
+
     try:
         assert work.recognizer.punctuator is not None
         answer = work.recognizer.punctuator.answer_units(units)

@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   asr_model_options_init(&options, sizeof options);
-  options.lm_path = argv[3]; /* without one the bundled model spells words by their sound, and most are wrong */
+  options.lm_path = argv[3]; /* without one the bundled model spells words by their sound, mostly wrong */
   if (argc >= 5) options.punctuation_path = argv[4];
   if (argc == 6) options.neural_lm_path = argv[5];
   live = !strcmp(argv[2], "-");

@@ -60,7 +60,7 @@ int main(int argc, char** argv) try {
   const char* problem = live ? nullptr : wav_open(file.get(), &num_samples);
   if (problem) throw std::runtime_error(path + ": " + problem);
   asr::ModelOptions options;
-  options.lm_path = argv[3];  // without one the bundled model spells words by their sound, and most are wrong
+  options.lm_path = argv[3];  // without one the bundled model spells words by their sound, mostly wrong
   if (argc >= 5) options.punctuation_path = argv[4];
   if (argc == 6) options.neural_lm_path = argv[5];
   const asr::Model model(argv[1], options);

@@ -1,8 +1,7 @@
-"""Audio files as a live source: WAV, FLAC, Ogg, Opus, MP3 and others that libsndfile reads, block by block.
+"""Audio files as a live source: WAV, FLAC, Ogg, Opus, MP3 and the other formats of libsndfile, block by block.
 
-ffmpeg, where it is installed, reads what libsndfile cannot: WebM, MP4, M4A, AAC, WMA, AMR. Standard input is a source
-as well. WAV, AIFF, AU, FLAC and raw samples are read from a pipe as they come; the other formats cannot be read before
-they have ended.
+If ffmpeg is installed, it reads what libsndfile cannot: WebM, MP4, M4A, AAC, WMA, AMR. Standard input is a source, too.
+WAV, AIFF, AU, FLAC and raw samples are decoded from a pipe as they arrive; other formats only after the pipe has ended.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ if TYPE_CHECKING:
 
 BLOCK_S = 0.1
 MAX_BLOCK_SIZE = 1 << 20
-"""Most samples of a block in all channels: bounds memory, whatever rate and number of channels a file claims."""
+"""Maximum samples of a block, over all channels; bounds memory for any rate and number of channels in a header."""
 MAX_PIPED = 1 << 29
-"""Bytes of a format that cannot be read as it comes, which have to be kept until it has ended."""
+"""Maximum bytes from a pipe in a format that cannot be decoded as it arrives; they are kept until the pipe ends."""
 STDIN = "-"
 _STREAMED = (b"RIFF", b"RF64", b"FORM", b".snd", b"fLaC")
-"""First bytes of the formats that libsndfile reads without seeking to the end."""
+"""Magic numbers of the formats that libsndfile reads without seeking to the end."""
 _HEAD = 16
 _TOLERANCE = 2 * 1152
-"""Samples by which an MP3 may be shorter than its header says: its last frames are padding."""
+"""Samples that an MP3 may lack compared with its header: its last frames are padding."""
 
 
 def read_blocks(
@@ -52,15 +51,15 @@ def read_blocks(
     block_s: float = BLOCK_S,
     max_s: float = float("inf"),
 ) -> Generator[tuple[np.ndarray, int], None, None]:
-    """Blocks of `block_s` seconds: (num_samples,) float32 in ±1, channels averaged, and the sample rate in Hz.
+    """Yields blocks of `block_s` seconds: (num_samples,) float32 in ±1, channels averaged, and the sample rate in Hz.
 
-    path: "-" is standard input; or an open file with a `fileno`, which stays open.
-    raw_rate: the content is raw samples of this rate, int16, little-endian, mono.
-    stopped: asked while a pipe keeps the reader waiting; when true, the audio has ended.
-    max_s: longest audio that is taken, in seconds.
+    path: a path, "-" for standard input, or an open file with a `fileno`, which stays open.
+    raw_rate: the content is raw samples at this rate: int16, little-endian, mono.
+    stopped: called while the reader waits for a pipe; if true, the audio has ended.
+    max_s: maximum duration of the audio, in seconds.
 
-    Several Ogg or MP3 recordings in one file follow each other.
-    Raises AudioFileError for what cannot be read; where a file ends before it should, after its last block.
+    Concatenated Ogg or MP3 recordings in one file are read one after the other.
+    Raises AudioFileError for unreadable content; for a truncated file, after its last block.
     """
     name = name_of(path)
     done_s = 0.0
@@ -70,7 +69,7 @@ def read_blocks(
                 for samples, sample_rate in _read(source, mp3_length, name, raw_rate, block_s, done_s, max_s):
                     done_s += len(samples) / sample_rate
                     if done_s > max_s:
-                        raise AudioFileError(f"{name} lasts more than {max_s:g} s; at most {max_s:g} s are taken")
+                        raise AudioFileError(f"{name} lasts more than {max_s:g} s; the maximum is {max_s:g} s")
                     yield samples, sample_rate
             if done_s == 0 and not stopped():
                 raise AudioFileError(f"{name} holds no audio")
@@ -81,28 +80,28 @@ def read_blocks(
         if done_s:
             raise AudioFileError(f"cannot read {name} after {done_s:.1f} s: {printable(reason)}") from error
         if "does not exist" in reason:  # libsndfile of a damaged MP3
-            reason = "It is damaged, or no audio."
+            reason = "It is damaged, or not audio."
         hint = ""
         if isinstance(error, TypeError):
             hint = "; for raw 16-bit samples give --raw-rate"
         elif isinstance(path, (str, Path)) and hasattr(error, "error_string"):
-            hint = " Another program may: ffmpeg -i FILE -f wav - | asr-stream --file -"
+            hint = " Another program may read it: ffmpeg -i FILE -f wav - | asr-stream --file -"
         raise AudioFileError(f"cannot read {name}: {printable(reason)}{hint}") from error
 
 
 def duration_s(path: str | Path, raw_rate: int | None = None) -> float:
-    """Duration that a file states, in seconds; 0 where it is unknown."""
+    """Duration in the file's header, in seconds; 0 if unknown."""
     import soundfile
 
     with contextlib.suppress(RuntimeError, TypeError, OSError, ValueError):
-        if Path(path).is_file():  # not a pipe, whose header would be gone
+        if Path(path).is_file():  # reading a pipe would consume its header
             with soundfile.SoundFile(os.fsencode(path), **_raw(raw_rate)) as file:
                 return file.frames / file.samplerate if file.frames < UNKNOWN_FRAMES else 0.0
     return 0.0
 
 
 def name_of(path: str | Path | IO[bytes]) -> str:
-    """For people."""
+    """The file's name for messages."""
     if not isinstance(path, (str, Path)):
         return "the file"
     return "standard input" if path == STDIN else printable(str(path))
@@ -111,10 +110,10 @@ def name_of(path: str | Path | IO[bytes]) -> str:
 def _read(
     source: Any, mp3_length: bool, name: str, raw_rate: int | None, block_s: float, done_s: float, max_s: float
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """The blocks of one recording, of which `done_s` of audio were read before, in seconds, and at most `max_s` may be.
+    """Yields the blocks of one recording; `done_s` seconds of audio were read before, out of at most `max_s`.
 
-    mp3_length: whether it states its length, if it is an MP3.
-    Raises AudioFileError before the first block where the header states more, and after the last one where it is less.
+    mp3_length: for an MP3, whether its header has the length.
+    Raises AudioFileError before the first block if the header has more than `max_s`; after the last if it is truncated.
     """
     from asr.streaming.audio.sequential_file import SequentialFile
 
@@ -124,7 +123,7 @@ def _read(
         if isinstance(source, _Pipe) or promised >= UNKNOWN_FRAMES or (file.format == "MP3" and not mp3_length):
             promised = 0
         elif (length_s := done_s + promised / sample_rate) > max_s:
-            raise AudioFileError(f"{name} lasts {length_s:.0f} s; at most {max_s:g} s are taken")
+            raise AudioFileError(f"{name} lasts {length_s:.0f} s; the maximum is {max_s:g} s")
         block_size = max(1, min(int(block_s * sample_rate), MAX_BLOCK_SIZE // file.channels))
         while len(block := file.read(block_size, dtype="float32", always_2d=True)):
             num_frames += len(block)
@@ -135,7 +134,7 @@ def _read(
             promised_s = present_s / max(share, 1e-9)
         elif promised <= num_frames + (_TOLERANCE if file.format == "MP3" else 0):
             return
-    raise AudioFileError(f"{name} is cut short: it holds {present_s:.1f} s of the {promised_s:.1f} s it promises")
+    raise AudioFileError(f"{name} is cut short: it holds {present_s:.1f} s of the {promised_s:.1f} s in its header")
 
 
 def _raw(rate: int | None) -> dict[str, Any]:
@@ -148,8 +147,8 @@ def _raw(rate: int | None) -> dict[str, Any]:
 def _open(
     path: str | Path | IO[bytes], raw: bool, stopped: Callable[[], object]
 ) -> Iterator[tuple[list[tuple[Any, bool]], bool]]:
-    """The recordings that libsndfile can read, each with whether it is an MP3 that states its length, and whether the
-    last one is complete, as far as the file states it."""
+    """The recordings of a file, each with whether it is an MP3 with a length in its header, and whether the last one is
+    complete, as far as the headers show."""
     with contextlib.ExitStack() as stack:
         file: Any
         if not isinstance(path, (str, Path)):
@@ -173,7 +172,7 @@ def _open(
             if raw or head.startswith(_STREAMED):
                 yield [(pipe, False)], True
                 return
-            # A file that begins with zeros is not audio, and may have no end: /dev/zero.
+            # A file that begins with zeros is not audio, and may be endless: /dev/zero.
             content = pipe.read_all() if head.strip(b"\0") else head
             if kind_of(head) in FFMPEG_KINDS:
                 file = stack.enter_context(tempfile.TemporaryFile())
@@ -207,7 +206,7 @@ def _open(
         elif isinstance(path, (str, Path)) and path != STDIN and Path(path).is_file():
             sources = [os.fsencode(path)]  # libsndfile knows headerless formats by their suffix
         elif not isinstance(file, io.BytesIO):
-            os.lseek(file.fileno(), 0, os.SEEK_SET)  # `file.seek` may have moved in the buffer only
+            os.lseek(file.fileno(), 0, os.SEEK_SET)  # `file.seek` may move only within its buffer
             sources = [file.fileno()]
         yield list(zip(sources, mp3_lengths, strict=True)), whole
 
@@ -221,7 +220,7 @@ def _open_stdin() -> io.FileIO:
 
 
 class Section:
-    """A part of a file, as a file."""
+    """A part of a file as a file."""
 
     def __init__(self, file: IO[bytes], begin: int, end: int) -> None:
         self._file, self._begin, self._end = file, begin, end
@@ -243,9 +242,9 @@ class Section:
 
 
 class _Pipe:
-    """A pipe that looks like a very long file to libsndfile: it wants to seek, but reads in order what we let it.
+    """A pipe that looks like a very long file to libsndfile, which wants to seek but reads in order.
 
-    The last bytes read are kept, so that it can look at a header twice; beyond the bytes that have come there are none.
+    The last bytes read are kept, so that it can read a header twice.
     """
 
     LENGTH = 1 << 60
@@ -256,7 +255,7 @@ class _Pipe:
         self._file = file
         self._stopped = stopped
         self._content = bytearray()
-        self._begin = 0  # of the content, in the file
+        self._begin = 0  # position of the content in the file
         self._position = 0
         self._ended = False
 
@@ -286,18 +285,18 @@ class _Pipe:
         return data
 
     def read_all(self) -> bytes:
-        """All of the input; AudioFileError when that is more than is kept."""
+        """All of the input. Raises AudioFileError if it exceeds MAX_PIPED."""
         while self._receive():
             if len(self._content) > MAX_PIPED:
                 raise AudioFileError(
-                    f"more than {MAX_PIPED >> 20} MB came through a pipe, in a format that cannot be read before it "
-                    "has ended; write it to a file"
+                    f"more than {MAX_PIPED >> 20} MB came through a pipe in a format that cannot be read before the "
+                    "pipe ends; write it to a file"
                 )
         return bytes(self._content)
 
     def _receive(self) -> bool:
-        """Waits for more; false at the end."""
-        if os.name == "posix":  # elsewhere pipes cannot be waited for
+        """Waits for more bytes; false at the end."""
+        if os.name == "posix":  # other systems cannot wait for a pipe
             while not self._ended and not select.select([self._file], [], [], BLOCK_S)[0]:
                 self._ended = bool(self._stopped())
         piece = b"" if self._ended or self._stopped() else self._file.read(self.PIECE) or b""

@@ -1,8 +1,8 @@
-"""One opening of an input device: PortAudio fills a ring buffer, and no Python runs for it.
+"""Capture from one open input device: PortAudio fills a ring buffer without running Python.
 
-PortAudio calls the ring's own C function, so that capture goes on while the interpreter is busy: sounddevice
-takes a function pointer instead of a callable (an idea of python-rtmixer). Where a release of sounddevice
-lacks that private way in, a Python callback calls that function instead.
+PortAudio calls the ring buffer's C function, so capture continues while the interpreter is busy: sounddevice accepts a
+function pointer instead of a callable (an idea of python-rtmixer). If a release of sounddevice lacks this private
+interface, a Python callback calls the C function.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from asr.streaming.audio.reporting_thread import ReportingThread
 BLOCK_S = 0.02
 """Audio per callback."""
 LATENCY_S = {"ALSA": 0.1}
-"""Options of a host API other than its defaults. ALSA's callbacks come from a thread like any other: with its
-default of 40 ms a busy machine loses audio now and then."""
+"""Host API options that differ from the defaults. ALSA's callbacks run on an ordinary thread: with the default of 40
+ms, a busy machine sometimes loses audio."""
 RING_S = 30.0
-"""Seconds that recognition may fall behind before audio is lost."""
+"""Seconds that recognition may lag before audio is lost."""
 CLOSE_TIMEOUT_S = 2.0
 
 _PA_STREAM_CALLBACK = ctypes.CFUNCTYPE(
@@ -29,7 +29,7 @@ _PA_INPUT_OVERFLOW = 2
 
 
 class CaptureDevice(Protocol):
-    """A device that fills a ring; see `Capture`."""
+    """A device that fills a ring buffer; see `Capture`."""
 
     sample_rate: int
     ring: RingBuffer
@@ -48,12 +48,12 @@ class CaptureDevice(Protocol):
 
 
 class Capture:
-    """A running input stream. `ring` is what it has captured; it may be read after `close` as well."""
+    """A running input stream. `ring` holds the captured audio; it can be read after `close`, too."""
 
     def __init__(
         self, sounddevice: Any, device: int, host_api: str, sample_rate: int, num_channels: int, channel: int
     ) -> None:
-        """Opens and starts the device, with `num_channels`, of which `channel`, counted from 0, is kept.
+        """Opens and starts the device with `num_channels`; keeps `channel`, counted from 0.
 
         Raises sounddevice.PortAudioError.
         """
@@ -73,7 +73,7 @@ class Capture:
         try:
             self._stream.start()
         except BaseException:
-            self._stream.close()  # else the device stays taken, and every other attempt to open it fails
+            self._stream.close()  # otherwise the device stays busy, and every later attempt to open it fails
             raise
 
     def _open_native(self, sounddevice: Any, options: dict[str, Any]) -> Any:
@@ -85,7 +85,7 @@ class Capture:
                 userdata=sounddevice._ffi.cast("void*", userdata),
                 **options,
             )
-        except (AttributeError, TypeError, AssertionError):  # private names: they may change
+        except (AttributeError, TypeError, AssertionError):  # the private names may change
             return None
 
     def _open_python(self, sounddevice: Any, options: dict[str, Any]) -> Any:
@@ -100,41 +100,41 @@ class Capture:
 
     @property
     def num_received(self) -> int:
-        """Samples that came so far, those included that were lost."""
+        """Samples received so far, including lost ones."""
         return self.ring.num_written + self.ring.num_dropped
 
     @property
     def num_input_overflows(self) -> int:
-        """Number of times that the sound system reported lost audio."""
+        """How often the sound system reported lost audio."""
         return self.ring.num_input_overflows
 
     @property
     def first_sample_ns(self) -> int:
-        """Time of the first sample, on the clock of `time.monotonic_ns`; 0 before it came."""
+        """Time of the first sample on the clock of `time.monotonic_ns`; 0 before it."""
         first = self.ring.first_callback_ns
         return first and first - int(BLOCK_S * 1e9)
 
     @property
     def last_sample_ns(self) -> int:
-        """Time of the last sample, on the same clock; 0 before the first came."""
+        """Time of the last sample on the same clock; 0 before the first."""
         return self.ring.last_callback_ns
 
     @property
     def active(self) -> bool:
-        """False when the stream has ended by itself, or PortAudio does not know it any more."""
+        """False if the stream ended by itself, or PortAudio does not know it anymore."""
         try:
             return bool(self._stream.active)
         except self._portaudio_error:
             return False
 
     def close(self, abort: bool = False) -> bool:
-        """Stops the device: after what it still holds was delivered, or at once (`abort`).
+        """Stops the device, after its pending audio was delivered or immediately (`abort`).
 
-        Returns False when it does not answer within two seconds, as a device that was pulled out may; it is
-        then left to itself.
+        Returns False if it does not respond within two seconds, as an unplugged device may do; it is then left to
+        itself.
         """
 
-        def stop() -> None:  # sounddevice ignores errors of a device that is lost
+        def stop() -> None:  # sounddevice ignores errors of a lost device
             (self._stream.abort if abort else self._stream.stop)()
             self._stream.close()
 

@@ -1,7 +1,7 @@
-"""Properties of a file that libsndfile does not report: its kind, truncation, and recordings that follow.
+"""File properties that libsndfile does not report: the format, truncation, and concatenated recordings.
 
-Ogg and MP3 files may be written one after the other (RFC 3533, section 4; MP3 by `cat`), and libsndfile reads the
-first. It reads the rest of a cut Ogg, WAV, AIFF, AU or W64 file without an error.
+Ogg and MP3 files may be concatenated (RFC 3533, section 4; MP3 by `cat`); libsndfile reads only the first recording. It
+also reads a truncated Ogg, WAV, AIFF, AU or W64 file without an error.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import re
 from typing import IO
 
 UNKNOWN_SIZE = 0x7FFF0000
-"""A stated length from which on a file was written to a pipe, by a program that did not know the length."""
+"""Header lengths from this value on mean that the file was written to a pipe, with an unknown length."""
 UNKNOWN_FRAMES = 1 << 62
 """libsndfile's number for a FLAC stream of unknown length."""
 FFMPEG_KINDS = {"matroska": "WebM or Matroska", "mov": "MP4 or M4A", "aac": "AAC", "asf": "WMA", "amr": "AMR"}
-"""Demultiplexers of ffmpeg for what libsndfile cannot read, and what people call the files."""
+"""ffmpeg's demuxers for formats that libsndfile cannot read, and the usual names of these formats."""
 
 _MP3_BITRATES = (  # kbit/s, layer III: MPEG 1, and MPEG 2 and 2.5
     (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
@@ -30,7 +30,7 @@ class AudioFileError(ValueError):
 
 
 def kind_of(head: bytes) -> str:
-    """ "ogg", "mp3", one of FFMPEG_KINDS, or "" for what libsndfile knows best. head: at least 16 bytes."""
+    """ "ogg", "mp3", a key of FFMPEG_KINDS, or "" for all other formats. head: at least 16 bytes."""
     if head.startswith(b"OggS"):
         return "ogg"
     if head.startswith(b"\x1aE\xdf\xa3"):
@@ -49,9 +49,9 @@ def kind_of(head: bytes) -> str:
 
 
 def parts(file: IO[bytes], kind: str, size: int) -> tuple[list[tuple[int, int]], bool]:
-    """The recordings of a file that can be sought in, as (begin, end) in bytes, and whether the last one is whole.
+    """The recordings of a seekable file as (begin, end) in bytes, and whether the last one is complete.
 
-    kind: see `kind_of`; a file of another kind is one recording. size: of the file, in bytes.
+    kind: see `kind_of`; a file of another kind is one recording. size: bytes of the file.
     """
     if kind == "ogg":
         return _ogg_parts(file, size)
@@ -61,9 +61,9 @@ def parts(file: IO[bytes], kind: str, size: int) -> tuple[list[tuple[int, int]],
 
 
 def share_present(log: str) -> float:
-    """The share of its audio that a WAV, AIFF, AU or W64 file holds, in [0, 1].
+    """The share of its audio that a WAV, AIFF, AU or W64 file contains, in [0, 1].
 
-    log: libsndfile's, `SoundFile.extra_info`, which has the sizes that the header claims.
+    log: libsndfile's log, `SoundFile.extra_info`, which has the sizes of the header.
     """
     for line in log.splitlines():
         found = re.match(r"\s*(data|SSND|Data Size|riff|Riff size) *: *(\d+) \(should be (\d+)\)", line)
@@ -75,7 +75,7 @@ def share_present(log: str) -> float:
 
 
 def knows_length(file: IO[bytes], begin: int) -> bool:
-    """Whether an MP3 recording states its length; else libsndfile estimates it from the size of its first frames."""
+    """Whether an MP3 header has the length; otherwise libsndfile estimates it from the size of the first frames."""
     return _xing(file, begin)[0] > 0
 
 
@@ -113,7 +113,7 @@ def _mp3_parts(file: IO[bytes], size: int) -> list[tuple[int, int]]:
 
 
 def _xing(file: IO[bytes], begin: int) -> tuple[int, int]:
-    """Frames and bytes of the recording as its first frame has them; 0 where it does not."""
+    """Frames and bytes of the recording according to its first frame; 0 if it does not state them."""
     file.seek(begin + _id3_size(file, begin))
     frame = file.read(4 + 32 + 16)
     if not _mp3_frame_size(frame[:4]):
@@ -140,20 +140,20 @@ def _id3_size(file: IO[bytes], begin: int) -> int:
 
 
 def _find_mp3(file: IO[bytes], begin: int) -> int | None:
-    """Offset of the next recording, at `begin` or soon after; None where there is none."""
+    """Offset of the next recording, at `begin` or soon after; None if there is none."""
     file.seek(begin)
     data = file.read(_MP3_SEARCHED)
     for at in range(len(data) - 4):
         if data.startswith(b"ID3", at):
             return begin + at
         size = _mp3_frame_size(data[at : at + 4])
-        if size and _mp3_frame_size(data[at + size : at + size + 4]):  # one header alone may be chance
+        if size and _mp3_frame_size(data[at + size : at + size + 4]):  # a single header may be a coincidence
             return begin + at
     return None
 
 
 def _mp3_frame_size(header: bytes) -> int:
-    """Bytes of the layer III frame that begins with these four; 0 when none does."""
+    """Bytes of the layer III frame that begins with these four bytes; 0 if none does."""
     if len(header) < 4 or header[0] != 0xFF or header[1] & 0xE6 != 0xE2:
         return 0
     version, bitrate, rate = header[1] >> 3 & 3, header[2] >> 4, header[2] >> 2 & 3

@@ -1,4 +1,4 @@
-"""ffmpeg, a program that people install: the audio of WebM, MP4 and other files, as a stream of WAV."""
+"""Runs ffmpeg, an external program: decodes the audio of WebM, MP4 and other files into a WAV stream."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from asr.streaming.audio.containers import FFMPEG_KINDS, AudioFileError
 from asr.text import printable
 
 _CUT = re.compile("premature|partial file|truncat|invalid data", re.IGNORECASE)
-"""Messages of ffmpeg about a truncated file, for which its exit status is 0."""
+"""Messages of ffmpeg about a truncated file; its exit status is 0 for them."""
 
 
 class Ffmpeg:
-    """A running ffmpeg. A context manager; `output` is what it writes."""
+    """A running ffmpeg, as a context manager; `output` is its standard output."""
 
     def __init__(self, file: IO[bytes], kind: str, name: str) -> None:
-        """file: with a `fileno`, read from its beginning. kind: of FFMPEG_KINDS. name: for messages.
+        """file: a file with a `fileno`, read from its beginning. kind: of FFMPEG_KINDS. name: for messages.
 
-        AudioFileError where ffmpeg is not installed. Only the demultiplexer of `kind` is used, and nothing but the file
-        is opened: playlists, which name other files and addresses, are not read.
+        Raises AudioFileError if ffmpeg is not installed. Only the demuxer of `kind` is used, and only this file is
+        opened: playlists, which name other files and addresses, are not read.
         """
         program = shutil.which("ffmpeg")
         if program is None:
             raise AudioFileError(
-                f"{name} is {FFMPEG_KINDS[kind]}, which ffmpeg reads, and that is not installed: "
+                f"{name} is {FFMPEG_KINDS[kind]}, which needs ffmpeg, and ffmpeg is not installed: "
                 "sudo apt-get install ffmpeg (https://ffmpeg.org elsewhere)"
             )
         self._name = name
@@ -42,7 +42,7 @@ class Ffmpeg:
         self.output: Any = self._process.stdout
 
     def check(self) -> None:
-        """AudioFileError when ffmpeg, whose output has ended, could not read all of the file."""
+        """Raises AudioFileError if ffmpeg could not read the whole file. To be called after `output` has ended."""
         status = self._process.wait()
         self._errors.seek(0)
         lines = [line for line in self._errors.read(1 << 16).decode(errors="replace").splitlines() if line.strip()]

@@ -1,8 +1,7 @@
-"""The microphone: finds and opens the input device, notices when it is gone, and opens it again.
+"""The microphone: finds and opens the input device, detects its loss, and opens it again.
 
-A device that disappears raises no error: its callbacks stop. So missing callbacks are detected, the loss is
-reported and ends the utterance, the device is opened again with growing pauses, and the time without it is
-accounted for as a gap.
+A device that disappears raises no error: its callbacks stop. So missing callbacks are detected, the loss is reported
+and ends the utterance, the device is reopened with back-off, and the time without it counts as a gap.
 
     with Microphone() as microphone:
         while True:
@@ -36,7 +35,7 @@ INSTALL_LINE = "sudo apt-get install libportaudio2"
 
 
 class MicrophoneError(ValueError):
-    """There is no microphone, it cannot be opened, or PortAudio is missing. The message states what to do."""
+    """There is no microphone, it cannot be opened, or PortAudio is missing. The message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class InputDevice:
 class Block:
     """Audio, float32 in ±1, shape (num_samples,), of `sample_rate` Hz; `gap` samples were lost just before.
 
-    error: what went wrong with the device before this, for people; empty when all is well. lost: the device is gone,
-    and nothing comes until it has been opened again.
+    error: a problem of the device before this block, as a sentence; empty if there is none. lost: the device is gone,
+    and no audio follows until it has been reopened.
     """
 
     samples: np.ndarray
@@ -66,7 +65,7 @@ class Block:
     lost: bool = False
 
     def put_into(self, stream: Stream) -> None:
-        """Tells `stream` all that is in here."""
+        """Passes the error, the gap and the audio to `stream`."""
         if self.lost:
             stream.end_utterance()
         if self.error:
@@ -76,7 +75,7 @@ class Block:
 
 
 def list_devices() -> list[InputDevice]:
-    """The input devices. Raises MicrophoneError when PortAudio is missing or fails."""
+    """The input devices. Raises MicrophoneError if PortAudio is missing or fails."""
     sounddevice = _import_sounddevice()
     with _errors_of_portaudio(sounddevice):
         apis = sounddevice.query_hostapis()
@@ -96,11 +95,11 @@ def list_devices() -> list[InputDevice]:
 
 
 class Microphone:
-    """An open microphone. One thread reads it; capture does not wait for that thread."""
+    """An open microphone, read by one thread; capture does not wait for that thread."""
 
     KIND = "microphone"
     SILENCE_LIMIT_S: float = max(0.5, 10 * BLOCK_S)
-    """A device from which nothing comes for so long is lost."""
+    """A device that delivers nothing for this many seconds is lost."""
     START_LIMIT_S: float = 5.0
     """The same before its first sample: a sound server may take seconds to start."""
 
@@ -108,11 +107,11 @@ class Microphone:
         """Opens `device`: an index of `list_devices`, a part of a name, or None for the default.
 
         channel: which of the device's channels to record, counted from 1.
-        rescan: whether PortAudio may be restarted to find a device that was plugged in again, or what is the default
-        now. Off by default, because that closes every other PortAudio stream of the process.
-        A default device is kept until it is lost, unless the sound server moves what is open, as PulseAudio and
+        rescan: whether PortAudio may be restarted to find a device that was plugged in again, or the current default
+        device. Off by default, because a restart closes every other PortAudio stream of the process.
+        A default device is kept until it is lost, unless the sound server moves open streams, as PulseAudio and
         PipeWire do.
-        Raises MicrophoneError when there is none, or it cannot be opened, or has no such channel.
+        Raises MicrophoneError if there is none, it cannot be opened, or it does not have the channel.
         """
         if isinstance(channel, bool) or not isinstance(channel, int) or not 1 <= channel <= MAX_CHANNELS:
             raise MicrophoneError(f"channel is {channel!r}; it must be a whole number in [1, {MAX_CHANNELS}]")
@@ -120,7 +119,7 @@ class Microphone:
         self._channel = channel
         self._sounddevice = _import_sounddevice()
         self.device = _find_device(self._sounddevice, device)
-        # Numbers change when devices come and go; the default is whatever it is by then.
+        # Numbers change when devices come and go, so a lost device is found by name; the default is the current one.
         self._wanted = None if device is None else self.device.name
         self._begin()
 
@@ -135,18 +134,18 @@ class Microphone:
 
     @property
     def sample_rate(self) -> int:
-        """Sample rate of the samples that are read, in Hz: 16000, or the device's own rate when it refuses that."""
+        """Sample rate of the samples, in Hz: 16000, or the device's own rate if it refuses 16000."""
         return self._capture.sample_rate
 
     @property
     def first_sample_ns(self) -> int:
-        """When the first sample since the device was opened was captured, on the clock of `time.monotonic_ns`."""
+        """Time of the first sample since the device was opened, on the clock of `time.monotonic_ns`."""
         return self._capture.first_sample_ns
 
     def read(self, timeout_s: float = 0.1) -> Block | None:
-        """The next audio, or what happened to the device; None when nothing came within `timeout_s`.
+        """The next audio, or an event of the device; None if nothing came within `timeout_s`.
 
-        After `close` the rest of what was captured, then None at once.
+        After `close`: the rest of the captured audio, then None immediately.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -160,7 +159,7 @@ class Microphone:
             time.sleep(POLL_S)
 
     def read_into(self, stream: Stream, timeout_s: float = 0.1) -> bool:
-        """Moves the next audio, gap or error into `stream`. False when nothing came within `timeout_s`."""
+        """Moves the next audio, gap or error into `stream`. False if nothing came within `timeout_s`."""
         block = self.read(timeout_s)
         if block is not None:
             block.put_into(stream)
@@ -191,7 +190,7 @@ class Microphone:
         self._overflow_reported = -OVERFLOW_REPORT_S
 
     def _overflow_error(self) -> Block | None:
-        """An error that the sound system lost audio, if it did and none was reported within the last seconds."""
+        """An error about audio lost by the sound system, unless one was reported within the last seconds."""
         capture = self._capture
         num_new = capture.num_input_overflows - self._num_overflows
         now = time.monotonic()
@@ -203,13 +202,13 @@ class Microphone:
         return Block(_EMPTY, capture.sample_rate, error=f"the sound system lost audio before it got here, {times}")
 
     def _watch(self) -> Block | None:
-        """An error about the device, if there is one."""
+        """An error about the device, if any."""
         if self._opening is not None:
             self._opening.check()
             return self._take_over() if self._reopened is not None else None
         capture = self._capture
         now = time.monotonic()
-        # Time during which this process did not look, be it busy or suspended, is not silence of the device.
+        # While this process did not run (busy or suspended), the device was not necessarily silent.
         self._silent_s += min(now - self._watched, 10 * POLL_S)
         self._watched = now
         if capture.num_received != self._num_received:
@@ -223,7 +222,7 @@ class Microphone:
         return None
 
     def _reopen(self) -> None:
-        """In its own thread, because a dead device may hold up every call for seconds."""
+        """Runs in its own thread, because a dead device may block every call for seconds."""
         released = self._capture.close(abort=True)
         attempt = 0
         while not self._closed:
@@ -244,7 +243,7 @@ class Microphone:
             released = capture.close(abort=True)
 
     def _take_over(self) -> Block:
-        """Goes on with the device as opened again; the time without it is a gap."""
+        """Continues with the reopened device; the time without it is a gap."""
         lost, self._capture = self._capture, self._reopened
         assert self._capture is not None
         self._opening, self._reopened = None, None
@@ -256,8 +255,8 @@ class Microphone:
         return Block(_EMPTY, rate, max(0, round(lost_ns * rate / 1e9)), error)
 
     def _find_again(self) -> None:
-        """Looks for the device as it is now."""
-        # Which fails where an earlier attempt got no further than this.
+        """Looks up the device among the present ones."""
+        # Terminating fails if an earlier attempt failed after terminating.
         with contextlib.suppress(self._sounddevice.PortAudioError):
             self._sounddevice._terminate()
         with _errors_of_portaudio(self._sounddevice):
@@ -265,7 +264,7 @@ class Microphone:
         self.device = _find_device(self._sounddevice, self._wanted)
 
     def _open(self) -> CaptureDevice:
-        """Opens the device at 16 kHz, or else as it likes it best."""
+        """Opens the device at 16 kHz, or at its default rate."""
         device, channel = self.device, self._channel
         if channel > device.num_channels:
             raise MicrophoneError(
@@ -289,7 +288,7 @@ _EMPTY = np.zeros(0, np.float32)
 
 @contextlib.contextmanager
 def _errors_of_portaudio(sounddevice: Any) -> Iterator[None]:
-    """They become a MicrophoneError."""
+    """Converts PortAudio errors to MicrophoneError."""
     try:
         yield
     except sounddevice.PortAudioError as error:
@@ -299,14 +298,14 @@ def _errors_of_portaudio(sounddevice: Any) -> Iterator[None]:
 def _import_sounddevice() -> Any:
     try:
         import sounddevice
-    except OSError as error:  # it looks for the library when it is imported
+    except OSError as error:  # importing sounddevice loads the library
         raise MicrophoneError(
             f"PortAudio is not installed ({error}), so no microphone can be opened.\n"
             f"  Debian, Ubuntu:  {INSTALL_LINE}\n"
             "  Fedora:          sudo dnf install portaudio\n"
             "  macOS, Windows:  pip install --force-reinstall sounddevice"
         ) from error
-    except Exception as error:  # PortAudioError is one, as PortAudio is initialized too
+    except Exception as error:  # includes PortAudioError: importing initializes PortAudio, too
         raise MicrophoneError(
             f"the sounddevice package cannot be imported ({error}): pip install sounddevice"
         ) from error

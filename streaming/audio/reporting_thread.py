@@ -1,4 +1,4 @@
-"""Threads that do not die without a word: an exception of one is raised where its work is waited for."""
+"""Threads that report their exceptions to whoever waits for their work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class ReportingThread(threading.Thread):
-    """A daemon thread, started at once, that keeps the exception of `work` for `check`."""
+    """A daemon thread that starts at once and keeps an exception of `work` for `check`."""
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         super().__init__(name=name, daemon=True)
@@ -22,6 +22,6 @@ class ReportingThread(threading.Thread):
             self._error = error
 
     def check(self) -> None:
-        """Raises what `work` has raised."""
+        """Raises the exception of `work`, if any."""
         if self._error is not None:
             raise self._error

@@ -1,4 +1,4 @@
-"""soundfile's file, read from its beginning to its end."""
+"""A soundfile that is read sequentially."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import soundfile
 class SequentialFile(soundfile.SoundFile):
     """Never seeks.
 
-    soundfile seeks to where it is after every block of a file that it can seek in. That makes libmpg123 lose the bits
-    that a frame borrows from those before it: it writes errors to file descriptor 2, and the samples differ.
+    soundfile seeks to its current position after every block of a seekable file. That makes libmpg123 lose the bits
+    that a frame takes from earlier frames: it writes errors to file descriptor 2, and the samples differ.
     """
 
     def seekable(self) -> bool:

@@ -1,8 +1,8 @@
-"""System audio: what the computer plays, that is the monitor of the default output of PulseAudio or PipeWire.
+"""System audio: what the computer plays, recorded from the monitor of the default output of PulseAudio or PipeWire.
 
-PortAudio usually does not see monitors, so pactl names the output and parec, of the same package, records it. Both
-speak to PulseAudio and to PipeWire's pipewire-pulse. When another output becomes the default one, as when headphones
-are plugged in, capture goes over to it.
+PortAudio usually does not see monitors, so pactl names the output and parec, from the same package, records it. Both
+work with PulseAudio and PipeWire's pipewire-pulse. If another output becomes the default, for example when headphones
+are plugged in, capture switches to it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from asr.text import printable
 
 LATENCY_MS = 50
 PIECE = 4 * SAMPLE_RATE // 50
-"""Bytes that are read at a time, at most: 20 ms."""
+"""Maximum bytes per read: 20 ms."""
 ASK_S = 5.0
 _ENVIRONMENT = {"LC_ALL": "C"}
 
 
 class SystemAudio(Microphone):
-    """The sound that the computer plays, read like a microphone."""
+    """The sound that the computer plays, with the interface of a microphone."""
 
     KIND = "system audio"
-    # An output that is asleep gives nothing; one that is gone ends parec.
+    # An idle output delivers nothing; parec ends if its output is gone.
     SILENCE_LIMIT_S = START_LIMIT_S = float("inf")
 
     def __init__(self) -> None:
-        """Raises MicrophoneError when there is no sound server, no output, or no program that records it."""
+        """Raises MicrophoneError if there is no sound server, no output, or no program to record it."""
         self._rescan = True
         self._find_again()
         self._begin()
@@ -80,19 +80,19 @@ def _start(*command: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=os.environ | _ENVIRONMENT,
-        start_new_session=True,  # Ctrl-C is ours: what is in the pipe then is read as well
+        start_new_session=True,  # Ctrl-C must not end it: the rest of the pipe is still read
         bufsize=0,
     )
 
 
 class MonitorCapture:
-    """A running parec, which fills a ring: a `CaptureDevice`."""
+    """A running parec that fills a ring buffer: a `CaptureDevice`."""
 
     sample_rate = SAMPLE_RATE
     num_input_overflows = 0
 
     def __init__(self, sink: str) -> None:
-        """sink: the output's name. A parec that ends at once is seen by `active`."""
+        """sink: the output's name. If parec ends immediately, `active` is false."""
         self.ring = RingBuffer(int(RING_S * SAMPLE_RATE))
         self.first_sample_ns = self.last_sample_ns = 0
         format = ("--raw", "--format=float32le", f"--rate={SAMPLE_RATE}", "--channels=1")
@@ -104,18 +104,18 @@ class MonitorCapture:
 
     @property
     def num_received(self) -> int:
-        """As of `Capture`."""
+        """See `Capture`."""
         return self.ring.num_written + self.ring.num_dropped
 
     @property
     def active(self) -> bool:
-        """False when parec has ended, or another output is the default one. Raises what a thread has raised."""
+        """False if parec has ended, or another output is the default. Raises the exception of a thread."""
         for thread in self._threads:
             thread.check()
         return self._threads[0].is_alive()
 
     def close(self, abort: bool = False) -> bool:
-        """Stops recording. True: nothing is left open."""
+        """Stops recording. Always True: nothing stays open."""
         for process in (self._recorder, self._watcher):
             process.terminate()
         for thread in self._threads:
@@ -147,4 +147,4 @@ class MonitorCapture:
         try:
             return default_output() != self._sink
         except MicrophoneError:
-            return False  # if it is gone, parec ends
+            return False  # parec ends if its output is gone

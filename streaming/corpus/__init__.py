@@ -1,1 +1,1 @@
-"""`asr transcribe`: the recordings of a corpus become text, on all cores of one machine or of many."""
+"""`asr transcribe`: transcribes a corpus on all cores of one or many machines."""

@@ -1,4 +1,4 @@
-"""`asr transcribe`: text for every recording of a corpus, and a manifest of it to train on."""
+"""`asr transcribe`: transcribes every recording of a corpus and writes a manifest for training."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from asr.tables import Recording, Refusal
 from asr.text import printable
 
 DESCRIPTION = """\
-Text for every recording of a corpus. DIR gets a file of JSON lines for each, with words, times and confidence, and
-manifest.jsonl, which `asr prepare manifest` takes. What is there already is not done again: call it once more to go on
-after Ctrl-C, a crash or a full disk. The others continue when a recording fails; all that failed are named at the end.
+Transcribe every recording of a corpus. DIR gets a JSON Lines file for each, with words, times and confidence, and
+manifest.jsonl for `asr prepare manifest`. Existing transcripts are kept: run it again to continue after Ctrl-C, a crash
+or a full disk. If a recording fails, the others continue; the failures are listed at the end.
 """
 EXAMPLES = """\
 examples:
@@ -34,9 +34,9 @@ examples:
   asr transcribe data/dev.jsonl.gz --out texts --model model.onnx --lm bundled
   asr transcribe corpus/ --out texts --shard $SLURM_ARRAY_TASK_ID/16      in a job array, 1 to 16
   asr transcribe corpus/ --out /shared/texts --ray auto                   on a Ray cluster
-  asr prepare manifest texts/manifest.jsonl --out data                    to train on what was recognized
+  asr prepare manifest texts/manifest.jsonl --out data                    to train on the transcripts
 
-exit status: 0 all are done, 1 some failed, 130 after Ctrl-C
+exit status: 0 all done, 1 some failed, 130 after Ctrl-C
 """
 SETTINGS = "transcribe.json"
 
@@ -51,9 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MANIFEST|FOLDER",
         help="folders of recordings; tables (TSV, CSV, JSONL) with a column path; data sets of `asr prepare`",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the texts")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the transcripts")
     parser.add_argument("--srt", action="store_true", help="also write subtitles, one file per recording")
-    parser.add_argument("--audio-root", metavar="DIR", help="where relative paths of tables start")
+    parser.add_argument("--audio-root", metavar="DIR", help="base folder of relative paths in tables")
     parser.add_argument("--shard", metavar="i/n", help="process only the i-th of n parts, i from 1 to n")
     parser.add_argument(
         "-j",
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """`asr transcribe` with parsed arguments; returns the exit status.
 
-    Raises ValueError for arguments and inputs that are wrong, OSError when DIR cannot be written.
+    Raises ValueError for wrong arguments and inputs, OSError if DIR cannot be written.
     """
     if args.jobs is not None and args.jobs < 1:
         raise ValueError(f"--jobs is {args.jobs}; it must be at least 1")
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
                 progress.add(outcome.audio_s, bool(outcome.error))
                 if outcome.error:
                     failed.append((str(outcome.recording.audio), outcome.error))
-    except ValueError:  # the options make no recognizer
+    except ValueError:  # invalid options
         if is_new:
             (task.out / SETTINGS).unlink()
         raise
@@ -120,7 +120,7 @@ def _option_names() -> list[str]:
 
 
 def _check_settings(task: Task) -> bool:
-    """Texts of different models must not end up in one folder: ValueError. Returns whether there were none."""
+    """Raises ValueError if the folder has texts made with other settings. Returns whether it had none."""
     settings: dict[str, Any] = {"version": asr.__version__}
     for name, value in vars(task.options).items():
         settings[name] = OPTIONS[name].default if name in OPTIONS and value is None else value
@@ -142,7 +142,7 @@ def _check_settings(task: Task) -> bool:
 
 
 def _shown(name: str, value: Any) -> str:
-    """An option as it is written on the command line."""
+    """An option as written on the command line."""
     if name == "version":
         return f"version {value}"
     if isinstance(value, bool):

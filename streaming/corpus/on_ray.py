@@ -1,7 +1,7 @@
-"""A corpus on a Ray cluster: Ray Data's workers write the same files into the same folder.
+"""Transcribes a corpus on a Ray cluster: workers of Ray Data write the same files into the same folder.
 
-The folder for texts and the recordings must be there under the same names on all machines. Ray starts workers that died
-again, with the recordings they had: one that a worker has died over before, in the same run, is not tried again.
+The folder of the texts and the recordings must have the same paths on all machines. Ray restarts workers that died,
+with their recordings; a recording that killed a worker is not tried again in the same run.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from asr.streaming.corpus.workers import Outcome, error_line
 from asr.tables import Recording
 
 _BLOCK = 8
-"""Recordings that a worker is given at a time."""
+"""Recordings per call of a worker."""
 
 
 def run_on_ray(
     task: Task, recordings: Sequence[Recording], address: str, num_workers: int | None
 ) -> Generator[Outcome, None, None]:
-    """Outcomes as they come. num_workers: None is one for each CPU of the cluster.
+    """Yields outcomes as they complete. num_workers: None means one per CPU of the cluster.
 
-    Raises ValueError where Ray is not installed and for options that make no recognizer, ConnectionError where there is
-    no cluster.
+    Raises ValueError if Ray is not installed or the options are invalid, ConnectionError if there is no cluster.
     """
     try:
         import ray
@@ -36,9 +35,9 @@ def run_on_ray(
         raise ValueError(f"--ray: {error}. Install what it needs: {how_to_install('ray')}") from error
     if not recordings:
         return
-    task.recognizer()  # wrong options are reported once, not by every worker
+    task.recognizer()  # report wrong options once, not in every worker
     ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
-    logging.getLogger("ray.data").setLevel(logging.ERROR)  # its plan, and that the bars are off
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # hides its plan and a note about progress bars
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
         most = num_workers or int(ray.cluster_resources().get("CPU", 1))
@@ -70,10 +69,10 @@ class RayWorker:
         audio_s, message = 0.0, ""
         begun = self._task.out / f"{recording.id}.begun"
         try:
-            if self._task.is_done(recording):  # by a worker that died over another one
+            if self._task.is_done(recording):  # by a worker that died at a later recording
                 audio_s = self._task.row(recording)["duration"]
             elif begun.exists() and begun.read_text() == self._run:
-                message = "its worker died, perhaps for want of memory"
+                message = "its worker died, perhaps out of memory"
                 self._task.discard_parts(recording)
             else:
                 begun.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How far a corpus is: a bar in a terminal, a line a minute elsewhere."""
+"""Progress through a corpus: a bar in a terminal, otherwise a line per minute."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LINE_EVERY_S = 60.0
 
 
 class Progress:
-    """A context manager. Counts by length where every recording's is known, else by number."""
+    """A context manager. Measures progress by duration if all durations are known, else by number of recordings."""
 
     def __init__(self, recordings: Sequence[Recording]) -> None:
-        """recordings: those that are to be done."""
+        """recordings: the recordings to be transcribed."""
         self._num_files = len(recordings)
         lengths_s = [each.duration_s or 0.0 for each in recordings]
         self._total = sum(lengths_s) if all(lengths_s) else 0.0
@@ -43,7 +43,7 @@ class Progress:
             self._bar.stop()
 
     def add(self, audio_s: float, failed: bool) -> None:
-        """One more recording has been done, so long, or has failed."""
+        """Counts a recording that is done, with its duration, or has failed."""
         self._num_done += 1
         self._num_failed += failed
         self._audio_s += audio_s
@@ -55,11 +55,11 @@ class Progress:
             print(self.text(), file=sys.stderr, flush=True)
 
     def text(self) -> str:
-        """For a line of its own, or next to the bar."""
+        """The progress on one line."""
         return f"{self._num_done}/{self._num_files} recordings, {self._audio()}"
 
     def summary(self) -> str:
-        """For the end."""
+        """A summary for the end of the run."""
         elapsed = clock(time.monotonic() - self._started)
         return f"{self._num_done - self._num_failed} recordings, {self._audio()} in {elapsed}"
 

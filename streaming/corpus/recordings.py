@@ -1,7 +1,7 @@
-"""Which recordings there are: those of folders, of tables, and of data sets that `asr prepare` wrote.
+"""Finds the recordings of folders, tables, and data sets of `asr prepare`.
 
-The id of a recording is where its text goes, below the folder for texts: the name of the input, then the path within
-it, without suffix.
+The id of a recording is the path of its text below the output folder: the name of the input, then the path within the
+input, without suffix.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ AUDIO_SUFFIXES = frozenset(
     ".wav .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au .caf .w64 .rf64 .sph .m4a .mp4 .mov .aac .webm .mkv .mka "
     ".wma .amr .3gp".split()
 )
-"""How recordings in folders are known."""
+"""Suffixes of recordings in folders."""
 DATA_SET = ".jsonl.gz"
 _HEADERS_AT_A_TIME = 16
-"""Files whose lengths are looked up together: on a network drive each takes a while."""
+"""Files whose durations are looked up concurrently: on a network drive each takes a while."""
 
 
 def find_recordings(inputs: Sequence[str], audio_root: str | None = None) -> list[Recording | Refusal]:
-    """The recordings of all `inputs`, in their order, those of a folder by name; each once.
+    """The recordings of all `inputs` in order, those of a folder by name, without duplicates.
 
-    audio_root: where the relative paths of tables start, instead of the tables' folders.
-    Raises ValueError for an input that is not a folder, table or data set, and if there is no recording.
+    audio_root: base folder of relative paths in tables, instead of the table's folder.
+    Raises ValueError for an input that is not a folder, table or data set, or if no recording is found.
     """
     seen: dict[str, Path] = {}
     found: list[Recording | Refusal] = []
@@ -59,7 +59,7 @@ def find_recordings(inputs: Sequence[str], audio_root: str | None = None) -> lis
     if not any(isinstance(each, Recording) for each in found):
         why = f": {found[0].audio}: {found[0].reason}" if found and isinstance(found[0], Refusal) else ""
         suffixes = ", ".join(sorted(AUDIO_SUFFIXES))
-        raise ValueError(f"no recording in {' '.join(inputs)}{why}; those in folders are known by {suffixes}")
+        raise ValueError(f"no recording in {' '.join(inputs)}{why}; recordings in folders have the suffixes {suffixes}")
     return found
 
 
@@ -71,7 +71,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def longest_first(recordings: Iterable[Recording]) -> list[Recording]:
-    """So that all cores end together. Reads durations that tables do not state; 0 s where that fails."""
+    """Sorted by duration, so that all cores finish together. Reads durations that tables lack; 0 s if that fails."""
     recordings = list(recordings)
     with ThreadPoolExecutor(_HEADERS_AT_A_TIME) as pool:
         lengths = pool.map(lambda each: each.duration_s or duration_s(each.audio), recordings)
@@ -82,7 +82,7 @@ def longest_first(recordings: Iterable[Recording]) -> list[Recording]:
 def _named(
     recordings: Iterable[Recording | Refusal], prefix: str, seen: dict[str, Path]
 ) -> Iterator[Recording | Refusal]:
-    """With ids that are unique and stay below the folder for texts."""
+    """Adds unique ids that stay below the output folder."""
     for each in recordings:
         if isinstance(each, Refusal):
             yield each
@@ -93,7 +93,7 @@ def _named(
         if (other := seen.setdefault(id, audio)) is audio:
             yield replace(each, id=id, audio=audio)
         elif other != audio:
-            yield Refusal(id, str(audio), f"its text would be written over that of {other}; give it another name")
+            yield Refusal(id, str(audio), f"its text would overwrite that of {other}; give it another name")
 
 
 def _of_folder(folder: Path) -> Iterator[Recording]:
@@ -106,7 +106,7 @@ def _of_folder(folder: Path) -> Iterator[Recording]:
 
 
 def _of_data_set(path: Path) -> Iterator[Recording | Refusal]:
-    """Utterances of `asr prepare` that are whole recordings as they lie on the disk: copies in noise are not."""
+    """Utterances of `asr prepare` that are complete, unmodified recordings; noisy copies are not."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             for line in file:

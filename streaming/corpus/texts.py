@@ -1,7 +1,7 @@
-"""The text of one recording on disk: whole or not there, so that a run that was ended goes on where it was.
+"""The text of one recording on disk. It is complete or missing, so that an interrupted run can continue.
 
-`<id>.jsonl`: first the recording, {"type": "recording", ...}, then its events, a line each, as `asr-stream --format
-json` writes them, without partials. `<id>.srt`: subtitles, where they are wanted.
+`<id>.jsonl`: the recording, {"type": "recording", ...}, then its events without partials, one per line, as in
+`asr-stream --format json`. `<id>.srt`: optional subtitles.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """The work on every recording. Can be sent to other processes.
+    """The work to do on every recording. Can be sent to other processes.
 
-    options: those of `add_recognition_options`. out: the folder for texts. srt: with subtitles.
+    options: of `add_recognition_options`. out: the folder for texts. srt: whether to write subtitles.
     """
 
     options: Namespace
@@ -38,20 +38,20 @@ class Task:
     srt: bool = False
 
     def recognizer(self) -> Recognizer:
-        """As `asr-stream --file` has it, so that the text is the same. Raises ValueError."""
+        """The same recognizer as `asr-stream --file`, so that the text is the same. Raises ValueError."""
         from asr.streaming.terminal.options import new_recognizer
 
         return new_recognizer(self.options)
 
     def is_done(self, recording: Recording) -> bool:
-        """Whether all that is wanted of it is there."""
+        """Whether all outputs of `recording` exist."""
         return all(path.exists() for path in self._paths(recording))
 
     def do(self, recognizer: Recognizer, recording: Recording, stopped: Callable[[], bool] = lambda: False) -> float:
-        """Writes its text; returns its length in seconds.
+        """Writes the text of `recording`; returns its duration in seconds.
 
-        Raises ValueError for a recording that cannot be read to its end, OSError for text that cannot be written, and
-        Stopped: then nothing is written.
+        Raises ValueError if the recording cannot be read to its end, OSError if the text cannot be written, and Stopped
+        if `stopped` became true; then nothing is written.
         """
         target, *subtitles = self._paths(recording)
         if target.exists():
@@ -69,13 +69,13 @@ class Task:
         return length_s
 
     def discard_parts(self, recording: Recording) -> None:
-        """Removes what a worker that died may have left."""
+        """Removes partial files of a worker that died."""
         for path in self._paths(recording):
             with contextlib.suppress(OSError):
                 part_of(path).unlink(missing_ok=True)
 
     def row(self, recording: Recording) -> dict[str, Any] | None:
-        """Its row of the manifest; None if it is not done."""
+        """The row of `recording` in the manifest; None if it is not done."""
         try:
             with self._paths(recording)[0].open(encoding="utf-8") as file:
                 row = json.loads(file.readline())
@@ -85,12 +85,12 @@ class Task:
         return row
 
     def _paths(self, recording: Recording) -> list[Path]:
-        # Not with_suffix: an id may hold dots.
+        # Not with_suffix: an id may contain dots.
         return [self.out / f"{recording.id}{suffix}" for suffix in (".jsonl", ".srt")[: 1 + self.srt]]
 
 
 def read_finals(path: Path) -> list[Final]:
-    """The finals of a file of texts."""
+    """The finals of a text file."""
     from asr.runtime.search import Word
     from asr.streaming.events import Final
 
@@ -103,7 +103,7 @@ def read_finals(path: Path) -> list[Final]:
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """JSON lines, whole or not there. Raises OSError."""
+    """Writes JSON lines atomically. Raises OSError."""
     _write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
@@ -121,7 +121,7 @@ def _recognize(recognizer: Recognizer, recording: Recording, stopped: Callable[[
 
 
 def _row(recording: Recording, events: Sequence[Event], length_s: float) -> dict[str, Any]:
-    """As `asr prepare` reads it: `text` has the recognized words, without digits and punctuation."""
+    """A row for `asr prepare`: `text` has the recognized words, without digits and punctuation."""
     finals = [event for event in events if event.type == "final"]
     confidences = [word.confidence for event in finals for word in event.raw_words]
     row = {
@@ -137,4 +137,4 @@ def _row(recording: Recording, events: Sequence[Event], length_s: float) -> dict
 
 def _write(path: Path, text: str) -> None:
     with replacing(path, durable=True) as part:
-        part.write_bytes(text.encode(errors="backslashreplace"))  # a name may be no UTF-8
+        part.write_bytes(text.encode(errors="backslashreplace"))  # a file name may not be UTF-8

@@ -1,4 +1,4 @@
-"""Processes that recognize recordings, one at a time each. When one dies, only its recording fails."""
+"""Worker processes that recognize one recording at a time. If a worker dies, only its recording fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STARTED = "started"
 
 
 class Outcome(NamedTuple):
-    """The result of one recording: seconds of audio. error: why there is no text; "" if there is."""
+    """The result of one recording: seconds of audio, and the error; "" if there is none."""
 
     recording: Recording
     audio_s: float = 0.0
@@ -27,9 +27,9 @@ class Outcome(NamedTuple):
 
 
 def run_workers(task: Task, recordings: Iterable[Recording], num_workers: int) -> Generator[Outcome, None, None]:
-    """Outcomes as they come. When the generator is closed, workers end at once and leave nothing half written.
+    """Yields outcomes as they complete. Closing the generator ends the workers at once; no file is left half written.
 
-    Raises ValueError for options that make no recognizer, ChildProcessError if no worker can be started.
+    Raises ValueError for invalid options, ChildProcessError if no worker can be started.
     """
     waiting = deque(recordings)
     workers: list[_Worker] = []
@@ -59,14 +59,14 @@ def run_workers(task: Task, recordings: Iterable[Recording], num_workers: int) -
 
 
 class _Worker:
-    """A process, for its parent. started: it has a recognizer. ended: how, if it has."""
+    """A worker, from the parent's side. started: it has a recognizer. ended: how it ended, if it did."""
 
     def __init__(self, task: Task) -> None:
         self.started = False
         self.ended: str | None = None
         self._task = task
         self._recording: Recording | None = None
-        context = multiprocessing.get_context("spawn")  # a fork would take the threads' locks without the threads
+        context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, task, os.getpid()), daemon=True)
         with interrupts_ignored():
@@ -79,7 +79,7 @@ class _Worker:
             self.connection.send(recording)
 
     def receive(self) -> Outcome | None:
-        """Waits for its next message: None when it has started, else the outcome of its recording."""
+        """Waits for the next message: None when the worker has started, else the outcome of its recording."""
         recording, self._recording = self._recording, None
         try:
             message = self.connection.recv()
@@ -98,7 +98,7 @@ class _Worker:
         return Outcome(recording, *message)
 
     def close(self) -> None:
-        """Ends it at once."""
+        """Ends the worker at once."""
         self._process.terminate()
         self._process.join()
         self.connection.close()
@@ -111,7 +111,7 @@ def _describe_exit(exit_code: int) -> str:
         return f"ended with status {exit_code}"
     with contextlib.suppress(ValueError):
         name = signal.Signals(-exit_code).name
-        return f"was killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
+        return f"was killed by {name}" + (", perhaps out of memory" if name == "SIGKILL" else "")
     return f"was killed by signal {-exit_code}"
 
 
@@ -139,7 +139,7 @@ def _work(connection: Connection, task: Task, parent: int) -> None:
 
 
 def error_line(error: Exception) -> str:
-    """The message of an exception on one line."""
+    """The message of an exception, on one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"cannot write {error.filename or 'its text'}: {error.strerror}"
     return " ".join(str(error).split()) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

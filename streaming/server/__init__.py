@@ -1,1 +1,1 @@
-"""A server for many streams at once, over protocols that clients already speak. Needs the extra `server`."""
+"""A server for many streams, with protocols that existing clients speak. Needs the extra `server`."""

@@ -1,4 +1,4 @@
-"""The server as an ASGI application: the protocols at their paths, behind the access rules.
+"""The server as an ASGI application: the paths of the protocols, protected by access control.
 
 POST /v1/audio/transcriptions   OpenAI's transcription of files, whole or as a stream of events
 WS   /v1/realtime               OpenAI's Realtime transcription
@@ -43,7 +43,7 @@ def create_app(server: Server, access: Access) -> Starlette:
             *vosk.routes,
         ],
         middleware=[
-            # Outermost: a browser's preflight request has no token. Without it, allowed pages could read no response.
+            # Outermost: a browser's preflight request has no token. Without it, allowed pages could not read responses.
             Middleware(
                 CORSMiddleware, allow_origins=access.origins, allow_methods=("GET", "POST"), allow_headers=("*",)
             ),

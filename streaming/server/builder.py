@@ -1,6 +1,6 @@
-"""Recognizers with the options of a client, made off the event loop, because it takes longer than an event may.
+"""Makes recognizers with a client's options, off the event loop, because that can take too long for it.
 
-Hotwords of a client that the core refuses are skipped: one wrong word does not cost the others.
+Hotwords of a client that the core rejects are skipped: one wrong word does not discard the others.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from asr.runtime.search import new_hotwords
 from asr.streaming.recognizer import Recognizer
 
 _QUICK = {"text", "second_pass", "silence_after_speech_s", "min_silence_after_speech_s"}
-"""Options whose change takes a tenth of a millisecond."""
+"""Options that can be changed in a tenth of a millisecond."""
 
 
 class Builder:
-    """Makes recognizers on one thread, in the order in which they are asked for."""
+    """Makes recognizers on one thread, in order of the requests."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, "build")
 
     async def build(self, recognizer: Recognizer, **changes: Any) -> Recognizer:
-        """`recognizer` with `changes`, as `Recognizer.with_options`; itself where nothing changes. Raises ValueError.
+        """`recognizer` with `changes`, see `Recognizer.with_options`; itself if nothing changes. Raises ValueError.
 
-        A tuple of `hotwords` is a client's: the result has those of them that it can use.
+        A tuple of `hotwords` comes from a client: the result has those that it can use.
         """
         changes = {name: value for name, value in changes.items() if value != getattr(recognizer, name)}
         if not changes:
@@ -36,7 +36,7 @@ class Builder:
         return await asyncio.get_running_loop().run_in_executor(self._executor, _build, recognizer, changes)
 
     def close(self) -> None:
-        """Ends the thread after what it is making."""
+        """Stops the thread after its current recognizer."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
@@ -53,7 +53,7 @@ def _build(recognizer: Recognizer, changes: dict[str, Any]) -> Recognizer:
 
 
 def _usable(recognizer: Recognizer, changes: dict[str, Any], words: Sequence[str]) -> tuple[str, ...]:
-    """The `words` that the core accepts, each alone."""
+    """The `words` that the core accepts individually."""
     if changes.get("search", recognizer.search) == "greedy" or changes.get("phrases", recognizer.phrases) is not None:
         return ()
 

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   asr-stream serve                                  on this machine only, http://127.0.0.1:8000
-  asr-stream serve --chunk-ms 320 --port 9000       text sooner
-  asr-stream serve --hotwords names.txt             names and terms to be recognized more readily
+  asr-stream serve --chunk-ms 320 --port 9000       lower latency
+  asr-stream serve --hotwords names.txt             names and terms to recognize more readily
   asr-stream serve --wyoming-port 10300 --wyoming-host 0.0.0.0    for Home Assistant on another machine
   ASR_STREAM_TOKEN=secret asr-stream serve --host 0.0.0.0 --allow-origin https://example.org
 
 exit status:
   0   ended by SIGTERM, SIGHUP or Ctrl-C, after all finals were sent
-  1   the model cannot be used, or the address is taken
+  1   the model cannot be used, or the address is in use
   2   the command line is wrong
   130 ended by Ctrl-C before it listened
 """
@@ -68,13 +68,13 @@ def new_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="asr-stream serve",
         description="Serve live transcription: OpenAI's API (files and Realtime), vosk-server's protocol, Wyoming, "
-        "and a page for browsers. Where the environment variable ASR_STREAM_TOKEN is set, clients must send it.",
+        "and a page for browsers. If the environment variable ASR_STREAM_TOKEN is set, clients must send it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine)")
-    parser.add_argument("--port", type=int, default=8000, help="default 8000; 0: any that is free")
-    parser.add_argument("--wyoming-port", type=int, metavar="PORT", help="serve Wyoming too; its usual port is 10300")
+    parser.add_argument("--port", type=int, default=8000, help="default 8000; 0 chooses a free port")
+    parser.add_argument("--wyoming-port", type=int, metavar="PORT", help="also serve Wyoming; its usual port is 10300")
     parser.add_argument(
         "--wyoming-host",
         default="127.0.0.1",
@@ -85,7 +85,7 @@ def new_parser() -> argparse.ArgumentParser:
         "--wyoming-text",
         choices=("formatted", "plain"),
         default="plain",
-        help="what Wyoming clients get (default plain: punctuation would keep assistants from understanding commands)",
+        help="text for Wyoming clients (default plain: punctuation would keep assistants from understanding commands)",
     )
     parser.add_argument(
         "--allow-origin",
@@ -96,7 +96,7 @@ def new_parser() -> argparse.ArgumentParser:
     )
     add_recognition_options(parser)
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="threads of recognition (default: one for each core)"
+        "--threads", type=int, default=0, metavar="N", help="threads of recognition (default: one per core)"
     )
     limits = parser.add_argument_group("limits")
     for field in fields(Limits):
@@ -135,10 +135,10 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
 def listen(host: str, port: int, option: str) -> socket.socket:
     """Raises ValueError for an address that cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol's number: asyncio sets TCP_NODELAY on the connections of such a socket only.
+    # With the protocol's number: asyncio sets TCP_NODELAY only on connections of such sockets.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Bounds what the kernel buffers for each client, which would otherwise grow to megabytes in either direction.
+    # Limits the kernel's buffers of each client, which would otherwise grow to megabytes in either direction.
     for direction in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         listening.setsockopt(socket.SOL_SOCKET, direction, 128 * 1024)
     try:
@@ -177,7 +177,7 @@ async def _run(
     app = create_app(server, Access(args.host, tuple(args.allow_origin), token))
 
     class Uvicorn(uvicorn.Server):
-        """Ends only after the sessions have sent their finals."""
+        """Ends after the sessions have sent their finals."""
 
         ending: asyncio.Task | None = None
 
@@ -187,12 +187,12 @@ async def _run(
         def _end(self) -> None:
             if self.ending is not None:
                 self.force_exit = True
-                logging.getLogger("uvicorn.error").disabled = True  # would report what is cancelled now
+                logging.getLogger("uvicorn.error").disabled = True  # it would report cancelled tasks
             self.ending = self.ending or loop.create_task(self._stop())
 
         async def _stop(self) -> None:
             await server.stop()
-            # Closing a connection while the client still sends would discard replies that it has not read.
+            # Closing a connection while the client still sends would discard unread replies.
             end = loop.time() + CLOSE_TIMEOUT_S
             while any(map(is_closing, self.server_state.connections)) and loop.time() < end:
                 await asyncio.sleep(0.02)
@@ -200,7 +200,7 @@ async def _run(
 
     loop = asyncio.get_running_loop()
     uvicorn_server = Uvicorn(server_config(app, limits, server.connections))
-    # A terminal that closes; uvicorn handles SIGTERM and SIGINT. Under nohup it is ignored, and stays so.
+    # SIGHUP: the terminal was closed. uvicorn handles SIGTERM and SIGINT. Under nohup, SIGHUP stays ignored.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, uvicorn_server.handle_exit, signal.SIGHUP, None)
     async with AsyncExitStack() as stack:

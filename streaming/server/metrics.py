@@ -1,4 +1,4 @@
-"""Prometheus metrics: the load of the server, and how it keeps up with it. They hold no text."""
+"""Prometheus metrics: the load of the server and its delay. They contain no text."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Metrics:
         self._audio.labels(protocol).inc(session.audio_s)
 
     def text(self) -> bytes:
-        """In the Prometheus text format."""
+        """The metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
     def samples(self) -> Iterator[Sample]:
-        """The numbers of `text`, one by one."""
+        """The samples of `text`."""
         for metric in self._registry.collect():
             yield from (sample for sample in metric.samples if not sample.name.endswith("_created"))

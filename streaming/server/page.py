@@ -1,4 +1,4 @@
-"""The page at `/`: live captions from a browser's microphone. Its files are those of `web/`, installed as asr.web."""
+"""The page at `/`: live captions from a browser's microphone. Its files are in `web/`, installed as asr.web."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 HEADERS = {
-    # Nothing but the page's own files; no frame around it; no scripts or styles in the text of the page.
+    # Only the page's own files; no framing; no inline scripts or styles.
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "permissions-policy": "microphone=(self), camera=(), geolocation=()",
@@ -19,7 +19,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
-    # Kept by the browser, but asked for each time: after an update no file of the old page goes with the new ones.
+    # Browsers revalidate every file: after an update, they must not mix files of two versions.
     "cache-control": "no-cache",
 }
 
@@ -44,5 +44,5 @@ def _routes() -> list[Route]:
 
 _ROUTES = _routes()
 PAGE_PATHS = frozenset(route.path for route in _ROUTES)
-"""Files that a browser loads without a token."""
+"""Files that browsers load without a token."""
 routes: list[BaseRoute] = [*_ROUTES]

@@ -1,17 +1,17 @@
-"""The server on Ray Serve: as many replicas as the load needs, on one machine or on many.
+"""The server on Ray Serve: as many replicas as the load needs, on one or many machines.
 
     serve run asr.streaming.server.ray:app max_sessions=96 search=greedy
 
-`app` builds a Serve application of one deployment, `AsrStream`. Each replica is a process with a recognizer of its own,
-and serves what `asr-stream serve` serves over HTTP and WebSockets; Ray's proxy gives each new WebSocket to one of the
-replicas, where it stays. Ray's own behavior with WebSockets, and what is done about it here:
+`app` builds a Serve application with one deployment, `AsrStream`. Each replica is a process with its own recognizer and
+serves what `asr-stream serve` serves over HTTP and WebSockets. Ray's proxy assigns each new WebSocket to a replica,
+where it stays. Ray's behavior with WebSockets needs some care:
 
-- An open WebSocket counts as a request, and Ray lets a replica have five: the rest would wait in the handshake without
-  an answer. Here it may have more than `max_sessions`, so that the replica itself refuses with 503.
-- Ray notifies a replica of its end only after its last request. `drain` reads Ray's mark instead and stops the
-  server at once: sessions send their finals and close with 1001, and clients connect again, to another replica.
-- Prometheus would see one replica, at random, behind `/metrics`. `export_metrics` gives the numbers of each to Ray,
-  which exports those of all replicas.
+- An open WebSocket counts as a request, and by default Ray lets a replica have five; the others would wait in the
+  handshake. Here the limit exceeds `max_sessions`, so that the replica itself refuses with 503.
+- Ray notifies a replica of its shutdown only after its last request. `drain` instead reads Ray's internal mark and
+  stops the server immediately: sessions send their finals and close with 1001; clients reconnect to another replica.
+- A scrape of `/metrics` would reach one random replica. `export_metrics` passes the metrics of each replica to Ray,
+  which exports them all.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ logger = logging.getLogger("asr_stream.server")
 
 DEPLOYMENT = "AsrStream"
 NOT_HERE = ("port", "wyoming_port", "wyoming_host", "wyoming_text")
-"""Options of `asr-stream serve` that only a process with ports of its own has."""
+"""Options of `asr-stream serve` that need a process with its own ports."""
 DRAIN_POLL_S = 0.1
 METRICS_EVERY_S = 1.0
 HEALTH_CHECK_PERIOD_S = 2.0
-"""How long Ray takes to notice that a replica was killed, and to start another: by default 10 s."""
+"""How long Ray takes to notice a killed replica and to start another; its default is 10 s."""
 SHUTDOWN_MARGIN_S = 4.0
-"""For the close frames and Ray's own steps, after the sessions had their `shutdown_s`."""
+"""Time for the close frames and Ray's own steps, after the `shutdown_s` of the sessions."""
 
 
 def app(arguments: dict[str, Any]) -> serve.Application:
     """The application. arguments: options of `asr-stream serve`, such as `{"chunk_ms": 320, "max_sessions": 96}`.
 
-    Raises ValueError for an unknown option or a value out of range. The model is read by each replica.
+    Raises ValueError for an unknown option or a value out of range. Each replica reads the model.
     """
     args = parse(arguments)
     limits = limits_of(args)
@@ -73,13 +73,13 @@ def app(arguments: dict[str, Any]) -> serve.Application:
 
 
 def parse(arguments: Mapping[str, Any]) -> argparse.Namespace:
-    """`arguments` as the command line has them: true for an option without a value, a list for a repeated one."""
+    """Parses `arguments` like a command line: true for an option without a value, a list for a repeated one."""
     parser = new_parser()
 
     def fail(message: str) -> NoReturn:
         raise ValueError(message)
 
-    parser.error = fail  # it would end the process
+    parser.error = fail  # the original ends the process
     argv: list[str] = []
     for name, value in arguments.items():
         if name in NOT_HERE:
@@ -93,7 +93,7 @@ def parse(arguments: Mapping[str, Any]) -> argparse.Namespace:
 
 
 def replica(args: argparse.Namespace) -> Starlette:
-    """The application of one replica, within its event loop."""
+    """The application of one replica; call it in the replica's event loop."""
     set_up_logging()
     recognizer = new_recognizer(args)
     cores = get_runtime_context().get_assigned_resources().get("CPU", 1)
@@ -125,15 +125,15 @@ async def drain(server: Server) -> None:
 
 
 def ray_mark() -> Callable[[], bool]:
-    """Whether Ray has begun to end this replica. It has no public sign of that: an internal of Ray 2.60, which any
-    release may change, so pyproject.toml names the releases that work."""
+    """Returns a function that tells whether Ray has begun to end this replica. There is no public API for it: this
+    reads an internal of Ray 2.60, which any release may change, so pyproject.toml names the releases that work."""
     worker: Any = global_worker
     actor = worker.actors[worker.core_worker.get_actor_id()]
     return lambda: actor._replica_impl._shutting_down
 
 
 async def export_metrics(metrics: Metrics) -> None:
-    """Gives all numbers to Ray again and again, as `ray_asr_stream_...` with the replica's name."""
+    """Periodically passes all metrics to Ray, as `ray_asr_stream_...` with the replica's name."""
     gauges: dict[str, Gauge] = {}
     name = serve.get_replica_context().replica_tag
     while True:

@@ -1,9 +1,9 @@
-"""WebSockets of Ray's own proxy: a client whose replica is killed gets a close frame.
+"""Middleware for Ray's proxy: if a replica is killed, its WebSocket clients get a close frame.
 
     RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=asr.streaming.server.ray_proxy:middlewares
 
-in the environment of the cluster's nodes. Without it Ray drops the client's connection without a close frame, which
-clients show as code 1006. With HAProxy instead of Ray's own proxy it changes nothing: HAProxy drops connections.
+must be in the environment of the cluster's nodes. Without it Ray drops the client's connection without a close frame,
+which clients show as code 1006. It has no effect with HAProxy instead of Ray's proxy: HAProxy drops connections.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ REASON = "what served this stream has ended unexpectedly; connect again"
 
 
 class CloseFrame:
-    """ASGI middleware: an accepted WebSocket that the application leaves open is closed with 1012."""
+    """ASGI middleware: closes an accepted WebSocket with 1012 if the application leaves it open."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -41,5 +41,5 @@ class CloseFrame:
 
 
 def middlewares() -> list[Middleware]:
-    """For Ray, which calls it in each proxy."""
+    """Called by Ray in each proxy."""
     return [Middleware(CloseFrame)]

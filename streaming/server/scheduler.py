@@ -1,11 +1,10 @@
-"""Many streams, few threads: streams that need the same network are computed in one batch.
+"""Many streams on few threads: streams that need the same network are computed in one batch.
 
-- A `Job` is a stream and the calls that are queued for it. It is in the ready queue at most once, and belongs to one
-  thread at a time.
-- A thread takes the first job of the ready queue, and with it those that need the same network on the same shapes. No
-  job waits for a batch to fill: batches form from what arrived while the threads were busy, so a single stream is
-  answered at once, and many cost less than each by itself.
-- After one chunk a job goes to the end of the ready queue: an hour of audio sent at once delays no other stream.
+- A `Job` is a stream and its queued calls. It is in the ready queue at most once, and belongs to one thread at a time.
+- A thread takes the first job of the ready queue, together with all jobs that need the same network on the same shapes.
+  No job waits for a batch to fill: batches form from the jobs that arrived while the threads were busy. So a single
+  stream has no added delay, and many streams cost less together than one by one.
+- After one chunk a job goes to the end of the ready queue, so an hour of audio sent at once delays no other stream.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from asr.streaming.work import Work, compute
 logger = logging.getLogger("asr_stream.server")
 
 USUAL_COST = 0.03
-"""Seconds of a thread for a second of audio, until it is known better."""
+"""Initial estimate of the thread seconds per second of audio."""
 COST_WINDOW_S = 60.0
-"""Seconds of audio, of all streams together, over which their cost is measured at least."""
+"""Minimum seconds of audio, over all streams, for a measurement of their cost."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Result of one scheduling turn: new events, and how much queued work it completed (calls, seconds of audio).
+    """Result of one scheduling turn: new events, and the completed part of the queue (calls, seconds of audio).
 
-    wanted_s: seconds of audio that the next chunk still lacks; 0 while there is more to do.
+    wanted_s: seconds of audio missing for the next chunk; 0 while there is more to do.
     """
 
     events: list[Event]
@@ -56,20 +55,20 @@ class Job:
         self.report = report
         self.queued: deque[tuple[Callable[[Stream], None], float]] = deque()
         self.current_s: float | None = None
-        """Seconds of audio of the call that is being processed; None: there is none."""
+        """Seconds of audio of the current call; None if there is none."""
         self.waiting: Work | None = None
         self.kind: Hashable = None
         self.is_ready = False
         self.failed = False
         self.skips_audio = False
-        """Whether calls with audio are left out from here on."""
+        """Whether calls with audio are skipped from now on."""
 
 
 class Scheduler:
     """Threads that process jobs. Its methods may be called from any thread."""
 
     def __init__(self, num_threads: int = 2, max_batch: int = 32) -> None:
-        """num_threads: each computes a batch at a time; max_batch: jobs in one batch."""
+        """num_threads: each computes one batch at a time; max_batch: maximum jobs in a batch."""
         if num_threads < 1 or max_batch < 1:
             raise ValueError(f"num_threads {num_threads} and max_batch {max_batch} must be at least 1")
         self._max_batch = max_batch
@@ -87,7 +86,7 @@ class Scheduler:
             thread.start()
 
     def measure(self, recognizer: Recognizer, samples: np.ndarray) -> None:
-        """Sets `cost` by `samples` of speech, 16 kHz. The first time, in which memory is found, does not count."""
+        """Sets `cost` from `samples` of speech at 16 kHz. The first run, which allocates memory, does not count."""
         for _ in range(2):
             begun = time.monotonic()
             stream = recognizer.stream()
@@ -96,20 +95,20 @@ class Scheduler:
         self._busy_s = (time.monotonic() - begun) * self._audio_s * SAMPLE_RATE / len(samples)
 
     def submit(self, job: Job, call: Callable[[Stream], None], audio_s: float = 0.0) -> None:
-        """Queues `call`, which gets the job's stream, after all earlier ones. `audio_s`: seconds of audio in it."""
+        """Queues `call`, which gets the job's stream, after all earlier calls. `audio_s`: seconds of audio in it."""
         with self._changed:
             job.queued.append((call, audio_s))
             if not job.is_ready and not job.failed:
                 self._enqueue(job)
 
     def drop(self, job: Job) -> None:
-        """Discards the queue of a job; a call that is being processed is completed."""
+        """Discards the queue of a job; a running call is completed."""
         with self._changed:
             job.failed = True
             job.queued.clear()
 
     def close(self) -> None:
-        """Ends the threads after the batches that they are computing; queued calls are discarded."""
+        """Ends the threads after their current batches; queued calls are discarded."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -118,7 +117,7 @@ class Scheduler:
 
     @property
     def cost(self) -> float:
-        """Recent seconds of a thread per second of audio; higher while other programs slow it down."""
+        """Recent thread seconds per second of audio; higher while other programs slow it down."""
         return self._busy_s / self._audio_s
 
     @property
@@ -177,7 +176,7 @@ class Scheduler:
         return batch
 
     def _take_turn(self, job: Job) -> float:
-        """Processes queued calls up to where the network is needed next; returns the seconds of audio that are done."""
+        """Processes queued calls until the network is needed; returns the seconds of audio that are done."""
         num_done, done_s = 0, 0.0
         while not job.failed:
             job.waiting = job.stream.pending()

@@ -1,4 +1,4 @@
-"""Shared state of all protocols of the server: the recognizer, its threads, open sessions and connections, limits."""
+"""Shared state of all protocols: the recognizer, its threads, open sessions and connections, limits."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ logger = logging.getLogger("asr_stream.server")
 
 
 class Refused(Exception):
-    """There is no session for a client now. The text is for the client."""
+    """The server has no session for a client now. The text is for the client."""
 
 
 class Server:
-    """Open sessions and what they run on. For one event loop; `async with` ends its threads."""
+    """Open sessions and their threads. For one event loop; `async with` ends the threads."""
 
     def __init__(self, recognizer: Recognizer, limits: Limits | None = None, num_threads: int = 0) -> None:
         """num_threads: threads of recognition; 0: one for each core that this process may use."""
@@ -43,36 +43,36 @@ class Server:
         self.metrics = Metrics(self)
         self.connections = OpenConnections(self.limits, lambda: self.metrics.refused("connections"))
         self.stopping = asyncio.Event()
-        """Set when the server is about to end: sessions send their finals and close."""
+        """Set when the server is about to end: sessions then send their finals and close."""
 
     def measure(self) -> None:
-        """Measures what audio costs by the bundled recording: many clients may come at once, before any has spoken."""
+        """Measures the cost of audio with the bundled recording, because many clients may connect before any spoke."""
         samples, _ = soundfile.read(Path(asr.__file__).parent / "samples" / "sample.wav", dtype="int16")
         self.scheduler.measure(self.recognizer, samples)
 
     @property
     def language(self) -> str:
-        """That of the model file, a BCP 47 code; empty where it states none."""
+        """Language of the model file, a BCP 47 code; empty if not stated."""
         return self.recognizer.onnx.metadata.language
 
     @property
     def load(self) -> float:
-        """Percent of the scheduler's time that the active sessions need, if they send audio as fast as it is spoken."""
+        """Percent of the scheduler's time that the active sessions need if they send audio in real time."""
         num_active = sum(session.is_active for session in self.sessions)
         return 100 * num_active * self.scheduler.cost / self.scheduler.num_threads
 
     @property
     def overloaded(self) -> bool:
-        """Whether one session more would make the others late."""
+        """Whether one more session would delay the others."""
         return self.load >= self.limits.max_load
 
     @asynccontextmanager
     async def open(self, protocol: str, **changes: Any) -> AsyncIterator[Session]:
         """A session for a client of `protocol`, while the context lasts.
 
-        changes: options that differ from the server's recognizer, see `Builder.build`; it raises ValueError.
-        Raises Refused, before anything is allocated for the client, when there are as many sessions as the limits
-        allow, when those that speak take all the time that the limits give them, or the server is about to end.
+        changes: options that differ from the server's recognizer, see `Builder.build`; raises ValueError.
+        Raises Refused, before anything is allocated for the client, if the number of sessions or the load has reached
+        its limit, or the server is about to end.
         """
         if self.stopping.is_set():
             self.metrics.refused("stopping")
@@ -82,7 +82,7 @@ class Server:
             raise Refused(f"all {self.limits.max_sessions} streams are taken; connect again later")
         if self.overloaded:
             self.metrics.refused("overloaded")
-            raise Refused("this server is overloaded: it recognizes as much as it can; connect again later")
+            raise Refused("this server is overloaded; connect again later")
         self._num_opening += 1
         try:
             recognizer = await self.builder.build(self.recognizer, **changes)
@@ -108,9 +108,9 @@ class Server:
         await self.stop()
 
     async def stop(self) -> None:
-        """Waits for the sessions' finals, for as long as the limits allow; then closes the sessions and the threads.
+        """Waits for the sessions' finals within the limits, then closes the sessions and the threads.
 
-        Late sessions get half of that time to catch up, and then the finals recognized by then.
+        Late sessions have half of that time to catch up, then send the finals of what was recognized.
         """
         self.stopping.set()
         begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""A client's stream for asyncio: audio goes in with back-pressure, events come out, partials coalesced."""
+"""A client's stream for asyncio: audio goes in with back-pressure, events come out, with partials coalesced."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from asr.streaming.server.scheduler import Job, Report, Scheduler
 from asr.streaming.stream import Stream
 
 MAX_QUEUED = 1000
-"""Queued calls, however short their audio is."""
+"""Maximum queued calls, however short their audio is."""
 MAX_HELD = 256
-"""Pieces of audio that are held until there is a chunk of it."""
+"""Maximum pieces of audio to collect for a chunk."""
 ACTIVE_S = 3.0
-"""A session counts as active for so long after it was opened, and after its last audio was recognized."""
+"""A session counts as active this long after its start, and after its last audio was recognized."""
 
 
 class SessionFailed(RuntimeError):
-    """Recognition failed, and the server's log has the reason, or the session was closed. It cannot be used further."""
+    """Recognition failed (the reason is in the server's log), or the session was closed. It cannot be used further."""
 
 
 class Session:
-    """Made by `Server.open`, for the event loop in which it was made.
+    """Made by `Server.open`, for the event loop that made it.
 
-    Methods that add work wait while more than `max_queued_s` of audio, or MAX_QUEUED calls, are queued: do not read the
-    client further until they return. Events are kept until they are read; of consecutive partials only the newest.
+    Methods that add work wait while more than `max_queued_s` of audio, or MAX_QUEUED calls, are queued; do not read
+    further from the client until they return. Events are kept until they are read; of consecutive partials, the newest.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Session:
         max_queued_s: float,
         observe: Callable[[float], None],
     ) -> None:
-        """observe: called for each piece of audio with the seconds from its arrival until it was recognized."""
+        """observe: called for each piece of audio with the seconds from its arrival to its recognition."""
         self.recognizer = recognizer
         self._observe = observe
         self._arrivals: deque[float] = deque()
@@ -54,7 +54,7 @@ class Session:
         self._max_queued_s = max_queued_s
         self._job = Job(recognizer, self._reported)
         self._queued_s = 0.0
-        # Audio that completes no chunk is not worth a scheduling turn.
+        # Audio that does not complete a chunk is not worth a scheduling turn.
         self._held: list[tuple[np.ndarray, int]] = []
         self._held_s = 0.0
         self._wanted_s = 0.0
@@ -68,11 +68,11 @@ class Session:
 
     @property
     def is_active(self) -> bool:
-        """Whether it takes time of the scheduler's threads, or will soon."""
+        """Whether it uses the scheduler's threads, or soon will."""
         return bool(self._arrivals) or self._loop.time() < self._active_until
 
     async def accept_waveform(self, samples: np.ndarray, sample_rate: int = SAMPLE_RATE) -> None:
-        """As `Stream.accept_waveform`; raises what it raises, at once."""
+        """See `Stream.accept_waveform`; raises the same errors immediately."""
         check_samples(samples)
         check_sample_rate(sample_rate)
         self._check_open()
@@ -84,13 +84,13 @@ class Session:
             await self._flush()
 
     async def end_utterance(self) -> None:
-        """As `Stream.end_utterance`."""
+        """See `Stream.end_utterance`."""
         await self._submit(lambda stream: stream.end_utterance())
 
     async def change(self, **changes: Any) -> None:
-        """Ends the utterance and changes options from here on, as `Builder.build`, if any differ. Raises ValueError.
+        """Ends the utterance and changes options, see `Builder.build`, if any differ. Raises ValueError.
 
-        Waits until everything queued is recognized: there are few recognizers of a client that goes on changing them.
+        Waits until all queued audio is recognized, so that a client that keeps changing options has few recognizers.
         """
         await self._wait_until(lambda: not self._arrivals)
         recognizer = await self._builder.build(self.recognizer, **changes)
@@ -99,22 +99,22 @@ class Session:
             self.recognizer = recognizer
 
     async def report(self, event: Event) -> None:
-        """Has `event`, one of the protocol's own, come out of `events` when all audio before it is recognized."""
+        """Queues `event`, one of the protocol's own; `events` yields it when all audio before it is recognized."""
         await self._submit(lambda stream: stream.report(event))
 
     async def finish(self) -> None:
-        """As `Stream.finish`: `events` ends after the events of the queued audio."""
+        """See `Stream.finish`: `events` ends after the events of the queued audio."""
         if not self._finished:
             await self._submit(lambda stream: stream.finish())
             self._finished = True
 
     async def settle(self) -> list[Event]:
-        """Waits until everything queued is recognized; returns the events that were not read yet."""
+        """Waits until all queued audio is recognized; returns the unread events."""
         await self._wait_until(lambda: not self._arrivals)
         return self._take()
 
     async def events(self) -> AsyncIterator[Event]:
-        """Events as they come, to the end of the stream."""
+        """Yields events until the end of the stream."""
         while True:
             await self._wait_until(lambda: bool(self._events) or self._done)
             done = self._done
@@ -124,7 +124,7 @@ class Session:
                 return
 
     def skip_audio(self) -> None:
-        """Leaves out the queued audio, so that the finals of what is recognized by now come soon."""
+        """Skips the queued audio, so that the finals of the audio recognized so far come soon."""
         self._job.skips_audio = True
 
     def close(self, why: str = "this session is closed; open a new one") -> None:
@@ -144,7 +144,7 @@ class Session:
             raise ValueError("this session is finished; open a new one")
 
     async def _flush(self) -> None:
-        """Submits the audio that was held back."""
+        """Submits the collected audio."""
         held, seconds = self._held, self._held_s
         self._held, self._held_s = [], 0.0
 
@@ -179,7 +179,7 @@ class Session:
         return events
 
     def _reported(self, report: Report) -> None:
-        """On a thread of the scheduler."""
+        """Called on a thread of the scheduler."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._add, report)
 

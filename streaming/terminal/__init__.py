@@ -2,7 +2,7 @@
 
 
 def main() -> int:
-    """The command, also where Ctrl-C comes while its modules are imported; returns its exit status."""
+    """The command; also handles Ctrl-C while its modules are imported. Returns its exit status."""
     try:
         from asr.streaming.terminal.cli import main
 

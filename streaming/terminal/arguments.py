@@ -1,4 +1,4 @@
-"""The command line of `asr-stream`, and the options that contradict each other."""
+"""The command line of `asr-stream`, with checks for contradictory options."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ USAGE = """asr-stream [options] [FILE ...]
 EPILOG = """\
 examples:
   asr-stream                               captions from the default microphone; Ctrl-C ends
-  asr-stream --list-devices                which microphones there are
-  asr-stream --device 3 --chunk-ms 320     another microphone, text sooner, a little less accurate
-  asr-stream --output notes.txt --append   the same, and written to a file
+  asr-stream --list-devices                lists the microphones
+  asr-stream --device 3 --chunk-ms 320     another microphone, lower latency, slightly less accurate
+  asr-stream --output notes.txt --append   captions from the microphone, also written to a file
   asr-stream --system-audio                what the computer plays: a meeting, a film
   asr-stream --system-audio --microphone --output meeting.srt
                                            both, each cue labeled: me, others
   asr-stream --type                        dictation: words go into the focused window; asr-stream toggle pauses it
-  asr-stream talk.mp3 notes.m4a            files, on all cores; ffmpeg, where it is installed, reads M4A, MP4, WebM
+  asr-stream talk.mp3 notes.m4a            files, on all cores; M4A, MP4 and WebM need ffmpeg
   asr-stream talk.flac --output talk.srt   subtitles
   asr-stream *.mp3 --format json --output texts/
-                                           a file for each, texts/NAME.jsonl: one event per line, for programs
+                                           a file each, texts/NAME.jsonl: one event per line, for programs
   ffmpeg -i https://... -f wav - | asr-stream -
                                            audio that another program downloads
   arecord -f S16_LE -r 16000 -t raw | asr-stream - --raw-rate 16000
-                                           live from another program
-  asr-stream --sample                      a recording that comes with the package
+                                           live audio of another program
+  asr-stream --sample                      the bundled recording
   asr-stream serve                         a server for other programs and browsers; serve --help
   asr-stream toggle                        switches dictation on and off, for a key of the desktop; toggle --help
 
 exit status:
-  0     done; also after Ctrl-C with a microphone, and when the program that reads the output has ended
+  0     done; also after Ctrl-C with a microphone, and when the reader of the output has ended
   1     a model, a file or the microphone cannot be used (other files are still read), or the output cannot be written
   2     the command line is wrong
   130   Ctrl-C while reading a file (143 after SIGTERM); the text so far is printed
@@ -67,16 +67,16 @@ def new_parser() -> Parser:
     source.add_argument(
         "--sample",
         action="store_true",
-        help="recognize the recording that comes with the package; on a terminal at the speed of speech",
+        help="recognize the bundled recording; on a terminal at the speed of speech",
     )
-    source.add_argument("--list-devices", action="store_true", help="list microphones and end")
+    source.add_argument("--list-devices", action="store_true", help="list microphones and exit")
     sources.add_argument(
         "--system-audio", action="store_true", help="caption what the computer plays on its default output"
     )
     sources.add_argument(
         "--microphone",
         action="store_true",
-        help="caption the microphone too, with --system-audio; texts are labeled me and others",
+        help="with --system-audio: caption the microphone, too; texts are labeled me and others",
     )
     dictation = parser.add_argument_group("dictation")
     dictation.add_argument(
@@ -98,11 +98,9 @@ def new_parser() -> Parser:
         "--raw-rate",
         type=int,
         metavar="HZ",
-        help="the files are raw samples of this rate: 16 bits, little-endian, mono",
+        help="the files are raw samples at this rate: 16 bits, little-endian, mono",
     )
-    files.add_argument(
-        "-j", "--jobs", type=int, metavar="N", help="number of files at a time (default: one for each core)"
-    )
+    files.add_argument("-j", "--jobs", type=int, metavar="N", help="files to read at a time (default: one per core)")
     output = parser.add_argument_group("output")
     output.add_argument(
         "--format", choices=FORMATS, help="default: by the suffix of --output, else text; json: one event per line"
@@ -137,7 +135,7 @@ def new_parser() -> Parser:
 
 
 def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """The options. Ends the process where they are wrong, or contradict each other."""
+    """The options. Exits if they are wrong or contradictory."""
     args = parser.parse_intermixed_args(argv)
     _add_files(parser, args)
     if args.format is None:
@@ -165,7 +163,7 @@ def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _add_files(parser: Parser, args: argparse.Namespace) -> None:
-    """Adds the files without an option to those of `--file`."""
+    """Adds positional files to those of `--file`."""
     if not args.files:
         return
     for option in ("device", "sample", "list_devices"):
@@ -178,7 +176,7 @@ def _add_files(parser: Parser, args: argparse.Namespace) -> None:
 
 
 def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
-    """Sets what follows from other options."""
+    """Sets options that follow from other options."""
     sources = {"the files": args.file, "--sample": args.sample, "--list-devices": args.list_devices}
     not_live = next((option for option, given in sources.items() if given), "")
     if args.channel is not None and not_live:
@@ -193,7 +191,7 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
     if args.type is not None:
         if not_live or args.system_audio:
             parser.error(f"--type types the words of the microphone: leave out {not_live or '--system-audio'}")
-        args.second_pass = False  # it changes words that were typed
+        args.second_pass = False  # it would change words that were typed
         args.commands = args.commands is not False
 
 
@@ -209,7 +207,7 @@ def _check_raw_rate(parser: Parser, rate: int, paths: Sequence[str]) -> None:
 
 
 def _check_output(parser: Parser, args: argparse.Namespace, paths: Sequence[str]) -> None:
-    """Two recordings must not become one file, and nothing that is there is written over unasked."""
+    """Checks that two recordings do not share an output file, and that no file is overwritten without an option."""
     output, in_folder = args.output, is_folder(args.output)
     if args.existing == "append" and args.format not in ("text", "json"):
         parser.error("--append: subtitles cannot be continued, since their times begin at 0")
@@ -221,10 +219,10 @@ def _check_output(parser: Parser, args: argparse.Namespace, paths: Sequence[str]
             parser.error(f"{recordings[target]} and {path} would both be written to {target}")
         recordings[target] = path
         if target.exists() and _is_source(path, target):
-            parser.error(f"--output would write over the recording {'of standard input' if path == STDIN else path}")
+            parser.error(f"--output would overwrite the recording {'of standard input' if path == STDIN else path}")
     for target in targets:
         if args.existing == "keep" and is_taken(target):
-            parser.error(f"{target} is there already: add --append or --overwrite, or choose another --output")
+            parser.error(f"{target} exists already: add --append or --overwrite, or choose another --output")
 
 
 def _is_source(path: str, target: Path) -> bool:

@@ -1,9 +1,9 @@
-"""Captions on the terminal, of the microphone or of files.
+"""Captions on the terminal, from the microphone or from files.
 
-The partial changes in place, what is stable of it firm and the rest dimmed. It is wrapped over at most MAX_ROWS rows;
-of a longer one the end is visible. A final is printed in its stead, and scrolls up. Each source of audio has a partial
-of its own. Below them there may be a row of status.
-Terminals wrap these rows when they become narrower; all of them are erased then.
+The partial is updated in place, with its stable words at full brightness and the rest dimmed. It is wrapped to at most
+MAX_ROWS rows; of a longer one the end is shown. A final replaces it and scrolls up. Each source of audio has its own
+partial. A status row may follow.
+Terminals wrap these rows when they become narrower; then all of them are erased.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from asr.streaming.events import Event, Partial
 from asr.streaming.terminal.formats import labeled
 
 MAX_ROWS = 3
-"""Rows of a partial."""
+"""Maximum rows of a partial."""
 
 
 class Captions:
-    """The view on a terminal, a context manager. Honors NO_COLOR: then nothing is dimmed or colored."""
+    """The view on a terminal, a context manager. Honors NO_COLOR: nothing is dimmed or colored then."""
 
     def __init__(self, file: TextIO, width: int | None = None) -> None:
-        """`width` in columns; None follows the terminal, also when it is resized."""
+        """`width` in columns; None uses the terminal's width, also after it is resized."""
         self._console = Console(file=file, width=width, force_terminal=True, highlight=False, legacy_windows=False)
-        # Drawn when something changed and at no other time, in one write: it cannot flicker.
+        # Drawn only on changes, with a single write, so that it does not flicker.
         self._live = Live(
             Group(),
             console=self._console,
@@ -49,42 +49,42 @@ class Captions:
 
     @property
     def width(self) -> int:
-        """Columns that a line may fill: a full one would make some terminals wrap."""
+        """Columns that a line may fill: a full line would make some terminals wrap."""
         return self._console.width - 1
 
     @property
     def unicode(self) -> bool:
-        """Whether the terminal takes more than ASCII."""
+        """Whether the terminal supports more than ASCII."""
         return self._console.encoding.startswith("utf")
 
     def begin(self, name: str) -> None:
-        """Begins the captions of the recording of this name."""
+        """Begins the captions of the recording `name`."""
         self._print_line(f"== {name} ==", self._dim)
 
     def show(self, event: Event, label: str = "") -> None:
-        """A partial, or a final. label: of its source, where there are several."""
+        """Shows a partial or a final. label: of its source, if there are several."""
         if isinstance(event, Partial) and event.text:
             self._partials[label] = event
             self._draw()
         else:
-            with self._console:  # one write for both: the partial goes as its successor comes
+            with self._console:  # a single write removes the partial and prints its successor
                 self._partials.pop(label, None)
                 self._draw()
                 if not isinstance(event, Partial) and event.text.strip():
                     self._print_line(labeled(event.text, label), "")
 
     def warn(self, message: str) -> None:
-        """Prints a sentence above the partial."""
+        """Prints a message above the partial."""
         self._print_line(message, self._warning)
 
     def print(self, text: str) -> None:
-        """Lines of some format, that stay as they are."""
+        """Prints lines of an output format, which stay."""
         with self._console:
             self._erase_wrapped()
             self._console.print(Text(text), end="", soft_wrap=True)
 
     def status(self, text: Text | None) -> None:
-        """The last line, at most `width` columns of it; None takes it away."""
+        """Sets the last line, cut to `width` columns; None removes it."""
         self._status = text
         self._draw()
 
@@ -101,7 +101,7 @@ class Captions:
         self._drawn = [min(line.cell_len, self._console.width) for line in lines]
 
     def _erase_wrapped(self) -> None:
-        """Erases the rows that the lines fill beyond one each, from the last one upwards."""
+        """Erases the extra rows of lines that the terminal wrapped, from the last one upward."""
         columns = self._console.width
         num_wrapped = sum(max(length - 1, 0) // columns for length in self._drawn)
         if num_wrapped and "XTERM_VERSION" not in os.environ:  # xterm does not wrap them
@@ -110,15 +110,15 @@ class Captions:
         self._drawn = [min(length, columns) for length in self._drawn]
 
     def _print_line(self, text: str, style: str) -> None:
-        """A line that stays, above the partial."""
+        """Prints a line that stays, above the partial."""
         with self._console:
             self._erase_wrapped()
             self._console.print(Text(text, style))
 
     def _rows(self, event: Partial, label: str) -> list[Text]:
-        """The last rows of the text, the label before the first of them.
+        """The last rows of the text, with the label before the first of them.
 
-        It is wrapped from its beginning on, so that shown words stay where they are while more come.
+        Wrapping starts at the beginning of the text, so that shown words stay in place while others are added.
         """
         before = labeled("", label)
         width = max(self.width - cell_len(before), 1)
@@ -141,7 +141,7 @@ class Captions:
         return shown
 
     def _num_rows(self) -> int:
-        """Rows of a partial: fewer in a low window, which shows the last final and the status too."""
+        """Rows of a partial: fewer in a low window, which also shows the last final and the status."""
         return max(1, min(MAX_ROWS, (self._console.height - 2) // max(len(self._partials), 1)))
 
     def __enter__(self) -> Captions:

@@ -1,4 +1,4 @@
-"""Dictation: live captions whose stable words are typed, and which can be paused: then the microphone is closed.
+"""Dictation: live captions whose stable words are typed. Can be paused, which closes the microphone.
 
 The time of the stream does not advance during a pause.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Dictation(Live):
-    """As `Live`; besides, `switch` pauses it, and `typing` types."""
+    """A `Live` that `switch` pauses and `typing` types."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Dictation(Live):
         output: Output,
         with_stats: bool,
     ) -> None:
-        """open_microphone: after a pause. `source` has no microphone when dictation begins with one."""
+        """open_microphone: called after a pause. `source` has no microphone if dictation begins paused."""
         super().__init__([source], output, with_stats)
         self._source = source
         self._open_microphone = open_microphone
@@ -72,7 +72,7 @@ class Dictation(Live):
             self._warn(str(error))
 
     def _drain(self) -> None:
-        """Closes the microphone and recognizes all that it has captured."""
+        """Closes the microphone and recognizes all captured audio."""
         if self._source.microphone:
             self._source.microphone.close()
             while self._read(self._source):

@@ -1,7 +1,7 @@
-"""Files become text, as many at a time as there are cores: a thread for each, its output in the order of the files.
+"""Recognizes files, as many at a time as there are cores: one thread per file, output in the order of the files.
 
-Threads are enough: features, searches and the network are C++ that releases the interpreter lock. A file stays on one
-core, because the output of a stream depends on all audio before it.
+Threads suffice: features, searches and the network are C++ that releases the interpreter lock. A file uses one core,
+because a stream is sequential.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLOSE_TIMEOUT_S = 2.0
 
 
 class Transcription:
-    """One file. `events`: "begin" when a thread has taken it up, what happened, and "end"."""
+    """One file. `events`: "begin" when a thread has started it, its events, and "end"."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -40,7 +40,7 @@ class Transcription:
         self.complete = False
         """Whether the file was read to its end."""
         self.crash: BaseException | None = None
-        """An unexpected exception; for the thread that shows the events."""
+        """An unexpected exception, for the thread that shows the events."""
         self.stats = Stats()
 
     def run(
@@ -51,7 +51,7 @@ class Transcription:
         wants_partials: bool,
         stopped: Callable[[], bool],
     ) -> None:
-        """Reads the file to its end, or until it is `stopped`; the audio before that is recognized."""
+        """Reads the file to its end, or until `stopped`; all audio that was read is recognized."""
         self.events.put("begin")
         stream = recognizer.stream()
         started = time.monotonic()
@@ -74,7 +74,7 @@ class Transcription:
                 if stopped():
                     break
             self.complete = not stopped()
-        except ValueError as error:  # the file's, or a sample rate that the stream refuses
+        except ValueError as error:  # of the file, or a sample rate out of range
             self.error = str(error)
         begun_s = time.monotonic()
         stream.finish()
@@ -84,7 +84,7 @@ class Transcription:
 
 
 class Transcriber:
-    """Threads that work through the files. A context manager; at its end they have ended."""
+    """Threads that work through the files. A context manager; on exit they have ended."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Transcriber:
         realtime: bool = False,
         wants_partials: bool = True,
     ) -> None:
-        """num_jobs: files at a time. interrupted: when true, no further file is begun, and those begun end."""
+        """num_jobs: files at a time. interrupted: if true, no further file is started, and those started end."""
         self.transcriptions = [Transcription(path) for path in paths]
         self._closed = False
         self._next = itertools.count()
@@ -123,7 +123,7 @@ class Transcriber:
 
     @property
     def audio_s(self) -> float:
-        """Seconds of audio recognized, in all files."""
+        """Seconds of audio recognized in all files."""
         return sum(transcription.stats.audio_s for transcription in self.transcriptions)
 
     def __enter__(self) -> Transcriber:
@@ -138,9 +138,9 @@ class Transcriber:
 
 
 def show_files(transcriber: Transcriber, output: Output, total_s: float | None, with_stats: bool) -> Stats:
-    """Shows the text of the files, each as soon as those before it have ended; returns the cost of all.
+    """Shows the text of each file as soon as those before it have ended; returns the cost of all.
 
-    total_s: seconds of audio in all files, 0 where that is not known; None shows no progress.
+    total_s: seconds of audio in all files, 0 if unknown; None shows no progress.
     """
     transcriptions = transcriber.transcriptions
     view = _Progress(transcriber, output.captions, total_s, with_stats) if output.captions else None

@@ -1,7 +1,7 @@
 """Formats of events as text: plain lines, JSON lines, SubRip, WebVTT.
 
-A format turns each event into the text that comes next in its file, so that whatever was written is whole at any time.
-What it holds back comes from `end`.
+A format turns each event into the next text of its file, so that the file is valid at any time. `end` returns text that
+was held back.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _SUFFIXES = {"text": ".txt", "json": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
 
 
 class Format(Protocol):
-    """State of one file of text."""
+    """The state of one output file."""
 
     complete: bool
-    """Whether it has every event; else finals only."""
+    """Whether it needs every event, or only finals."""
 
     def begin(self, name: str) -> str:
-        """Text before a recording; `name` is empty where there is only one."""
+        """Text before a recording; `name` is empty if there is only one."""
 
     def add(self, event: Event, label: str = "") -> str:
-        """Text of an event; empty where this format does not show it. label: the source of the audio, if several."""
+        """Text of an event; empty if the format does not show it. label: the source of the audio, if several."""
 
     def end(self) -> str:
-        """Text after a recording: what was held back."""
+        """Text after a recording, including text that was held back."""
 
 
 class PlainText:
-    """Finals, a line each. What "scratch that" takes back has been written, and stays."""
+    """Finals, one per line. Text that "scratch that" takes back is already written, and stays."""
 
     complete = False
 
@@ -73,7 +73,7 @@ class JsonLines:
 
 
 class SubtitleFile:
-    """Cues, as they are complete. Each recording is a file of its own."""
+    """Cues, as they become complete. Each recording has its own file."""
 
     complete = False
 
@@ -97,25 +97,25 @@ class SubtitleFile:
 
 
 def new_format(name: str) -> Format:
-    """`name` of FORMATS."""
+    """name: of FORMATS."""
     if name in ("srt", "vtt"):
         return SubtitleFile(name)
     return JsonLines() if name == "json" else PlainText()
 
 
 def labeled(text: str, label: str) -> str:
-    """`text` with the label of its source before it, where there are several."""
+    """`text` after the label of its source, if there are several."""
     return f"{label}: {text}" if label else text
 
 
 def output_path(folder: str | Path, recording: str, format: str) -> Path:
-    """The file in `folder` that takes the text of a recording: talk.mp3 becomes talk.srt; "-" is stdin."""
+    """The file in `folder` for the text of a recording: talk.mp3 becomes talk.srt; "-" is stdin."""
     stem = "stdin" if recording == "-" else Path(recording).stem
     return Path(folder) / (stem + _SUFFIXES[format])
 
 
 def is_taken(path: str | Path) -> bool:
-    """Whether a file with something in it is there already; a device or a pipe holds nothing. Raises OSError."""
+    """Whether a nonempty file exists; a device or a pipe counts as empty. Raises OSError."""
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -124,11 +124,11 @@ def is_taken(path: str | Path) -> bool:
 
 
 def is_folder(path: str | None) -> bool:
-    """Whether `--output` means a folder: it is one, or ends like one."""
+    """Whether `--output` names a folder: it is one, or ends with a slash."""
     return path is not None and (path.endswith(("/", os.sep)) or Path(path).is_dir())
 
 
 def format_of(path: str | None) -> str:
-    """Format of a file of this name: by its suffix, else text."""
+    """Format for a file name: by its suffix, else text."""
     suffix = Path(path or "").suffix.lower()
     return next((format for format in FORMATS if _SUFFIXES[format] == suffix), "json" if suffix == ".json" else "text")

@@ -1,4 +1,4 @@
-"""Live captions, step by step: from the sources of audio to the output."""
+"""Live captions, step by step, from the audio sources to the output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAIT_S = 0.1
 
 @dataclass
 class Source:
-    """A microphone, or system audio, and its label, empty where it is the only one."""
+    """A microphone or system audio, and its label, which is empty if it is the only source."""
 
     microphone: Microphone | None
     stream: Stream
@@ -37,11 +37,11 @@ class Source:
 
 
 class Live:
-    """Live captions: call `step` until it is enough, then `finish`."""
+    """Live captions: call `step` repeatedly, then `finish`."""
 
     def __init__(self, sources: Sequence[Source], output: Output, with_stats: bool, begun_ns: int = 0) -> None:
-        """begun_ns: on the clock of `time.monotonic_ns`, before any source was opened. The times of several sources
-        count from it; those of one, from its first sample."""
+        """begun_ns: a time on the clock of `time.monotonic_ns` before any source was opened. The times of several
+        sources count from it; those of a single source from its first sample."""
         self.stats = Stats()
         self._sources = sources
         self._output = output
@@ -51,7 +51,7 @@ class Live:
         output.begin("microphone", several=False)
 
     def step(self) -> bool:
-        """Recognizes the next audio, or waits for a moment. False when none came."""
+        """Recognizes the next audio, or waits briefly. False if there was none."""
         return any([self._read(source) for source in self._sources])
 
     def finish(self) -> None:
@@ -74,7 +74,7 @@ class Live:
         return block is not None
 
     def _take(self, source: Source, block: Block) -> None:
-        """Several sources begin one after the other: silence fills up to the first sample."""
+        """Sources start at different times: silence is inserted before the first sample."""
         assert source.microphone is not None
         if len(self._sources) > 1 and not source.begun and len(block.samples):
             source.begun = True
@@ -83,7 +83,7 @@ class Live:
         block.put_into(source.stream)
 
     def _recognize(self, source: Source, call: Callable[[], None], audio_s: float = 0.0) -> None:
-        """Shows the events of `call`, which gives the stream this much audio."""
+        """Shows the events of `call`, which passes `audio_s` of audio to the stream."""
         begun = time.monotonic()
         call()
         events = source.stream.events()
@@ -98,7 +98,7 @@ class Live:
 
 
 class _View:
-    """The status line: level, time, and what else there is."""
+    """The status line: level, time, and other parts."""
 
     def __init__(self, captions: Captions, may_be_silent: bool) -> None:
         from asr.streaming.terminal.status import LevelMeter, StatusLine

@@ -1,4 +1,4 @@
-"""The options of recognition on a command line: those of `asr-stream` and of its server."""
+"""Command-line options of recognition, shared by `asr-stream` and its server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = re.compile(rf"^({'|'.join((*ASSETS, *OPTIONS))})\b")
 def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("recognition")
     how.add_argument(
-        "--model", metavar="PATH", help="a file from `asr export`; default: the bundled one, int8, with cuda float32"
+        "--model", metavar="PATH", help="a file from `asr export`; default: the bundled int8 model, float32 with cuda"
     )
     how.add_argument(
         "--lm",
@@ -39,8 +39,8 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--hotwords",
         metavar="FILE",
-        help="words and phrases to expect, one per line, spelled as they are to be written; = and what it sounds like; "
-        "a number after a colon is that line's boost",
+        help="words and phrases to expect, one per line, spelled as they should be written; = and words that sound "
+        "like it; a number after a colon is that line's boost",
     )
     how.add_argument(
         "--phrases",
@@ -55,12 +55,12 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--mask", metavar="FILE", help="words and phrases to show as stars, one per line")
     how.add_argument(
-        "--replace", metavar="FILE", help="what is written in place of words, one a line: my address -> 12 Main Street"
+        "--replace", metavar="FILE", help="replacements of words, one per line: my address -> 12 Main Street"
     )
     how.add_argument(
         "--command-list",
         metavar="FILE",
-        help="spoken commands of your own, one a line: next item -> new line; turns --commands on",
+        help="your own spoken commands, one per line: next item -> new line; turns --commands on",
     )
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     for name, option in OPTIONS.items():
@@ -73,7 +73,7 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
 
 
 class _Parsed(argparse.Action):
-    """A number that the core has read and found within its range."""
+    """A number parsed by the core and within its range."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
@@ -89,7 +89,7 @@ def _in_words_of_the_command_line(error: ValueError) -> str:
 
 
 def new_recognizer(args: argparse.Namespace) -> Recognizer:
-    """The recognizer of `args`. Raises as `Recognizer` does."""
+    """The recognizer for `args`. Raises the same errors as `Recognizer`."""
     from asr.lm.packed import SPECIAL_WORDS, LmError, few_words
     from asr.runtime.onnx_model import ModelError
     from asr.streaming.recognizer import Recognizer
@@ -111,8 +111,8 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
                 print_error(warning)
         if args.lm == "auto" and spells_by_sound(recognizer):
             print_error(
-                f"{args.model} is used without a language model: it spells words by their sound, and most are wrong; "
-                "add --lm bundled for English, or one from asr lm (--lm none: without this message)"
+                f"{args.model} is used without a language model: it spells words by their sound, mostly wrong; "
+                "add --lm bundled for English, or one from asr lm (--lm none: hides this message)"
             )
         for warning in recognizer.warnings:
             print_error(f"left out: {warning}")
@@ -124,15 +124,15 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
 
 
 def spells_by_sound(recognizer: Recognizer) -> bool:
-    """Whether the model writes phones, and nothing makes words of them that was left out by choice."""
+    """Whether the model writes phones and, without the user's choice, nothing turns them into words."""
     chosen = recognizer.search == "greedy" or recognizer.phrases is not None
     return bool(recognizer.onnx.metadata.phones) and recognizer.language_model is None and not chosen
 
 
 def recognizer_or_error(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Recognizer | None:
-    """The recognizer of `args`; None after an error message where a model cannot be used.
+    """The recognizer for `args`; None, after an error message, if a model cannot be used.
 
-    Ends the process where the command line is wrong.
+    Exits if the command line is wrong.
     """
     from asr.lm.packed import LmError
     from asr.runtime.onnx_model import ModelError
@@ -147,5 +147,5 @@ def recognizer_or_error(args: argparse.Namespace, parser: argparse.ArgumentParse
 
 
 def print_error(message: object) -> None:
-    """A line on standard error."""
+    """Prints a line to standard error."""
     print(f"asr-stream: {message}", file=sys.stderr, flush=True)

@@ -1,7 +1,8 @@
-"""Output of events: to a file or standard output in some format, and onto the terminal as captions.
+"""Output of events to a file or standard output in some format, and to the terminal as captions.
 
-Text is written at once, and no file is left with half an event. When a file takes no more, its disk being full, a
-sentence reports it and the rest goes to standard output, from the first event that the file did not take.
+Text is written immediately, and a file never ends with half an event. If a file cannot be written, for example because
+the disk is full, a message reports it and the rest goes to standard output, starting with the first event that the file
+lacks.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ if TYPE_CHECKING:
 
 
 class OutputError(ValueError):
-    """An output that cannot be opened."""
+    """An output cannot be opened."""
 
 
 class Output:
-    """A context manager. `failed`: whether something could not be written where it should have gone."""
+    """A context manager. `failed`: whether some text could not be written to its destination."""
 
     def __init__(self, format: str, path: str | None = None, of_files: bool = False, existing: str = "keep") -> None:
-        """format: of `formats.FORMATS`. path: a file, a folder that takes one file per recording (see `is_folder`), or
-        None for standard output. of_files: the source is files, whose progress is shown where text is not.
-        existing: what becomes of a file that is there, "keep" (an error), "overwrite" or "append".
+        """format: of `formats.FORMATS`. path: a file, a folder for one file per recording (see `is_folder`), or None
+        for standard output. of_files: the source is files; their progress is shown if their text is not on the
+        terminal. existing: for an existing file, "keep" (an error), "overwrite" or "append".
 
-        Raises OutputError when the file or the folder cannot be made.
+        Raises OutputError if the file or the folder cannot be created.
         """
         self.failed = False
         self._format_name = format
@@ -52,7 +53,7 @@ class Output:
         self._on_terminal = _is_terminal(sys.stdout)
         self._shows_text = self._on_terminal and (path is not None or format == "text")
         self.captions: Captions | None = None
-        """The captions on the terminal; None where there is no terminal."""
+        """The captions on the terminal; None without a terminal."""
         if self._on_terminal or (of_files and _is_terminal(sys.stderr)):
             from asr.streaming.terminal.captions import Captions
 
@@ -60,11 +61,11 @@ class Output:
 
     @property
     def wants_partials(self) -> bool:
-        """False where they would not show, so that they need not be kept."""
+        """Whether partials are shown; if not, callers may skip them."""
         return self._shows_text or self._format.complete
 
     def begin(self, path: str, several: bool) -> None:
-        """Begins the output of the recording `path`, one of several or the only one."""
+        """Begins the output of the recording `path`, which is one of `several` or the only one."""
         self._write(self._format.end())
         if self._shows_text and several and self.captions:
             self.captions.begin(path)
@@ -79,7 +80,7 @@ class Output:
         self._write(self._format.begin(path if several else ""))
 
     def show(self, event: Event, label: str = "") -> None:
-        """Write and display an event. label: of its source, where there are several."""
+        """Writes and displays an event. label: of its source, if there are several."""
         self._write(self._format.add(event, label))
         if event.type in ("partial", "final"):
             if self._shows_text and self.captions:
@@ -89,7 +90,7 @@ class Output:
             self.warn(labeled(text, label))
 
     def warn(self, message: str) -> None:
-        """Shows a message apart from the output: in the captions, or on standard error."""
+        """Shows a message outside the output: in the captions, or on standard error."""
         if self.captions:
             self.captions.warn(message)
         else:
@@ -119,13 +120,13 @@ class Output:
             if self._stream is sys.stderr:
                 raise
             self.failed, self._stream = True, sys.stderr
-            self.warn(f"cannot write to standard output: {error.strerror}; what it did not take follows here")
+            self.warn(f"cannot write to standard output: {error.strerror}; the missing text follows here")
             self._print(text)
 
     def _fall_back(self, path: Path, error: OSError) -> None:
         self.failed = True
         self._close_file()
-        self.warn(f"cannot write {path}: {error.strerror}; what it did not take goes to standard output")
+        self.warn(f"cannot write {path}: {error.strerror}; the missing text goes to standard output")
 
     def _close_file(self) -> None:
         if self._file:
@@ -147,18 +148,18 @@ class Output:
 
 
 class TextFile:
-    """A file that takes text whole or not at all. Errors are those of the system."""
+    """A file that is appended to atomically. Raises OSError."""
 
     def __init__(self, path: str | Path, existing: str = "keep") -> None:
-        """existing: "keep" raises FileExistsError for a file with something in it, "overwrite", "append"."""
+        """existing: "keep" raises FileExistsError for a nonempty file; "overwrite", "append"."""
         self.path = Path(path)
         if existing == "keep" and is_taken(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         self._file = open(path, "ab" if existing == "append" else "wb", buffering=0)  # noqa: SIM115, closed by close()
 
     def write(self, text: str) -> None:
-        """Appends `text`; it is in the hands of the system when this returns."""
-        rest = text.encode(errors="backslashreplace")  # a name may be no UTF-8
+        """Appends `text` and passes it to the system."""
+        rest = text.encode(errors="backslashreplace")  # a file name may not be UTF-8
         start = self._file.tell() if self._file.seekable() else None
         try:
             while rest:
@@ -174,5 +175,5 @@ class TextFile:
 
 
 def _is_terminal(file: TextIO) -> bool:
-    """One that can move its cursor."""
+    """Whether `file` is a terminal that can move its cursor."""
     return file.isatty() and os.environ.get("TERM") != "dumb"

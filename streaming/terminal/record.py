@@ -1,7 +1,7 @@
-"""`asr record`: reads prompts aloud with you, and writes the recordings and a manifest for `asr prepare manifest`.
+"""`asr record`: records you reading prompts aloud, and writes the recordings and a manifest for `asr prepare manifest`.
 
-Each recording is on disk before the next prompt appears: whatever ends the session, the same command goes on
-with the prompts that are left.
+Each recording is on disk before the next prompt appears. If the session ends early, the same command continues with the
+remaining prompts.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from asr.streaming.resampler import SAMPLE_RATE, Resampler
 from asr.tables import RECORDED
 
 PROMPTS = Path(asr.__file__).parent / "samples" / "prompts.txt"
-"""Sentences that come with the package, about five minutes of reading."""
+"""Bundled sentences, about five minutes of reading."""
 COLUMNS = ("path", "text", "speaker")
 MAX_RECORDING_S = 30.0
 MIN_RECORDING_S = 0.5
 TAIL_S = 0.25
-"""Recorded beyond the key that ends a recording: fingers are faster than last syllables."""
+"""Recorded after the key that ends a recording: people press it before the last syllable ends."""
 QUIET_PEAK = 0.02
 CLIPPED_SHARE = 1e-3
-"""A recording with more samples than this at full scale is too loud."""
+"""A recording with more samples at full scale than this is too loud."""
 
 
 class Recorder:
-    """The recordings of one folder, and its manifest. Numbers go on where the last session ended."""
+    """The recordings of one folder and their manifest. Numbering continues after the last session's."""
 
     def __init__(self, folder: Path, speaker: str) -> None:
-        """Opens or makes `folder`. ValueError when its manifest is not one that this command wrote."""
+        """Opens or creates `folder`. Raises ValueError if its manifest is not from this command."""
         self.folder = folder
         self.speaker = speaker
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ class Recorder:
         import soundfile
 
         number = len(self.texts) + 1
-        while (path := self.folder / f"{number:04d}.flac").exists():  # of a session that ended in this very place
+        while (path := self.folder / f"{number:04d}.flac").exists():  # a session ended before writing the manifest
             number += 1
         with replacing(path) as part:
             soundfile.write(part, np.clip(samples, -1, 1), SAMPLE_RATE, "PCM_16", format="FLAC")
@@ -77,10 +77,10 @@ def record(microphone: Microphone, stopped: Callable[[], bool]) -> tuple[np.ndar
     """Records from now until `stopped`, and TAIL_S longer.
 
     Returns:
-        (num_samples,) float32 at 16 kHz, and what spoilt it, for people; empty when all is well.
+        (num_samples,) float32 at 16 kHz, and what spoiled it, as a message; empty if nothing did.
     """
     while microphone.read(0.0) is not None:
-        pass  # recorded before
+        pass  # discard audio recorded before
     pieces: list[np.ndarray] = []
     resampler = Resampler(microphone.sample_rate) if microphone.sample_rate != SAMPLE_RATE else None
     ends = time.monotonic() + MAX_RECORDING_S
@@ -114,19 +114,19 @@ def fault(samples: np.ndarray) -> str:
 
 
 def read_prompts(path: Path) -> list[str]:
-    """One prompt a line; empty lines and lines that begin with # are left out. ValueError when there is none."""
+    """One prompt per line; empty lines and lines that begin with # are skipped. Raises ValueError if there are none."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"prompts {path} cannot be read: {error}") from error
     prompts = [" ".join(line.split()) for line in lines if line.strip() and not line.startswith("#")]
     if not prompts:
-        raise ValueError(f"{path} holds no prompt: write one a line")
+        raise ValueError(f"{path} has no prompts: write one per line")
     return prompts
 
 
 class _Keys:
-    """Lines of standard input, without waiting for them. The end of it counts as q."""
+    """Lines of standard input, without blocking. Its end counts as q."""
 
     def __init__(self) -> None:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -136,20 +136,20 @@ class _Keys:
         try:
             for line in sys.stdin:
                 self._lines.put(line.strip().lower())
-        finally:  # bytes that are not text end the session, too
+        finally:  # bytes that are not text also end the session
             self._lines.put("q")
 
     def pressed(self) -> bool:
         return not self._lines.empty()
 
     def wait(self) -> str:
-        while True:  # an endless wait would not notice Ctrl-C on Windows
+        while True:  # a wait without timeout would not notice Ctrl-C on Windows
             with contextlib.suppress(queue.Empty):
                 return self._lines.get(timeout=0.2)
 
 
 def walk(prompts: Iterable[str], recorder: Recorder, microphone: Microphone) -> int:
-    """Goes through the prompts with the reader; returns how many were recorded."""
+    """Goes through the prompts with the reader; returns the number of recordings."""
     keys = _Keys()
     left = [prompt for prompt in prompts if prompt not in recorder.texts]
     recorded = 0
@@ -196,7 +196,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Entry of `asr record`; 130 after Ctrl-C, when what was kept is on disk."""
+    """Entry of `asr record`; returns 130 after Ctrl-C, with all kept recordings on disk."""
     prompts = read_prompts(args.prompts)
     recorder = Recorder(args.out, args.speaker)
     status = 0

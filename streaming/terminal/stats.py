@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Stats:
-    """Sums over one or more streams."""
+    """Totals over one or more streams."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -25,9 +25,9 @@ class Stats:
         self._delays_s = {"partial": array("f"), "final": array("f")}
 
     def add(self, audio_s: float, busy_s: float, events: Iterable[Event], waited_s: float = 0.0) -> None:
-        """Count audio that was taken in, the time it took, and the `events` it brought.
+        """Counts audio, the time spent on it, and its `events`.
 
-        waited_s: for how long its oldest sample may have waited to be taken. The delay of an event is the sum.
+        waited_s: how long its oldest sample may have waited. The delay of an event is the sum of both times.
         """
         self.audio_s += audio_s
         self._busy_s += busy_s
@@ -43,11 +43,11 @@ class Stats:
 
     @property
     def real_time_factor(self) -> float:
-        """Seconds of work for a second of audio, on one core."""
+        """Seconds of work per second of audio, on one core."""
         return self._busy_s / self.audio_s if self.audio_s else 0.0
 
     def now(self) -> list[Text]:
-        """For the status line."""
+        """Parts of the status line."""
         from rich.text import Text
 
         delays_s = self._delays_s["partial"]
@@ -55,7 +55,7 @@ class Stats:
         return [Text(part, "dim") for part in (*delay, f"RTF {self.real_time_factor:.3f}")]
 
     def summary(self) -> str:
-        """For the end, some lines."""
+        """Some lines for the end."""
         elapsed_s = time.monotonic() - self._started
         lines = [f"{self.audio_s:.1f} s of audio in {elapsed_s:.2f} s; real-time factor {self.real_time_factor:.4f}"]
         for kind, delays in self._delays_s.items():

@@ -1,4 +1,4 @@
-"""The line below the captions: how loud the microphone is, or how far the files are."""
+"""The status line below the captions: the level of the microphone, or the progress through files."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ REDRAW_S = 0.1
 FLOOR_DB = -60.0
 LOUD_DB = -3.0
 FALL_DB_PER_S = 20.0
-"""Speed at which the mark of the peak falls."""
+"""Speed at which the peak mark falls."""
 MUTED_S = 3.0
-"""A microphone that gives nothing but zeros for so long is switched off."""
+"""A microphone that delivers only zeros for this long is switched off."""
 MUTED_AFTER_WORDS_S = 10.0
-"""As above, when it has worked: people switch it off while they listen."""
+"""The same after it has worked: people switch it off while they listen."""
 
 
 class StatusLine:
-    """Draws the line. Parts that do not fit are left out, the last ones first."""
+    """Draws the line. Parts that do not fit are omitted, starting with the last."""
 
     def __init__(self, captions: Captions) -> None:
         self.unicode = captions.unicode
@@ -33,7 +33,7 @@ class StatusLine:
         self._drawn = time.monotonic() - REDRAW_S
 
     def due(self) -> float:
-        """Seconds since the line was drawn, when it is time to draw it again; else 0."""
+        """Seconds since the line was drawn, if it is time to redraw it; else 0."""
         elapsed_s = time.monotonic() - self._drawn
         return elapsed_s if elapsed_s >= REDRAW_S else 0.0
 
@@ -49,7 +49,7 @@ class StatusLine:
         self._captions.status(line if line else None)
 
     def bar(self, share: float, color: str, mark: float | None = None) -> Text:
-        """`share` of it is full; a mark shows where another share ends. It can be read without colors too."""
+        """A bar filled to `share`, with an optional mark at another share. Readable without colors."""
         width = max(4, min(self._captions.width // 4, 30))
         full, empty, tick = ("━", "─", "┃") if self.unicode else ("=", "-", "|")
         num_full = round(share * width)
@@ -60,10 +60,10 @@ class StatusLine:
 
 
 class LevelMeter:
-    """Level of the audio that passes, in dB below full scale (dBFS): its RMS as a bar, its peak as a mark."""
+    """Level of the audio in dB below full scale (dBFS): its RMS as a bar, its peak as a mark."""
 
     def __init__(self, may_be_silent: bool = False) -> None:
-        """may_be_silent: zeros are not a sign of a microphone that is switched off."""
+        """may_be_silent: zeros do not mean that the microphone is switched off."""
         self._may_be_silent = may_be_silent
         self.has_words = False
         """Whether words were recognized."""
@@ -83,14 +83,14 @@ class LevelMeter:
             self._silent_s = 0.0 if peak else self._silent_s + len(samples) / sample_rate
 
     def update(self, elapsed_s: float) -> None:
-        """Shows what was accepted since the last update, `elapsed_s` ago."""
+        """Shows the audio since the last update, `elapsed_s` ago."""
         self.peak_db = _decibels(self._peak)
         self.rms_db = _decibels((self._squares / max(self._num_samples, 1)) ** 0.5)
         self._mark_db = max(self.peak_db, self._mark_db - FALL_DB_PER_S * elapsed_s)
         self._squares, self._num_samples, self._peak = 0.0, 0, 0.0
 
     def parts(self, line: StatusLine) -> list[Text]:
-        """For `line`."""
+        """Parts of `line`."""
         muted_s = MUTED_AFTER_WORDS_S if self.has_words else MUTED_S
         if self._silent_s >= muted_s and not self._may_be_silent:
             return [Text("the microphone is silent: is it switched off?", "yellow")]
@@ -101,7 +101,7 @@ class LevelMeter:
 
 
 class FileProgress:
-    """Progress through the files: by their length where it is known, else by their number."""
+    """Progress through files: by duration if it is known, else by number."""
 
     def __init__(self, num_files: int, total_s: float) -> None:
         self._num_files = num_files
@@ -109,7 +109,7 @@ class FileProgress:
         self._started = time.monotonic()
 
     def parts(self, line: StatusLine, num_done: int, done_s: float) -> list[Text]:
-        """For `line`. num_done: files; done_s: seconds of audio."""
+        """Parts of `line`. num_done: files; done_s: seconds of audio."""
         share = min(done_s / self._total_s, 1.0) if self._total_s else num_done / self._num_files
         elapsed_s = time.monotonic() - self._started
         parts = [line.bar(share, "green"), Text(f"{100 * share:3.0f} %")]
@@ -123,7 +123,7 @@ class FileProgress:
 
 
 def clock(seconds: float) -> str:
-    """3:05, 1:02:03."""
+    """Formats seconds: 3:05, 1:02:03."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"
 

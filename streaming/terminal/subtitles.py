@@ -1,11 +1,11 @@
-"""Subtitles: finals become cues that can be read, and cues become SRT or WebVTT.
+"""Subtitles: finals become readable cues, and cues become SRT or WebVTT.
 
-A cue has one or two lines of at most 42 characters and stands for 1 to 7 seconds, as broadcasters have it (BBC
-Subtitle Guidelines; Netflix Timed Text Style Guide). It stays up to half a second after the last word, and gaps that
-would flicker are closed, except for 83 ms that show the change of text. Utterances are never mixed in a cue. Where
-one must be cut, the cuts are chosen together: at punctuation and pauses, not after "the" or "of", into parts of like
-length, as few as possible. With several sources each cue names its source, and cues of different sources may overlap;
-they are in the order in which they begin.
+A cue has one or two lines of at most 42 characters and is shown for 1 to 7 seconds, following broadcasters (BBC
+Subtitle Guidelines; Netflix Timed Text Style Guide). It stays up to half a second after the last word. Gaps that would
+flicker are closed, except for 83 ms that show the change of text. A cue never contains words of two utterances. An
+utterance is cut at all places jointly: at punctuation and pauses, not after "the" or "of", into as few parts as
+possible of similar length. With several sources each cue names its source, and cues of different sources may overlap;
+they are ordered by their start.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from asr.streaming.events import Event, Final, Partial
 
 LINE_LENGTH = 42
 MIN_CUE_S = 1.0
-"""A shorter one is left standing for so long."""
+"""A shorter cue is extended to this."""
 MAX_CUE_S = 7.0
 LINGER_S = 0.5
-"""A cue stands for so long after its last word."""
+"""A cue stays this long after its last word."""
 GAP_S = 1 / 12
-"""Between two cues, two frames of a film, that the eye sees the change."""
+"""Gap between two cues, two frames of a film, so that the change is visible."""
 MIN_GAP_S = 0.5
-"""A shorter gap would flicker: the cue stands until GAP_S before the next one."""
+"""A shorter gap would flicker: the cue stays until GAP_S before the next one."""
 PAUSE_S = 0.5
-"""At a pause of so long a cut costs nothing: there is one, unless what it leaves would stand too short."""
+"""At a pause this long a cut costs nothing, so there is a cut unless it makes a cue too short."""
 
 
 _SENTENCE_END, _COMMA = 1.0, 0.4
-"""Value of a mark for a cut after it, in pauses of PAUSE_S."""
+"""Value of a cut after a punctuation mark, in pauses of PAUSE_S."""
 _WEAK = 0.3
-"""Cost of a cut or line break after one of `_BINDING`."""
+"""Cost of a cut or line break after a word of `_BINDING`."""
 _TITLES = ("Mr.", "Mrs.", "Dr.", "St.")
 _WORDS = """
 a an the this that these those my your his her its our their no some any every each
@@ -44,9 +44,9 @@ i we they he she is are was were be been has have had do does did can could will
 mr mrs dr st
 """
 _BINDING = frozenset(_WORDS.split())
-"""Words that belong to what follows."""
+"""Words that belong to the following word."""
 _SETTLED_S = 3.0
-"""So long after its end no utterance can begin that a cue would have to make room for."""
+"""After this time, no utterance can begin that overlaps a cue."""
 
 
 class Cue(NamedTuple):
@@ -58,10 +58,10 @@ class Cue(NamedTuple):
 
 
 class Cues:
-    """Cues as finals come. They are in order and do not overlap: a cue begins when the one before it has ended.
+    """Cues from finals, in order and without overlap: a cue begins when the previous one has ended.
 
-    The last cue is held back until the next one is known, or until nothing can follow soon: how long it stands depends
-    on that.
+    The last cue is held back until the next one is known, or until none can follow soon, because that determines how
+    long it is shown.
     """
 
     def __init__(self, before: str = "") -> None:
@@ -72,7 +72,7 @@ class Cues:
         self.held: Cue | None = None
 
     def add(self, final: Final) -> list[Cue]:
-        """The cues that are known with the next final."""
+        """The cues that the next final completes."""
         found = []
         for words in _cut(_spelled(final.words, self._width), self._width):
             cue = self._place(words)
@@ -81,7 +81,7 @@ class Cues:
         return found
 
     def settle(self, next_s: float = math.inf) -> list[Cue]:
-        """The cue that was held back, when the next one begins at `next_s`."""
+        """The cue that was held back, if the next one begins at `next_s`."""
         if self.held is None:
             return []
         cue, self.held = self.held, None
@@ -104,9 +104,9 @@ def _stands_until(cue: Cue, next_s: float) -> float:
 
 
 class Subtitles:
-    """An SRT or WebVTT file as finals come: `header`, what `add` gives and then `finish` are a whole file.
+    """An SRT or WebVTT file: the concatenation of `header`, the results of `add`, and `finish`.
 
-    `format`: "srt" | "vtt"; ValueError for another.
+    `format`: "srt" | "vtt"; otherwise raises ValueError.
     """
 
     def __init__(self, format: str) -> None:
@@ -118,12 +118,12 @@ class Subtitles:
         self._num_cues = 0
         self._waiting: list[tuple[Cue, str]] = []
         self._began_s: dict[str, float] = {}
-        """For the utterance of each source that is not final yet."""
+        """For each source, its utterance that is not final yet."""
 
     def add(self, event: Event, label: str = "") -> str:
-        """The next text of the file. label: of the event's source, where there are several.
+        """The next text of the file. label: of the event's source, if there are several.
 
-        A cue waits for utterances of other sources that began before it, so partials count too.
+        A cue waits for utterances of other sources that began before it, so partials count, too.
         """
         if isinstance(event, Partial) and event.text:
             self._began_s[label] = event.start
@@ -140,14 +140,14 @@ class Subtitles:
         return self._ready()
 
     def finish(self) -> str:
-        """The text of the cues that were held back, at the end of the file."""
+        """The text of the held-back cues, at the end of the file."""
         self._began_s.clear()
         for label in self._cues:
             self._settle(label)
         return self._ready()
 
     def _ready(self) -> str:
-        """The text of the cues that nothing can come before."""
+        """The text of the cues before which no cue can come."""
         self._waiting.sort(key=lambda waiting: waiting[0].start_s)
         text = ""
         while self._waiting and not self._must_wait(*self._waiting[0]):
@@ -196,16 +196,16 @@ def _file(format: str, finals: Iterable[Final]) -> str:
 
 
 def _time(seconds: float, point: str) -> str:
-    """Hours have two digits, or as many as they need."""
+    """Hours have at least two digits."""
     seconds, ms = divmod(round(seconds * 1000), 1000)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{point}{ms:03}"
 
 
 def _spelled(words: Iterable[Word], width: int) -> list[Word]:
-    """`words`, those that are longer than a line, of `width` characters, in pieces that share the time."""
+    """`words`, with those longer than a line of `width` characters split into pieces that share the time."""
     pieces = []
     for word in words:
-        whole = " ".join(word.word.split())  # a cue ends where a line is empty
+        whole = " ".join(word.word.split())  # an empty line would end the cue
         count = -(-len(whole) // width)
         if not count:
             continue
@@ -217,7 +217,7 @@ def _spelled(words: Iterable[Word], width: int) -> list[Word]:
 
 
 def _lines(words: Sequence[Word], width: int) -> tuple[str, ...]:
-    """One line, or else two of like length; none if it takes more."""
+    """One line, or two of similar length; none if more are needed."""
     text = " ".join(word.word for word in words)
     if len(text) <= width:
         return (text,)
@@ -227,13 +227,13 @@ def _lines(words: Sequence[Word], width: int) -> tuple[str, ...]:
 
 
 def _cut(words: Sequence[Word], width: int) -> Iterator[Sequence[Word]]:
-    """The cues' words: the cuts of least cost, found from the end to the start."""
-    best: list[tuple[float, int]] = [(0.0, len(words))]  # of the words from i on: cost, end of the first cue
+    """The words of the cues: the cuts with the lowest total cost (dynamic programming from the end)."""
+    best: list[tuple[float, int]] = [(0.0, len(words))]  # for the words from i on: cost, end of the first cue
     for i in reversed(range(len(words))):
         choices = []
         for end in range(i + 1, len(words) + 1):
             if (cost := _cost(words[i:end], width)) is None and end > i + 1:
-                break  # and more words would not fit either
+                break  # more words do not fit either
             pause_s = words[end].start_s - words[end - 1].end_s if end < len(words) else PAUSE_S
             worth = pause_s / PAUSE_S + (_worth(words[end - 1].word) if end < len(words) else 0.0)
             choices.append(((cost or 0.0) + 1 - worth + best[len(words) - end][0], end))
@@ -246,7 +246,7 @@ def _cut(words: Sequence[Word], width: int) -> Iterator[Sequence[Word]]:
 
 
 def _worth(text: str) -> float:
-    """Value of a cut after `text`, by its last word: of its mark, 0 for the periods of "Mr." and "p.m."; or less."""
+    """Value of a cut after `text`, by its last word: of its punctuation, 0 for "Mr." and "p.m."; or less."""
     word = text.rpartition(" ")[2]
     if word.lower().rstrip(".") in _BINDING and (word in _TITLES or word[-1] != "."):
         return -_WEAK
@@ -256,7 +256,7 @@ def _worth(text: str) -> float:
 
 
 def _cost(words: Sequence[Word], width: int) -> float | None:
-    """Cost of one cue: fullness, so that parts become alike, and too short a time. None: too long for a cue."""
+    """Cost of a cue: fullness, so that parts have similar length, and a too short time. None: it does not fit."""
     lines = _lines(words, width)
     span_s = words[-1].end_s - words[0].start_s
     if not lines or span_s > MAX_CUE_S:

@@ -1,7 +1,7 @@
-"""Switching dictation on and off: by `asr-stream toggle`, over a socket of the user, or by SIGUSR1.
+"""Switches dictation on and off: by `asr-stream toggle` over the user's socket, or by SIGUSR1.
 
 The socket, asr-stream.sock, is in $XDG_RUNTIME_DIR, which only the user can write to, and has the permissions 0600. Its
-process holds a lock: a socket without one was left by a process that was killed.
+process holds a lock; a socket without a lock was left by a killed process.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from asr.command import Parser
 from asr.streaming.terminal.options import print_error
 
 ANSWER_S = 30.0
-"""A session that loads its model, or recognizes the end of an utterance, answers late."""
+"""A session answers late while it loads its model or recognizes the end of an utterance."""
 REQUEST_S = 0.2
 COMMANDS = ("toggle", "on", "off")
 
 EPILOG = """\
 examples:
-  asr-stream --type --paused &             starts dictation, the microphone still closed
+  asr-stream --type --paused &             starts dictation with the microphone closed
   asr-stream toggle                        opens or closes the microphone; bind it to a key of the desktop
-  asr-stream toggle on                     for a key that is held: on when it is pressed, off when it is released
+  asr-stream toggle on                     for a push-to-talk key: on when pressed, off when released
 """
 
 
 class ToggleError(ValueError):
-    """The socket cannot be made, or no process answers. The message states what to do."""
+    """The socket cannot be made, or no process answers. The message says what to do."""
 
 
 def socket_path() -> Path:
-    """The socket's path. Raises ToggleError where there is no folder that only the user can write to."""
+    """The socket's path. Raises ToggleError if there is no folder that only the user can write to."""
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
     if not folder:
         raise ToggleError("XDG_RUNTIME_DIR is not set: export XDG_RUNTIME_DIR=/run/user/$(id -u), or a folder of yours")
@@ -69,7 +69,7 @@ class Switch:
         except OSError as error:
             self._lock.close()
             raise ToggleError("dictation runs already: asr-stream toggle switches it on and off") from error
-        self._path.unlink(missing_ok=True)  # of a process that was killed
+        self._path.unlink(missing_ok=True)  # left by a killed process
         self._socket = socket.socket(socket.AF_UNIX)
         before = os.umask(0o177)
         try:
@@ -84,7 +84,7 @@ class Switch:
         self._handler = signal.signal(signal.SIGUSR1, self._toggle)
 
     def wait(self, seconds: float) -> None:
-        """Answers the requests that wait, or come within `seconds`."""
+        """Answers requests that are waiting or come within `seconds`."""
         while select.select([self._socket], [], [], seconds)[0]:
             seconds = 0.0
             connection, _ = self._socket.accept()
@@ -109,7 +109,7 @@ class Switch:
 
 
 def request(command: str) -> str:
-    """Sends `command` to the running dictation; returns its state, "on" or "off". Raises ToggleError when none runs."""
+    """Sends `command` to the running dictation; returns its state, "on" or "off". Raises ToggleError if none runs."""
     path = socket_path()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER_S)

@@ -1,12 +1,11 @@
 """Dictation: stable words are typed into the focused window, in order, each once.
 
-A word is typed when it belongs to the stable prefix of a partial, with the case and the marks that it has there; the
-rest of an utterance is typed with its final. A space follows each utterance, so that one begins apart from the one
-before, also that of another dictation into the same field. A thread types, so that recognition does not wait for a
-window.
+A word is typed when it belongs to the stable prefix of a partial, with its case and punctuation at that time; the rest
+of an utterance is typed with its final. A space follows each utterance, to separate it from the next one, even one of
+another dictation into the same field. A separate thread types, so that recognition does not wait for a window.
 
-"Scratch that" is the only thing that deletes: as many characters as were typed, and only while the window that they
-were typed into has had the focus all the time. Where the focus is not known nothing is deleted.
+Only "scratch that" deletes: as many characters as were typed, and only if the window they were typed into has had the
+focus all the time. If the focus is unknown, nothing is deleted.
 """
 
 from __future__ import annotations
@@ -25,29 +24,29 @@ if TYPE_CHECKING:
     from asr.streaming.terminal.typing_tools import TypingTool
 
 MOST_UTTERANCES = 100
-"""That can be taken back, one after the other."""
+"""Number of utterances that can be taken back."""
 _CLOSING = tuple(",.?!:;)]%\n")
 _OPENING = tuple("([{\n")
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be done: utterances deleted, the one under way among them, then `text` typed."""
+    """A number of utterances to delete, including the current one, and `text` to type after that."""
 
     text: str = ""
     num_erased: int = 0
     ends: bool = False
-    """The utterance is over."""
+    """Whether the utterance has ended."""
 
 
 class StableWords:
-    """The text of events as it grows: pieces that are typed one after the other."""
+    """Turns events into pieces of text to type."""
 
     def __init__(self) -> None:
         self._typed: list[Word] = []
 
     def add(self, event: Event) -> Change:
-        """What is to be done now."""
+        """The change to make for `event`."""
         if isinstance(event, Final):
             is_gone = self._is_gone(event.words)
             if is_gone:
@@ -56,16 +55,16 @@ class StableWords:
             space = "" if not event.words or event.words[-1].word.endswith(_OPENING) else " "
             self._typed = []
             return Change(text + space, event.num_taken_back + is_gone, ends=True)
-        if not isinstance(event, Partial) or self._is_gone(event.words):  # the final tells
+        if not isinstance(event, Partial) or self._is_gone(event.words):  # only the final is reliable
             return Change()
         return Change(self._new(event.words[: event.num_stable]))
 
     def _is_gone(self, words: tuple[Word, ...]) -> bool:
-        """Whether all that was typed of the utterance is taken back."""
+        """Whether all typed words of the utterance are taken back."""
         return bool(self._typed) and (not words or words[0].start_s >= self._typed[-1].end_s)
 
     def _new(self, words: tuple[Word, ...]) -> str:
-        """The words after those that were typed. Where a typed word has changed, which is rare, times decide."""
+        """The words after the typed ones. If a typed word has changed, which is rare, times decide."""
         typed = self._typed
         new = words[len(typed) :]
         if typed and [word.word for word in words[: len(typed)]] != [word.word for word in typed[: len(words)]]:
@@ -77,14 +76,14 @@ class StableWords:
 
 @dataclass
 class _Utterance:
-    """What was typed of it, and into which window; "": not known, or several."""
+    """Text typed for an utterance, and the window it was typed into; "": unknown, or several."""
 
     text: str
     window: str
 
 
 class TypingThread:
-    """Types in a thread of its own. `fault`: why it has stopped, until `resume`; "" while it runs."""
+    """Types in its own thread. `fault`: why it has stopped, until `resume`; "" while it runs."""
 
     def __init__(self, tool: TypingTool) -> None:
         self.fault = ""
@@ -99,32 +98,32 @@ class TypingThread:
         self._thread.start()
 
     def show(self, event: Event) -> None:
-        """Types what is new and will not change in `event`."""
+        """Types the new words of `event` that will not change."""
         if (change := self._words.add(event)) != Change():
             self._changes.put(change)
 
     def new_error(self) -> str:
-        """A message when typing has failed since the last call, or could not take back, else ""."""
+        """A message if typing or deleting has failed since the last call, else ""."""
         if refusal := self._refusal:
             self._refusal = ""
             return refusal
         if not self.fault or self._reported:
             return ""
         self._reported = True
-        return f"typing has stopped, captions go on: {self.fault}; to try again: asr-stream toggle, twice"
+        return f"typing has stopped, captions continue: {self.fault}; to try again: asr-stream toggle, twice"
 
     def resume(self) -> None:
-        """After a pause: types again, also after a failure."""
+        """Types again after a pause, even after a failure."""
         self.fault, self._reported = "", False
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Waits until all is typed, at most `timeout_s`."""
+        """Waits until everything is typed, at most `timeout_s`."""
         self._changes.put(None)
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
         while (change := self._changes.get()) is not None:
-            if self.fault:  # what came since is not typed: words would be missing between
+            if self.fault:  # later text is not typed either: words would be missing in between
                 self._utterances.clear()
                 self._is_under_way = False
                 continue

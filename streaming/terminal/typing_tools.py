@@ -1,9 +1,8 @@
-"""Programs that type into the focused window: wtype, dotool, ydotool, xdotool.
+"""External programs that type into the focused window: wtype, dotool, ydotool, xdotool.
 
-Each reads the text from its standard input, presses and releases one key after the other, and ends. Which of them works
-depends on the display server: X11 takes keys from any client, a Wayland compositor only if it has the virtual keyboard
-protocol (wlroots, not GNOME and KDE), and dotool and ydotool make a keyboard in the kernel
-(/dev/uinput), below any of them.
+Each reads the text from standard input, types it key by key, and exits. Which of them works depends on the display
+server: X11 accepts keys from any client; a Wayland compositor only if it has the virtual keyboard protocol (wlroots has
+it, GNOME and KDE do not); dotool and ydotool create a keyboard in the kernel (/dev/uinput), which works with any.
 """
 
 from __future__ import annotations
@@ -17,45 +16,45 @@ from dataclasses import dataclass
 from asr.text import printable
 
 TIMEOUT_S = 10.0
-"""Beyond what the keys of a text take."""
+"""Timeout in addition to the time for the keys of a text."""
 KEYS_PER_S = 25.0
-"""At least."""
+"""Minimum timeout."""
 MOST_KEYS = 100
-"""That one command line presses."""
+"""Maximum keys of one command line."""
 
 
 class TypingError(ValueError):
-    """No program can type here, or one has failed. The message states what to do."""
+    """No program can type here, or one has failed. The message says what to do."""
 
 
 @dataclass(frozen=True)
 class TypingTool:
-    """A program. command: with its arguments. before: text that precedes it on its standard input."""
+    """A program. command: with its arguments. before: text that precedes the text on its standard input."""
 
     name: str
     command: tuple[str, ...]
     before: str = ""
     enter: str = ""
-    """What types a line break, where `before` is; else it is a character of the text."""
+    """The input that types a line break if `before` is set; otherwise it is a character of the text."""
     backspace: tuple[str, ...] = ()
-    """The command that presses the keys whose names follow it; none: nothing can be taken back."""
+    """The command that presses the named keys; empty: nothing can be deleted."""
     focus: tuple[str, ...] = ()
-    """The command that prints which window has the focus; none: it is not known."""
+    """The command that prints which window has the focus; empty: unknown."""
 
     def type(self, text: str) -> None:
-        """Types `text` and waits until its last key is released. An empty one is a test. Raises TypingError."""
+        """Types `text` and waits until its last key is released. Empty text is a test. Raises TypingError."""
         lines = text.split("\n") if self.enter else [text]
         content = f"\n{self.enter}\n".join(f"{self.before}{line}" if line else "" for line in lines)
         self._run(self.command, content, len(text))
 
     def erase(self, num_characters: int) -> None:
-        """Presses the backspace key so often. Raises TypingError."""
+        """Presses the backspace key `num_characters` times. Raises TypingError."""
         for begin in range(0, num_characters, MOST_KEYS):
             count = min(MOST_KEYS, num_characters - begin)
             self._run((*self.backspace, *["BackSpace"] * count), "", count)
 
     def window(self) -> str:
-        """Which window has the focus; "" where that is not known."""
+        """The window that has the focus; "" if unknown."""
         if not self.focus:
             return ""
         try:
@@ -66,7 +65,7 @@ class TypingTool:
 
     def _run(self, command: tuple[str, ...], content: str, num_keys: int) -> None:
         try:
-            # A session of its own: Ctrl-C, or a signal to this process's group, must not end it while it holds a key.
+            # Its own session: Ctrl-C, or a signal to this process group, must not end it while it holds a key.
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -78,7 +77,7 @@ class TypingTool:
             raise TypingError(f"{self.name} cannot be started: {error.strerror}") from error
         try:
             _, errors = process.communicate(content.encode(), TIMEOUT_S + num_keys / KEYS_PER_S)
-        except subprocess.TimeoutExpired as error:  # left alone, since it may hold a key
+        except subprocess.TimeoutExpired as error:  # not killed, because it may hold a key
             raise TypingError(f"{self.name} does not end") from error
         if process.returncode:
             lines = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
@@ -88,12 +87,12 @@ class TypingTool:
 TOOLS = {
     tool.name: tool
     for tool in (
-        # ms before the first key, which windows lose of a keyboard that is the first one, and between keys.
+        # ms before the first key, which windows miss from a keyboard that is the first one, and between keys.
         TypingTool("wtype", ("wtype", "-s", "50", "-d", "5", "-")),
         TypingTool("dotool", ("dotool",), before="type ", enter="key enter"),
         TypingTool("ydotool", ("ydotool", "type", "--file", "-")),
-        # A letter that no key has gets one for its turn, which a busy window must learn of in time.
-        # Where the focus is known, what was typed can be taken back.
+        # A letter without a key temporarily gets one; a busy window needs time to notice.
+        # With a known focus, typed text can be deleted.
         TypingTool(
             "xdotool",
             ("xdotool", "type", "--delay", "30", "--file", "-"),
@@ -110,7 +109,8 @@ _ADVICE = {
 
 
 def display_server(environment: Mapping[str, str] = os.environ) -> str:
-    """ "Wayland", "X11", or "" where windows cannot be reached. An X11 program on Wayland reaches X11 windows only."""
+    """ "Wayland", "X11", or "" if there are no windows. An X11 program on Wayland reaches only X11 windows."""
+
     return "Wayland" if environment.get("WAYLAND_DISPLAY") else "X11" if environment.get("DISPLAY") else ""
 
 

@@ -141,7 +141,7 @@ def test_ffmpeg_is_named_where_it_is_missing(
     path = ffmpeg(tmp_path, sample, "a.m4a")
     monkeypatch.setenv("PATH", str(tmp_path))
     _, trouble = read(path)
-    assert trouble.startswith(f"{path} is MP4 or M4A, which ffmpeg reads") and "apt-get install ffmpeg" in trouble
+    assert trouble.startswith(f"{path} is MP4 or M4A, which needs ffmpeg") and "apt-get install ffmpeg" in trouble
 
 
 @pytest.mark.parametrize("name", ["a.webm", "a.m4a"])
@@ -177,14 +177,14 @@ def test_ffmpeg_ends_with_its_reader(sample: np.ndarray, tmp_path: Path) -> None
 def test_reads_at_most_max_s_whatever_the_header(sample: np.ndarray, tmp_path: Path) -> None:
     for path in (ffmpeg(tmp_path, sample, "a.flac", "-f", "flac"), ffmpeg(tmp_path, sample, "a.m4a")):
         samples, trouble = read(path, max_s=2.0)
-        assert len(samples) <= 2.0 * 16000 and "at most 2 s are taken" in trouble
+        assert len(samples) <= 2.0 * 16000 and "the maximum is 2 s" in trouble
 
 
 def test_recordings_one_after_the_other_are_bounded_together(sample: np.ndarray, tmp_path: Path) -> None:
     path, one = tmp_path / "a.ogg", encode(sample[:32000], "ogg")
     path.write_bytes(one + one)
     samples, trouble = read(path, max_s=3.0)  # the second one states its length: nothing of it is read
-    assert len(samples) == 32000 and trouble == f"{path} lasts 4 s; at most 3 s are taken"
+    assert len(samples) == 32000 and trouble == f"{path} lasts 4 s; the maximum is 3 s"
     samples, trouble = read(path, max_s=4.5)
     assert len(samples) == 64000 and trouble == ""
 

@@ -228,7 +228,7 @@ def test_recording_that_killed_a_ray_worker_is_skipped(corpus: Path, options: Na
     assert worker(item) == {
         "id": "talks/short",
         "audio_s": 0.0,
-        "error": "its worker died, perhaps for want of memory",
+        "error": "its worker died, perhaps out of memory",
     }
     (tmp_path / "talks/short.begun").write_text("another run")
     assert worker(item) == worker(item) == {"id": "talks/short", "audio_s": 5.0, "error": ""}

@@ -78,7 +78,7 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
     ("[" * 30000 + "]" * 30000, None, "this JSON is nested too deeply"),
     ('{"type": ' + "9" * 5000 + "}", None, "this is not JSON"),
     (b"\xff\xfe\x00", None, "this is not JSON"),
-    ("[]", None, "a list is no object"),
+    ("[]", None, "a list is not an object"),
     ({"type": ["session.update"]}, "type", "type is a list; this server takes session.update"),
     ({"type": "response.create"}, "type", "type is 'response.create'; this server takes"),
     ({"type": "x" * 60000}, "type", r"^type is 'x{60}'; this"),

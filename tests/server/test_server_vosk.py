@@ -210,7 +210,7 @@ def test_silence_has_no_text(server: RunningServer) -> None:
         ("hello", "not JSON"),
         ("[" * 60000, "nested too deeply"),
         ('{"config":' * 6000, "nested too deeply"),
-        ("[1]", "a list is no object"),
+        ("[1]", "a list is not an object"),
         ("{}", "none of config, eof, reset"),
         ('{"config": 5}', "config is 5"),
         ('{"config": {"sample_rate": "16000"}}', "sample_rate is '16000'; it must be a whole number in [1000, 768000]"),

@@ -228,7 +228,7 @@ def test_a_language_may_have_a_region(client: openai.OpenAI, sample: np.ndarray)
         ([], audio_file(np.zeros(0, np.int16), format="WAV"), "file", "the file holds no audio"),
         ([], audio_file(np.ones(9000, np.int16))[:-60], "file", "cannot read the file|is cut short"),
         ([], audio_file(np.zeros(10, np.int16), 2**31 - 1, "WAV"), "file", "sample_rate is 2147483647"),
-        ([], audio_file(np.zeros(16000, np.int16), 8, "WAV"), "file", r"lasts 2000 s; at most 1800 s are taken"),
+        ([], audio_file(np.zeros(16000, np.int16), 8, "WAV"), "file", r"lasts 2000 s; the maximum is 1800 s"),
         ([("model", "x" * 70000)], b"", None, "the form cannot be read: Part exceeded maximum size of 64KB"),
         ([("model", "x")] * 65, b"", None, "the form cannot be read: Too many fields"),
     ],

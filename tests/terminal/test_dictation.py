@@ -123,7 +123,7 @@ def test_captions_go_on_if_typing_or_microphone_fails(conversation: np.ndarray, 
     assert any(event["type"] == "final" and event["start"] * 16000 > paused_at for event in recognized)
     errors = [event["text"] for event in recognized if event["type"] == "error"]
     assert errors[:2] == [
-        "typing has stopped, captions go on: xdotool: no such display; to try again: asr-stream toggle, twice",
+        "typing has stopped, captions continue: xdotool: no such display; to try again: asr-stream toggle, twice",
         "there is no microphone",
     ]
 

@@ -65,7 +65,7 @@ def test_what_spoils_a_recording(samples: np.ndarray, message: str) -> None:
 def test_prompts(tmp_path: Path) -> None:
     assert 40 <= len(read_prompts(PROMPTS)) == len(set(read_prompts(PROMPTS)))
     (tmp_path / "empty.txt").write_text("# nothing\n\n")
-    with pytest.raises(ValueError, match="holds no prompt"):
+    with pytest.raises(ValueError, match="has no prompts"):
         read_prompts(tmp_path / "empty.txt")
     with pytest.raises(ValueError, match="cannot be read"):
         read_prompts(tmp_path / "none.txt")

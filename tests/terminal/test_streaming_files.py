@@ -389,7 +389,7 @@ def test_an_output_file_is_not_emptied_unasked(
         with pytest.raises(SystemExit) as exit:
             main(command)
         assert exit.value.code == 2
-        expected = f"{taken} is there already: add --append or --overwrite, or choose another --output"
+        expected = f"{taken} exists already: add --append or --overwrite, or choose another --output"
         assert expected in capsys.readouterr().err and taken.read_text() == "yesterday\n"
         assert main([*command, "--append"]) == 0
         added = taken.read_text()
@@ -410,7 +410,7 @@ def test_standard_input_is_not_written_over(tmp_path: Path) -> None:
     with path.open("rb") as stdin:
         command = [*COMMAND, "--file", "-", "--output", str(path), "--overwrite"]
         done = subprocess.run(command, stdin=stdin, capture_output=True, text=True)
-    assert done.returncode == 2 and "--output would write over the recording of standard input" in done.stderr
+    assert done.returncode == 2 and "--output would overwrite the recording of standard input" in done.stderr
     assert path.read_bytes() == b"precious"
 
 
@@ -443,5 +443,5 @@ def test_a_recording_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureF
     path.write_bytes(b"precious")
     with pytest.raises(SystemExit):
         main(["--file", str(path), "--output", str(tmp_path / "." / "a.wav")])
-    assert f"--output would write over the recording {path}" in capsys.readouterr().err
+    assert f"--output would overwrite the recording {path}" in capsys.readouterr().err
     assert path.read_bytes() == b"precious"

@@ -192,7 +192,7 @@ def test_failing_tool_stops_only_the_typing(tmp_path: Path) -> None:
     typing.show(final("two"))
     said = [typing.new_error(), typing.new_error()]
     assert said == [
-        "typing has stopped, captions go on: xdotool: Can't open; to try again: asr-stream toggle, twice",
+        "typing has stopped, captions continue: xdotool: Can't open; to try again: asr-stream toggle, twice",
         "",
     ]
     ok.touch()

@@ -1,1 +1,1 @@
-"""The protocols of `asr-stream serve`, a module each."""
+"""The protocols of `asr-stream serve`, one module each."""

@@ -1,6 +1,6 @@
-"""Shared by the protocols: messages of clients, which are untrusted, the fields that several of them have, and errors.
+"""Shared by the protocols: parsing of untrusted client messages, their common fields, and errors.
 
-A check returns the value as the server uses it, or raises `ProtocolError`.
+A check returns the value in the server's form, or raises `ProtocolError`.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from asr.runtime.shown_text import TEXTS
 from asr.streaming.events import spaced
 
 MAX_KEYWORDS, MAX_KEYWORD_LENGTH, MAX_KEYWORD_LETTERS = 500, 64, 8000
-"""How many keywords, letters of each, and letters of all: pronouncing these takes a fifth of a second."""
+"""Maximum number of keywords, letters of each, and letters of all: G2P takes a fifth of a second for these."""
 
 
 class ProtocolError(Exception):
-    """A message or request that cannot be fulfilled. The text is for the client: the value, what is allowed."""
+    """A message or request that cannot be fulfilled. The text tells the client the value and what is allowed."""
 
     def __init__(self, message: str, param: str | None = None, code: str | None = None, status: int = 400) -> None:
-        """param: the field at fault. status: of an HTTP answer."""
+        """param: the invalid field. status: of an HTTP response."""
         super().__init__(message)
         self.param, self.code, self.status = param, code, status
 
     def to_dict(self) -> dict[str, Any]:
-        """The `error` object of OpenAI's answers and events."""
+        """The `error` object of OpenAI's responses and events."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         return {"message": str(self), "type": kind, "param": self.param, "code": self.code}
 
     def response(self, headers: Mapping[str, str] | None = None) -> JSONResponse:
-        """The HTTP answer."""
+        """The HTTP response."""
         return JSONResponse({"error": self.to_dict()}, self.status, headers)
 
 
@@ -43,25 +43,25 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     """The JSON object in `text`."""
     try:
         if isinstance(text, bytes):
-            text = text.decode()  # json.loads would also take UTF-16, and surrogates
+            text = text.decode()  # json.loads would also accept UTF-16 and surrogates
         found = json.loads(text)
         if "\\u" in text:
-            # Half of a surrogate pair is valid JSON but not text: it can be neither encoded nor recognized.
+            # Half of a surrogate pair is valid JSON but not valid text.
             json.dumps(found, ensure_ascii=False).encode()
     except RecursionError:
         raise ProtocolError("this JSON is nested too deeply", code="invalid_json") from None
     except UnicodeEncodeError:
-        reason = "a string has a lone surrogate (\\ud800 to \\udfff), which is no character"
+        reason = "a string has a lone surrogate (\\ud800 to \\udfff), which is not a character"
         raise ProtocolError(reason, code="invalid_json") from None
     except ValueError as error:
         raise ProtocolError(f"this is not JSON: {str(error)[:80]}", code="invalid_json") from None
     if not isinstance(found, dict):
-        raise ProtocolError(f"this is JSON, but {shown(found)} is no object", code="invalid_json")
+        raise ProtocolError(f"this is JSON, but {shown(found)} is not an object", code="invalid_json")
     return found
 
 
 def whole_number(name: str, value: Any, low: int, high: int) -> int:
-    """`value` as an int in [low, high]; 16000.0 is accepted too."""
+    """`value` as an int in [low, high]; accepts 16000.0, too."""
     whole = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
     if not whole or value != int(value):
         raise ProtocolError(f"{name} is {shown(value)}; it must be a whole number in [{low}, {high}]")
@@ -69,7 +69,7 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
 
 
 def check_text(value: object, more: Sequence[str] = ()) -> str:
-    """How text is shown: one of TEXTS or of `more`."""
+    """The style of the text: one of TEXTS or of `more`."""
     choices = (*more, *TEXTS)
     if value not in choices:
         raise ProtocolError(f"text is {shown(value)}; choose one of {', '.join(choices)}", "text")
@@ -77,9 +77,9 @@ def check_text(value: object, more: Sequence[str] = ()) -> str:
 
 
 def check_language(value: object, param: str, language: str) -> None:
-    """None, or the model's language: its code, with any region ("en", "en-US"), or its name ("english").
+    """Accepts None and the model's language: its code, with any region ("en", "en-US"), or its name ("english").
 
-    language: of the model file. Where it states none, any value is accepted.
+    language: of the model file. If it states none, any value is accepted.
     """
     if value in (None, ""):
         return
@@ -91,7 +91,7 @@ def check_language(value: object, param: str, language: str) -> None:
 
 
 def check_languages(values: Sequence[object], param: str, language: str) -> None:
-    """A list of languages that has the model's, or is empty."""
+    """Accepts a list of languages that is empty or contains the model's."""
     for i, value in enumerate(values, 1):
         try:
             return check_language(value, param, language)
@@ -101,7 +101,7 @@ def check_languages(values: Sequence[object], param: str, language: str) -> None
 
 
 def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:
-    """Words and phrases to be recognized more readily: strings of one line each, within the limits."""
+    """Words and phrases to recognize more readily: strings of one line each, within the limits."""
     keywords = tuple(value for value in values if isinstance(value, str) and "\n" not in value)
     if len(keywords) != len(values) or len(keywords) > MAX_KEYWORDS:
         raise ProtocolError(f"{param} must be at most {MAX_KEYWORDS} strings of one line each", param)
@@ -116,7 +116,7 @@ def check_keywords(values: Sequence[object], param: str) -> tuple[str, ...]:
 
 
 def keywords_within_limits(values: Iterable[str]) -> tuple[str, ...]:
-    """The first of `values` that `check_keywords` accepts together."""
+    """The longest prefix of `values` that `check_keywords` accepts."""
     keywords: list[str] = []
     num_letters = 0
     for value in values:
@@ -130,7 +130,7 @@ def keywords_within_limits(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def warnings_about(keywords: Iterable[str], used: object) -> list[str]:
-    """A sentence that names those `keywords` that are not among the `used` hotwords; nothing where all are."""
+    """A sentence that names those `keywords` that are not among the `used` hotwords; empty if all are."""
     used = set(used) if isinstance(used, tuple) else set()
     if not (left_out := [shown(word) for word in keywords if word not in used]):
         return []
@@ -139,9 +139,9 @@ def warnings_about(keywords: Iterable[str], used: object) -> list[str]:
 
 
 def logprobs(words: Sequence[Word], before: str = "") -> list[dict[str, Any]]:
-    """OpenAI's `logprobs` with a word in place of a token: the natural logarithm of its confidence.
+    """OpenAI's `logprobs` with words instead of tokens: the natural logarithm of a word's confidence.
 
-    The tokens, concatenated, are the text. before: the text that they go on from.
+    The concatenated tokens are the text. before: the preceding text.
     """
     tokens = spaced((word.word for word in words), before)
     return [
@@ -151,12 +151,12 @@ def logprobs(words: Sequence[Word], before: str = "") -> list[dict[str, Any]]:
 
 
 def log_confidence(word: Word) -> float:
-    """The natural logarithm, of 1e-9 at least: JSON has no infinity."""
+    """The natural logarithm of the confidence, at least that of 1e-9: JSON has no infinity."""
     return math.log(max(word.confidence, 1e-9))
 
 
 def shown(value: Any) -> str:
-    """`value` for an error message: at most 64 characters."""
+    """`value` for an error message, cut to 64 characters."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
     text = repr(value[:60] if isinstance(value, str) else value)

@@ -1,12 +1,13 @@
 """OpenAI's Realtime transcription: a WebSocket at /v1/realtime.
 
-Audio of 24 kHz arrives in `input_audio_buffer.append` and is recognized at once. Text is sent for items, stretches of
-the audio (realtime_items.py). `turn_detection` (realtime_config.py) decides what ends an item: with "server_vad" the
-recognizer's endpoint rules and `commit`; with null only `commit`, and an item may hold several utterances.
+Audio at 24 kHz arrives in `input_audio_buffer.append` and is recognized immediately. Text is sent for items, which are
+sections of the audio (realtime_items.py). `turn_detection` (realtime_config.py) decides what ends an item: with
+"server_vad", the recognizer's endpoint rules and `commit`; with null, only `commit`, and an item may have several
+utterances.
 
-An `error` event answers a message that cannot be processed at all, for some clients (LiveKit) give up on any. Keywords
-that cannot be used are left out, with a sentence in `warnings` of `session.updated`; the end of a session is reported
-by the close code and its reason alone.
+An `error` event is sent only for a message that cannot be processed at all, because some clients (LiveKit) give up on
+any error. Keywords that cannot be used are skipped and listed in `warnings` of `session.updated`. The close code and
+its reason report the end of a session.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from asr.streaming.server.session import Session, SessionFailed
 
 SUBPROTOCOL = "realtime"
 MIN_COMMIT_S = 0.1
-"""A commit of less audio is an error, as it is with OpenAI."""
+"""Committing less audio is an error, as with OpenAI."""
 MAX_ID_LENGTH = 512
 
 
@@ -62,11 +63,11 @@ class Connection:
     """A client of this protocol, and its session."""
 
     def __init__(self, client: Client, session: Session, model: str, old_form: bool) -> None:
-        """old_form: until the first update, use the session object and the events from before 2025-08."""
+        """old_form: use the session object and the events from before 2025-08 until the first update."""
         self._client = client
         self._session = session
         self._recognizer = session.recognizer
-        """The server's; that of the session changes with its configuration."""
+        """The server's recognizer; the session's changes with its configuration."""
         self._session_id = f"sess_{uuid.uuid4().hex}"
         silence_ms = round(1000 * self._recognizer.silence_after_speech_s)
         language = self._recognizer.onnx.metadata.language
@@ -109,7 +110,7 @@ class Connection:
                 await self._send(message)
 
     async def _handle(self, message: str | bytes) -> None:
-        """Handles a client's event, and answers one that cannot be handled with an error."""
+        """Handles a client's event; sends an error if that is impossible."""
         event_id = None
         try:
             event = parse_object(message)
@@ -155,7 +156,7 @@ class Connection:
             self._uncommitted_s += len(samples) / SAMPLE_RATE
 
     async def _end_item(self, how: str) -> None:
-        """Ends the utterance, so that its final belongs to the item, and commits or clears the item."""
+        """Ends the utterance, so that its final belongs to the item, then commits or clears the item."""
         await self._mark("manual")
         await self._session.end_utterance()
         await self._mark(how)
@@ -177,10 +178,10 @@ class Connection:
         await self._send_session("updated", warnings)
 
     def _changes(self, config: SessionConfig) -> dict[str, Any]:
-        """Options of the recognizer that follow from `config`."""
+        """The recognizer's options for `config`."""
         server = self._recognizer
         silence_s = (config.silence_ms or config.default_silence_ms) / 1000
-        # Without turn detection the endpoint rules stay in force: they bound the memory of an utterance.
+        # Without turn detection the endpoint rules still apply, to limit the memory of an utterance.
         changes = {
             "silence_after_speech_s": silence_s,
             "min_silence_after_speech_s": silence_s if config.is_fixed else server.min_silence_after_speech_s,
@@ -211,7 +212,7 @@ class Connection:
 
 
 def _is_live(recognizer: Recognizer) -> bool:
-    """Whether finals keep the stable words of partials: not where the second pass may change them."""
+    """Whether finals keep the stable words of partials; with a second pass they may not."""
     return not recognizer.second_pass and recognizer.search != "rescore"
 
 

@@ -1,4 +1,4 @@
-"""The session object of OpenAI's Realtime transcription: parsing and validation, in its present and its former form.
+"""The session object of OpenAI's Realtime transcription: parsing and validation, in its present and former form.
 
 Present (`session.update`): `audio.input` with `format`, `transcription`, `turn_detection`. Former
 (`transcription_session.update`): `input_audio_format`, `input_audio_transcription`, `turn_detection`.
@@ -22,7 +22,7 @@ from asr.streaming.server.protocols.common import (
 )
 
 COMMIT_MODELS = ("gpt-realtime-whisper", "gpt-live-transcribe")
-"""OpenAI's models without turn detection: a client that asks for one commits."""
+"""OpenAI's models without turn detection: clients of these commit items."""
 SAMPLE_RATE = 24000
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10000
 
@@ -33,36 +33,36 @@ INCLUDE = ("item.input_audio_transcription.logprobs",)
 GRANULARITIES = ("word",)
 MAX_ALTERNATIVES = int(OPTIONS["max_alternatives"].high)
 EAGERNESS = {"low": 2.0, "medium": 1.0, "auto": 1.0, "high": 0.5}
-"""Factors of the server's silence for "semantic_vad"."""
+"""Factors for the server's silence with "semantic_vad"."""
 
 
 @dataclass(frozen=True)
 class SessionConfig:
-    """default_silence_ms: the server's. silence_ms: silence that ends an item; None: only a commit does."""
+    """default_silence_ms: the server's. silence_ms: silence that ends an item; None: only a commit ends it."""
 
     default_silence_ms: int
     silence_ms: int | None
     language: str
-    """Of the model file, a BCP 47 code; empty where it states none."""
+    """Language of the model file, a BCP 47 code; empty if not stated."""
     model: str = ""
     prompt: str = ""
     delay: str | None = None
-    """One of DELAYS. LIVE_DELAYS: text while an utterance goes on, from one pass; None: what the server does."""
+    """One of DELAYS. LIVE_DELAYS: text during an utterance, from one pass; None: the server's default."""
     keywords: tuple[str, ...] | None = None
     """None: the server's own hotwords."""
     include: tuple[str, ...] = ()
-    """Of INCLUDE."""
+    """A subset of INCLUDE."""
     granularities: tuple[str, ...] = ()
-    """Of GRANULARITIES: of times in events, an extension."""
+    """A subset of GRANULARITIES: times in events, an extension."""
     max_alternatives: int = 0
-    """Other sentences for each utterance, an extension."""
+    """Number of other hypotheses for each utterance, an extension."""
     turns_given: bool = False
-    """Whether an update had `turn_detection`. Without it, OpenAI's models decide whether pauses end items."""
+    """Whether an update had `turn_detection`. If not, OpenAI's models decide whether pauses end items."""
     is_fixed: bool = False
-    """Whether an item ends after exactly that silence; otherwise the endpoint rules choose at most that much."""
+    """Whether an item ends after exactly `silence_ms`; otherwise the endpoint rules choose a silence up to it."""
 
     def updated(self, session: object, old_form: bool) -> SessionConfig:
-        """The configuration after an update with the object `session`. ProtocolError for what is not supported."""
+        """The configuration after an update with `session`. Raises ProtocolError for unsupported values."""
         if not isinstance(session, dict):
             raise ProtocolError(f"session is {shown(session)}; it must be an object", "session")
         if old_form:
@@ -95,12 +95,12 @@ class SessionConfig:
 
     @property
     def details(self) -> frozenset[str]:
-        """The optional fields of events that the client wants."""
+        """The optional fields of events that the client requested."""
         wanted = {"logprobs": self.include, "words": self.granularities, "alternatives": self.max_alternatives}
         return frozenset(name for name, asked in wanted.items() if asked)
 
     def to_dict(self, session_id: str, old_form: bool) -> dict[str, Any]:
-        """The session object as the client gets it."""
+        """The session object for the client."""
         vad = {"type": "server_vad", "silence_duration_ms": self.silence_ms}
         turn_detection = None if self.silence_ms is None else vad
         transcription: dict[str, Any] = {"model": self.model, "language": self.language, "prompt": self.prompt}
@@ -155,7 +155,7 @@ class SessionConfig:
         if not isinstance(turn_detection, dict) or kind not in ("server_vad", "semantic_vad"):
             raise _wrong(path, turn_detection, "null, or an object of type 'server_vad' or 'semantic_vad'")
         silence_ms: object
-        if kind == "semantic_vad":  # clients that ask for it get "server_vad", as `session.updated` reports
+        if kind == "semantic_vad":  # becomes "server_vad", as `session.updated` reports
             eagerness = turn_detection.get("eagerness") or "auto"
             if not isinstance(eagerness, str) or eagerness not in EAGERNESS:
                 raise _wrong(f"{path}.eagerness", eagerness, f"one of {', '.join(EAGERNESS)}")
@@ -166,7 +166,7 @@ class SessionConfig:
                 return self.silence_ms or self.default_silence_ms
             if not isinstance(silence_ms, (int, float)) or isinstance(silence_ms, bool) or silence_ms != silence_ms:
                 raise _wrong(f"{path}.silence_duration_ms", silence_ms, "a number of milliseconds")
-        # Out of range is not a reason to refuse a client: `session.updated` states the value in use.
+        # A value out of range is clipped, not refused: `session.updated` reports the value in use.
         return round(min(max(silence_ms, MIN_SILENCE_MS), MAX_SILENCE_MS))
 
 
@@ -175,7 +175,7 @@ def _wrong(path: str, value: object, allowed: str) -> ProtocolError:
 
 
 def _choices(values: object, path: str, known: Sequence[str]) -> tuple[str, ...]:
-    """The values of a list, which are `known`; none for null."""
+    """The values of a list, all among `known`; none for null."""
     if values is None:
         return ()
     allowed = f"a list of {' and '.join(map(repr, known))}"
@@ -188,7 +188,7 @@ def _choices(values: object, path: str, known: Sequence[str]) -> tuple[str, ...]
 
 
 def _object(parent: dict[str, Any], key: str, path: str) -> dict[str, Any]:
-    """The object at `key`; an empty one where there is none."""
+    """The object at `key`; empty if there is none."""
     value = parent.get(key)
     if value is None:
         return {}

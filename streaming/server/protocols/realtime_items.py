@@ -1,15 +1,15 @@
 """Items of OpenAI's Realtime transcription: recognizer events in, protocol messages out.
 
-An item is a stretch of the audio. The deltas of an item, concatenated, are exactly the transcript of its `completed`,
-because a delta cannot be taken back. So what a delta may carry depends on the recognizer:
+An item is a section of the audio. The concatenated deltas of an item must equal the transcript in its `completed`
+event, because a delta cannot be taken back. So the contents of a delta depend on the recognizer:
 
-- With a second pass, an utterance's text is known only when the utterance has ended (the second pass changes about one
-  in eight of the words that partials call stable). Each final is one delta.
-- Without one, stable words of partials are sent at once, and the rest with the final. Where a final has a stable word
-  otherwise, about 1 in 1000, the word that was sent stands.
+- With a second pass, an utterance's text is known only at its end (the second pass changes about one in eight words
+  that partials call stable). Each final is one delta.
+- Without one, stable words of partials are sent immediately, the rest with the final. If a final changes a stable word
+  (about 1 in 1000), the word that was sent is kept.
 
-On request, deltas and transcripts carry the times of their words and `logprobs`, and transcripts carry alternatives.
-Those of a transcript are those of its deltas, one after the other.
+On request, deltas and transcripts have word times and `logprobs`, and transcripts have alternatives. Those of a
+transcript are the concatenation of those of its deltas.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
 class Mark(Event):
-    """A command of the client, in its place between the recognizer's events; `end`: seconds of audio before it.
+    """A command of the client, queued among the recognizer's events; `end`: seconds of audio before it.
 
-    text: "commit" | "clear": what becomes of the item. "vad" | "manual": whether each final ends an item from here on.
+    text: "commit" | "clear": commits or discards the item. "vad" | "manual": whether each later final ends an item.
     """
 
     type = "mark"
 
 
 class Items:
-    """The items of a session, one after the other."""
+    """The items of a session, in order."""
 
     _sent: list[str]
-    """Words of the current utterance in the deltas so far."""
+    """Words of the current utterance that were sent in deltas."""
 
     def __init__(self, old_form: bool, live: bool, vad: bool = True) -> None:
         """old_form: send the events from before `conversation.item.added`. live: send stable words of partials.
@@ -50,20 +50,20 @@ class Items:
         self.old_form = old_form
         self.live = live
         self.details: frozenset[str] = frozenset()
-        """Optional fields that the client wants: "words", "logprobs", "alternatives"."""
+        """Optional fields that the client requested: "words", "logprobs", "alternatives"."""
         self._vad = vad
         self._previous_id: str | None = None
         self._begin(0.0)
 
     def take(self, event: Event) -> Iterator[dict[str, Any]]:
-        """The messages that `event` causes, complete but for their event_id."""
+        """The messages for `event`, complete except for their event_id."""
         words = event.words
         texts = [word.word for word in words]
         if isinstance(event, Partial):
             if words:
                 yield from self._speech_started(event)
             else:
-                self._sent = []  # the utterance has come to nothing; what was sent of it stands
+                self._sent = []  # the utterance became empty; words that were sent stay
             if self.live and texts[: len(self._sent)] == self._sent:
                 yield from self._delta(words[len(self._sent) : event.num_stable])
         elif isinstance(event, Final):
@@ -125,7 +125,7 @@ class Items:
         content = [{"type": "input_audio", "transcript": self._transcript}]
         for name in ("created",) if self.old_form else ("added", "done"):
             yield {"type": f"conversation.item.{name}", "item": item | {"content": content}} | place
-        # To the millisecond, or 3.4 to 4.4 would be a little more than a second.
+        # Rounded to the millisecond: otherwise 3.4 to 4.4 is slightly more than a second.
         usage = {"type": "duration", "seconds": math.ceil(round(end_s - self._start_s, 3))}
         details = self._details(self._words, before="")
         if "alternatives" in self.details:
@@ -142,9 +142,9 @@ class Items:
 
 
 def num_covered(sent: list[str], words: list[str]) -> int:
-    """How many leading words of a final those that were sent stand for.
+    """The number of leading words of a final that the sent words stand for.
 
-    Where the two differ, counted from the last word that they share: what was sent after it replaces as many words.
+    If the two differ, it is counted from the last common word: what was sent after it replaces as many words.
     """
     matches = [
         block for block in SequenceMatcher(None, sent, words, autojunk=False).get_matching_blocks() if block.size

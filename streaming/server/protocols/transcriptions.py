@@ -1,12 +1,11 @@
 """OpenAI's transcription of files: `POST /v1/audio/transcriptions`, `GET /v1/models` and `/v1/models/{id}`.
 
-An upload is written to an unnamed temporary file, so that nothing of it outlives the request. From there it is decoded
-piece by piece on threads, and recognized in a session, which is scheduled like the live streams. A client that
-disconnects cancels its request.
+An upload is written to an unnamed temporary file, which cannot outlive the request. Threads decode it piece by piece,
+and a session recognizes it, scheduled like a live stream. A client that disconnects cancels its request.
 
-`logprobs` and `avg_logprob` come from the confidence of words, for a word is no single token of the model.
+`logprobs` and `avg_logprob` are computed from word confidences, because a word is not a single token of the model.
 
-The field `model` may be any name; `prompt`, `temperature` and fields that are not named here are ignored.
+The field `model` may be any name; `prompt`, `temperature` and other fields are ignored.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ BLOCK_S = 1.0
 
 @dataclass(frozen=True)
 class Options:
-    """The fields of a form. granularities: of times, for verbose_json. logprobs: whether the client wants them."""
+    """The fields of a form. granularities: of times in verbose_json. logprobs: whether the client requests them."""
 
     format: str
     granularities: tuple[str, ...]
@@ -69,13 +68,13 @@ class Options:
     logprobs: bool
     keywords: tuple[str, ...]
     text: str | None
-    """"formatted" | "plain", an extension; None: what the server does."""
+    """"formatted" | "plain", an extension; None: the server's default."""
     language: str
-    """Of the model file."""
+    """Language of the model file."""
 
     @classmethod
     def from_form(cls, form: FormData, language: str) -> Options:
-        """language: of the model file. ProtocolError for values that are not supported."""
+        """language: of the model file. Raises ProtocolError for unsupported values."""
         check_language(form.get("language"), "language", language)
         check_languages(form.getlist("languages[]") + form.getlist("languages"), "languages", language)
         format = form.get("response_format") or "json"
@@ -112,7 +111,7 @@ class Options:
 
 
 class Upload:
-    """An uploaded file, decoded on threads. To be closed."""
+    """An uploaded file, decoded on threads. The owner closes it."""
 
     def __init__(self, file: IO[bytes], max_s: float) -> None:
         self._file = file
@@ -120,7 +119,7 @@ class Upload:
         self._reading: asyncio.Future[Any] | None = None
 
     async def next_block(self) -> tuple[Any, int] | None:
-        """Samples and sample rate, as `read_blocks` gives them; None at the end."""
+        """Samples and sample rate, as from `read_blocks`; None at the end."""
         self._reading = asyncio.ensure_future(asyncio.to_thread(next, self._blocks, None))
         await asyncio.wait({self._reading})
         return self._reading.result()
@@ -140,7 +139,7 @@ class Transcriptions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         server: Server = scope["app"].state.server
         try:
-            # Before anything is read, so that there are no more uploads than sessions.
+            # Before anything is read, so that there are at most as many uploads as sessions.
             async with server.open("transcriptions") as session:
                 form, file = await _receive_form(Request(scope, receive), server)
                 upload = Upload(file, server.limits.max_upload_s)
@@ -172,7 +171,7 @@ class Transcriptions:
                 await _stream(finals, options.logprobs, send)
                 return
             try:
-                # Clients such as LiveKit send keywords of their own, which is not a reason to refuse the file.
+                # Clients such as LiveKit add keywords of their own, so an unusable one must not fail the request.
                 warnings = warnings_about(options.keywords, session.recognizer.hotwords)
                 all_finals = [final async for final in finals]
                 # On a thread: hours of audio have a hundred thousand words.
@@ -192,7 +191,7 @@ async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[
         )
     charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
     if charset.lower() not in ("utf-8", "utf8"):
-        # Python knows many more, of which some take seconds for a megabyte (punycode), or make surrogates.
+        # Python knows many charsets; some take seconds per megabyte (punycode) or decode to surrogates.
         raise ProtocolError(f"the charset of the form is {shown(charset)}; it must be UTF-8: leave it out")
 
     def check_size(num_bytes: int) -> None:
@@ -233,14 +232,14 @@ async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[
 
 
 async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, None]:
-    """The finals of a file that have text, as they come. ProtocolError when the file cannot be read to its end."""
+    """Yields the nonempty finals of a file. Raises ProtocolError if the file cannot be read to its end."""
 
     async def feed() -> None:
         try:
             while (block := await upload.next_block()) is not None:
                 await session.accept_waveform(*block)
         except ValueError:
-            await session.finish()  # or `events` would not end
+            await session.finish()  # otherwise `events` would not end
             raise
         await session.finish()
 
@@ -250,10 +249,10 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
             if isinstance(event, Final) and event.text:
                 yield event
         await feeding
-    except ValueError as error:  # AudioFileError, or a sample rate that no recording has
+    except ValueError as error:  # AudioFileError, or a sample rate out of range
         reason = str(error).rstrip(".")
         raise ProtocolError(
-            f"{reason}; WAV, FLAC, MP3, Ogg or whatever else libsndfile reads will do", "file"
+            f"{reason}; send WAV, FLAC, MP3, Ogg or another format that libsndfile reads", "file"
         ) from error
     except SessionFailed as error:
         raise ProtocolError(str(error), status=500) from error
@@ -262,7 +261,7 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
 
 
 def _whole(finals: list[Final], duration_s: float, options: Options, warnings: list[str]) -> Response:
-    """The response in the requested format; JSON has the warnings."""
+    """The response in the requested format; JSON includes the warnings."""
     text = joined(final.text for final in finals)
     if options.format == "text":
         return PlainTextResponse(text + "\n")
@@ -270,13 +269,13 @@ def _whole(finals: list[Final], duration_s: float, options: Options, warnings: l
         return PlainTextResponse(srt(finals))
     if options.format == "vtt":
         return PlainTextResponse(vtt(finals), media_type="text/vtt")
-    usage = {"type": "duration", "seconds": math.ceil(duration_s)}  # whole, as OpenAI's: LiteLLM takes nothing else
+    usage = {"type": "duration", "seconds": math.ceil(duration_s)}  # an integer, as OpenAI's: LiteLLM needs one
     extra: dict[str, Any] = {"warnings": warnings} if warnings else {}
     if options.format == "json":
         if options.logprobs:
             extra["logprobs"] = logprobs([word for final in finals for word in final.words])
         return JSONResponse({"text": text, "usage": usage} | extra)
-    # As Whisper's, a word; a code where the word is not known.
+    # Whisper gives the language's name; a code if the name is unknown.
     language = language_name(options.language) or options.language
     answer: dict[str, Any] = {"task": "transcribe", "language": language, "duration": round(duration_s, 3)}
     answer |= {"text": text, "usage": usage} | extra
@@ -288,9 +287,9 @@ def _whole(finals: list[Final], duration_s: float, options: Options, warnings: l
 
 
 def _segment(i: int, final: Final) -> dict[str, Any]:
-    """An utterance as a segment, with all of Whisper's fields: clients filter by them, and the types require them.
+    """An utterance as a segment, with all fields of Whisper: clients filter by them, and their types require them.
 
-    `no_speech_prob` is 0, because an utterance without words is no segment and nothing estimates it otherwise.
+    `no_speech_prob` is 0, because utterances without words are not segments and nothing else estimates it.
     """
     text = final.text.encode()
     return {
@@ -308,9 +307,9 @@ def _segment(i: int, final: Final) -> dict[str, Any]:
 
 
 async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, send: Send) -> None:
-    """Server-sent events: a delta for each utterance, and at the end the text, which is all deltas concatenated.
+    """Server-sent events: a delta for each utterance, then the text, which is the concatenation of the deltas.
 
-    Without `usage`: in these events OpenAI's has counts of tokens, and the types of its clients take nothing else.
+    Without `usage`: in these events OpenAI's counts tokens, and the types of its clients accept nothing else.
     """
     headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -338,7 +337,7 @@ async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, send: Send)
 
 
 async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Awaits `work`; cancels it when the client disconnects."""
+    """Awaits `work`; cancels it if the client disconnects."""
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -350,7 +349,7 @@ async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> Non
         if tasks[0].done():
             tasks[0].result()
     except (TimeoutError, asyncio.TimeoutError) as error:
-        raise ClientDisconnect from error  # it accepts no data
+        raise ClientDisconnect from error  # it does not accept data
     finally:
         for task in tasks:
             task.cancel()

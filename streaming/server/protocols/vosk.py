@@ -1,18 +1,18 @@
-"""vosk-server's WebSocket protocol, at `/` and `/vosk`, so that its many clients work unmodified.
+"""vosk-server's WebSocket protocol at `/` and `/vosk`; its many clients work unmodified.
 
     client                                      server
     {"config": {"sample_rate": 16000, ...}}     nothing
     binary: int16, little-endian, mono          {"partial": "and so"} or {"result": [...], "text": "and so on"}
-    {"reset": 1}                                {"result": [...], "text": ...}: the utterance ends here
+    {"reset": 1}                                {"result": [...], "text": ...}: ends the utterance
     {"eof": 1}                                  {"result": [...], "text": ...}, and the connection is closed
-    {"reset": 0} or {"eof": 0}                  {"partial": ...}, as to a message without audio
+    {"reset": 0} or {"eof": 0}                  {"partial": ...}, as for a message without audio
 
 Each reply covers the audio up to its message; text changes once per chunk. Keys of the config, with vosk-server's
-defaults: `sample_rate` 8000, `words` 1 (0: results are `text` alone), `max_alternatives` 0 (more: results are
-`alternatives`, the likeliest first, the second and later ones without marks), `phrase_list` [] (a grammar: phrases of
-the list, and "[unk]" for anything else). Extensions are `num_stable` 0 (1: partials have `num_stable`, the number of
-leading words that are unlikely to change) and `text` "plain" ("formatted": with numbers in digits, case and
-punctuation; "default": what the server's --text says). Other keys are ignored. Plain text is in lower case but for "I".
+defaults: `sample_rate` 8000, `words` 1 (0: results have only `text`), `max_alternatives` 0 (more: results are
+`alternatives`, most likely first, without punctuation after the first), `phrase_list` [] (a grammar: phrases of the
+list, and "[unk]" for anything else). Extensions are `num_stable` 0 (1: partials have `num_stable`, the number of
+leading words that are unlikely to change) and `text` "plain" ("formatted": with digits, case and punctuation;
+"default": as set by the server's --text). Other keys are ignored. Plain text is in lower case except for "I".
 
 The protocol: https://alphacephei.com/vosk/server. It has no errors; here a client gets {"error": ...} before the
 connection is closed.
@@ -86,7 +86,7 @@ class Dialogue:
     """The configuration of a client, and the replies to it."""
 
     def __init__(self, session: Session, default_text: str) -> None:
-        """default_text: what the server's clients get that do not choose."""
+        """default_text: the style of text for clients that do not choose one."""
         self._session = session
         self._default_text = default_text
         self._free = session.recognizer
@@ -97,10 +97,10 @@ class Dialogue:
         self._partial: Partial | None = None
         self._half_sample = b""
         self.ended = False
-        """The client has its last result."""
+        """Whether the client has its last result."""
 
     async def reply(self, message: str | bytes) -> dict[str, Any] | None:
-        """The reply to a message; None: it has none. Raises ProtocolError and SessionFailed."""
+        """The reply to a message; None if it has none. Raises ProtocolError and SessionFailed."""
         if isinstance(message, bytes):
             await self._accept(message)
             finals = await self._settle()
@@ -124,7 +124,7 @@ class Dialogue:
         return self._result(await self._settle())
 
     async def _accept(self, data: bytes) -> None:
-        # A message may end in the middle of a sample; the next one continues it.
+        # A message may end within a sample; the next one continues it.
         data = self._half_sample + data
         even = len(data) // 2 * 2
         self._half_sample = data[even:]
@@ -168,7 +168,7 @@ class Dialogue:
             raise ProtocolError(f"phrase_list is {shown(phrases)}; it must be a list of strings")
         free = self._free
         changes = {"phrases": free.phrases, "hotwords": free.hotwords, "search": free.search}
-        if phrases:  # greedy search, which a server may use to be faster, takes no list
+        if phrases:  # greedy search, which a server may use for speed, takes no list
             changes = {"phrases": phrases, "hotwords": None, "search": "beam"}
         try:
             await self._session.change(**changes)
@@ -180,7 +180,7 @@ class Dialogue:
         return {"partial": text} | ({"num_stable": num_stable} if self._with_stable else {})
 
     def _result(self, finals: list[Final]) -> dict[str, Any]:
-        """All utterances that ended, as one result: a message has one reply."""
+        """All utterances that ended, as one result, because a message has one reply."""
         text = " ".join(final.text for final in finals)
         words = [word for final in finals for word in final.words]
         if self._max_alternatives:

@@ -1,4 +1,4 @@
-"""A WebSocket client: its messages within the limits, replies, and the close frame."""
+"""A WebSocket client: its messages, within the limits, replies, and the close frame."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _GONE = (RuntimeError, OSError, WebSocketDisconnect)
 
 
 def refusal(refused: Refused) -> Response:
-    """HTTP 503, which clients may try again later."""
+    """HTTP 503: clients may retry later."""
     return ProtocolError(str(refused), code="overloaded", status=503).response({"retry-after": "2"})
 
 
 async def refuse(websocket: WebSocket, refused: Refused) -> None:
-    """Refuses a client before the handshake: with HTTP 503, so that it and the proxies between know it may retry."""
+    """Refuses a client before the handshake with HTTP 503, so that it and any proxies know that it may retry."""
     await websocket.send_denial_response(refusal(refused))
 
 
@@ -40,12 +40,12 @@ class Client:
 
     @property
     def why_ended(self) -> str:
-        """The reason for `close`, after `messages` ended while the client is still connected."""
+        """The reason for `close` if `messages` ended while the client was still connected."""
         return self._timeouts.why_ended
 
     @property
     def close_code(self) -> int:
-        """The code that goes with `why_ended`."""
+        """The close code for `why_ended`."""
         return GOING_AWAY if self._server.stopping.is_set() else POLICY_VIOLATION
 
     def messages(self) -> AsyncIterator[str | bytes]:
@@ -61,9 +61,10 @@ class Client:
         return text if text is not None else data or b""
 
     async def send(self, text: str) -> None:
-        """Sends when the client's buffers have room; the write timeout (connections.py) ends one that never has.
+        """Sends `text` when the client's buffers have room; if they never have, the write timeout (connections.py)
+        disconnects the client.
 
-        Raises WebSocketDisconnect when the client is gone.
+        Raises WebSocketDisconnect if the client is gone.
         """
         if not self.connected:
             raise WebSocketDisconnect(GOING_AWAY)
@@ -74,7 +75,7 @@ class Client:
             raise WebSocketDisconnect(GOING_AWAY) from error
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Closes the connection, if the client is still there."""
+        """Closes the connection if the client is still there."""
         if self.connected:
             self.connected = False
             with contextlib.suppress(*_GONE):

@@ -1,4 +1,4 @@
-"""The Wyoming protocol of voice assistants (Home Assistant) over TCP: speech to text, whole and as a stream.
+"""The Wyoming protocol of voice assistants (Home Assistant) over TCP: speech to text, at the end and streaming.
 
     client                                             server
     describe                                           info
@@ -6,15 +6,15 @@
     audio-stop                                         transcript: all of it, transcript-stop
     ping                                               pong
 
-Any sample rate, 16 bits, one channel or two. The chunks, concatenated, are the transcript: none is taken back. Text is
+Any sample rate, 16 bits, one or two channels. The concatenated chunks are the transcript; none is taken back. Text is
 plain, in lower case, unless --wyoming-text says otherwise: punctuation would keep assistants from understanding
-commands. Unknown events are ignored, as the protocol demands. An invalid one is answered by an `error` event, and
-the connection is closed.
+commands. Unknown events are ignored, as the protocol demands. An invalid event is answered by an `error` event, and the
+connection is closed.
 
-An event is a line of JSON, which gives the number of bytes of JSON (`data_length`) and of audio (`payload_length`) that
-follow. An event of more than `max_message_bytes` in all is refused before it is read.
+An event is a line of JSON with the number of bytes of JSON (`data_length`) and of audio (`payload_length`) that follow.
+An event of more than `max_message_bytes` in total is refused before it is read.
 
-A client that closes its side without audio-stop gets the transcript as well.
+A client that closes its sending side without audio-stop also gets the transcript.
 
 The protocol: https://github.com/OHF-Voice/wyoming. It has no authentication: anyone who can reach the port may use it.
 """
@@ -57,7 +57,7 @@ _ARTIFACT = {
 
 
 def info(language: str) -> dict[str, Any]:
-    """What the server offers. language: of the model file; empty where it states none."""
+    """The `info` event's data. language: of the model file; empty if not stated."""
     model = _ARTIFACT | {"languages": [language] if language else []}
     return {"asr": [_ARTIFACT | {"models": [model], "supports_transcript_streaming": True}]}
 
@@ -72,7 +72,7 @@ class Event:
 
 
 async def read_event(reader: asyncio.StreamReader, max_bytes: int) -> Event | None:
-    """The next event; None: the client has left. Raises ProtocolError for an invalid one, or more than `max_bytes`.
+    """The next event; None if the client has left. Raises ProtocolError if it is invalid or exceeds `max_bytes`.
 
     reader: made with a limit of `max_bytes`.
     """
@@ -98,7 +98,7 @@ async def read_event(reader: asyncio.StreamReader, max_bytes: int) -> Event | No
 
 @asynccontextmanager
 async def listening(server: Server, door: socket.socket, text: str = "plain") -> AsyncIterator[None]:
-    """Serves at `door`, a listening socket, while the context lasts. text: "plain" | "formatted"."""
+    """Serves at the listening socket `door` while the context lasts. text: "plain" | "formatted"."""
     clients: set[asyncio.Task] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -134,7 +134,7 @@ class Connection:
         self._reader = reader
         self._writer = writer
         self._stack = AsyncExitStack()
-        """Closed with the transcription that is under way."""
+        """Closed together with the current transcription."""
         self._session: Session | None = None
         self._sending: asyncio.Task[str] | None = None
         self._hotwords: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class Connection:
                     self._server.connections.serve(self._writer.transport)
                     await self._answer(event)
                 if not self._writer.transport.is_closing():
-                    await self._end()  # the client may have closed its side only
+                    await self._end()  # the client may have closed only its sending side
         except (ProtocolError, Refused, SessionFailed) as error:
             with suppress(OSError):
                 await self._send("error", {"text": str(error), "code": type(error).__name__})
@@ -183,7 +183,7 @@ class Connection:
             except ValueError as error:
                 raise ProtocolError(str(error)) from error
             self._sending = asyncio.create_task(self._send_chunks(self._session))
-            # Retrieves its exception, which is not awaited when the client is gone, so that asyncio does not log it.
+            # Retrieves the exception, so that asyncio does not log it if nobody awaits the task.
             self._sending.add_done_callback(lambda task: task.cancelled() or task.exception())
             self._stack.callback(self._sending.cancel)
         return self._session
@@ -197,7 +197,7 @@ class Connection:
         await session.accept_waveform(mono(samples), rate)
 
     async def _send_chunks(self, session: Session) -> str:
-        """Sends utterances as they end; returns the text of all."""
+        """Sends utterances as they end; returns their whole text."""
         await self._send("transcript-start", self._language())
         text = ""
         async for event in session.events():
@@ -219,7 +219,7 @@ class Connection:
             await self._stack.aclose()
 
     async def _send(self, type: str, data: dict[str, Any]) -> None:
-        """Raises OSError for a client that is gone, or accepts no data for `idle_s`."""
+        """Raises OSError if the client is gone or accepts no data for `idle_s`."""
         body = json.dumps(data).encode()
         header = {"type": type, "version": __version__, "data_length": len(body)}
         self._writer.write(json.dumps(header).encode() + b"\n" + body)

@@ -1,10 +1,10 @@
 """Access control: checks every request before anything is allocated for it.
 
-- Browsers send the origin of a page: a page of another origin is refused, unless it is on the list. Without this any
-  page that a user visits could listen in through a server on that user's machine.
-- While the server listens on this machine only, it answers to this machine's names only: a foreign name that was made
-  to point here (DNS rebinding) is refused.
-- Where a token is set, everything but the page and `/healthz` requires it.
+- Browsers send the origin of a page: a page of another origin is refused unless it is on the list. Otherwise any page
+  that a user visits could listen through a server on that user's machine.
+- While the server listens only on this machine, it accepts only this machine's names: a foreign name that resolves to
+  this machine (DNS rebinding) is refused.
+- If a token is set, everything except the page and `/healthz` requires it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOCAL_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 _ORIGIN = re.compile(r"https?://([^/?#@]+)", re.IGNORECASE)
 SUBPROTOCOL_PREFIX = "openai-insecure-api-key."
-"""How browsers, which cannot set headers of a WebSocket, send a token: as a subprotocol. A token may be
-percent-encoded, since neither a subprotocol nor a header takes every character."""
+"""Browsers cannot set headers of a WebSocket, so they send a token as a subprotocol. A token may be percent-encoded,
+because neither a subprotocol nor a header takes every character."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """host: what the server listens on. origins: pages that may use it beside its own, as `https://example.org`.
-    token: what clients must send, as `Authorization: Bearer TOKEN`; empty: nothing."""
+    """host: the address that the server listens on. origins: allowed pages besides its own, as `https://example.org`.
+    token: clients must send it as `Authorization: Bearer TOKEN`; empty: not needed."""
 
     host: str = "127.0.0.1"
     origins: tuple[str, ...] = ()
     token: str = ""
 
     def refusal(self, path: str, headers: Headers, websocket: bool) -> tuple[int, str] | None:
-        """HTTP status and message for a request that is refused; None: it is allowed."""
+        """HTTP status and message for a refused request; None if it is allowed."""
         for name in ("host", "origin", "authorization"):
             if len(headers.getlist(name)) > 1:
                 return 400, f"there are several headers named {name}; send one"
@@ -47,7 +47,7 @@ class Access:
         if self.host in LOOPBACK and not _LOCAL_HOST.fullmatch(host):
             return 421, f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to change that"
         if path in PAGE_PATHS and not websocket:
-            return None  # the page needs no token; its requests are checked
+            return None  # the page itself needs no token; its requests are checked
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins and not _is_page_of(host, origin):
             return 403, "pages of this origin are not allowed; start the server with --allow-origin to allow them"
@@ -62,8 +62,7 @@ class Access:
             for protocol in map(str.strip, protocols.split(",")):
                 if protocol.startswith(SUBPROTOCOL_PREFIX):
                     given.append(protocol.removeprefix(SUBPROTOCOL_PREFIX))
-        # As bytes, which the token need not be UTF-8 to have. All are compared, in a time that does not depend on how
-        # much of a token is right.
+        # Compared as bytes, because a token need not be valid UTF-8. All are compared, in constant time.
         expected = os.fsencode(self.token)
         sent = [text.encode("latin-1") for text in given]
         return any([hmac.compare_digest(token, expected) for raw in sent for token in (raw, unquote_to_bytes(raw))])
@@ -75,7 +74,7 @@ def _is_page_of(host: str, origin: str) -> bool:
 
 
 class AccessMiddleware:
-    """ASGI middleware: passes on the requests that `access` allows, and refuses the others."""
+    """ASGI middleware: passes on the requests that `access` allows, and refuses others."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -94,7 +93,7 @@ class AccessMiddleware:
 
 
 def _with_subprotocol(scope: Scope, send: Send) -> Send:
-    """Browsers close a WebSocket whose server accepts none of the subprotocols they offer: accepts the first."""
+    """Accepts the first offered subprotocol: browsers close a WebSocket whose server accepts none of them."""
 
     async def answer(message: Message) -> None:
         offered = scope.get("subprotocols")

@@ -1,17 +1,17 @@
-"""uvicorn's connections with limits: slow clients, floods of frames without data, and the number of connections.
+"""uvicorn's connections with limits on slow clients, floods of empty frames, and the number of connections.
 
-uvicorn waits without limit for the head of a request and for a client to read its response, answers every ping however
-many are unread, and parses whatever one read returned before anything else runs. Here:
+uvicorn waits without limit for the head of a request and for a client to read its response, answers every ping
+regardless of the number of unread pongs, and parses all data of one read before anything else runs. Here:
 
-- The head of a request must arrive in time (descriptors.py), and a response must be read within `idle_s` of filling the
-  buffers.
-- A connection may send few frames that carry no data. One that exceeds its allowance is cut off without a word.
-- Reads are short, so that parsing the smallest frames holds up the event loop for milliseconds only.
-- Clients that send audio faster than it is recognized are read on, because their pings and pongs come after that audio,
-  until all together are `max_unread_bytes` ahead. Then pongs may be late, which ends nothing here. Clients that are
-  gone end by `idle_s`.
+- The head of a request must arrive in time (descriptors.py), and a response must be read within `idle_s` after the
+  buffers are full.
+- A connection may send few frames without data. One that exceeds its allowance is dropped.
+- Reads are short, so that parsing the smallest frames blocks the event loop only for milliseconds.
+- Clients may send audio faster than it is recognized, because their pings and pongs come after that audio; reading
+  stops when all clients together are `max_unread_bytes` ahead. Then pongs may be late, which does not end a connection.
+  Clients that are gone end by `idle_s`.
 
-What follows the head has its own timeouts: the body of an upload (transcriptions.py), messages (timeouts.py).
+The data after the head has other timeouts: the body of an upload (transcriptions.py), messages (timeouts.py).
 
 The classes override internals of uvicorn, which any release may change: pyproject.toml names the releases that work.
 """
@@ -36,30 +36,30 @@ from asr.streaming.server.security.descriptors import BACKLOG, OpenConnections
 from asr.streaming.server.security.limits import Limits
 
 CLOSE_TIMEOUT_S = 1.0
-"""Seconds that a WebSocket client may take to answer a close frame when the server ends."""
+"""Seconds for a WebSocket client to answer a close frame when the server ends."""
 PING_INTERVAL_S = 20.0
 """Keeps proxies from closing an idle connection."""
 READ_SIZE = 16384
 SMALL_SIZE = 64
-"""Bytes. Fragments and chunks that are smaller count as frames without data."""
+"""Bytes. Smaller fragments and chunks count as frames without data."""
 MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S = 256, 32.0
 MAX_LINE, MAX_HEADERS = 8000, 120
-"""Bytes of a line and lines in the head of a WebSocket's request: `websockets` drops a longer one without an answer."""
+"""Maximum bytes of a line, and lines, in the head of a WebSocket request: `websockets` drops longer ones silently."""
 MAX_UNREAD = 2
-"""Messages of a WebSocket client that may wait whatever others have waiting."""
+"""Messages of a WebSocket client that may always wait, whatever the other clients have waiting."""
 MESSAGE_BYTES = 512
-"""Size of a message besides its data."""
+"""Overhead of a message in bytes."""
 
 
 class Allowance:
-    """Frames without data that a connection may send: MAX_SMALL_FRAMES at once, SMALL_FRAMES_PER_S on average."""
+    """Frames without data that a connection may send: a burst of MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S on average."""
 
     def __init__(self) -> None:
         self._left = float(MAX_SMALL_FRAMES)
         self._updated_s = time.monotonic()
 
     def spend(self) -> bool:
-        """Counts a frame; False: there were too many."""
+        """Counts a frame; False if there were too many."""
         now = time.monotonic()
         self._left += (now - self._updated_s) * SMALL_FRAMES_PER_S
         self._left = min(self._left, float(MAX_SMALL_FRAMES)) - 1
@@ -97,7 +97,7 @@ def server_config(app: ASGIApp, limits: Limits, connections: OpenConnections) ->
         ws_max_size=limits.max_message_bytes,
         ws_ping_interval=PING_INTERVAL_S,
         ws_ping_timeout=None,
-        ws_per_message_deflate=False,  # audio would not get smaller, only cost memory
+        ws_per_message_deflate=False,  # compression costs memory and does not make audio smaller
         backlog=BACKLOG,
         timeout_graceful_shutdown=1,
         log_level="error",
@@ -111,8 +111,8 @@ def is_closing(connection: asyncio.Protocol) -> bool:
 
 
 def _is_our_fault(record: logging.LogRecord) -> bool:
-    """Drops errors that any client can cause, or they could fill the log: malformed HTTP, invalid UTF-8, and WebSockets
-    that are refused with a response, for which uvicorn misses the handshake."""
+    """Drops errors that any client can cause, which could fill the log: malformed HTTP, invalid UTF-8, and WebSockets
+    refused with a response, for which uvicorn reports an incomplete handshake."""
     return not record.getMessage().startswith(("Invalid ", "ASGI callable returned without completing handshake"))
 
 
@@ -122,7 +122,7 @@ def limited_protocols(
     """`http` and `ws` for `uvicorn.Config`."""
 
     class WriteTimeout(asyncio.Protocol):
-        """Shared part of both: a timeout of writing to the client."""
+        """Base class of both protocols: a timeout of writing to the client."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -194,8 +194,8 @@ def limited_protocols(
             self._unread: deque[int] = deque()
 
         def send_receive_event_to_app(self) -> None:
-            # uvicorn stops reading at each message and starts again when it is taken: two system calls for every
-            # message of every client, and pings that are not answered.
+            # uvicorn pauses reading at each message and resumes when it is taken: two system calls for every message,
+            # and pings that are not answered.
             self._unread.append(sum(map(len, self.frames)) + MESSAGE_BYTES)
             connections.unread_bytes += self._unread[-1]
             was_paused, self.read_paused = self.read_paused, True
@@ -215,7 +215,7 @@ def limited_protocols(
         def connection_lost(self, exc: Exception | None) -> None:
             connections.unread_bytes -= sum(self._unread)
             self._unread.clear()
-            while not self.queue.empty():  # nobody waits for what would be made of it
+            while not self.queue.empty():  # nobody needs the results anymore
                 self.queue.get_nowait()
             super().connection_lost(exc)
 
@@ -224,7 +224,7 @@ def limited_protocols(
                 super().handle_ping()
 
         def handle_pong(self, event: Frame) -> None:
-            # uvicorn would take the round trip, here often seconds, from the time to the next ping.
+            # uvicorn would subtract the round trip, here often seconds, from the time to the next ping.
             self._may_go_on()
 
         def handle_cont(self, event: Frame) -> None:
@@ -240,6 +240,6 @@ def limited_protocols(
         def on_task_complete(self, task: asyncio.Task) -> None:
             super().on_task_complete(task)
             if not self.disconnected:
-                self._write_timer.start()  # for the last words
+                self._write_timer.start()  # for the last bytes
 
     return Http, WebSocket

@@ -1,8 +1,8 @@
-"""File descriptors: their number is limited, and a server without free ones accepts no connection and writes no file.
+"""File descriptors: a server without free ones cannot accept connections or write files, and their number is limited.
 
-So connections of all ports are counted together, and the process's limit has room for all that the server's own limits
-allow: checked at the start, rather than found out under load. When all places are taken, a new connection gets that of
-the one that has waited longest to make a request, so that silent ones keep nobody out.
+So connections of all ports are counted together, and the start checks that the process's limit covers the server's own
+limits. When all places are taken, a new connection replaces the one that has waited longest without a request, so that
+silent connections do not keep others out.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from collections.abc import Callable
 from asr.streaming.server.security.limits import Limits
 
 BACKLOG = 64
-"""Connections of a port that are accepted in one go, or wait to be. Those accepted are counted a moment later."""
+"""Connections of a port that are accepted at once, or queue for it. Accepted ones are counted a moment later."""
 FIRST_BYTE_S = 5.0
 """Seconds in which a connection must send something."""
-_BASE = 32  # the process's own: standard streams, event loop, ports, threads, what libraries open
+_BASE = 32  # of the process itself: standard streams, event loop, ports, threads, libraries
 
 
 class OpenConnections:
-    """Connections of all ports, and those of them that wait to make a request."""
+    """Connections of all ports, and those of them that have not yet made a request."""
 
     def __init__(self, limits: Limits, on_refused: Callable[[], None]) -> None:
         self._limits = limits
         self._on_refused = on_refused
         self.unread_bytes = 0
-        """Bytes of the messages of all WebSocket clients that were read from the socket and not yet by the server."""
+        """Bytes of WebSocket messages, of all clients, that were read from the socket but not yet by the server."""
         self._open: set[asyncio.WriteTransport] = set()
         self._waiting: dict[asyncio.WriteTransport, asyncio.TimerHandle] = {}
-        """With what ends each, the one that has waited longest first."""
+        """Each with the timer that ends it, the longest waiting first."""
 
     def add(self, transport: asyncio.WriteTransport) -> bool:
-        """Counts a connection, once, which is to say something soon; False: it is aborted, as all are at work."""
+        """Counts a new connection. False: it is aborted, because all others are in use."""
         if transport in self._open:
             return True
         self._open.add(transport)
@@ -43,14 +43,14 @@ class OpenConnections:
         return transport in self._open
 
     def wait(self, transport: asyncio.WriteTransport, seconds: float = float("inf")) -> None:
-        """The connection has `seconds`, at most `idle_s`, to make a request. Does nothing while it waits already."""
+        """Gives the connection `seconds`, at most `idle_s`, to make a request. Does nothing if it already waits."""
         if transport in self._open and transport not in self._waiting:
             later = min(seconds, self._limits.idle_s)
             timer = asyncio.get_running_loop().call_later(later, self._abort, transport)
             self._waiting[transport] = timer
 
     def serve(self, transport: asyncio.WriteTransport) -> None:
-        """It has made a request."""
+        """To be called when the connection has made a request."""
         if (timer := self._waiting.pop(transport, None)) is not None:
             timer.cancel()
 
@@ -65,12 +65,12 @@ class OpenConnections:
 
 
 def num_needed(limits: Limits, num_ports: int) -> int:
-    """Descriptors at most: each connection has one, each upload another, and each port its backlog."""
+    """Maximum descriptors: one per connection, another per upload, and the backlog of each port."""
     return _BASE + limits.max_connections + limits.max_sessions + BACKLOG * num_ports
 
 
 def provide(limits: Limits, num_ports: int) -> None:
-    """Raises the process's soft limit as far as `limits` need it. ValueError if the hard limit does not allow that."""
+    """Raises the process's soft limit for `limits`. Raises ValueError if the hard limit is too low."""
     try:
         import resource
     except ImportError:  # Windows, which has no such limit

@@ -1,4 +1,4 @@
-"""The limits of the server, in one place; they are printed at the start."""
+"""The limits of the server, which are printed at its start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _limit(default: float, help: str) -> Any:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on what clients can use. A value out of range raises ValueError."""
+    """Limits on what clients can use. Raises ValueError for a value out of range."""
 
     max_sessions: int = _limit(256, "concurrent sessions; more are refused before anything is allocated for them")
     max_load: float = _limit(
@@ -21,11 +21,9 @@ class Limits:
     max_message_bytes: int = _limit(65536, "size of a message from a client")
     max_upload_bytes: int = _limit(64 * 1024 * 1024, "size of an uploaded file")
     max_upload_s: float = _limit(4 * 3600.0, "duration of the audio in it, in seconds")
-    max_queued_s: float = _limit(
-        30.0, "seconds of audio queued per session; more is not read from the client until some is recognized"
-    )
+    max_queued_s: float = _limit(30.0, "seconds of audio queued per session; with more, reading from the client pauses")
     max_unread_bytes: int = _limit(
-        64 * 1024 * 1024, "bytes that all WebSocket clients together are ahead; with more, clients are read no further"
+        64 * 1024 * 1024, "unread bytes of all WebSocket clients together; with more, reading from clients pauses"
     )
     idle_s: float = _limit(30.0, "close a connection after this many seconds without sending or accepting data")
     max_session_s: float = _limit(4 * 3600.0, "longest duration of a session, in seconds")
@@ -41,7 +39,7 @@ class Limits:
 
     @property
     def max_connections(self) -> int:
-        """Connections of all ports together: leaves room for requests besides all the sessions."""
+        """Maximum connections of all ports: includes room for requests besides the sessions."""
         return 2 * self.max_sessions + 64
 
     def __str__(self) -> str:

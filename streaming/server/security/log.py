@@ -1,4 +1,4 @@
-"""The log on stderr: no text of clients, and no line that a client can cause at will."""
+"""The log on stderr: it contains no text of clients, and clients cannot flood it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _QUOTES_VALUES = (TypeError, ValueError, LookupError)
 
 
 class LogFormatter(logging.Formatter):
-    """Tracebacks without the messages of exceptions that quote a value, which may be a client's."""
+    """Omits from tracebacks the messages of exceptions that quote a value, which may be a client's."""
 
     def formatException(self, ei: Any) -> str:
-        """The exception and its causes, the first one first."""
+        """The exception and its causes, first cause first."""
         chain: list[str] = []
         error: BaseException | None = ei[1]
         while error is not None and len(chain) < 10:
@@ -26,7 +26,7 @@ class LogFormatter(logging.Formatter):
 
 
 class AcceptFilter(logging.Filter):
-    """A line a minute while there are no descriptors for new connections; asyncio logs a traceback for each try."""
+    """One line a minute while no descriptors are free for connections; asyncio logs a traceback for each attempt."""
 
     every_s = 60.0
 
@@ -45,12 +45,12 @@ class AcceptFilter(logging.Filter):
 
 
 def set_up_logging() -> None:
-    """Errors of all libraries, and messages of the server."""
+    """Logs errors of all libraries, and messages of the server."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormatter("%(asctime)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("asr_stream").setLevel(logging.INFO)
     logging.getLogger("asyncio").addFilter(AcceptFilter())
-    # Both warn of what clients do: replies to one that has left, forms that are none.
+    # Both warn about clients: replies to one that has left, and invalid forms.
     for name in ("asyncio", "python_multipart"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -1,7 +1,7 @@
-"""Timeouts of a session: a client's messages are read until it leaves, idles, exceeds its time, or the server stops.
+"""Timeouts of a session: reads a client's messages until it leaves, idles, exceeds its time, or the server stops.
 
-A message costs no task and no timer, as ten come a second from each of hundreds of clients: one timer of a session,
-set again when it has run out, and one task that waits for the server's stop interrupt `receive`.
+A message costs neither a task nor a timer, because hundreds of clients each send ten per second. A session has one
+timer, which is set again when it expires, and one task that waits for the server to stop; both interrupt `receive`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class SessionTimeouts:
         self._loop = asyncio.get_running_loop()
         self._ends = self._loop.time() + server.limits.max_session_s
         self._task: asyncio.Task | None = None
-        """The one that is in `receive`, and may be interrupted."""
+        """The task that is in `receive` and may be interrupted."""
         self._idle_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.why_ended = ""
-        """A sentence for the client, after `messages` ended for another reason than that `receive` returned None."""
+        """A sentence for the client if `messages` ended although `receive` did not return None."""
 
     async def messages(self, receive: Callable[[], Awaitable[T | None]]) -> AsyncIterator[T]:
-        """Calls `receive` again and again, until it returns None or takes too long; raises what it raises.
+        """Calls `receive` repeatedly until it returns None or takes too long; raises what it raises.
 
-        To be iterated by one task, which is cancelled within `receive` when time is up.
+        Iterate it in one task, which is cancelled within `receive` when time is up.
         """
         limits = self._server.limits
         stopping = asyncio.ensure_future(self._server.stopping.wait())
@@ -40,7 +40,7 @@ class SessionTimeouts:
         try:
             while True:
                 now = self._loop.time()
-                if now >= self._ends:  # of a client that never pauses
+                if now >= self._ends:  # also for a client that never pauses
                     self._out_of_time(now)
                 if self.why_ended:
                     return
@@ -67,7 +67,7 @@ class SessionTimeouts:
                 self._timer.cancel()
 
     def _check_time(self) -> None:
-        """Interrupts a client that is late, or looks again when it can be late at the earliest."""
+        """Interrupts a client that is late, or checks again at the earliest time it can be late."""
         self._timer = None
         if self._task is None:
             return  # a message is being handled; the next `receive` sets the timer
